@@ -34,6 +34,7 @@ _WINDOW_OF_ALL_ROWS = 1
 # rule for a given number of clusters: little but borders between clusters is left to settle
 _SHORT: dict[str, Any] = {"window": 3, "gain_per_row": 1e-3}
 _MOST_SWEEPS_OF_ALL_ROWS = 6  # after the steps on a sample
+_ROWS_OF_A_SETTLED = 50  # fewer rows a cluster of the sample, and more rows would show ever more clusters
 _MANY_COLUMNS = 20  # of a full covariance with an open number of clusters, from which crumbs are counted
 _MANY_CRUMBS = 0.05  # share of the rows
 
@@ -49,12 +50,15 @@ class Begun(NamedTuple):
         Candidate that the search has chosen; None if there was no search.
     is_sampled : bool
         Whether steps on a sample of the rows were made already.
+    splits : bool
+        Whether splits and merges on all rows are worth their time, see `has_small_clusters`.
     """
 
     model: MixtureModel
     start: Any
     name: str | None
     is_sampled: bool
+    splits: bool = True
 
 
 def begin(
@@ -99,10 +103,20 @@ def begin(
         state = kernel.init(model, part, seed=seed, start=labels)
         mixture._run_on_sample(state, automatic_phases(kernel, learned, part.n_rows, is_open=K is None))
         model, labels = state.model, state.partition
+    splits = not has_small_clusters(labels, part.n_rows)
     labels = extended_labels(model, part, labels, data, n_threads=mixture.n_threads)
     if data.known is not None:
         labels = data.known.agreeing(labels, limit=K)
-    return Begun(model, labels, found.name, True)
+    return Begun(model, labels, found.name, True, splits)
+
+
+def has_small_clusters(labels: npt.NDArray[Any], n_rows: int) -> bool:
+    """Return whether the clusters of a sample of `n_rows` have few rows each.
+
+    Their number then grows with the rows, as it does where columns depend on each other within every cluster: splits
+    on all rows would go on for hours.
+    """
+    return _ROWS_OF_A_SETTLED * (int(labels.max()) + 1) > n_rows
 
 
 def automatic_phases(

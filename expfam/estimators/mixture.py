@@ -373,7 +373,7 @@ class Mixture(
         kernel = self._kernel_of_rows(model, data)
         begun = self._begun(model, data, kernel, family, seed)
         is_sampled = self._follows_rule() and begun.is_sampled
-        phases = self._phases(kernel, family, data, is_sampled=is_sampled)
+        phases = self._phases(kernel, family, data, is_sampled=is_sampled, splits=begun.splits)
         state = kernel.init(begun.model, data, seed=seed, start=begun.start)
         return self._run_phases(state, phases, begun=begun, group=group)
 
@@ -645,7 +645,7 @@ class Mixture(
             return [name for name in family.learned_by_default if is_auto(getattr(family, name))]
         return list(family.hyper) if self.learn_hyper else []
 
-    def _phases(self, kernel, family, data, *, is_sampled=False):
+    def _phases(self, kernel, family, data, *, is_sampled=False, splits=True):
         """Return the phases of a run: warm-up, learning, and the steps that count.
 
         With a given number of steps, learning waits for half of the warm-up: a concentration fitted to labels that are
@@ -661,7 +661,7 @@ class Mixture(
             model = MixtureModel(data.family, self._weights())
             if has_few_rows(model, data):
                 return [Phase(kernel, 0)]  # the posterior prefers one wide cluster: the labels of EM stay
-            is_open = model.weights.max_components is None
+            is_open = model.weights.max_components is None and splits
             phases = automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled, is_open=is_open)
             return [*phases, *self._draw_phases(kernel, data)]
         n_learning = (n_warmup + 1) // 2 if learned else 0

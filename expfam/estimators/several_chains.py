@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from expfam.errors import CapabilityError
-from expfam.estimators.automatic import BestDraw, automatic_phases
+from expfam.estimators.automatic import BestDraw, automatic_phases, has_small_clusters
 from expfam.families.base import Family
 from expfam.model.assignment import extended_labels
 from expfam.params import is_auto
@@ -345,14 +345,16 @@ def _other_chain(one, group, chain, model, data, family, seed, *, is_own):
     rule, n_clusters = _spread_start(one.start, kernel, model, data, 0 if is_own else chain)
     K = model.weights.max_components
     rows = search_rows(data.n_rows, K, seed) if one._follows_rule() and isinstance(rule, str) else None
+    splits = True
     if rows is not None:  # as chain 0 does: most steps on a sample
         part = data.take(rows)
         state = kernel.init(model, part, seed=seed, start=rule, n_clusters=n_clusters)
         one._run_on_sample(state, automatic_phases(kernel, (), part.n_rows, is_open=K is None))
+        splits = not has_small_clusters(state.partition, part.n_rows)
         rule, n_clusters = extended_labels(model, part, state.partition, data, n_threads=one.n_threads), None
         if data.known is not None:
             rule = data.known.agreeing(rule, limit=K)
-    phases = one._phases(kernel, family, data, is_sampled=rows is not None)
+    phases = one._phases(kernel, family, data, is_sampled=rows is not None, splits=splits)
     state = kernel.init(model, data, seed=seed, start=rule, n_clusters=n_clusters)
     return one._run_phases(state, phases, chain=chain, group=group)
 
