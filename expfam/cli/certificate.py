@@ -32,6 +32,9 @@ _OPTIONS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam check`."""
+    parser.epilog = (
+        "exit codes: 0 no error found, 1 not exact or not converged, 2 nothing could be checked, or bad usage or input"
+    )
     parser.usage = "expfam check NAME [NAME ...]\n       expfam check MODEL DATA [options]"
     parser.add_argument(
         "names",
@@ -60,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `expfam check` and return its exit code: 0 passed, 1 failed."""
+    """Run `expfam check` and return its exit code: 0 passed, 1 failed, 2 nothing could be checked."""
     if not _names_data(args.names):
         given = [option for name, option in _OPTIONS.items() if getattr(args, name) is not None]
         if given:
@@ -91,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             print(f"written to {args.output}", file=sys.stderr)
     print_json(args, certificate.as_dict())
+    if all(row.status == "skipped" for row in certificate.table):
+        return 2
     return 0 if certificate.passed else 1
 
 

@@ -15,18 +15,26 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from expfam.evaluation.exactness import Found, Problem, Skipped, generator_of, possible_draw, prior_draw
-from expfam.evaluation.quantities import NAMES, Quantities, distances_to_others
+from expfam.evaluation.exactness import Found, Problem, Ranks, Skipped, generator_of, possible_draw, prior_draw
+from expfam.evaluation.quantities import distances_to_others
 from expfam.evaluation.ranks import gaussian_p, rank_of_truth, uniform_p
 from expfam.samplers.chain.driver import sample
 from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
+    from expfam.model.mixture import MixtureModel
     from expfam.samplers.chain.kernel import Kernel
 
 _DRAWS = (19, 9, 4, 1)  # with the truth so many that ten, or all, places of ranks are alike
 _MOST_CORRELATION = 0.1  # of the log joint from one used draw to the next
 _DISTANCE = "distance to the draws"
+
+
+class Draw(NamedTuple):
+    """A partition, and the model with the hyper-parameters that it was drawn with."""
+
+    partition: npt.NDArray[np.int32]
+    model: MixtureModel
 
 
 class ColdRun(Protocol):
@@ -35,8 +43,8 @@ class ColdRun(Protocol):
     n_warmup: int
     n_steps: int
 
-    def __call__(self, X: Any, seed: int) -> list[npt.NDArray[np.int32]]:
-        """Return the partition after each step that counts."""
+    def __call__(self, X: Any, seed: int) -> list[Draw]:
+        """Return the draw after each step that counts."""
 
 
 class KernelRun:
@@ -52,14 +60,14 @@ class KernelRun:
     def __init__(self, model: Any, kernel: Kernel, *, n_warmup: int, n_steps: int) -> None:
         self.model, self.kernel, self.n_warmup, self.n_steps = model, kernel, n_warmup, n_steps
 
-    def __call__(self, X: Any, seed: int) -> list[npt.NDArray[np.int32]]:
-        """Return the partition after each step that counts."""
+    def __call__(self, X: Any, seed: int) -> list[Draw]:
+        """Return the draw after each step that counts."""
         state = self.kernel.init(self.model, X, seed=seed)
         sample(self.kernel, state, self.n_warmup)
-        draws: list[npt.NDArray[np.int32]] = []
+        draws: list[Draw] = []
 
         def collect(info: Any, state: Any) -> None:
-            draws.append(state.partition)
+            draws.append(Draw(state.partition, state.model))
 
         sample(self.kernel.frozen(state), state, self.n_steps, callbacks=[collect])
         return draws
@@ -98,12 +106,12 @@ class EstimatorRun:
             "time_limit": None,
         }
 
-    def __call__(self, X: Any, seed: int) -> list[npt.NDArray[np.int32]]:
-        """Return the partition after each step that counts."""
-        draws: list[npt.NDArray[np.int32]] = []
+    def __call__(self, X: Any, seed: int) -> list[Draw]:
+        """Return the draw after each step that counts."""
+        draws: list[Draw] = []
         settings = self._settings | {
             "random_state": seed,
-            "callbacks": [lambda info, state: draws.append(state.partition)],
+            "callbacks": [lambda info, state: draws.append(Draw(state.partition, state.model))],
         }
         fitted = self._type(**settings).fit(X)
         return draws[fitted.trace_.n_warmup :]
@@ -126,19 +134,21 @@ def check_cold(problem: Problem, cold_run: ColdRun, n_replicates: int, seed: int
 
     def replicate(number):
         rng = generator_of(seed, "cold", number)
-        labels, data, _ = possible_draw(problem, draw, rng)
-        states = cold_run(data.X, int(rng.integers(2**63)))
-        chosen = np.linspace(len(states) / n_draws, len(states), n_draws).astype(int) - 1
-        partitions = np.array([np.unique(labels, return_inverse=True)[1], *(states[t] for t in chosen)])
-        return _Replicate(Quantities(problem.model, data.X).values(partitions), partitions, int(rng.integers(2**63)))
+        model, labels, data, _ = possible_draw(draw, rng)
+        draws = cold_run(data.X, int(rng.integers(2**63)))
+        chosen = np.linspace(len(draws) / n_draws, len(draws), n_draws).astype(int) - 1
+        truth = Draw(np.unique(labels, return_inverse=True)[1].astype(np.int32), model)
+        partitions, models = zip(truth, *(draws[t] for t in chosen))
+        values = problem.values(data.X, np.array(partitions), models)
+        return _Replicate(values, np.array(partitions), int(rng.integers(2**63)))
 
     parts = run(replicate, [(number,) for number in range(n_replicates)], problem.n_threads)
-    return _joined(parts, n_draws)
+    return _joined(parts, n_draws, problem.names)
 
 
-def _joined(parts, n_draws):
+def _joined(parts, n_draws, names):
     """Return the p-values over all runs, by as many draws as depend little on each other."""
-    column = NAMES.index("log joint")
+    column = names.index("log joint")
     joints = np.array([part.values[1:, column] for part in parts])
     for n in _DRAWS[_DRAWS.index(n_draws) :]:
         used = np.linspace(n_draws / (n + 1), n_draws, n, endpoint=False).astype(int) if n < n_draws else np.arange(n)
@@ -146,21 +156,22 @@ def _joined(parts, n_draws):
         if correlation < _MOST_CORRELATION:
             break
     ranks = np.array([_ranks(_narrowed(part, used)) for part in parts])
-    p = dict(zip((*NAMES, _DISTANCE), map(float, uniform_p(ranks, n + 1))))
+    ranked = Ranks((*names, _DISTANCE), ranks, n + 1)
+    p = dict(zip(ranked.names, map(float, uniform_p(ranks, n + 1))))
     # all draws: they are what a user reads an interval from, also where they depend on each other
-    inside = np.array([_is_inside(part.values[:, NAMES.index("clusters")]) for part in parts])
+    inside = np.array([_is_inside(part.values[:, names.index("clusters")]) for part in parts])
     wanted = (n_draws - 1) / (n_draws + 1)
     # from the smallest to the largest of the draws; numbers of clusters tie, so more of the truths may lie within
     p["interval of clusters"] = float(stats.binom.cdf(inside.sum(), len(parts), wanted))
-    together = np.array([part.values[:, NAMES.index("rows 0 and 1")] for part in parts])
+    together = np.array([part.values[:, names.index("rows 0 and 1")] for part in parts])
     gaps = together[:, 0] - together[:, 1:].mean(axis=1)
     spread = np.sqrt((gaps**2).sum())
     p["pairs of rows"] = float(gaussian_p(gaps.sum() / spread)) if spread > 0 else 1.0
     notes = (
-        f"ranks among {n} draws of each run",
+        f"ranks among {n} draws of each run" if n > 1 else "ranks beside 1 draw of each run",
         f"the true number of clusters is within the draws in {inside.mean():.3f} of the runs, {wanted:.2f} asked",
     )
-    return Found(p, len(parts), notes)
+    return Found(p, len(parts), notes, ranked)
 
 
 def _narrowed(part, used):

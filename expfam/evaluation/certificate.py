@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from expfam.errors import CapabilityError, DataError, DataWarning, ExactnessWarning, ExpFamError
+from expfam.evaluation.arviz import arviz_tree
 from expfam.evaluation.calibration import EstimatorRun, KernelRun, check_cold
 from expfam.evaluation.exactness import (
     STATE,
     Found,
     Problem,
+    Ranks,
     Skipped,
     can_be_certified,
     check_data,
@@ -32,6 +37,7 @@ from expfam.evaluation.exactness import (
 )
 from expfam.evaluation.ranks import least_shift, least_variation
 from expfam.model.data import Dataset
+from expfam.model.hyper_prior import HyperPrior
 from expfam.model.mixture import MixtureModel
 from expfam.params import Integer, check_value, is_auto
 from expfam.samplers.chain.driver import advance
@@ -52,6 +58,7 @@ LEVEL = 1e-4  # probability that a right sampler fails, over all checks and quan
 DOUBT = 1e-2  # below this a check is repeated
 SECOND = 1e-3  # level of the repetition
 NO_ERROR = "no error is raised"  # a quantity that is only written where it fails
+_SBC = {"truth": "prior_sbc", "data": "posterior_sbc", "cold": "cold_sbc"}  # groups of an ArviZ tree
 _MORE = 4  # times as many replicates in a repetition
 _FEWEST = 100  # replicates that a time limit leaves
 _PILOT = 8
@@ -107,6 +114,8 @@ class Certificate:
         What to do where runs do not reach the posterior; empty otherwise.
     power : str
         How large an error a run of this size finds.
+    ranks : dict of str to Ranks
+        Ranks of the truth by the name of the check, for `to_arviz`.
     """
 
     sampler: str
@@ -115,6 +124,7 @@ class Certificate:
     settings: dict[str, Any] = field(default_factory=dict)
     advice: str = ""
     power: str = ""
+    ranks: dict[str, Ranks] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def is_exact(self) -> bool | None:
@@ -160,6 +170,8 @@ class Certificate:
 
     def __str__(self) -> str:
         lines = [f"certificate of {self.sampler}", f"on {self.model}", ""]
+        if len({row.note for row in self.table}) == 1 and self._outcome(*CHECKS) is None:  # one reason for all
+            return "\n".join([*lines, f"verdict: {self.verdict}"])
         width = max(len(row.quantity) for row in self.table)
         for check in dict.fromkeys(row.check for row in self.table):
             rows = [row for row in self.table if row.check == check]
@@ -200,6 +212,40 @@ class Certificate:
         if path is not None:
             Path(path).write_text(text + "\n", encoding="utf-8")
         return text
+
+    def to_arviz(self) -> Any:
+        """Return the ranks as ArviZ draws them: one number between 0 and 1 for each replicate.
+
+        Returns
+        -------
+        xarray.DataTree
+            What ``arviz_base.from_dict`` returns. Group "prior_sbc" has the ranks of the check "truth", "posterior_sbc"
+            those of "data", and "cold_sbc" those of "cold". A rank r of L places becomes a random number between r / L
+            and (r + 1) / L, so that even ranks are uniform numbers, as
+            ``arviz_plots.plot_ecdf_pit(tree, group="prior_sbc")`` wants them.
+
+        Raises
+        ------
+        ImportError
+            arviz-base is not installed.
+        ValueError
+            No check has ranked anything.
+        """
+        if not self.ranks:
+            raise ValueError(
+                "no check has ranks: 'truth' and 'data' rank the truth where the kernel has a reversal, 'cold' does so"
+                " for all kernels, and 'rows' for none"
+            )
+        groups = {_SBC[check]: _uniform_numbers(ranks) for check, ranks in self.ranks.items()}
+        return arviz_tree(groups, attrs_of=next(iter(groups)))
+
+
+def _uniform_numbers(ranks):
+    """Return a number between 0 and 1 for each rank, by the name of the quantity: (1, R) each."""
+    rng = np.random.default_rng(0)
+    numbers = (ranks.values + rng.random(ranks.values.shape)) / ranks.n_places
+    names = (re.sub(r"\W+", "_", name) for name in ranks.names)
+    return {name: column[None] for name, column in zip(names, numbers.T)}
 
 
 def _shown(row):
@@ -252,7 +298,7 @@ def check_model(
     ValueError
         An argument is out of range.
     CapabilityError
-        The sampler redraws hyper-parameters, or it refuses the model.
+        The sampler refuses the model, or it moves no labels.
 
     Notes
     -----
@@ -263,6 +309,12 @@ def check_model(
     - "data": as "truth", given 8 rows of `X` with a draw of their enumerated posterior.
     - "cold": runs as the user starts them, on data of the prior: ranks of the true partition among the draws,
       intervals of the number of clusters, pairs of rows.
+
+    Where the sampler redraws hyper-parameters (`UpdateHyper`, or a mixture with ``learn_hyper=True``), "truth" draws
+    them from their prior too and ranks them beside the partition, and so does "cold" for a kernel with `UpdateHyper`.
+    "rows" and "data" check the kernels that move labels, at fixed hyper-parameters.
+
+    EM and variational inference are no samplers: nothing is checked, and the verdict says so.
 
     A sampler that is right fails with a probability of about 1e-4 (Bonferroni over all quantities and checks). A check
     with a p-value between that and 1e-2 is repeated with other seeds and four times as many replicates, and then fails
@@ -282,19 +334,21 @@ def check_model(
     with warnings.catch_warnings():
         for kind in (ExactnessWarning, DataWarning):
             warnings.simplefilter("ignore", kind)
-        problem, cold_run, kernel = _stated(model, X, sampler, seed, n_rows, resolve_n_threads(n_threads))
-        functions = _functions(problem, cold_run, checks)
+        stated = _stated(model, X, sampler, seed, n_rows, resolve_n_threads(n_threads))
+        functions = _functions(stated, checks)
         if time_limit is not None:
             n_replicates = _affordable(functions, n_replicates, time_limit, seed)
-        table = [row for name in checks for row in _made(name, functions.get(name), n_replicates, seed, len(checks))]
+        made = {name: _made(name, functions[name], n_replicates, seed, len(checks)) for name in checks}
+    table = [row for rows, _ in made.values() for row in rows]
     settings = {"checks": list(checks), "n_replicates": n_replicates, "n_rows": n_rows, "random_state": seed}
     return Certificate(
-        repr(kernel),
-        repr(problem.model),
+        repr(stated.kernel),
+        repr(stated.labels.model),
         tuple(table),
         settings | {"version": version("expfam")},
-        _advice(cold_run, kernel),
+        _advice(stated.cold_run, stated.kernel),
         _power(table),
+        {name: ranks for name, (_, ranks) in made.items() if ranks is not None},
     )
 
 
@@ -314,24 +368,83 @@ def _checked(checks, n_replicates, n_rows, time_limit):
 # ---- what is certified -----------------------------------------------------------------------------------------------
 
 
+class _Stated(NamedTuple):
+    """What is certified: the kernel as it was given, and the problems of the checks.
+
+    Where the kernel redraws hyper-parameters, `labels` has the kernels that move labels, at fixed hyper-parameters, and
+    `all` the whole kernel with the prior of the hyper-parameters. Otherwise the two are one.
+    """
+
+    kernel: Kernel
+    labels: Problem
+    all: Problem
+    cold: Problem
+    cold_run: Any
+
+
 def _stated(model, X, sampler, seed, n_rows, n_threads):
-    """Return the problem, how a user starts a run, and the kernel as it was given."""
+    """Return what is certified."""
     estimator = None if isinstance(model, MixtureModel) else _fitted(model, X, sampler, seed)
     bound = model.bind(X) if estimator is None else estimator.model_
     data = Dataset(X, bound.family)
     if data.n_rows < 3:
         raise DataError(f"check_model: X has {data.n_rows} rows; at least 3 are needed")
     kernel = _kernel(sampler if sampler is not None or estimator is None else estimator.sampler, bound, data)
-    kernel.check(bound, data)
-    if any(isinstance(part, UpdateHyper) for part in _parts(kernel)):
+    if all(isinstance(part, UpdateHyper) for part in _parts(kernel)):
         raise CapabilityError(
-            f"check_model: {kernel!r} redraws hyper-parameters, and the certificate is for fixed ones: leave out"
-            " UpdateHyper, whose updates the tests of this package calibrate"
+            f"check_model: {kernel!r} moves no labels: put it into a Cycle with a kernel that moves them"
         )
-    problem = Problem(bound, _counted(kernel, bound, data, n_rows, seed), data.X, n_rows, n_threads)
+    whole = kernel if estimator is None else _learning(kernel, estimator, bound)
+    whole.check(bound, data)
+    counted = _counted(whole, bound, data, n_rows, seed)
+    labels = every = Problem(bound, _of_labels(counted), data.X, n_rows, n_threads)
+    prior = _hyper_prior(whole, bound)
+    if prior is not None:
+        every = every._replace(kernel=counted, prior=prior)
     if estimator is None:
-        return problem, KernelRun(bound, kernel, n_warmup=_KERNEL_STEPS, n_steps=_KERNEL_STEPS), kernel
-    return problem, EstimatorRun(estimator, bound, n_steps=_COLD_STEPS), kernel
+        cold_run: Any = KernelRun(bound, kernel, n_warmup=_KERNEL_STEPS, n_steps=_KERNEL_STEPS)
+    else:
+        cold_run = EstimatorRun(estimator, bound, n_steps=_COLD_STEPS)
+    # a mixture learns before the steps that count; what they are to draw is the posterior at fixed hyper-parameters
+    return _Stated(kernel, labels, every, every if whole is kernel else labels, cold_run)
+
+
+def _learning(kernel, estimator, model):
+    """Return the kernel of a mixture, with the update of hyper-parameters where all of them are learned."""
+    is_learned = not is_auto(estimator.learn_hyper) and estimator.learn_hyper and model.family.hyper
+    return Cycle(kernel, UpdateHyper(weights=False)) if is_learned else kernel
+
+
+def _of_labels(kernel):
+    """Return the kernel without updates of hyper-parameters.
+
+    Where each part of a composition is exact, so is every order of them.
+    """
+    parts = list(_parts(kernel))
+    kept = [part for part in parts if not isinstance(part, UpdateHyper)]
+    return kernel if len(kept) == len(parts) else kept[0] if len(kept) == 1 else Cycle(*kept)
+
+
+def _hyper_prior(kernel, model):
+    """Return the prior of the hyper-parameters that a kernel redraws, or None."""
+    updates = [part for part in _parts(kernel) if isinstance(part, UpdateHyper)]
+    names = dict.fromkeys(name for update in updates for name in update.names(model))
+    prior = HyperPrior(model, tuple(names), weights=any(update.weights for update in updates))
+    return prior if prior.names else None
+
+
+def _no_sampler(problem):
+    """Return why a kernel has no posterior to be checked against, or an empty text."""
+    kernel, data = problem.kernel, Dataset(problem.X[:3], problem.model.family)
+    if kernel.is_sampler and can_be_certified(kernel.init(problem.model, data, seed=0, start="one")):
+        return ""
+    name = type(kernel).__name__
+    if kernel.is_sampler:
+        return f"{name} keeps no single partition of the rows that a check could set and read"
+    return (
+        f"{name} is no sampler: it looks for one good fit and does not draw from the posterior. Samplers that do are"
+        " sampler='auto', 'gibbs', 'fastex', 'split_merge', 'uncollapsed_gibbs' and 'canopy'"
+    )
 
 
 def _fitted(mixture, X, sampler, seed):
@@ -387,19 +500,32 @@ def _without_rest(kernel):
 # ---- running the checks ----------------------------------------------------------------------------------------------
 
 
-def _functions(problem, cold_run, checks) -> dict[str, Callable[[int, int], Found] | str]:
+def _functions(stated, checks) -> dict[str, Callable[[int, int], Found] | str]:
     """Return a function of (n_replicates, seed) for each check, or why it is not made."""
+    at_fixed, drawn = "", ""
+    if stated.all is not stated.labels:
+        at_fixed = "the kernels of labels alone, at fixed hyper-parameters"
+        drawn = f"hyper-parameters from their prior: {', '.join(stated.all.prior.names)}"
     made: dict[str, Any] = {
-        "rows": lambda n, seed: check_rows(problem, n, seed),
-        "truth": lambda n, seed: check_truth(problem, n, seed),
-        "data": lambda n, seed: check_data(problem, n, seed),
-        "cold": lambda n, seed: check_cold(problem, cold_run, n, seed),
+        "rows": _noted(at_fixed, lambda n, seed: check_rows(stated.labels, n, seed)),
+        "truth": _noted(drawn, lambda n, seed: check_truth(stated.all, n, seed)),
+        "data": _noted(at_fixed, lambda n, seed: check_data(stated.labels, n, seed)),
+        "cold": _noted(
+            drawn if stated.cold.prior else "", lambda n, seed: check_cold(stated.cold, stated.cold_run, n, seed)
+        ),
     }
-    kernel, data = problem.kernel, Dataset(problem.X[:3], problem.model.family)
-    if not kernel.is_sampler or not can_be_certified(kernel.init(problem.model, data, seed=0, start="one")):
-        reason = f"{type(kernel).__name__} does not sample the posterior"
-        return dict.fromkeys(made, reason)
-    return {name: made[name] for name in checks}
+    reason = _no_sampler(stated.labels)
+    return {name: reason or made[name] for name in checks}
+
+
+def _noted(note, function):
+    """Return the check with a further note."""
+
+    def made(n_replicates, seed):
+        found = function(n_replicates, seed)
+        return found._replace(notes=(*found.notes, note)) if note else found
+
+    return made
 
 
 def _affordable(functions, n_replicates, time_limit, seed):
@@ -421,11 +547,11 @@ def _affordable(functions, n_replicates, time_limit, seed):
 def _made(name, function, n_replicates, seed, n_checks):
     """Make one check, and once more with other seeds where the result is in doubt.
 
-    Return the rows of the table.
+    Return the rows of the table, and the ranks.
     """
     begin = perf_counter()
     if isinstance(function, str):
-        return [CheckedQuantity(name, "", None, "skipped", 0, seed, 0.0, function)]
+        return [CheckedQuantity(name, "", None, "skipped", 0, seed, 0.0, function)], None
     try:
         found = function(n_replicates, seed)
         level = LEVEL / n_checks / len(found.p)
@@ -434,14 +560,15 @@ def _made(name, function, n_replicates, seed, n_checks):
             found = function(_MORE * n_replicates, seed)
             found = found._replace(notes=(*found.notes, "repeated, as the first result was in doubt"))
     except Skipped as reason:
-        return [CheckedQuantity(name, "", None, "skipped", 0, seed, perf_counter() - begin, str(reason))]
+        return [CheckedQuantity(name, "", None, "skipped", 0, seed, perf_counter() - begin, str(reason))], None
     except (ExpFamError, FloatingPointError) as error:
-        return [CheckedQuantity(name, NO_ERROR, 0.0, "failed", 0, seed, perf_counter() - begin, str(error))]
+        return [CheckedQuantity(name, NO_ERROR, 0.0, "failed", 0, seed, perf_counter() - begin, str(error))], None
     seconds, note = perf_counter() - begin, "; ".join(found.notes)
-    return [
+    rows = [
         CheckedQuantity(name, quantity, p, "failed" if p < level else "passed", found.n_replicates, seed, seconds, note)
         for quantity, p in found.p.items()
     ]
+    return rows, found.ranks
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ simulation-based calibration, Saeilynoja et al. 2025, without its need of a conv
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,9 @@ from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from expfam.model.hyper_prior import HyperPrior
     from expfam.model.mixture import MixtureModel
     from expfam.samplers.chain.kernel import Kernel
 
@@ -44,6 +45,7 @@ LENGTH = 20  # states of a chain that holds the truth
 N_SUBSETS = 20
 SUBSET_ROWS = 6
 GIVEN_ROWS = 8  # real rows of a replicate of "data"
+_WITH_HYPER = "log joint by these hyper-parameters"
 STATE = "statistics of the state"  # a quantity that is right or wrong: its p is 1 or 0
 _LATER = 3  # steps after the first one
 _TIME = 1000  # step numbers from one step to the next: random numbers follow from them
@@ -53,8 +55,31 @@ _PILOT = 20  # draws of the prior that must all be possible data
 _LARGEST = 1e12  # absolute value of drawn data
 
 
+_IMPOSSIBLE = (ValueError, FloatingPointError, OverflowError, ExpFamError)  # raised for data that no number holds
+
+Draw: TypeAlias = "Callable[[np.random.Generator], tuple[MixtureModel, npt.NDArray[np.int32], Any]]"
+
+
 class Skipped(Exception):
     """A check cannot be made; the message is the reason."""
+
+
+class Ranks(NamedTuple):
+    """Ranks of the truth among states or draws.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Test quantities.
+    values : (R, Q) int64 ndarray
+        Rank in each of R replicates by each of Q quantities.
+    n_places : int
+        Ranks are from 0 to `n_places` - 1.
+    """
+
+    names: tuple[str, ...]
+    values: npt.NDArray[np.int64]
+    n_places: int
 
 
 class Found(NamedTuple):
@@ -68,11 +93,14 @@ class Found(NamedTuple):
         Independent replicates, or starts of steps.
     notes : tuple of str
         What a reader must know beside.
+    ranks : Ranks or None
+        Of the truth in each replicate; None for a check that ranks nothing.
     """
 
     p: dict[str, float]
     n_replicates: int
     notes: tuple[str, ...] = ()
+    ranks: Ranks | None = None
 
 
 class Problem(NamedTuple):
@@ -88,6 +116,8 @@ class Problem(NamedTuple):
     n_rows : int
         Rows of a simulated data set.
     n_threads : int or None
+    prior : HyperPrior or None
+        Of the hyper-parameters that the kernel redraws; None if it redraws none.
     """
 
     model: MixtureModel
@@ -95,6 +125,26 @@ class Problem(NamedTuple):
     X: Any
     n_rows: int
     n_threads: int | None = 1
+    prior: HyperPrior | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the test quantities: those of partitions, and the hyper-parameters that are redrawn."""
+        if self.prior is None:
+            return NAMES
+        return (*NAMES, *(f"hyper-parameter {name}" for name in self.prior.names), _WITH_HYPER)
+
+    def values(self, X: Any, labels: npt.NDArray[np.int32], models: Sequence[MixtureModel]) -> npt.NDArray[np.float64]:
+        """Compute the test quantities of (T, N) partitions with T models: (T, Q) in the order of `names`.
+
+        Those of partitions are under the model of the problem, so that they are functions of partition and data.
+        """
+        values = Quantities(self.model, X).values(labels)
+        if self.prior is None:
+            return values
+        hyper = [self.prior.values(model) for model in models]
+        joint = [model.log_joint(X, each) for model, each in zip(models, labels)]
+        return np.column_stack([values, np.array(hyper), joint])
 
     @property
     def n_sticks(self) -> int | None:
@@ -227,14 +277,22 @@ def _rows_p(parts):
 def check_truth(problem: Problem, n_replicates: int, seed: int) -> Found:
     """Rank partitions drawn from the prior among the states of chains through them."""
     draw = prior_draw(problem)
-    try:
-        for replicate in range(_PILOT):
-            _possible(problem, draw, generator_of(seed, "pilot", replicate))
-    except (ValueError, FloatingPointError, OverflowError, ExpFamError) as error:
+    refusals = [reason for reason in (_refusal(draw, seed, number) for number in range(_PILOT)) if reason is not None]
+    # the wide prior of hyper-parameters often reaches values that no number holds
+    if len(refusals) > (0 if problem.prior is None else _PILOT // 2):
         raise Skipped(
-            f"the prior draws data that the family cannot hold ({error}); the check 'data' draws them given rows"
-        ) from error
+            f"the prior draws data that the family cannot hold ({refusals[0]}); the check 'data' draws them given rows"
+        )
     return _through_truth(problem, draw, "truth", n_replicates, seed)
+
+
+def _refusal(draw, seed, number):
+    """Return why a draw of the prior is no data of the family, or None if it is."""
+    try:
+        _possible(draw, generator_of(seed, "pilot", number))
+    except _IMPOSSIBLE as error:
+        return str(error)
+    return None
 
 
 def check_data(problem: Problem, n_replicates: int, seed: int) -> Found:
@@ -254,48 +312,54 @@ def check_data(problem: Problem, n_replicates: int, seed: int) -> Found:
         given = problem.X[_near_rows(near, problem.X.shape[0], n_given, rng)]
         exact = ExactPosterior(problem.model, given)
         labels = exact.labels[rng.choice(len(exact), p=exact.probability)]
-        return simulate_more(problem.model, given, labels, problem.n_rows, rng)
+        return problem.model, *simulate_more(problem.model, given, labels, problem.n_rows, rng)
 
     found = _through_truth(problem, draw, "data", n_replicates, seed)
     return found._replace(notes=(f"{n_given} rows of the data in each", *found.notes))
 
 
-def prior_draw(problem: Problem) -> Callable[[np.random.Generator], tuple[npt.NDArray[np.int32], Any]]:
-    """Return the function that draws labels and data from the prior of the kernel."""
-    family, n_sticks = problem.model.family, problem.n_sticks
+def prior_draw(problem: Problem) -> Draw:
+    """Return the function that draws model, labels and data from the prior of the kernel."""
+    n_sticks, prior = problem.n_sticks, problem.prior
     try:
-        family.require("draw", "a draw of the prior")
-        family.require("sample", "a draw of the prior")
+        problem.model.family.require("draw", "a draw of the prior")
+        problem.model.family.require("sample", "a draw of the prior")
     except ExpFamError as error:
         raise Skipped(str(error)) from error
+    if n_sticks is not None and prior is not None and prior.draws_weights:
+        raise Skipped(
+            f"{problem.kernel!r} cuts the process off at {n_sticks} numbered sticks, and redraws the weights of the"
+            " process that is not cut off"
+        )
 
     def draw(rng):
+        model = problem.model if prior is None else prior.draw(rng)
         if n_sticks is None:
-            return simulate(problem.model, problem.n_rows, rng)
-        labels = draw_stick_labels(problem.model.weights, problem.n_rows, n_sticks, rng)
-        return labels, draw_rows(family, labels, rng)
+            return model, *simulate(model, problem.n_rows, rng)
+        labels = draw_stick_labels(model.weights, problem.n_rows, n_sticks, rng)
+        return model, labels, draw_rows(model.family, labels, rng)
 
     return draw
 
 
-def _possible(problem, draw, rng):
-    """Draw labels with data that the family takes; raise if it does not."""
-    labels, X = draw(rng)
+def _possible(draw, rng):
+    """Draw model and labels with data that the family takes; raise if it does not."""
+    model, labels, X = draw(rng)
     if not (np.isfinite(X).all() and np.abs(X).max() < _LARGEST):
         raise ValueError(f"values up to {np.abs(X).max():.2g}")
-    return labels, Dataset(X, problem.model.family)
+    return model, labels, Dataset(X, model.family)
 
 
-def possible_draw(problem: Problem, draw: Any, rng: np.random.Generator) -> tuple[npt.NDArray[np.int32], Dataset, int]:
+def possible_draw(draw: Draw, rng: np.random.Generator) -> tuple[MixtureModel, npt.NDArray[np.int32], Dataset, int]:
     """Draw until the family takes the data.
 
-    Return labels, data, and how many draws were refused.
+    Return model, labels, data, and how many draws were refused.
     What is refused depends on the data alone, so the labels stay draws of the posterior given the data.
     """
     for n_refused in range(1000):
         try:
-            return *_possible(problem, draw, rng), n_refused
-        except (ValueError, FloatingPointError, OverflowError, ExpFamError):
+            return *_possible(draw, rng), n_refused
+        except _IMPOSSIBLE:
             continue
     raise Skipped("a thousand draws in a row gave data that the family cannot hold")
 
@@ -306,33 +370,38 @@ def _through_truth(problem, draw, check, n_replicates, seed):
 
     def replicate(number):
         rng = generator_of(seed, check, number)
-        labels, data, n_refused = possible_draw(problem, draw, rng)
+        model, labels, data, n_refused = possible_draw(draw, rng)
         try:
-            return *function(problem, reversal, labels, data, rng), n_refused
+            return *function(problem, reversal, model, labels, data, rng), n_refused
         except CapabilityError as error:
             raise Skipped(str(error)) from error
 
     rows, are_right, refused = zip(*run(replicate, [(r,) for r in range(n_replicates)], problem.n_threads))
-    p = _means_p(np.array(rows)) if reversal is None else uniform_p(np.array(rows), LENGTH)
+    values = np.array(rows)
+    p = _means_p(values) if reversal is None else uniform_p(values, LENGTH)
     notes = ["ranks in chains of 20 states" if reversal is not None else "no reversal: means along chains of 20 states"]
     if sum(refused):
         notes.append(f"{sum(refused)} draws gave data that the family cannot hold")
-    return Found(dict(zip(NAMES, map(float, p))) | {STATE: float(all(are_right))}, n_replicates, tuple(notes))
+    ranks = None if reversal is None else Ranks(problem.names, values, LENGTH)
+    found = dict(zip(problem.names, map(float, p))) | {STATE: float(all(are_right))}
+    return Found(found, n_replicates, tuple(notes), ranks)
 
 
-def _both_ways(problem, reversal, labels, data, rng):
+def _both_ways(problem, reversal, model, labels, data, rng):
     """Return the ranks of the truth at an even place of a chain, and whether states agree."""
     place, seed = int(rng.integers(LENGTH)), int(rng.integers(2**63))
-    forth, is_right = walk(problem, problem.kernel, labels, data, seed, range(place, LENGTH - 1))
-    back, also_right = walk(problem, reversal, labels, data, seed, range(place - 1, -1, -1))
-    values = Quantities(problem.model, data.X).values(np.array([_numbered(labels), *forth, *back]))
-    return rank_of_truth(values[0], values[1:], rng), is_right and also_right
+    forth = walk(problem, problem.kernel, model, labels, data, seed, range(place, LENGTH - 1))
+    back = walk(problem, reversal, model, labels, data, seed, range(place - 1, -1, -1))
+    states, models = [_numbered(labels), *forth.states, *back.states], [model, *forth.models, *back.models]
+    values = problem.values(data.X, np.array(states), models)
+    return rank_of_truth(values[0], values[1:], rng), forth.is_right and back.is_right
 
 
-def _forwards(problem, reversal, labels, data, rng):
+def _forwards(problem, reversal, model, labels, data, rng):
     """Return the quantities of the truth and of a chain from it, and whether the state agrees."""
-    states, is_right = walk(problem, problem.kernel, labels, data, int(rng.integers(2**63)), range(LENGTH - 1))
-    return Quantities(problem.model, data.X).values(np.array([_numbered(labels), *states])), is_right
+    chain = walk(problem, problem.kernel, model, labels, data, int(rng.integers(2**63)), range(LENGTH - 1))
+    states, models = [_numbered(labels), *chain.states], [model, *chain.models]
+    return problem.values(data.X, np.array(states), models), chain.is_right
 
 
 def _means_p(values):
@@ -345,26 +414,39 @@ def _means_p(values):
     return mean_p(ranks[:, 1:].mean(axis=1) - ranks[:, 0])
 
 
-def walk(
-    problem: Problem, kernel: Kernel, labels: npt.NDArray[np.int32], data: Dataset, seed: int, times: range
-) -> tuple[list[npt.NDArray[np.int32]], bool]:
-    """Make steps at given times from given labels.
+class Walk(NamedTuple):
+    """Partitions and models after each step, and whether the statistics of the state agree with its labels."""
 
-    Return the partitions, and whether the statistics of the state agree with its labels.
-    """
+    states: list[npt.NDArray[np.int32]]
+    models: list[MixtureModel]
+    is_right: bool
+
+
+def walk(
+    problem: Problem,
+    kernel: Kernel,
+    model: MixtureModel,
+    labels: npt.NDArray[np.int32],
+    data: Dataset,
+    seed: int,
+    times: range,
+) -> Walk:
+    """Make steps at given times from a given model and labels."""
     if not len(times):
-        return [], True
+        return Walk([], [], True)
     state = _begun(problem, kernel, data, seed)
     if problem.n_sticks is not None:
+        state.set_model(model)
         state.set_labels(labels)  # numbers of sticks have a meaning, which `take` would lose
     else:
-        state.take(CollapsedState(problem.model, data, labels, seed=seed))
-    states = []
+        state.take(CollapsedState(model, data, labels, seed=seed))
+    found = Walk([], [], True)
     for time in times:
         state.n_steps = time * _TIME  # in both directions, each step has random numbers of its own
         kernel.step(state)
-        states.append(state.partition)
-    return states, _is_consistent(state)
+        found.states.append(state.partition)
+        found.models.append(state.model)
+    return found._replace(is_right=_is_consistent(state))
 
 
 def _begun(problem, kernel, data, seed):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from functools import cached_property
-from importlib.metadata import version
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -20,6 +19,7 @@ from scipy import sparse
 
 from expfam.archive import read_archive, write_archive
 from expfam.errors import DataError
+from expfam.evaluation.arviz import arviz_tree
 from expfam.families.base import Family
 from expfam.model.data import Dataset
 from expfam.model.partitions import by_first_appearance, contingency
@@ -628,10 +628,6 @@ class PartitionPosterior:
         ImportError
             arviz-base is not installed.
         """
-        try:
-            from arviz_base import from_dict
-        except ImportError as error:
-            raise ImportError('to_arviz needs arviz-base: pip install "expfam[arviz]"') from error
         chosen = self._chosen_pairs(pairs)
         rows = self._rows_of_chains()
         sizes = [np.bincount(labels) / self.n_rows for labels in self._draws]
@@ -660,8 +656,7 @@ class PartitionPosterior:
                 raise DataError(f"X has shape {X.shape}; the draws have {self.n_rows} rows")
             data["observed_data"], dims["X"] = {"X": X}, ["row", "column"]
             coords |= {"row": np.arange(self.n_rows), "column": np.arange(X.shape[1])}
-        attrs = {"inference_library": "expfam", "inference_library_version": version("expfam")}
-        return from_dict(data, coords=coords, dims=dims, attrs={"posterior": attrs})
+        return arviz_tree(data, coords=coords, dims=dims, attrs_of="posterior")
 
     def _chosen_pairs(self, pairs):
         if np.ndim(pairs):

@@ -10,7 +10,7 @@ of the Dirichlet, or the first K sticks of a process, in the given order. Every 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -92,7 +92,13 @@ class _Weights:
         return weights, float(np.exp(self.log_new_mass(total, B)[B]) / (total + self.strength))
 
     def update_hyper(
-        self, counts: npt.ArrayLike, rng: np.random.Generator, *, shape: float = 1.0, rate: float = 1.0
+        self,
+        counts: npt.ArrayLike,
+        rng: np.random.Generator,
+        *,
+        shape: float = 1.0,
+        rate: float = 1.0,
+        order: Literal["sequential", "backward"] = "sequential",
     ) -> Any:
         """Return a copy with a new alpha from one slice-sampling update given a partition.
 
@@ -103,6 +109,8 @@ class _Weights:
         rng : numpy.random.Generator
         shape, rate : float
             Gamma prior on the strength: alpha of a process, K alpha of the symmetric Dirichlet.
+        order : {"sequential", "backward"}
+            Order of the updates where there are several.
 
         Returns
         -------
@@ -514,11 +522,12 @@ class PitmanYor(_StickBreaking):
         *,
         shape: float = 1.0,
         rate: float = 1.0,
+        order: Literal["sequential", "backward"] = "sequential",
         learn_discount: bool = True,
     ) -> PitmanYor:
         """Return a copy with a new alpha and a new discount given a partition.
 
-        Each of the two is drawn by one slice-sampling update, alpha first.
+        Each of the two is drawn by one slice-sampling update.
 
         Parameters
         ----------
@@ -527,6 +536,8 @@ class PitmanYor(_StickBreaking):
         rng : numpy.random.Generator
         shape, rate : float
             Gamma prior on alpha.
+        order : {"sequential", "backward"}
+            Whether alpha or the discount is drawn first.
         learn_discount : bool
             Whether to update the discount. A discount of exactly 0 is never updated: it is the Dirichlet process.
 
@@ -538,17 +549,25 @@ class PitmanYor(_StickBreaking):
         -----
         The discount has a uniform prior on (0, 1). It is updated as a logit, which adds the term log d (1 - d).
         """
-        new = super().update_hyper(counts, rng, shape=shape, rate=rate)
-        if not learn_discount or new.discount == 0:
-            return new
-        counts = _as_counts(counts)
+        counts, new = _as_counts(counts), self
+        if order == "backward" and learn_discount:
+            new = new._with_discount_drawn(counts, rng)
+        new = super(PitmanYor, new).update_hyper(counts, rng, shape=shape, rate=rate)
+        if order == "sequential" and learn_discount:
+            new = new._with_discount_drawn(counts, rng)
+        return new
+
+    def _with_discount_drawn(self, counts, rng):
+        if self.discount == 0:
+            return self
 
         def target(t):
             d = float(expit(t))
-            return new.with_hyper(discount=d).log_prior(counts) + np.log(d) + np.log1p(-d)
+            return self.with_hyper(discount=d).log_prior(counts) + np.log(d) + np.log1p(-d)
 
-        start = float(np.clip(np.log(new.discount) - np.log1p(-new.discount), -_LOG_BOUND, _LOG_BOUND))
-        return new.with_hyper(discount=float(expit(slice_sample(target, start, rng, low=-_LOG_BOUND, high=_LOG_BOUND))))
+        start = float(np.clip(np.log(self.discount) - np.log1p(-self.discount), -_LOG_BOUND, _LOG_BOUND))
+        drawn = slice_sample(target, start, rng, low=-_LOG_BOUND, high=_LOG_BOUND)
+        return self.with_hyper(discount=float(expit(drawn)))
 
 
 def _closed_sticks(log_v, log_rest):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from expfam.errors import CapabilityError
 from expfam.samplers.chain.kernel import Kernel
 from expfam.structures.ground.rng import generator
+
+_OPPOSITE: dict[str, Literal["sequential", "backward"]] = {"sequential": "backward", "backward": "sequential"}
 
 
 class UpdateHyper(Kernel):
@@ -22,6 +24,8 @@ class UpdateHyper(Kernel):
         Whether to update the hyper-parameters that the family declares in `hyper`, or the names of some of them.
     weights : bool
         Whether to update the parameters that the weights declare in `hyper`.
+    order : {"sequential", "backward"}
+        The family before the weights, or all in the opposite order, which reverses the kernel.
 
     Examples
     --------
@@ -41,11 +45,19 @@ class UpdateHyper(Kernel):
     takes_groups = True
     takes_known = frozenset({"clusters", "classes", "links"})
 
-    def __init__(self, *, family: bool | tuple[str, ...] = True, weights: bool = True) -> None:
-        self.family, self.weights = family, weights
+    def __init__(
+        self,
+        *,
+        family: bool | tuple[str, ...] = True,
+        weights: bool = True,
+        order: Literal["sequential", "backward"] = "sequential",
+    ) -> None:
+        self.family, self.weights, self.order = family, weights, order
 
     def check(self, model: Any, data: Any) -> None:
         """Refuse a model without hyper-parameters, and names that the family does not declare."""
+        if self.order not in _OPPOSITE:
+            raise ValueError(f"UpdateHyper: order must be 'sequential' or 'backward'; got {self.order!r}")
         unknown = [] if isinstance(self.family, bool) else [n for n in self.family if n not in model.family.hyper]
         if unknown:
             raise CapabilityError(f"UpdateHyper: {model.family!r} does not declare {unknown} in hyper")
@@ -54,16 +66,34 @@ class UpdateHyper(Kernel):
                 f"UpdateHyper: neither {model.family!r} nor {model.weights!r} declares hyper-parameters"
             )
 
+    def names(self, model: Any) -> tuple[str, ...]:
+        """Return the names of the hyper-parameters of the family that are updated, in the sequential order."""
+        return tuple(model.family.hyper) if self.family is True else tuple(self.family or ())
+
+    def reversed(self) -> UpdateHyper:
+        """Return the kernel with the opposite order: each update of one hyper-parameter is reversible."""
+        return type(self)(**(self.get_params() | {"order": _OPPOSITE[self.order]}))
+
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Update each hyper-parameter once, with random numbers of this step."""
-        n, S = state.statistics()
+        statistics = state.statistics()
+        updates = (self._with_family, self._with_weights)
         model = state.model
-        if self.family and model.family.hyper:
-            rng = generator(state.seed, "hyper", unit=0, step=state.n_steps)
-            names = None if self.family is True else self.family
-            model = model.with_family(model.family.update_hyper(n, S, rng, names=names))
-        if self.weights and model.weights.hyper:
-            rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
-            model = model.with_weights(model.weights.update_hyper(n, rng))
+        for update in updates if self.order == "sequential" else updates[::-1]:
+            model = update(model, *statistics, state)
         state.set_model(model)
         return 1, 1, {}
+
+    def _with_family(self, model, n, S, state):
+        names = self.names(model)
+        if not names:
+            return model
+        rng = generator(state.seed, "hyper", unit=0, step=state.n_steps)
+        names = names if self.order == "sequential" else names[::-1]
+        return model.with_family(model.family.update_hyper(n, S, rng, names=names))
+
+    def _with_weights(self, model, n, S, state):
+        if not (self.weights and model.weights.hyper):
+            return model
+        rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
+        return model.with_weights(model.weights.update_hyper(n, rng, order=self.order))

@@ -7,6 +7,7 @@ import pytest
 
 from expfam import Mixture
 from expfam.cli import main
+from expfam.evaluation import certificate
 
 FEW = ("--replicates", "20", "--rows", "12", "--checks", "rows,truth")
 
@@ -44,9 +45,20 @@ def test_a_saved_model(data, tmp_path, capsys):
     assert "--alpha is for the name of a family" in capsys.readouterr().err
 
 
-def test_a_sampler_that_does_not_pass(data, capsys):
-    assert run("poisson", data, "--sampler", "em", *FEW) == 1
-    assert "verdict: NOTHING CHECKED" in capsys.readouterr().out
+def test_what_is_no_sampler_cannot_be_checked(data, capsys):
+    assert run("poisson", data, "--sampler", "em", *FEW) == 2
+    assert "verdict: NOTHING CHECKED: ExpectationMaximization is no sampler" in capsys.readouterr().out
+
+
+def test_a_sampler_that_does_not_pass(data, monkeypatch, capsys):
+    from expfam.evaluation import certificate
+
+    wrong = certificate.Certificate(
+        "s", "m", (certificate.CheckedQuantity("rows", "clusters", 0.0, "failed", 20, 0, 1.0),)
+    )
+    monkeypatch.setattr(certificate, "check_model", lambda *args, **settings: wrong)
+    assert run("poisson", data, *FEW) == 1
+    assert "verdict: NOT EXACT: check 'rows', clusters" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

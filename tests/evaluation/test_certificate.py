@@ -1,17 +1,29 @@
 """`check_model`: what it takes, refuses, skips and says."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from expfam import Categorical, DirichletProcess, Mixture, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
+from expfam import (
+    Categorical,
+    DirichletProcess,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    PitmanYor,
+    Poisson,
+    SymmetricDirichlet,
+)
 from expfam.errors import CapabilityError, DataError
 from expfam.evaluation.certificate import Certificate, CheckedQuantity, check_model
+from expfam.evaluation.exactness import Ranks
 from expfam.evaluation.quantities import NAMES, Quantities, distances_to_others
 from expfam.evaluation.ranks import frequencies_p, least_shift, least_variation, rank_of_truth, uniform_p
 from expfam.samplers import CollapsedGibbs, Cycle, FastEx, UncollapsedGibbs, UpdateHyper
+from expfam.samplers.named import load_sampler
 
 RNG = np.random.default_rng(0)
 X = RNG.poisson(RNG.choice([1.0, 5.0], size=(40, 1)), size=(40, 2)).astype(float)
@@ -76,8 +88,15 @@ def test_optimisers_are_no_samplers():
         assert not found.passed
         assert found.is_exact is None
         assert found.has_converged is None
-        assert "NOTHING CHECKED" in found.verdict
-        assert "does not sample the posterior" in found.verdict
+        name = type(load_sampler(sampler, weights=MODEL.weights)).__name__
+        assert found.verdict.startswith(f"NOTHING CHECKED: {name} is no sampler: it looks for one good fit")
+        assert str(found).count(name) == 2  # what it is, and the reason once
+
+
+def test_a_kernel_that_keeps_no_partition_says_so(monkeypatch):
+    monkeypatch.setattr("expfam.evaluation.certificate.can_be_certified", lambda state: False)
+    found = check_model(MODEL, X, sampler="gibbs", **FEW)
+    assert "CollapsedGibbs keeps no single partition of the rows" in found.verdict
 
 
 def test_sticks_cannot_be_enumerated():
@@ -121,6 +140,73 @@ def test_a_time_limit_takes_replicates_to_a_hundred_at_the_least():
     assert check_model(MODEL, X, sampler="gibbs", checks=["rows"], time_limit=1e9, **FEW).settings["n_replicates"] == 20
 
 
+# ---- hyper-parameters ------------------------------------------------------------------------------------------------
+
+LEARNS = Cycle(CollapsedGibbs(), UpdateHyper())
+
+
+def names_of(found, check):
+    return {row.quantity for row in found.table if row.check == check}
+
+
+def test_a_kernel_that_redraws_hyper_parameters_is_checked_with_their_prior():
+    found = check_model(MODEL, X, sampler=LEARNS, **FEW)
+    drawn = {"hyper-parameter shape", "hyper-parameter rate", "hyper-parameter alpha"}
+    for check in ("truth", "cold"):
+        assert names_of(found, check) >= {*NAMES, *drawn, "log joint by these hyper-parameters"}
+    assert not any("hyper-parameter" in name for check in ("rows", "data") for name in names_of(found, check))
+    assert "at fixed hyper-parameters" in str(found)
+    assert "hyper-parameters from their prior: shape, rate, alpha" in str(found)
+    assert found.is_exact
+
+
+def test_the_discount_of_a_pitman_yor_process_is_one_of_them():
+    model = MixtureModel(Poisson(shape=1.5, rate=0.4), PitmanYor(1.0, 0.3))
+    found = check_model(model, X, sampler=Cycle(CollapsedGibbs(), UpdateHyper(family=False)), checks="truth", **FEW)
+    assert {name for name in names_of(found, "truth") if name.startswith("hyper")} == {
+        "hyper-parameter alpha",
+        "hyper-parameter discount",
+    }
+    assert found.is_exact
+
+
+def test_a_mixture_that_learns_is_checked_with_its_update_of_hyper_parameters():
+    mixture = Mixture("poisson", 2, learn_hyper=True, sampler="gibbs", n_warmup=4, n_steps=4, random_state=0).fit(X)
+    found = check_model(mixture, X, checks=["truth", "cold"], **FEW)
+    assert names_of(found, "truth") - names_of(found, "cold") >= {"hyper-parameter shape", "hyper-parameter rate"}
+    assert "hyper-parameter alpha" not in names_of(found, "truth")  # a mixture learns those of its family
+
+
+def test_sticks_of_a_process_whose_weights_are_redrawn_are_left_out():
+    kernel = Cycle(UncollapsedGibbs(truncation=20), UpdateHyper())
+    found = check_model(MODEL, X, sampler=kernel, checks=["truth"], **FEW)
+    assert "redraws the weights of the process that is not cut off" in reasons(found)["truth"]
+
+
+# ---- ArviZ -----------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_become_even_numbers_for_arviz():
+    pytest.importorskip("arviz_base")
+    tree = check_model(MODEL, X, sampler="gibbs", checks=["rows", "truth", "data"], **FEW).to_arviz()
+    assert set(tree.children) == {"prior_sbc", "posterior_sbc"}
+    numbers = tree["prior_sbc"]["log_joint"].values
+    assert numbers.shape == (1, 20)
+    assert ((numbers >= 0) & (numbers < 1)).all()
+    assert len(np.unique(numbers)) == 20  # no ties
+    assert "distance_to_k_means" in tree["posterior_sbc"]
+    assert tree["prior_sbc"].attrs["inference_library"] == "expfam"
+
+
+def test_arviz_without_ranks_or_without_the_library(monkeypatch):
+    with pytest.raises(ValueError, match="no check has ranks: 'truth' and 'data' rank the truth"):
+        check_model(MODEL, X, sampler="gibbs", checks="rows", **FEW).to_arviz()
+    ranks = {"truth": Ranks(("log joint",), np.zeros((3, 1), dtype=np.int64), 20)}
+    monkeypatch.setitem(sys.modules, "arviz_base", None)
+    with pytest.raises(ImportError, match=r'to_arviz needs arviz-base: pip install "expfam\[arviz\]"'):
+        Certificate("s", "m", (), ranks=ranks).to_arviz()
+
+
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
 
@@ -133,7 +219,7 @@ def test_a_time_limit_takes_replicates_to_a_hundred_at_the_least():
         ({"n_rows": 2}, ValueError, "n_rows must be"),
         ({"time_limit": 0}, ValueError, "time_limit must be a positive number of seconds or None; got 0"),
         ({"sampler": "nope"}, ValueError, "sampler must be"),
-        ({"sampler": Cycle(CollapsedGibbs(), UpdateHyper())}, CapabilityError, "redraws hyper-parameters"),
+        ({"sampler": UpdateHyper()}, CapabilityError, "moves no labels: put it into a Cycle"),
         ({"random_state": -1}, ValueError, "random_state"),
     ],
 )

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tiny import FAMILIES as TINY
+from wrong_samplers import SizesForgotten
 
 from expfam import (
     AdmixtureModel,
@@ -385,17 +386,6 @@ def kernel_of_all_calibration(kernel=None, **sizes):
 
 def test_the_kernel_keeps_the_priors_of_all_it_updates():
     assert kernel_of_all_calibration(n_updates=3, n_simulations=60).prior_p(stats.uniform.cdf) > LEAST_P
-
-
-class SizesForgotten(UpdateHyper):
-    """Wrong on purpose: the weights are updated as if all data were one cluster."""
-
-    def move(self, state):
-        weights = state.model.weights
-        found = UpdateHyper(weights=False).move(state)
-        rng = np.random.default_rng([state.seed, state.n_steps])
-        state.set_model(state.model.with_weights(weights.update_hyper([state.data.n_rows], rng)))
-        return found
 
 
 def test_a_wrong_kernel_of_hyper_parameters_is_found_out():

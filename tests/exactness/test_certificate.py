@@ -9,6 +9,7 @@ from wrong_samplers import (
     PlainMetropolis,
     PlainSplitMerge,
     PriorDraws,
+    SizesForgotten,
     StaleStatistics,
     Still,
     mass_of_one_more_cluster,
@@ -19,7 +20,15 @@ from wrong_samplers import (
 from expfam import DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, PitmanYor, Poisson, SymmetricDirichlet
 from expfam.evaluation.certificate import check_model
 from expfam.evaluation.quantities import OF_DATA
-from expfam.samplers import CollapsedGibbs, FastEx, SplitMerge, UncollapsedGibbs, UncollapsedMetropolis
+from expfam.samplers import (
+    CollapsedGibbs,
+    Cycle,
+    FastEx,
+    SplitMerge,
+    UncollapsedGibbs,
+    UncollapsedMetropolis,
+    UpdateHyper,
+)
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(RNG.choice([1.0, 6.0], size=(60, 1)), size=(60, 2)).astype(float)
@@ -84,6 +93,13 @@ FAULTS = {
         {"family": GAUSSIAN, "X": REAL},
     ),
     "adaptation without end": (AdaptsForEver(), CollapsedGibbs(), "data", 300, {}),
+    "alpha drawn without the sizes": (
+        Cycle(CollapsedGibbs(), SizesForgotten()),
+        Cycle(CollapsedGibbs(), UpdateHyper()),
+        "truth",
+        60,
+        {},
+    ),
 }
 
 

@@ -29,6 +29,7 @@ from expfam.samplers import (
 )
 from expfam.samplers.collapsed.gibbs import conditional
 from expfam.samplers.collapsed.laws import update_law
+from expfam.structures.ground.rng import generator
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -181,6 +182,34 @@ def test_the_reversal_of_a_reversal_is_the_kernel():
     assert CollapsedGibbs().reversed() == BACKWARD
     assert FastEx(mode="frozen").reversed() == FastEx(mode="frozen", order="backward")
     assert Cycle(CollapsedGibbs(), SplitMerge(n_moves=2)).reversed() == Cycle(SplitMerge(n_moves=2), BACKWARD)
+    backward = UpdateHyper(family=("rate",), order="backward")
+    assert UpdateHyper(family=("rate",)).reversed() == backward
+    assert Cycle(CollapsedGibbs(), UpdateHyper(family=("rate",))).reversed() == Cycle(backward, BACKWARD)
+    assert backward.reversed() == UpdateHyper(family=("rate",))
+
+
+def test_an_update_of_hyper_parameters_has_an_order():
+    model, data = tiny_model()
+    with pytest.raises(ValueError, match="UpdateHyper: order must be 'sequential' or 'backward'; got 'random'"):
+        UpdateHyper(order="random").check(model, data)
+
+
+def test_updates_of_hyper_parameters_backward_begin_with_the_last_name():
+    model, data = tiny_model(weights="pitman_yor")
+    for order, name in (("sequential", "shape"), ("backward", "rate")):
+        state = CollapsedState(model, data, np.array([0, 0, 1, 1]), seed=0)
+        alone = model.family.update_hyper(*state.statistics(), generator(0, "hyper", unit=0), names=[name])
+        UpdateHyper(order=order).step(state)
+        assert getattr(state.model.family, name) == getattr(alone, name)
+
+
+def test_the_discount_is_drawn_before_alpha_in_the_opposite_order():
+    weights, counts = WEIGHTS["pitman_yor"], [3, 1, 1]
+    alpha_alone = weights.update_hyper(counts, np.random.default_rng(0), learn_discount=False)
+    assert weights.update_hyper(counts, np.random.default_rng(0)).alpha == alpha_alone.alpha
+    backward = weights.update_hyper(counts, np.random.default_rng(0), order="backward")
+    assert backward.alpha != alpha_alone.alpha
+    assert backward.discount != weights.discount
 
 
 @pytest.mark.parametrize(
@@ -196,8 +225,6 @@ def test_the_reversal_of_a_reversal_is_the_kernel():
         Canopy(variant=1),
         StochasticEM(),
         GroupedGibbs(),
-        UpdateHyper(),
-        Cycle(CollapsedGibbs(), UpdateHyper()),
         RandomScan(CollapsedGibbs(), SplitMerge()),
     ],
     ids=repr,

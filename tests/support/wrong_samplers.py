@@ -4,7 +4,7 @@ import numpy as np
 
 from expfam import PitmanYor
 from expfam.model.simulation import draw_partition
-from expfam.samplers import CollapsedGibbs, CollapsedState, Kernel
+from expfam.samplers import CollapsedGibbs, CollapsedState, Kernel, UpdateHyper
 from expfam.samplers.collapsed.gibbs import OPPOSITE, conditional
 
 
@@ -210,4 +210,15 @@ class AdaptsForEver(CollapsedGibbs):
             state.n_steps += 1
             found = super().move(state)
         past.append(state.log_joint)
+        return found
+
+
+class SizesForgotten(UpdateHyper):
+    """Right for the family; the weights are updated as if all data were one cluster."""
+
+    def move(self, state):
+        weights = state.model.weights
+        found = super().move(state)
+        rng = np.random.default_rng([state.seed, state.n_steps])
+        state.set_model(state.model.with_weights(weights.update_hyper([state.data.n_rows], rng)))
         return found
