@@ -15,8 +15,10 @@ passes.
 import argparse
 import json
 import sys
+import textwrap
 import time
 import warnings
+from collections import Counter
 from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
@@ -37,6 +39,7 @@ from expfam import (
     load_family,
 )
 from expfam.errors import ExpFamError
+from expfam.evaluation.ranks import least_variation
 from expfam.families.base import Family
 from expfam.model.simulation import simulate
 from expfam.samplers import (
@@ -212,9 +215,11 @@ Each cell is a call of `expfam.check_model` with the checks "rows", "truth" and 
 is the smallest p-value over all quantities, times their number. A sampler that is right gives one below 1e-4 once in
 ten thousand cells. "-": the sampler refuses the model. "·": nothing could be checked. Empty: not made yet.
 
-**{n_made} of {n_all} cells have been made**, and {n_wrong} of {n_faults} samplers that are wrong on purpose. To make
-one again: `python asv_bench/protocols/certificate.py --only gibbs,poisson,dp`. All numbers, seeds and versions are in
-[certificate.json](../asv_bench/certificate.json).
+**{n_made} of {n_all} cells have been made**, and {n_wrong} of {n_faults} samplers that are wrong on purpose.
+{replicates}
+
+To make one again: `python asv_bench/protocols/certificate.py --only gibbs,poisson,dp`. All numbers, seeds and versions
+are in [certificate.json](../asv_bench/certificate.json).
 """
 
 
@@ -222,7 +227,8 @@ def page(stored):
     """The page of all results."""
     n_all = len(SAMPLERS) * len(FAMILIES) * len(WEIGHTS)
     cells, wrongs = stored["cells"], stored["wrong"]
-    lines = [HEAD.format(n_made=len(cells), n_all=n_all, n_wrong=len(wrongs), n_faults=len(WRONG))]
+    text = replicates_of(cells.values())
+    lines = [HEAD.format(n_made=len(cells), n_all=n_all, n_wrong=len(wrongs), n_faults=len(WRONG), replicates=text)]
     for weights, prior in WEIGHTS.items():
         made = [f for f in FAMILIES if any(f",{f},{weights}" in name for name in cells)]
         if not made:
@@ -246,6 +252,25 @@ def page(stored):
         f"Version {', '.join(versions)}; {seconds:.0f} CPU seconds in all; seed {SEED}; {N_ROWS} rows in each",
     ]
     return "\n".join([*lines[:-1], lines[-1] + " simulated data set.", ""])
+
+
+def replicates_of(found):
+    """How many replicates the cells have, and what as many of them find; in words."""
+    made = [each for each in found if each.get("p") is not None]
+    counts = sorted(Counter(each["replicates"] for each in made).items())
+    if not counts:
+        return "No cell has a result."
+    numbers = ", ".join(f"{n_cells} of {n} replicates" for n, n_cells in counts)
+    n_not_exact = sum(each["verdict"] == "NOT EXACT" for each in made)
+    fewest = counts[0][0]
+    small, large = (least_variation(n, 3e-6) for n in (fewest, REPLICATES))
+    text = (
+        f"{n_not_exact} of {len(made)} cells with a result are not exact. Each replicate is a chain for 'truth' and for"
+        f" 'data', and 20 starts for 'rows'. Cells: {numbers}. Few replicates find gross errors alone: {fewest} chains"
+        f" find ranks whose law is off by a total variation of {small:.2f}, {REPLICATES} of {large:.2f}."
+        " `--missing --replicates 300` makes the cells that have fewer again."
+    ).replace("'", '"')
+    return textwrap.fill(text, 120, break_on_hyphens=False)
 
 
 def shown(found):

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `expfam check` and return its exit code: 0 passed, 1 failed, 2 nothing could be checked."""
+    """Run `expfam check`; return 0 if passed, 1 if failed, 2 if nothing could be checked."""
     if not _names_data(args.names):
         given = [option for name, option in _OPTIONS.items() if getattr(args, name) is not None]
         if given:

@@ -410,7 +410,7 @@ def _stated(model, X, sampler, seed, n_rows, n_threads):
 
 
 def _learning(kernel, estimator, model):
-    """Return the kernel of a mixture, with the update of hyper-parameters where all of them are learned."""
+    """Return the kernel of a mixture, with the update of hyper-parameters that it learns."""
     is_learned = not is_auto(estimator.learn_hyper) and estimator.learn_hyper and model.family.hyper
     return Cycle(kernel, UpdateHyper(weights=False)) if is_learned else kernel
 

@@ -129,13 +129,13 @@ class Problem(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the test quantities: those of partitions, and the hyper-parameters that are redrawn."""
+        """Return the names of the test quantities, redrawn hyper-parameters included."""
         if self.prior is None:
             return NAMES
         return (*NAMES, *(f"hyper-parameter {name}" for name in self.prior.names), _WITH_HYPER)
 
     def values(self, X: Any, labels: npt.NDArray[np.int32], models: Sequence[MixtureModel]) -> npt.NDArray[np.float64]:
-        """Compute the test quantities of (T, N) partitions with T models: (T, Q) in the order of `names`.
+        """Compute the test quantities of (T, N) partitions with T models: (T, Q) float64.
 
         Those of partitions are under the model of the problem, so that they are functions of partition and data.
         """
@@ -415,7 +415,7 @@ def _means_p(values):
 
 
 class Walk(NamedTuple):
-    """Partitions and models after each step, and whether the statistics of the state agree with its labels."""
+    """Partitions and models after each step, and whether statistics agree with labels."""
 
     states: list[npt.NDArray[np.int32]]
     models: list[MixtureModel]

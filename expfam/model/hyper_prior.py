@@ -79,7 +79,7 @@ class HyperPrior:
                 return factor
 
     def values(self, model: MixtureModel) -> npt.NDArray[np.float64]:
-        """Return logs of the factors, the log of alpha, and the discount: (H,) in the order of `names`."""
+        """Return logs of the factors and of alpha, and the discount: (H,) as `names` says."""
         found = [np.log(_factor_of(model.family, name)) for name in self._family]
         if self.draws_weights:
             found.append(np.log(model.weights.alpha))

@@ -67,17 +67,17 @@ class UpdateHyper(Kernel):
             )
 
     def names(self, model: Any) -> tuple[str, ...]:
-        """Return the names of the hyper-parameters of the family that are updated, in the sequential order."""
+        """Return the names of the updated hyper-parameters of the family, in sequential order."""
         return tuple(model.family.hyper) if self.family is True else tuple(self.family or ())
 
     def reversed(self) -> UpdateHyper:
-        """Return the kernel with the opposite order: each update of one hyper-parameter is reversible."""
-        return type(self)(**(self.get_params() | {"order": _OPPOSITE[self.order]}))
+        """Return the kernel with the opposite order; each single update is reversible."""
+        return type(self)(family=self.family, weights=self.weights, order=_OPPOSITE[self.order])
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Update each hyper-parameter once, with random numbers of this step."""
         statistics = state.statistics()
-        updates = (self._with_family, self._with_weights)
+        updates: tuple[Any, ...] = (self._with_family, self._with_weights)
         model = state.model
         for update in updates if self.order == "sequential" else updates[::-1]:
             model = update(model, *statistics, state)

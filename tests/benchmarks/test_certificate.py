@@ -29,8 +29,35 @@ def test_cells_are_made_and_kept(run):
     assert code == 0
     assert stored["cells"]["gibbs,poisson,dp"]["verdict"] == "passed"
     assert stored["cells"]["fast_ex_included,poisson,dp"]["verdict"] == "refused"
-    assert "**2 of 45 cells have been made**" in page
+    assert "**2 of 54 cells have been made**" in page
     assert "| fast_ex_included | - |" in page
+    assert "0 of 1 cells with a result are not exact" in page
+    assert "Cells: 1 of 40 replicates." in page
+
+
+def test_a_run_goes_on_where_it_was_stopped(run, monkeypatch):
+    made = []
+    monkeypatch.setattr(certificate, "SAMPLERS", {"gibbs": certificate.CollapsedGibbs()})
+    monkeypatch.setattr(certificate, "WRONG", {})
+    right = certificate.cell
+
+    def counted(sampler, family, weights, checks, n_replicates):
+        made.append(weights)
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return right(sampler, family, weights, checks, n_replicates)
+
+    monkeypatch.setattr(certificate, "cell", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    code, stored, _ = run("--missing")
+    assert code == 0
+    assert made == ["dp", "py", "finite", "finite"]
+    assert len(stored["cells"]) == 3
+    stored["cells"]["gibbs,poisson,py"]["replicates"] = 39
+    assert not certificate.holds(stored["cells"], "gibbs,poisson,py", 40)
+    assert certificate.holds(stored["cells"], "gibbs,poisson,dp", 40)
+    assert certificate.holds({"refused": {"verdict": "refused", "replicates": 1}}, "refused", 40)
 
 
 def test_a_sampler_that_is_not_exact_makes_the_command_fail(run, monkeypatch, capsys):

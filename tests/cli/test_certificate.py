@@ -51,7 +51,6 @@ def test_what_is_no_sampler_cannot_be_checked(data, capsys):
 
 
 def test_a_sampler_that_does_not_pass(data, monkeypatch, capsys):
-    from expfam.evaluation import certificate
 
     wrong = certificate.Certificate(
         "s", "m", (certificate.CheckedQuantity("rows", "clusters", 0.0, "failed", 20, 0, 1.0),)
