@@ -1,15 +1,13 @@
 """Count families: evidences against independent references, compiled components against NumPy, named errors."""
 
 import math
-import os
 import pickle
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from instruction_sets import output_under
 from scipy import sparse
 from scipy.special import gammaln
 from scipy.stats import dirichlet_multinomial, nbinom
@@ -728,8 +726,7 @@ def test_instruction_sets_agree(tmp_path):
     here["main"](cases_path, tmp_path / "best.npy")
     best = np.load(tmp_path / "best.npy")
     for isa, path in paths.items():
-        command = [sys.executable, "-c", SCRIPT + "\nmain(*sys.argv[1:])", str(cases_path), str(path)]
-        subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, "EXPFAM_ISA": isa})
+        output_under(isa, SCRIPT + "\nmain(*sys.argv[1:])", cases_path, path)
         np.testing.assert_allclose(np.load(path), best, rtol=1e-12, atol=1e-11)
 
 

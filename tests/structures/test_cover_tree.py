@@ -1,7 +1,6 @@
 """The cover tree against brute force, its promises after random updates, and the same bits for any thread count."""
 
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from instruction_sets import output_under
 
 from expfam.structures import CoverTree, CoverTreeWarning
 from expfam.structures.cover_tree.check import check_cover_tree
@@ -189,12 +189,9 @@ def test_other_instructions_find_the_same_neighbours(isa):
         "X = np.random.default_rng(0).integers(0, 5, (300, 19)).astype(float)\n"
         "t = CoverTree(X, leaf=3); t.invariants(); print(json.dumps(t.knn(X[:20], 5)[1].tolist()))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=sys.prefix, env=os.environ | {"EXPFAM_ISA": isa}, capture_output=True,
-        text=True, check=True,
-    )  # fmt: skip
+    found = output_under(isa, code)
     X = np.random.default_rng(0).integers(0, 5, (300, 19)).astype(float)
-    assert json.loads(done.stdout) == brute_knn(X, X[:20], 5)[1].tolist()
+    assert json.loads(found) == brute_knn(X, X[:20], 5)[1].tolist()
 
 
 # ---- the build -------------------------------------------------------------------------------------------------------

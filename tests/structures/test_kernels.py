@@ -11,13 +11,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from instruction_sets import SETS, output_under
 from scipy import stats
 from source_tree import ROOT, TESTS
 
 from expfam.structures.simd.probe import add_row, dot, instruction_set, log, log_rising, pick, softmax_weights
 
 EPS = 2.0**-52
-SETS = ("base", "avx2", "avx512")
 LENGTHS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 130, 1000)  # around vectors and blocks of 64
 
 
@@ -260,11 +260,7 @@ print(json.dumps({
 
 def instances(forced):
     """Results of one instance in a process of its own: the choice is made once, when a module is loaded."""
-    environment = {**os.environ, "EXPFAM_ISA": forced}
-    done = subprocess.run(
-        [sys.executable, "-c", INPUTS], cwd=sys.prefix, env=environment, capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+    return json.loads(output_under(forced, INPUTS))
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +300,7 @@ def test_rows_are_added():
         add_row(np.ones(3), np.ones(2), 1.0)
 
 
-# Where every instance of a loop is run in a process with EXPFAM_ISA set, and compared.
+# Where every instance of a loop is run in a process of its own, and compared; see instruction_sets.py.
 FORCED = {
     "structures/test_kernels.py": "expfam_(dot|log|log_rising|add_row|max|exp_blocks)",
     "families/test_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
@@ -339,8 +335,7 @@ def test_every_dispatched_loop_is_forced_somewhere():
         assert sum(bool(re.fullmatch(pattern, name)) for pattern in FORCED.values()) == 1, name
     for file in FORCED:
         text = (TESTS / file).read_text(encoding="utf-8")
-        assert "EXPFAM_ISA" in text, file
-        assert "subprocess.run" in text, file
+        assert re.search(r"\b(output_under|check_sets_agree)\(", text), file
 
 
 def test_an_unknown_name_changes_nothing():

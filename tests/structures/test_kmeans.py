@@ -1,13 +1,11 @@
 """k-means against a plain one in NumPy: seeds, Lloyd passes, empty clusters, duplicates, threads, instruction sets."""
 
 import json
-import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
+from instruction_sets import output_under
 from kmeans_slow import greedy_seeds, inertia, lloyd, squares
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
@@ -206,11 +204,8 @@ def test_other_instructions_give_the_same_labels(isa):
         "labels, centres = t.kmeans(11, np.random.default_rng(1))\n"
         "print(json.dumps([t.seeds(11, np.random.default_rng(1)).tolist(), labels.tolist(), centres.tolist()]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=sys.prefix, env=os.environ | {"EXPFAM_ISA": isa}, capture_output=True,
-        text=True, check=True,
-    )  # fmt: skip
-    seeds, labels, centres = json.loads(done.stdout)
+    found = output_under(isa, code)
+    seeds, labels, centres = json.loads(found)
     X = np.random.default_rng(0).normal(size=(1000, 7))
     uniform = np.random.default_rng(1).random(1 + 10 * n_trials(11))
     assert seeds == greedy_seeds(X, 11, uniform, n_trials(11)).tolist()

@@ -2,10 +2,7 @@
 
 import json
 import math
-import os
 import pickle
-import subprocess
-import sys
 from functools import cache
 from itertools import combinations
 
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from instruction_sets import SETS, output_under
 from scipy import sparse
 
 from expfam.structures.ground.rng import stream_words
@@ -286,17 +284,7 @@ def test_every_instruction_set_gives_the_same_keys():
         "X = np.random.default_rng(0).gamma(0.3, size=(50, 20));"
         "print(json.dumps(H(20, n_tables=67, n_hashes=2, seed=3).keys(X).tolist()))"
     )
-    found = []
-    for name in ("base", "avx2", "avx512"):
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", code] if sys.version_info >= (3, 11) else [sys.executable, "-c", code],
-            env={**os.environ, "EXPFAM_ISA": name},
-            cwd=sys.prefix,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found.append(json.loads(done.stdout))
+    found = [json.loads(output_under(isa, code)) for isa in SETS]
     assert found[0] == found[1] == found[2]
 
 

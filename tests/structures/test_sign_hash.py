@@ -2,13 +2,11 @@
 
 import itertools
 import json
-import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from instruction_sets import output_under
 from scipy import sparse, stats
 
 from expfam.errors import DataError, DataTypeError
@@ -494,15 +492,7 @@ print(json.dumps(out))
 
 
 def instances(forced):
-    done = subprocess.run(
-        [sys.executable, "-c", INPUTS],
-        cwd=sys.prefix,
-        env={**os.environ, "EXPFAM_ISA": forced},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    return json.loads(output_under(forced, INPUTS))
 
 
 @pytest.fixture(scope="module")

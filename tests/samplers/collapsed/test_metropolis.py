@@ -2,13 +2,11 @@
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from enumeration import canonical, exact_posterior, move_matrix
+from instruction_sets import SETS, output_under
 from tiny import FAMILIES, WEIGHTS
 
 from expfam import Dataset, MixtureModel
@@ -175,17 +173,7 @@ print(json.dumps(out))
 
 
 def test_instruction_sets_give_one_law():
-    laws = []
-    for isa in ("base", "avx2", "avx512"):
-        done = subprocess.run(
-            [sys.executable, "-c", INPUTS],
-            cwd=sys.prefix,
-            env={**os.environ, "EXPFAM_ISA": isa},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        laws.append(np.array(json.loads(done.stdout)))
+    laws = [np.array(json.loads(output_under(isa, INPUTS))) for isa in SETS]
     np.testing.assert_allclose(laws[0].sum(axis=1), 1, rtol=1e-12)
     assert (laws[0] > 0).sum() > 100
     half = len(laws[0]) // 2

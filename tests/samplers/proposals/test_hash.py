@@ -1,17 +1,14 @@
 """Hash proposal: q is a normalised law, the law of the draw, a function of the statistics alone, and finds clusters."""
 
-import os
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
 import pytest
 from enumeration import canonical, exact_posterior, move_matrix
+from instruction_sets import output_under
 from scipy import sparse, stats
 from scipy.special import gammaln
 from sklearn.metrics import normalized_mutual_info_score
-from source_tree import import_path
 from tiny import FAMILIES, WEIGHTS
 
 from expfam import Categorical, Dataset, DirichletProcess, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
@@ -702,14 +699,7 @@ def test_instruction_sets_agree():
     """Codes alone: the same bits; ranked by predictives: to their rounding."""
     laws = []
     for isa in ("base", "avx2"):
-        done = subprocess.run(
-            [sys.executable, "-c", LAW],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=sys.prefix,
-            env={**os.environ, "EXPFAM_ISA": isa, "PYTHONPATH": import_path(__file__)},
-        )
-        laws.append([[float.fromhex(v) for v in line.split()] for line in done.stdout.splitlines()])
+        found = output_under(isa, LAW, file=__file__)
+        laws.append([[float.fromhex(v) for v in line.split()] for line in found.splitlines()])
     assert laws[0][0] == laws[1][0]
     np.testing.assert_allclose(laws[0][1], laws[1][1], rtol=0, atol=1e-9)

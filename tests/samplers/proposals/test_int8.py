@@ -1,14 +1,10 @@
 """Eight-bit proposals: integer products, law of the draw, statistics followed through moves, exactness."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from enumeration import canonical, exact_posterior, move_matrix, total_variation, visit_frequencies
+from instruction_sets import output_under
 from scipy import sparse, stats
-from source_tree import import_path
 from tiny import FAMILIES, WEIGHTS
 
 from expfam import (
@@ -120,14 +116,7 @@ def fingerprint():
 @pytest.mark.parametrize("isa", ["base", "avx2"])
 def test_instruction_sets_agree_to_the_bit(isa):
     code = "import test_int8 as t; print(t.fingerprint())"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        env={**os.environ, "EXPFAM_ISA": isa, "PYTHONPATH": import_path(__file__)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == fingerprint()
+    assert output_under(isa, code, file=__file__).strip() == fingerprint()
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

@@ -1,14 +1,11 @@
 """Variational topics against their definition, their laws, and themselves in other circumstances."""
 
-import os
-import subprocess
-import sys
 from itertools import product
 
 import numpy as np
 import pytest
+from instruction_sets import output_under
 from scipy import sparse
-from source_tree import import_path
 from topics_by_terms import Reference
 
 from expfam import AdmixtureModel, Dataset, Multinomial
@@ -443,9 +440,7 @@ t.test_collapsed_counts_are_those_of_the_reference(t.np.float32)
 t.test_single_precision_gives_nearly_the_same_bound()
 t.test_words_that_no_active_topic_explains_are_computed_by_logs()
 """
-    environment = os.environ | {"EXPFAM_ISA": isa, "PYTHONPATH": import_path(__file__)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=sys.prefix, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    output_under(isa, code, file=__file__)
 
 
 # ---- settings and data -----------------------------------------------------------------------------------------------

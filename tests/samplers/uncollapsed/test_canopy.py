@@ -1,15 +1,12 @@
 """Metropolis sweeps given parameters: rows of the transition matrix by the code itself, chains against enumeration."""
 
 import itertools
-import os
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
 import pytest
+from instruction_sets import output_under
 from scipy import sparse, stats
-from source_tree import import_path
 from tiny import FAMILIES, PlainPoisson
 
 from expfam import (
@@ -149,9 +146,7 @@ from test_canopy import CASES, test_sweeps_leave_the_law_of_labels as check
 for name in CASES:
     check(name, True)
 """
-    environment = os.environ | {"EXPFAM_ISA": isa, "PYTHONPATH": import_path(__file__)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=sys.prefix, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    output_under(isa, code, file=__file__)
 
 
 def test_a_ratio_without_q_is_found_out():

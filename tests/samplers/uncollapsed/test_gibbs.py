@@ -1,14 +1,10 @@
 """Sweeps over drawn parameters: exact draws of labels, statistics by differences, chains against enumeration."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from enumeration import exact_posterior
+from instruction_sets import output_under
 from scipy import sparse, stats
-from source_tree import import_path
 from tiny import FAMILIES as TINY
 from visits import LIMIT, run_chain, worst_t
 
@@ -120,9 +116,7 @@ for name in FAMILIES:
 for name in ("diagonal", "multinomial_sparse"):
     check_em(name, SymmetricDirichlet(40))
 """
-    environment = os.environ | {"EXPFAM_ISA": isa, "PYTHONPATH": import_path(__file__)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=sys.prefix, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    output_under(isa, code, file=__file__)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -1,14 +1,10 @@
 """Trees of clusters: bounds hold for every family and any vectors, draws have the exact law, wrong samplers fail."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from enumeration import exact_posterior, total_variation, visit_frequencies
+from instruction_sets import output_under
 from scipy import sparse, stats
-from source_tree import import_path
 
 from expfam import (
     Dataset,
@@ -386,9 +382,7 @@ for name in FAMILIES:
     labels, _ = tree.draw(repeated(row, 5000), seed=0, tau=2.0)
     assert p_value(labels, probabilities(row, state.Theta, state.G, state.log_pi)[0]) > SIGNIFICANT, name
 """
-    environment = os.environ | {"EXPFAM_ISA": isa, "PYTHONPATH": import_path(__file__)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=sys.prefix, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    output_under(isa, code, file=__file__)
 
 
 # ---- bad input -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+"""Code that is run under one instruction set, in a process of its own: the choice is made when a module is loaded."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+from source_tree import import_path
+
+SETS = ("base", "avx2", "avx512")
+
+
+def output_under(isa, code, *arguments, file=None):
+    """What code prints under an instruction set; with `file`, a test's `__file__`, it may import that test."""
+    environment = os.environ | {"EXPFAM_ISA": isa} | ({} if file is None else {"PYTHONPATH": import_path(file)})
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    # not in the checkout, whose folders would be imported in place of the installed package
+    done = subprocess.run(command, cwd=sys.prefix, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check_sets_agree(code, folder, *, rtol=1e-10, atol=1e-10):
+    """Numbers that code saves in the file of its first argument are those of the base set under every other one."""
+    found = []
+    for isa in SETS:
+        target = folder / f"{isa}.npy"
+        output_under(isa, code, target)
+        found.append(np.load(target))
+    assert found[0].size
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=rtol, atol=atol)
