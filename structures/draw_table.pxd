@@ -105,8 +105,11 @@ cdef class DrawItems:
     cdef readonly object labels, weight, item_of_row, first
 
 
-cdef class DrawTable:
+cdef class BlockCounts:
     cdef readonly DrawItems source
-    cdef table_block *blocks
+    cdef table_block *blocks        # (n_blocks,)
+
+
+cdef class DrawTable(BlockCounts):
     cdef readonly object clusters, sizes
     cdef int32_t[::1] cluster, size

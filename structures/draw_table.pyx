@@ -205,7 +205,24 @@ def _atoms(draws, labels):
     return first[order], place[item.reshape(-1)]
 
 
-cdef class DrawTable:
+cdef class BlockCounts:
+    """Memory for the rows of each cluster of a partition in each block."""
+
+    def __cinit__(self, DrawItems source, *args):
+        self.source = source
+        self.blocks = <table_block *> calloc(source.items.n_blocks, sizeof(table_block))
+        if self.blocks == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef Py_ssize_t b
+        if self.blocks != NULL:
+            for b in range(self.source.items.n_blocks):
+                free(self.blocks[b].entries)
+            free(self.blocks)
+
+
+cdef class DrawTable(BlockCounts):
     """Counts of the rows of each cluster of one partition in each block.
 
     Parameters
@@ -227,19 +244,6 @@ cdef class DrawTable:
     array([[1.  , 0.25],
            [0.25, 0.5 ]])
     """
-
-    def __cinit__(self, DrawItems source, clusters):
-        self.source = source
-        self.blocks = <table_block *> calloc(source.items.n_blocks, sizeof(table_block))
-        if self.blocks == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        cdef Py_ssize_t b
-        if self.blocks != NULL:
-            for b in range(self.source.items.n_blocks):
-                free(self.blocks[b].entries)
-            free(self.blocks)
 
     def __init__(self, DrawItems source, clusters):
         self.clusters = np.ascontiguousarray(clusters, dtype=np.int32)

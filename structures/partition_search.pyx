@@ -26,13 +26,13 @@ import numpy as np
 from cython cimport final
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport calloc, free, malloc, qsort
+from libc.stdlib cimport free, malloc, qsort
 
 from expfam.structures.draw_table import narrow_labels
 from expfam.structures.ground.threads import run
 
-from expfam.structures.draw_table cimport DrawItems, block_add, block_of, block_take, blocks_of, prefetch_blocks
-from expfam.structures.draw_table cimport table_block
+from expfam.structures.draw_table cimport BlockCounts, DrawItems, block_add, block_of, block_take, blocks_of
+from expfam.structures.draw_table cimport prefetch_blocks, table_block
 from expfam.structures.ground.rng cimport ORDER, philox_aim, philox_double, philox_init, philox_stream
 
 LOSSES = ("vi", "binder", "omari")
@@ -94,7 +94,7 @@ cdef int by_value(const void *a, const void *b) noexcept nogil:
 
 
 @final
-cdef class _Start:
+cdef class _Start(BlockCounts):
     """One start of the search: a partition of the items, its counts in the blocks, and its loss.
 
     An item is not visited while it would hardly move: `margin` is by how much its own cluster was better for each of
@@ -103,8 +103,6 @@ cdef class _Start:
     estimate: a sweep over all items ends the search.
     """
 
-    cdef DrawItems source
-    cdef table_block *blocks
     cdef const double[::1] f
     cdef double split_cost, Q, by_chance, tol, C, P
     cdef bint is_linear, is_capped
@@ -116,19 +114,6 @@ cdef class _Start:
     cdef double[::1] margin, drift, kept_drift
     cdef double large
     cdef int32_t[::1] second
-
-    def __cinit__(self, DrawItems source, *args):
-        self.source = source
-        self.blocks = <table_block *> calloc(source.items.n_blocks, sizeof(table_block))
-        if self.blocks == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        cdef Py_ssize_t b
-        if self.blocks != NULL:
-            for b in range(self.source.items.n_blocks):
-                free(self.blocks[b].entries)
-            free(self.blocks)
 
     def __init__(self, DrawItems source, const double[::1] f, bint is_linear, double split_cost, double Q, most, seed,
                  unit):

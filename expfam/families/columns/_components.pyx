@@ -153,103 +153,98 @@ cdef int columns_log_remainder(void *self, Py_ssize_t k, Py_ssize_t l, double *o
     return EXPFAM_OK
 
 
-cdef int columns_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    """Add a row to each part that it has; if one fails, take it out of the earlier ones again."""
-    cdef columns_state *s = <columns_state *> self
-    cdef Py_ssize_t p, row
+cdef inline int move_row(part_state *part, Py_ssize_t i, Py_ssize_t k, bint is_added) noexcept nogil:
+    """Add a row to a part, or remove it, if it has the part."""
+    cdef Py_ssize_t row = row_of(part, i)
+    if row < 0:
+        return EXPFAM_OK
+    return part.c.add(part.c.self, row, k) if is_added else part.c.remove(part.c.self, row, k)
+
+
+cdef int move_all(columns_state *s, Py_ssize_t i, Py_ssize_t k, bint is_added) noexcept nogil:
+    """Add a row to each part that it has, or remove it; if one part fails, undo that in the earlier ones."""
+    cdef Py_ssize_t p
     cdef int code = EXPFAM_OK
+    for p in range(s.n_parts):
+        code = move_row(s.parts + p, i, k, is_added)
+        if code:
+            break
+    else:
+        s.n[k] += 1.0 if is_added else -1.0
+        return EXPFAM_OK
+    while p > 0:
+        p -= 1
+        move_row(s.parts + p, i, k, not is_added)
+    return code
+
+
+cdef int columns_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef columns_state *s = <columns_state *> self
+    cdef Py_ssize_t p
     if not is_slot(s, k):
         return EXPFAM_RANGE
     for p in range(s.n_parts):
         if s.parts[p].needs_all and row_of(s.parts + p, i) < 0:
             return EXPFAM_PYTHON    # the owner's `pending` says which cell is missing
-    for p in range(s.n_parts):
-        row = row_of(s.parts + p, i)
-        if row >= 0:
-            code = s.parts[p].c.add(s.parts[p].c.self, row, k)
-            if code:
-                break
-    else:
-        s.n[k] += 1.0
-        return EXPFAM_OK
-    while p > 0:
-        p -= 1
-        row = row_of(s.parts + p, i)
-        if row >= 0:
-            s.parts[p].c.remove(s.parts[p].c.self, row, k)
-    return code
+    return move_all(s, i, k, True)
 
 
 cdef int columns_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    """Remove a row from each part that it has; if one fails, put it back into the earlier ones."""
     cdef columns_state *s = <columns_state *> self
-    cdef Py_ssize_t p, row
-    cdef int code = EXPFAM_OK
     if not is_slot(s, k) or s.n[k] < 1.0:
         return EXPFAM_RANGE
-    for p in range(s.n_parts):
-        row = row_of(s.parts + p, i)
-        if row >= 0:
-            code = s.parts[p].c.remove(s.parts[p].c.self, row, k)
-            if code:
-                break
-    else:
-        s.n[k] -= 1.0
-        return EXPFAM_OK
-    while p > 0:
-        p -= 1
-        row = row_of(s.parts + p, i)
-        if row >= 0:
-            s.parts[p].c.add(s.parts[p].c.self, row, k)
-    return code
+    return move_all(s, i, k, False)
 
 
-cdef int columns_absorb(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Move all rows of l into k.
+cdef int combine(columns_state *s, Py_ssize_t k, Py_ssize_t l, bint is_merge) noexcept nogil:
+    """Merge slot l into k in all parts, or subtract it from k.
 
-    A merge cannot be undone. So the parts compute the evidence of both clusters together first, which finds statistics
-    that a part refuses before any part is changed.
+    Neither can be undone. So the parts compute the evidence of the result first, which finds statistics that a part
+    refuses before any part is changed.
     """
-    cdef columns_state *s = <columns_state *> self
     cdef Py_ssize_t p
+    cdef components_v1 *c
     cdef double evidence
-    cdef int code = EXPFAM_OK
-    if k == l or not is_slot(s, k) or not is_slot(s, l):
-        return EXPFAM_RANGE
+    cdef int code
     for p in range(s.n_parts if s.n_parts > 1 else 0):
-        code = s.parts[p].c.log_merged(s.parts[p].c.self, k, &l, 1, &evidence, s.work)
+        c = &s.parts[p].c
+        if is_merge:
+            code = c.log_merged(c.self, k, &l, 1, &evidence, s.work)
+        else:
+            code = c.log_remainder(c.self, k, l, &evidence, s.work)
         if code:
             return code
         if not isfinite(evidence):
             return EXPFAM_NUMERICAL
     for p in range(s.n_parts):
-        code = s.parts[p].c.absorb(s.parts[p].c.self, k, l)
+        c = &s.parts[p].c
+        code = c.absorb(c.self, k, l) if is_merge else c.subtract(c.self, k, l)
         if code:
             return code
-    s.n[k] += s.n[l]
-    s.n[l] = 0.0
     return EXPFAM_OK
+
+
+cdef int columns_absorb(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef columns_state *s = <columns_state *> self
+    cdef int code
+    if k == l or not is_slot(s, k) or not is_slot(s, l):
+        return EXPFAM_RANGE
+    code = combine(s, k, l, True)
+    if not code:
+        s.n[k] += s.n[l]
+        s.n[l] = 0.0
+    return code
 
 
 cdef int columns_subtract(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     cdef columns_state *s = <columns_state *> self
-    cdef Py_ssize_t p
-    cdef double evidence
-    cdef int code = EXPFAM_OK
+    cdef int code
     if k == l or not is_slot(s, k) or not is_slot(s, l) or s.n[l] > s.n[k]:
         return EXPFAM_RANGE
-    for p in range(s.n_parts if s.n_parts > 1 else 0):      # see columns_absorb
-        code = s.parts[p].c.log_remainder(s.parts[p].c.self, k, l, &evidence, s.work)
-        if code:
-            return code
-        if not isfinite(evidence):
-            return EXPFAM_NUMERICAL
-    for p in range(s.n_parts):
-        code = s.parts[p].c.subtract(s.parts[p].c.self, k, l)
-        if code:
-            return code
-    s.n[k] -= s.n[l]
-    return EXPFAM_OK
+    code = combine(s, k, l, False)
+    if not code:
+        s.n[k] -= s.n[l]
+    return code
 
 
 cdef int columns_clear(void *self, Py_ssize_t k) noexcept nogil:
