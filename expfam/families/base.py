@@ -44,7 +44,19 @@ _OPTIONAL = {  # ability: the method that a family needs for it
     "sample": "sample",
     "compiled": "components",
 }
+_LAW = frozenset({"sufficient_statistics", "log_marginal"})  # methods from which all others follow
+_RESTATED = ("components", "separable", "log_predictive")  # optional methods that compute the same law faster
 _BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries are about this large
+
+
+def _has_another_law(cls, method):
+    """Tell whether a class changes the law of the ancestor from which it inherits an optional method."""
+    for ancestor in cls.__mro__:
+        if method in ancestor.__dict__:
+            return False
+        if _LAW & ancestor.__dict__.keys():
+            return True
+    return False
 
 
 @lru_cache(maxsize=256)
@@ -123,6 +135,9 @@ class Family(DataQuestions, ABC):
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        for method in _RESTATED:  # inherited, they would still compute the law that this class has replaced
+            if _has_another_law(cls, method):
+                setattr(cls, method, Family.__dict__[method])
         check_methods(cls, Family)
 
     # ---- what an author writes ------------------------------------------------------------------------------------
@@ -607,7 +622,9 @@ class Family(DataQuestions, ABC):
     def components(self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features") -> Any:
         """Return the owner of the C struct with the statistics of `capacity` clusters.
 
-        This default returns `GenericComponents`; compiled families return an owner of their own.
+        This default returns `GenericComponents`; compiled families return an owner of their own. A subclass that
+        overrides `sufficient_statistics` or `log_marginal` has this default again, unless it overrides `components`
+        too; the same holds for `separable` and `log_predictive`.
         """
         return GenericComponents(self, data, capacity)
 
