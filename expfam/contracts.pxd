@@ -22,7 +22,8 @@ ctypedef struct components_v1:                     # capsule "expfam.components_
     uint32_t reserved
     void *self
     Py_ssize_t work_size                           # doubles each thread passes as `work`; read again after reserve()
-    # Reading: any number of threads may call these while no thread writes. ks == NULL means the slots 0..m-1.
+    # Reading: any number of threads may call these while no thread writes. ks == NULL means the slots 0..m-1; ls of
+    # log_merged is never NULL.
     int (*log_predictive)(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
                           double *out, double *work) noexcept nogil
     int (*log_predictive_self)(void *self, Py_ssize_t i, Py_ssize_t k,
