@@ -50,7 +50,7 @@ _BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries
 
 
 def _has_another_law(cls, method):
-    """Tell whether a class changes the law of the ancestor from which it inherits an optional method."""
+    """Tell whether a class has another law than the ancestor whose method it inherits."""
     for ancestor in cls.__mro__:
         if method in ancestor.__dict__:
             return False

@@ -162,7 +162,7 @@ cdef inline int move_row(part_state *part, Py_ssize_t i, Py_ssize_t k, bint is_a
 
 
 cdef int move_all(columns_state *s, Py_ssize_t i, Py_ssize_t k, bint is_added) noexcept nogil:
-    """Add a row to each part that it has, or remove it; if one part fails, undo that in the earlier ones."""
+    """Add a row to each part that it has, or remove it; undo it all if one part fails."""
     cdef Py_ssize_t p
     cdef int code = EXPFAM_OK
     for p in range(s.n_parts):
