@@ -2,13 +2,15 @@
 
 Run by hand: `python asv_bench/protocols/labels.py [lift] [sweep] [links] [seeds] --data DIR`; `--quick` takes few rows
 and one seed. DIR holds text/*.npz and dense/*.npz as for real_data.py, and is not shipped; rows that need a file of it
-are skipped where the file is absent. The exit status is 1 where a goal is missed.
+are skipped where the file is absent. The exit status is 1 where a goal is missed without a reason.
 
 `lift`: 5 % of the rows are known, drawn at random. NMI of the other rows against their classes, of the labels and of
-`predict_class`, beside a fit of which nothing is known. `sweep`: CPU seconds of a collapsed Gibbs sweep where a share
-of the rows is known, over those of a sweep without. `links`: of the draws of linked groups, over those of a sweep over
-as many rows as there are groups. `seeds`: three characteristic words of each class are seeds of a topic; how many of
-them are among the ten first words of their topic, and the held-out score of a token, nats, with and without.
+`predict_class`, beside a fit of which nothing is known. The better one of the best way has to gain a tenth, or a
+quarter of what is missing where the base is above .6; on further data no way may lower it. `sweep`: CPU seconds of a
+collapsed Gibbs sweep where a share of the rows is known, over those of a sweep without. `links`: of the draws of linked
+groups, over those of a sweep over as many rows as there are groups. `seeds`: three characteristic words of each class
+are seeds of a topic; how many of them are among the ten first words of their topic, and the held-out score of a token,
+nats, with and without.
 """
 
 import argparse
@@ -31,13 +33,23 @@ from expfam.samplers import CollapsedGibbs, LinkedGibbs
 
 SHARE_KNOWN = 0.05
 LIFTS = {  # data: family, number of clusters without labels, and the two ways of using them
-    "googlenews": ("multinomial", None, (("clusters", 152), ("classes", None))),
+    "googlenews": ("multinomial", None, (("clusters", None), ("classes", None))),
     "letter_recognition": ("gaussian", 26, (("clusters", 26), ("classes", None))),
     "digits": ("gaussian", 10, (("clusters", 10), ("classes", 40))),
     "stackoverflow": ("multinomial", 20, (("clusters", 20), ("classes", None))),
 }
+FURTHER = {  # labels must not lower these
+    "tweet": ("multinomial", None, (("clusters", None), ("classes", None))),
+    "searchsnippets": ("multinomial", 8, (("clusters", 8), ("classes", 8))),
+    "bbc_news": ("multinomial", 5, (("clusters", 5), ("classes", 5))),
+    "pen_based_recognition_of_handwritten_digits": ("gaussian", 10, (("clusters", 10), ("classes", None))),
+    "s2": ("gaussian", 15, (("clusters", 15), ("classes", 15))),
+}
+NOISE = 0.005  # of a mean over three seeds
+REASONS: dict[str, str] = {}  # of goals that are out of reach: data, what the posterior itself prefers
 SHARES = {0.05: 1.02, 0.5: 0.55, 0.95: 0.10}  # known rows: most time of a sweep, over one without
 REPEATS = 7
+LONGEST_NAME = 18
 
 
 def first_rows(X, z, is_quick):
@@ -70,8 +82,20 @@ def is_lifted(base, found):
     return found >= base + (0.1 if base <= 0.6 else 0.25 * (1.0 - base))
 
 
+def verdict(name, means, ways):
+    """Tell whether the goal of some data is reached, by the means of each way."""
+    base, found = means[None][0], [float(np.nanmax(means[way][:2])) for way in ways]
+    is_reached = is_lifted(base, max(found)) if name in LIFTS else min(found) >= base - NOISE
+    if is_reached:
+        return "reached"
+    return f"out of reach: {REASONS[name]}" if name in REASONS else "MISSED"
+
+
 def lift(arguments):
-    for name, (family, n_components, ways) in LIFTS.items():
+    """Yield a row for each way of using the labels of each data set."""
+    chosen = arguments.names or [*LIFTS, *FURTHER]
+    for name in chosen:
+        family, n_components, ways = (LIFTS | FURTHER)[name]
         data = loaded(arguments.data, name, arguments.quick)
         if data is None:
             continue
@@ -87,17 +111,15 @@ def lift(arguments):
                 classes = nmi(z[rest], mixture.predict_class(X[rest]))
                 rows[way].append((nmi(z[rest], mixture.labels_[rest]), classes, mixture.n_components_, seconds))
         means = {way: np.mean(found, axis=0) for way, found in rows.items()}
-        best = max(max(means[way][:2]) for way in ways)
-        base = means[None][0]
         for way, (labels, classes, clusters, seconds) in means.items():
-            is_last = way == ways[-1]
+            short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "."
             yield {
-                "data, labels, K": f"{name}, {way[0] if way else 'none'}, {way[1] if way else n_components}",
+                "data, labels, K": f"{short}, {way[0] if way else 'none'}, {way[1] if way else n_components}",
                 "NMI labels": labels,
                 "NMI class": classes,
                 "clusters": clusters,
                 "CPU s": seconds,
-                "goal": ("reached" if is_lifted(base, best) else "MISSED") if is_last else "",
+                "goal": verdict(name, means, ways) if way == ways[-1] else "",
             }
 
 
@@ -196,6 +218,7 @@ PROTOCOLS = {"lift": lift, "sweep": sweep, "links": links, "seeds": seeds}
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[[], *PROTOCOLS], help="all if none is named")
+    parser.add_argument("--names", nargs="*", choices=[*LIFTS, *FURTHER], help="data of lift; all if none is named")
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--quick", action="store_true")

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataWarning
 from expfam.estimators.base import Phase
-from expfam.estimators.known_rows import start_with_classes
 from expfam.model.assignment import extended_labels
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import SplitMerge
+from expfam.samplers.warm_starts.classes import start_with_classes
 from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.samplers.warm_starts.search import has_few_rows, search_rows, search_start
 
@@ -84,19 +84,20 @@ def begin(
     K = model.weights.max_components
     rows = search_rows(data.n_rows, K, seed)
     part = data if rows is None else data.take(rows)
+    moves = SplitMerge(n_threads=mixture.n_threads)
     found = search_start(
         model,
         part.without_known(),
         n_init=mixture.n_init,
         adapt_prior=mixture._adapts_prior(),
         learned=learned if mixture._is_automatic() else (),
-        moves=SplitMerge(n_threads=mixture.n_threads),
+        moves=moves,
         seed=seed,
         n_threads=mixture.n_threads,
     )
     model, labels = found.model, found.labels
     if data.known is not None:
-        labels = start_with_classes(model, part, labels, n_threads=mixture.n_threads)
+        labels = start_with_classes(model, part, labels, moves=moves, seed=seed, n_threads=mixture.n_threads)
     if rows is None:
         return Begun(model, labels, found.name, False)
     if mixture._is_automatic() and not has_few_rows(model, data):

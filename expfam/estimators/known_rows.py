@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataError, DataWarning
-from expfam.model.assignment import assigned_labels
 from expfam.model.known import KINDS, Known
 from expfam.params import check_value
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.collapsed.linked import LinkedGibbs
-from expfam.samplers.starts.ascent import ascend
 
 Kind = Literal["clusters", "classes"]
 
@@ -208,33 +206,6 @@ def with_links(kernel: Any) -> Any:
     return Cycle(Cycle(kernel, LinkedGibbs()))
 
 
-def start_with_classes(model: Any, data: Any, labels: npt.ArrayLike, *, n_threads: int | None = None) -> Any:
-    """Return the better of two starts that agree with what is known, by the log joint.
-
-    One is near to the given labels. In the other each row joins the most probable of the clusters that the known rows
-    of the classes make.
-
-    Parameters
-    ----------
-    model : MixtureModel
-    data : Dataset
-    labels : (N,) array_like of int
-    n_threads : int or None
-
-    Returns
-    -------
-    (N,) int32 ndarray
-    """
-    known, limit = data.known, model.weights.max_components
-    found = [known.agreeing(labels, limit=limit)]
-    if known.classes is not None and known.n_classes > 1:
-        n, S = data.statistics(known.classes, known.n_classes)
-        by_class = assigned_labels(model, data, n, S, np.zeros(known.n_classes), n_threads=n_threads)
-        found.append(known.agreeing(by_class, limit=limit))
-    found = [ascend(model, data, start, n_threads=n_threads) for start in found]
-    return max(found, key=lambda start: model.log_joint(data, start))
-
-
 def classes_of_clusters(labels: npt.NDArray[np.int32], n_clusters: int, known: Known) -> npt.NDArray[np.int32]:
     """Return the class of the known rows of each cluster: (K,) int32, -1 where there are none."""
     found = np.full(n_clusters, -1, dtype=np.int32)
@@ -268,6 +239,5 @@ __all__ = [
     "known_rows",
     "most_probable_class",
     "n_numbered_classes",
-    "start_with_classes",
     "with_links",
 ]
