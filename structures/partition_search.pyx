@@ -245,7 +245,7 @@ cdef class _Start(BlockCounts):
         cdef int32_t *blocks = &self.blocks_of_item[0]
         cdef int32_t w = self.source.items.weight[i], own = self.cluster[i], smallest, A
         cdef Py_ssize_t n_met, k
-        cdef double C = self.C, P = self.P, a, p
+        cdef double C = self.C, P = self.P, p
         cdef choice found
         cdef bint is_full = self.n_clusters == self.most
         blocks_of(&self.source.items, i, blocks)
@@ -265,10 +265,10 @@ cdef class _Start(BlockCounts):
             self.consider(&found, -1, C, P)
         for k in range(n_met):
             A = self.met[k]
-            a, p = self.joined(self.size[A], w), self.gain[A] / self.n_draws
+            p = self.gain[A] / self.n_draws
             self.gain[A] = 0.0
-            if A != own:
-                self.consider(&found, A, C + a, P + p)
+            if A != own:  # the own cluster with the item twice may have more rows than there are
+                self.consider(&found, A, C + self.joined(self.size[A], w), P + p)
             if A == smallest:
                 smallest = -1
         if smallest >= 0:  # a new cluster, which elsewhere is at least as good as one that was not met, is not allowed

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 
 import numpy as np
 import pytest
@@ -136,11 +135,15 @@ def test_data_frames_name_their_columns(counts):
 @pytest.mark.usefixtures("default_interrupt")
 def test_an_interrupt_leaves_a_usable_model(counts):
     X = np.repeat(counts[0], 50, axis=0)
-    mixture = Mixture("poisson", 200, n_steps=100_000, n_warmup=0, start="random", random_state=0)
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+
+    def interrupt(info, state):
+        if info.step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    mixture = Mixture(
+        "poisson", 200, n_steps=100_000, n_warmup=0, start="random", random_state=0, callbacks=[interrupt]
+    )
     mixture.fit(X)
-    timer.join()
     assert mixture.interrupted_
     assert 0 < mixture.n_iter_ < 100_000
     assert mixture.predict(X[:5]).shape == (5,)

@@ -87,10 +87,13 @@ def test_a_stop_ends_all_chains_and_draws_are_cut_to_the_shortest():
     def stop(info, state):
         return state.chain == 1 and info.step == 20
 
-    fit = Mixture("gaussian", 3, n_chains=3, n_steps=500, n_warmup=5, n_draws=1500, random_state=0, callbacks=[stop])
+    n_steps = 1_000_000  # minutes: the other chains may be far ahead, but not done
+    fit = Mixture(
+        "gaussian", 3, n_chains=3, n_steps=n_steps, n_warmup=5, n_draws=1500, random_state=0, callbacks=[stop]
+    )
     fit.fit(X)
     lengths = [len(trace) for trace in fit.traces_]
-    assert max(lengths) < 30
+    assert max(lengths) < n_steps
     assert lengths[1] == 20
     kept = np.bincount(fit.posterior_.chain)
     assert (kept == min(lengths) - 5).all()
