@@ -1,9 +1,6 @@
 """Von Mises-Fisher clusters: Bessel functions, the law by its definition, rows of every kind, and exact chains."""
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from decimal import Decimal
 
@@ -11,6 +8,7 @@ import numpy as np
 import pytest
 import von_mises_fisher_slow as slow
 from enumeration import exact_posterior
+from instruction_sets import SETS, output_under
 from scipy import sparse, stats
 from visits import LIMIT, run_chain, worst_t
 
@@ -102,13 +100,7 @@ print(json.dumps(out))
 
 
 def test_every_instance_of_the_loops_gives_the_same_numbers():
-    found = []
-    for forced in ("base", "avx2", "avx512"):
-        environment = {**os.environ, "EXPFAM_ISA": forced}
-        run = subprocess.run(
-            [sys.executable, "-c", _INSTANCE], env=environment, capture_output=True, text=True, check=True
-        )
-        found.append(json.loads(run.stdout))
+    found = [json.loads(output_under(isa, _INSTANCE)) for isa in SETS]
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_allclose(two, one, rtol=1e-12, atol=1e-11)
