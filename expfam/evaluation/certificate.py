@@ -54,6 +54,12 @@ if TYPE_CHECKING:
 __all__ = ["Certificate", "CheckedQuantity", "check_model"]
 
 CHECKS = ("rows", "truth", "data", "cold")
+_QUESTIONS = {
+    "rows": "are single steps exact on a few of these rows?",
+    "truth": "are single steps exact on data drawn from the prior?",
+    "data": "are single steps exact on more rows like some of these?",
+    "cold": "does a run from its own start reach the posterior?",
+}
 LEVEL = 1e-4  # probability that a right sampler fails, over all checks and quantities
 DOUBT = 1e-2  # below this a check is repeated
 SECOND = 1e-3  # level of the repetition
@@ -179,9 +185,11 @@ class Certificate:
             if first.p is None:
                 lines += [f"{check}: skipped, {first.note}", ""]
                 continue
-            lines.append(f"{check}: {first.n_replicates} replicates, {first.seconds:.1f} s; {first.note}")
+            lines.append(f"{check}: {_QUESTIONS[check]}")
+            lines.append(f"  {first.n_replicates} replicates, {first.seconds:.1f} s; {first.note}")
             lines += [f"  {row.quantity:{width}}  p = {row.p:<8.2g} {_shown(row)}".rstrip() for row in rows]
             lines.append("")
+        lines.append("p: probability of so large a difference if the sampler is right; FAILED where it is too small")
         return "\n".join([*lines, f"verdict: {self.verdict}"])
 
     def as_dict(self) -> dict[str, Any]:

@@ -72,6 +72,8 @@ def test_json_repeats_the_verdict_from_its_settings(tmp_path):
 def test_what_is_printed_holds_every_quantity_and_the_verdict():
     text = str(check_model(MODEL, X, sampler="gibbs", **FEW))
     assert all(name in text for name in NAMES)
+    assert "truth: are single steps exact on data drawn from the prior?\n  20 replicates, " in text
+    assert "p: probability of so large a difference if the sampler is right" in text
     assert "verdict: no error found by rows, truth, data, cold. Nine times in ten" in text
 
 
