@@ -388,7 +388,7 @@ def find_sampler(sampler: Any, *, model: str = "Mixture") -> Any:
 
 
 _ROWS_FOR_MOVES = 1000  # from which each step makes splits and merges
-_FEW_MOVES = 100  # of a step with moves where rows are fewer and the number of clusters is given
+_FEW_MOVES = 42  # of a step with moves where rows are fewer and the number of clusters is given
 _FEW_ROWS = 500  # up to which a collapsed sampler of a family in NumPy is quick enough
 
 

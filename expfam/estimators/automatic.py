@@ -32,7 +32,7 @@ _FIRST_SWEEPS = 2
 _MOST_LEARNING = 15
 _WINDOW_OF_ALL_ROWS = 1
 # rule for a given number of clusters: little but borders between clusters is left to settle
-_SHORT: dict[str, Any] = {"window": 3, "gain_per_row": 1e-3}
+_SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}
 _MOST_SWEEPS_OF_ALL_ROWS = 6  # after the steps on a sample
 _ROWS_OF_A_SETTLED = 50  # fewer rows a cluster of the sample, and more rows would show ever more clusters
 _MANY_COLUMNS = 20  # of a full covariance with an open number of clusters, from which crumbs are counted

@@ -79,7 +79,8 @@ def best_by_em(
     -----
     A step of EM is made from all candidates in turn. A candidate leaves the race where another one divides the rows in
     the same way, and where steps that gain twice its last gain, or 0.01 nats a row, would not take it to the best. The
-    race ends after 20 steps, or when all that are left gain less than 0.001 nats a row.
+    race ends after 20 steps, when all that are left gain less than 0.001 nats a row, or when
+    no label of the only one changes.
     """
     kernel = ExpectationMaximization(tol=_TOL, n_threads=n_threads)
     kernel.check(model, data)
@@ -87,13 +88,13 @@ def best_by_em(
         states = {name: kernel.init(model, data, seed=seed, start=labels) for name, labels in candidates.items()}
         scores = dict.fromkeys(states, -np.inf)
         for step in range(1, _MOST_STEPS + 1):
-            gains = {}
+            gains, n_moved = {}, 0
             for name, state in states.items():
-                kernel.step(state)
+                n_moved += kernel.step(state).accepted
                 gains[name], scores[name] = state.log_joint - scores[name], state.log_joint
             hopes = {name: max(2.0 * gain, _HOPE * data.n_rows) * (_MOST_STEPS - step) for name, gain in gains.items()}
             states = _in_the_race(states, hopes)
-            if all(state.converged for state in states.values()):
+            if all(state.converged for state in states.values()) or (len(states) == 1 and not n_moved):
                 break
     name = max(states, key=lambda each: scores[each])
     return RaceResult(name, np.asarray(states[name].labels, dtype=np.int32), scores)

@@ -42,7 +42,7 @@ _CANDIDATE_ROWS_A_STATISTIC = 4  # of each cluster: a full covariance needs more
 _TILE_ROWS = 512  # of EM, which takes nearly as long for a tile of a few rows
 _MOST_CENTRES = 256  # of the k-means run from which an open number of clusters starts
 _FREE_STEPS = 20
-_SHORT: dict[str, Any] = {"window": 3, "gain_per_row": 1e-3}  # rule of a free run that is merged to a given number
+_SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}  # rule of a free run that is merged to a given number
 _FREE_ROWS = 1000  # fewer rows are divided as well by k-means, for a fraction of the time
 _COUNT_STEPS = 5  # sweeps of a candidate on counts
 
