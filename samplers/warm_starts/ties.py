@@ -135,12 +135,12 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> dict[int, tuple[float
 
 
 def _table_columns(family):
-    """Return whether each real column of a table is read by its logarithms, by the number of the column."""
+    """Return the real columns of a table, and whether each is read by its logarithms."""
     return family.real_columns() if hasattr(family, "real_columns") else {}
 
 
 def _tie_of_table(column, n_clusters, *, of_logs):
-    """Return the widths and the frequent values of one column of a table, or None if it has no ties."""
+    """Return widths and frequent values of a column of a table; None without ties."""
     ordered = np.sort(column[~np.isnan(column)]).astype(np.float64)
     if not ordered.size or ordered[0] == ordered[-1]:
         return None

@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from expfam import DiagonalGaussian, Family, Gaussian, Mixture, SymmetricDirichlet
 from expfam.errors import DataWarning
-from expfam.estimators.automatic import MOST_STEPS, automatic_phases, warn_of_crumbs
+from expfam.estimators.automatic import MOST_STEPS, automatic_phases, has_small_clusters, warn_of_crumbs
 from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
 from expfam.samplers.geometry.hash_tables import HashTables
 
@@ -294,3 +294,8 @@ def test_crumbs_are_named():
         warnings.simplefilter("error")
         warn_of_crumbs(mixture.model_, np.array([395, 5]))
         warn_of_crumbs(Mixture(DiagonalGaussian()).fit(X).model_, np.array([200] + [5] * 40))
+
+
+def test_many_small_clusters_of_a_sample_are_not_split_further():
+    assert has_small_clusters(np.arange(21), 1000)
+    assert not has_small_clusters(np.arange(20), 1000)

@@ -736,3 +736,12 @@ def test_row_sums_have_double_precision(dtype):
     exact = [math.fsum(row.astype(float)) for row in X.toarray()]
     np.testing.assert_allclose(pseudocounts.row_sums(X), exact, rtol=1e-14)
     np.testing.assert_allclose(pseudocounts.row_sums(X.toarray()), exact, rtol=1e-14)
+
+
+def test_frequencies_of_categories_are_their_prior():
+    X = np.array([[0, 1], [0, -1], [0, 0], [1, 1]], dtype=float)
+    family = Categorical(concentration="frequencies", n_levels=[3, 2]).bind(X)
+    expected = [4 * 3.5 / 5.5, 4 * 1.5 / 5.5, 4 * 0.5 / 5.5, 4 * 1.5 / 4, 4 * 2.5 / 4]
+    np.testing.assert_allclose(family.concentration, expected, rtol=1e-14)
+    with pytest.raises(ValueError, match="categorical: concentration must be"):
+        Categorical(concentration="frequency")

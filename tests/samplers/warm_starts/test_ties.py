@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from expfam import Dataset, DiagonalGaussian, Gaussian, LogNormal, Mixture, Multinomial, SphericalGaussian, load_family
+from expfam import (
+    Categorical,
+    Columns,
+    Dataset,
+    DiagonalGaussian,
+    Gaussian,
+    LogNormal,
+    Mixture,
+    Multinomial,
+    SphericalGaussian,
+    load_family,
+)
 from expfam.errors import DataWarning
 from expfam.samplers.warm_starts.ties import spread_memory, spread_ties, tied_columns
 
@@ -136,3 +147,32 @@ def test_a_named_sampler_takes_the_data_as_they_are(monkeypatch):
     monkeypatch.setattr("expfam.estimators.mixture.spread_ties", None)
     X, _ = classes_and_rows(0, lambda X: np.round(X / 2))
     assert Mixture("gaussian_diag", 5, sampler="gibbs", n_steps=5, random_state=0).fit(X).n_components_ == 5
+
+
+def table_with_ties(offset=0.0):
+    rng = np.random.default_rng(0)
+    years = rng.integers(1, 20, 300).astype(float)
+    years[::7] = np.nan
+    amount = np.rint(np.exp(rng.normal(2, 1, 300))) + 0.5
+    return np.column_stack([years + offset, amount, rng.integers(0, 3, 300)])
+
+
+def test_columns_of_a_table_are_spread_over_their_resolution():
+    X = table_with_ties()
+    data = Dataset(X, Columns([(DiagonalGaussian(), (0,)), (LogNormal(), (1,)), (Categorical(), (2,))]))
+    spread = spread_ties(data, None, seed=0).X
+    moved = np.abs(spread - X)
+    assert np.array_equal(np.isnan(spread), np.isnan(X))
+    assert 0.45 < np.nanmax(moved[:, 0]) <= 0.5
+    assert spread[:, 1].min() > 0
+    assert np.all(np.abs(np.log(spread[:, 1] / X[:, 1])) <= np.log1p(0.5 / X[:, 1]) + 1e-12)
+    assert np.unique(spread[:, 1]).size == 300
+    assert np.array_equal(spread[:, 2], X[:, 2])
+
+
+def test_a_table_without_ties_is_not_copied():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    X[3, 0] = np.nan
+    data = Dataset(X, Columns([(DiagonalGaussian(), (0, 1))]))
+    assert spread_ties(data, None, seed=0) is data
