@@ -27,8 +27,10 @@ _MOST_KEPT = 1 << 29  # bytes of dense statistics; larger ones are loaded for ea
 _kept: WeakKeyDictionary[Any, LoadedClusters] = WeakKeyDictionary()
 
 
-def loaded_clusters(estimator: Any, family: Family, n: npt.NDArray[np.float64], S: Any) -> LoadedClusters:
-    """Return the clusters of an estimator and an empty one, loaded now or in an earlier call.
+def loaded_clusters(
+    estimator: Any, family: Family, n: npt.NDArray[np.float64], S: Any, *, n_empty: int = 1
+) -> LoadedClusters:
+    """Return the clusters of an estimator and empty ones, loaded now or in an earlier call.
 
     Parameters
     ----------
@@ -38,6 +40,8 @@ def loaded_clusters(estimator: Any, family: Family, n: npt.NDArray[np.float64], 
         Bound.
     n, S : (K,) and (K, F)
         Statistics of the clusters, S dense or CSR. They are compared with those of the earlier call by identity.
+    n_empty : int
+        Number of empty clusters after them.
 
     Returns
     -------
@@ -45,9 +49,15 @@ def loaded_clusters(estimator: Any, family: Family, n: npt.NDArray[np.float64], 
         Several threads may use it.
     """
     found = _kept.get(estimator)
-    if found is not None and found.n is n and found.S is S and found.family is family:
+    if (
+        found is not None
+        and found.n is n
+        and found.S is S
+        and found.family is family
+        and found.n_slots == len(n) + n_empty
+    ):
         return found
-    found = LoadedClusters(family, n, S, n_empty=1)
+    found = LoadedClusters(family, n, S, n_empty=n_empty)
     if 8 * S.shape[0] * S.shape[1] <= _MOST_KEPT:
         _kept[estimator] = found
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.estimators.cluster_results import ClusterResults, known_levels
-from expfam.estimators.scoring import log_sum_exp, opened_rows
+from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
 from expfam.families.columns.cells import as_columns, cell_laws
 from expfam.families.columns.family import Columns
 from expfam.families.columns.holes import drawn_holes, whole_rows
@@ -54,7 +54,11 @@ class TableResults(ClusterResults):
         """
         n, S, log_weights = self._row_clusters()
         data, S = opened_rows(X, family, n, S)
-        clusters = LoadedClusters(data.family, n, S, n_empty=len(log_weights) - len(n))
+        n_empty = len(log_weights) - len(n)
+        if data.family is self.family_:
+            clusters = loaded_clusters(self, data.family, n, S, n_empty=n_empty)
+        else:
+            clusters = LoadedClusters(data.family, n, S, n_empty=n_empty)
         if mass is None:
             return clusters.each_block(data, log_weights, reduce, n_threads=self.n_threads), data.log_base
 

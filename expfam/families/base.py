@@ -51,11 +51,12 @@ _BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries
 
 def _has_another_law(cls, method):
     """Tell whether a class has another law than the ancestor whose method it inherits."""
+    has_changed = False
     for ancestor in cls.__mro__:
         if method in ancestor.__dict__:
-            return False
-        if _LAW & ancestor.__dict__.keys():
-            return True
+            # a base class without a law computes the method from other methods of the family
+            return has_changed and not getattr(ancestor.log_marginal, "__isabstractmethod__", False)
+        has_changed = has_changed or bool(_LAW & ancestor.__dict__.keys())
     return False
 
 
