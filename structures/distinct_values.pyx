@@ -1,4 +1,4 @@
-"""Number of distinct values of columns, and their smallest gap, in one pass and little memory.
+"""Number of distinct values of columns, and their smallest gap, in one pass.
 
 Values are rounded to a grid of 1e9 steps between the least and the largest value of the column, so that 0.3 and 0.1 * 3
 are one value, and hashed. The hashes below a threshold are kept; the threshold is halved whenever more than 2048 are
@@ -73,7 +73,7 @@ cdef class DistinctValues:
         self.held, self.limits = np.zeros(self.n_columns, dtype=np.intp), np.full(self.n_columns, ~np.uint64(0))
 
     def add(self, rows):
-        """Add the values of rows (n, F), float32 or float64 with contiguous columns in a row; NaN is left out."""
+        """Add the values of rows (n, F), float32 or float64; NaN is left out."""
         add_rows(self, rows)
 
     def merge(self, DistinctValues other):
@@ -93,7 +93,7 @@ cdef class DistinctValues:
             self._keep(j, &into)
 
     def counts(self):
-        """Return the number of distinct values of each column (F,): exact up to 2048, else an estimate.
+        """Return the number of distinct values of each column (F,), estimated above 2048.
 
         The standard error of an estimate is about 3 % of it.
         """

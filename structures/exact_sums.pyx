@@ -1,4 +1,4 @@
-"""Sums over the rows of a table that are the same bits in any order of the rows and for any division into parts.
+"""Sums over rows that are the same bits in any order and for any division into parts.
 
 A term is split into three pieces, each a multiple of a unit chosen from the largest term and the number of terms, so
 that no partial sum of pieces is ever rounded (Demmel and Hida 2003, "Accurate and efficient floating point summation").
@@ -29,7 +29,7 @@ ctypedef fused real:
 
 
 def column_extremes(const real[:, ::1] rows):
-    """Return the least and the largest value of each column, and the number of its cells that are not NaN.
+    """Return the least value, the largest value and the number of values of each column.
 
     Three arrays (F,) of float64; a column without values has inf and -inf.
 
@@ -66,7 +66,7 @@ cdef void extremes(const real *rows, Py_ssize_t n_rows, Py_ssize_t stride, Py_ss
 
 
 def sum_entries(values, columns, bounds):
-    """Return the sum of the values of each column (F,), the same bits in any order of the values.
+    """Return the sum of the values of each column (F,), the same bits in any order.
 
     Value i belongs to column ``columns[i]`` and is at most ``bounds[columns[i]]`` in size; bounds are at most 2^900.
 
@@ -84,7 +84,7 @@ def sum_entries(values, columns, bounds):
 
 
 def lifts(bounds, n_terms):
-    """Return the numbers (pieces, F) that round a term to a piece: 1.5 * 2^52 units of the piece."""
+    """Return the numbers (pieces, F) that round a term to a piece: 1.5 * 2^52 of its units."""
     bits = 52 - (int(n_terms) - 1).bit_length()
     exponents = np.frexp(bounds)[1]
     units = np.array([exponents + 1 - bits * (piece + 1) for piece in range(N_PIECES)])
@@ -92,7 +92,7 @@ def lifts(bounds, n_terms):
 
 
 cdef class ExactSums:
-    """Sums of F columns, or of squares in them, without a rounding error that depends on the order of the rows.
+    """Sums of F columns, or of squares in them, the same bits in any order of the rows.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ cdef class ExactSums:
 
 def add_rows(const real[:, ::1] rows, const double[::1] shift, const double[::1] centre, const double[:, ::1] lift,
              double[:, ::1] sums, Py_ssize_t n_columns):
-    """Add the terms of the rows to sums (pieces, fold F); `centre` is None for sums of the cells themselves."""
+    """Add the terms of rows to sums (pieces, fold F); `centre` is None for sums of cells."""
     cdef Py_ssize_t n = rows.shape[0], F = rows.shape[1], pitch = sums.shape[1], fold, block, j, rest
     cdef const double *middle
     if F != n_columns:

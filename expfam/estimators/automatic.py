@@ -156,7 +156,7 @@ def learning(kernel: Kernel, learned: Sequence[str]) -> Cycle:
 
 
 def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> npt.NDArray[np.int32]:
-    """Return the labels of a mode of the parameters, from the best draw or the start, whichever leads higher.
+    """Return the labels of the higher mode, of those above the best draw and above the start.
 
     Draws are chosen by the log joint of their labels, which prefers lopsided clusters where clusters overlap. Labels
     stay as they are where the search has drawn a sample of the rows, where these are the labels of EM already, and

@@ -63,7 +63,7 @@ cdef int copy_growth(capsule, log_growth_v1 *target, family) except -1:
 
 
 cdef int components_set_members(components_v1 *c, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """Let slot k hold the data `rows` and no others; it is empty after a failure of an owner that adds one by one."""
+    """Let slot k hold the data `rows` and no others; it may be empty after a failure."""
     cdef Py_ssize_t j
     cdef int code
     if c.set_members != NULL:
@@ -314,7 +314,7 @@ cdef class Components:
         return out
 
     def log_joint_predictive(self, Py_ssize_t k, ls):
-        """Return the joint log predictive of all data of cluster `k` under each cluster of `ls`: (len(ls),) nats.
+        """Return the joint log predictive of all data of cluster `k` under each of `ls`, in nats.
 
         It is `log_merged` less the log evidence of the cluster of `ls`, and computed so where the owner has no function
         for it.

@@ -62,7 +62,7 @@ cdef inline double rising(double offset, double n, double m) noexcept nogil:
 
 
 cdef const double *masses_of(links *s, Py_ssize_t m) noexcept nogil:
-    """Return the log masses of all slots for a group of m rows; compute them unless they are kept."""
+    """Return the log masses of all slots for a group of m rows, kept or computed."""
     cdef slot_table *t = s.slots
     cdef double *row = s.masses + (m % N_SIZES) * t.capacity
     cdef Py_ssize_t k
@@ -223,7 +223,7 @@ cdef int redraw_in_scratch(links *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize
 
 
 cdef int redraw_groups(links *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
-    """Redraw the groups at consecutive places of the sweep; set `at` to the first unfinished place."""
+    """Redraw groups at consecutive places of the sweep; set `at` to the first one not done."""
     cdef int code = EXPFAM_OK
     at[0] = start
     while at[0] < stop and code == EXPFAM_OK:

@@ -48,7 +48,7 @@ def best_by_em(
     seed: int,
     n_threads: int | None = None,
 ) -> RaceResult:
-    """Run EM from each of several partitions; return the one that reaches the highest posterior density.
+    """Run EM from several partitions; return the one of the highest posterior density.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def best_by_em(
 
 
 def _in_the_race(states: dict[str, Any], hopes: dict[str, float]) -> dict[str, Any]:
-    """Return the states that may still become the best, and of those with the same labels the best."""
+    """Return the states that may become the best, one of those with the same labels."""
     if len(states) == 1:
         return states
     best = max(state.log_joint for state in states.values())

@@ -102,13 +102,11 @@ def test_splits_and_merges_over_all_rows_are_for_an_open_number_of_clusters():
     assert open_number.kernel is kernel
 
 
-def test_many_rows_of_a_given_number_of_clusters_are_settled_sooner():
+def test_rows_of_a_given_number_of_clusters_are_settled_sooner():
     kernel = Cycle(SplitMerge(), CollapsedGibbs())
-    rules = [
-        automatic_phases(kernel, [], n, is_open=is_open)[-1].rule for n, is_open in ((999, 0), (1000, 1), (1000, 0))
-    ]
-    assert [rule.window for rule in rules] == [5, 5, 3]
-    assert [rule.least_gain for rule in rules] == [0.5, 0.5, 1.0]
+    rules = [automatic_phases(kernel, [], 1000, is_open=is_open)[-1].rule for is_open in (1, 0)]
+    assert [rule.window for rule in rules] == [5, 2]
+    assert [rule.least_gain for rule in rules] == [0.5, 1.0]
 
 
 def test_hash_tables_are_made_once_for_all_phases(monkeypatch):
@@ -118,7 +116,7 @@ def test_hash_tables_are_made_once_for_all_phases(monkeypatch):
         HashTables, "keys", lambda self, data, **options: made.append(data) or keys(self, data, **options)
     )
     mixture = Mixture("gaussian_diag", 8, random_state=0).fit(blobs(n=900)[0])
-    assert mixture.n_iter_ > 12
+    assert mixture.n_iter_ > 6
     assert len(made) == 1
 
 
@@ -128,7 +126,7 @@ def test_hash_tables_are_made_once_for_all_phases(monkeypatch):
 def test_a_run_ends_when_it_is_done():
     mixture = Mixture("gaussian_diag", 8, random_state=0).fit(blobs()[0])
     assert mixture.converged_
-    assert 12 <= mixture.n_iter_ < 60
+    assert 6 <= mixture.n_iter_ < 60
     assert mixture.n_init_chosen_ in ("lloyd 1", "lloyd 2", "lloyd 3", "free")
 
 
@@ -255,7 +253,7 @@ def test_splits_and_merges_are_part_of_every_default():
         assert isinstance(moves, SplitMerge)
         assert isinstance(sweeps, CollapsedGibbs)
     few, many = (kernel_of("gaussian", np.repeat(X, n, axis=0)).kernels[0] for n in (1, 2))
-    assert (few.every, few.n_moves) == (5, 100)
+    assert (few.every, few.n_moves) == (5, 42)
     free = kernel_of("gaussian", X, None).kernels[0]
     assert (free.every, free.n_moves) == (5, "auto")
     assert (many.every, many.n_moves) == ("auto", "auto")

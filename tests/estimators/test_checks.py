@@ -85,6 +85,9 @@ class OneRowGroups(GroupedMixture):
     def predict(self, X):
         return super().predict(X, _one_a_row(X))
 
+    def score_samples(self, X):
+        return super().score_samples(X, groups=_one_a_row(X))
+
     def score(self, X, y=None):
         return super().score(X, groups=0 * _one_a_row(X))
 

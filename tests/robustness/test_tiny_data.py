@@ -93,7 +93,9 @@ def test_a_hierarchy_of_few_rows_is_the_same_from_any_layout(name, n_rows):
                     .log_evidence_
                 )
         if family.accepts_sparse and family.support != "real":  # real data: the centre is another
-            assert found[-1] == pytest.approx(found[0], rel=1e-12)
+            # a length of a sum of rows, far up the logarithm of a Bessel function, has more rounding errors
+            rel = 1e-9 if name == "von_mises_fisher" else 1e-12
+            assert found[-1] == pytest.approx(found[0], rel=rel)
 
 
 def test_copies_of_sparse_rows_collapse_as_dense_ones_do():

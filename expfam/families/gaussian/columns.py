@@ -144,7 +144,7 @@ def _blocks(X, of_logs):
 
 
 def _extremes(X, of_logs):
-    """Return the least and the largest value of each column and the number of its values; NaN if it has none."""
+    """Return least value, largest value and number of values of each column; NaN if it has none."""
     low, high, count = (np.full(X.shape[1], start) for start in (np.inf, -np.inf, 0.0))
     for rows in _blocks(X, of_logs):
         least, largest, values = column_extremes(rows)

@@ -133,9 +133,9 @@ def test_threads_do_not_change_the_start(family):
     assert np.array_equal(one.labels, three.labels)
 
 
-@pytest.mark.parametrize(("n_each", "n_candidate"), [(1408, 5632), (1500, 5632), (1400, 5600)])
+@pytest.mark.parametrize(("n_each", "n_candidate"), [(640, 2560), (1500, 2560), (630, 2520)])
 def test_candidates_are_made_on_some_of_many_rows(monkeypatch, n_each, n_candidate):
-    """5000 rows and 100 for each cluster, in whole tiles of EM; all rows get labels."""
+    """2000 rows and 100 for each cluster, in whole tiles of EM; all rows get labels."""
     sizes, lloyd = [], search._Search._lloyd
     monkeypatch.setattr(
         search._Search, "_lloyd", lambda self, *run: sizes.append(self.data.n_rows) or lloyd(self, *run)
@@ -148,16 +148,16 @@ def test_candidates_are_made_on_some_of_many_rows(monkeypatch, n_each, n_candida
 
 
 def test_full_covariances_and_open_numbers_of_clusters_have_more_rows():
-    data = Dataset(blobs(2000, d=20), Gaussian())  # 230 statistics
+    data = Dataset(blobs(1500, d=20), Gaussian())  # 230 statistics
     K = SymmetricDirichlet(4, 1.0)
     assert search._candidate_rows(MixtureModel(data.family, K), data, 0) is None
     assert search._candidate_rows(MixtureModel(data.family, DirichletProcess()), data, 0) is None
-    assert search._candidate_rows(MixtureModel(data.family, K), Dataset(blobs(2400, d=20), data.family), 0).size == 8704
+    assert search._candidate_rows(MixtureModel(data.family, K), Dataset(blobs(2400, d=20), data.family), 0).size == 6144
 
 
 def test_a_search_on_some_of_the_rows_is_part_of_the_forecast():
-    few, many = (Dataset(np.eye(n, 10), DiagonalGaussian()) for n in (5632, 5633))
-    copied = 5632 * 10 * 8
+    few, many = (Dataset(np.eye(n, 10), DiagonalGaussian()) for n in (2560, 2561))
+    copied = 2560 * 10 * 8
     assert search_memory(many, 3) - search_memory(few, 3) > copied
 
 
