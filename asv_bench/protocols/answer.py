@@ -1,0 +1,99 @@
+"""Whether the default call ends with an answer that people would not reject at sight.
+
+Run by hand: `python -m asv_bench.protocols.answer search` in the folder of the project; `--quick` takes a minute.
+
+`search`: generated data of many shapes, each with the families that fit it, with the number of clusters open and given.
+After `Mixture(family, K).fit(X)`, "below" is by how many nats the log joint of `labels_` is below that of the best
+simple partition, both under the model that the fit has learned: the largest of all seeds, and "of" says which
+partition. Simple partitions are one cluster; k-means of columns as they are, standardised and whitened, of counts also
+of logs and of roots, at the numbers of clusters found, given and true; single columns of few levels; the truth; and the
+labels at which the fit began. Each is moved to its own mode first, with as many clusters as were given. A row fails
+where "below" is more than 2 nats and a ten thousandth of a nat for each row of data. "own" is the same with
+hyper-parameters that each partition learns for itself and with their prior; it fails no row.
+
+ARI is against the true clusters, and seconds are CPU seconds of one thread, the median of the seeds. Beside it stand
+k-means with the number given or the true one, and scikit-learn's GaussianMixture with the same covariances, for an open
+number the one of best BIC among 1 and half, once and twice the true number. The exit status is 1 where a row fails.
+"""
+
+import argparse
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
+
+from answer_search import lines, rows_of
+from answer_shapes import shapes
+from reports import print_growing, shown
+
+
+def search(args):
+    """Exit status of the table of shapes."""
+    rows = list(rows_of(chosen(args), 1 if args.quick else args.seeds))
+    found = print_growing(lines(rows, args.jobs), first=max(len(str(row)) for row in rows))
+    failed = [cells["row"] for cells in found if cells["reached"] != "yes"]
+    print(f"{len(found) - len(failed)} of {len(found)} rows are not below a simple partition")
+    if failed:
+        print("below: " + "; ".join(failed))
+    if args.markdown:
+        args.markdown.write_text(markdown(found))
+    return int(bool(failed))
+
+
+def chosen(args):
+    """Shapes that the options ask for."""
+    every = shapes()
+    unknown = [name for name in args.shape or () if not any(fnmatch(shape.name, name) for shape in every)]
+    if unknown:
+        known = " ".join(shape.name for shape in every)
+        raise SystemExit(f"--shape {' '.join(unknown)}: no such shape; there are {known}")
+    found = [
+        shape
+        for shape in every
+        if (not args.shape or any(fnmatch(shape.name, name) for name in args.shape))
+        and (not args.quick or shape.is_small)
+        and (args.rows_limit is None or shape.n_rows <= args.rows_limit)
+    ]
+    if not found:
+        raise SystemExit("no shape is left by --shape, --quick and --rows-limit: leave one of them out")
+    return found
+
+
+def markdown(rows):
+    """The table as Markdown."""
+    cells = [list(rows[0]), ["---"] * len(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+def positive(text):
+    """A number of an option, at least 1."""
+    value = int(text) if text.isdecimal() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"a positive number is wanted; got {text}")
+    return value
+
+
+def parser():
+    """Options."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    subjects = made.add_subparsers(dest="subject", required=True)
+    of_search = subjects.add_parser("search", help="is a fit below a partition that anybody can write down?")
+    of_search.add_argument("--shape", nargs="+", metavar="NAME", help="names of shapes, or patterns such as 'blob-*'")
+    of_search.add_argument("--seeds", type=positive, default=3)
+    of_search.add_argument("--quick", action="store_true", help="small shapes alone, one seed")
+    of_search.add_argument("--rows-limit", type=positive, metavar="N", help="leave out shapes with more rows of data")
+    of_search.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there too")
+    of_search.add_argument("--jobs", type=positive, default=1, help="processes at a time; the table is the same")
+    of_search.set_defaults(run=search)
+    return made
+
+
+def main(arguments=None):
+    """Exit status."""
+    args = parser().parse_args(arguments)
+    return args.run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

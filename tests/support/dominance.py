@@ -1,0 +1,185 @@
+"""How many nats a fitted mixture is below simple partitions, each moved to its own mode under the model of the fit."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from simple_partitions import by_first_row, simple_partitions
+
+from expfam import Dataset, Mixture, load_family
+from expfam.estimators.automatic import BestDraw
+from expfam.families.columns.roles import Roles
+from expfam.model.hyper_prior import HyperPrior
+from expfam.samplers import CollapsedGibbs, UpdateHyper
+from expfam.samplers.chain.driver import advance
+from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.refill import refilled
+from expfam.samplers.starts.rules import starting_labels
+
+MOST_PASSES = 100
+LEARNING_STEPS = 8
+HYPER_SPREAD = 3.0  # of the log of a factor, see HyperPrior
+
+
+class Judgement(NamedTuple):
+    """What a fit is beside the best simple partition.
+
+    Attributes
+    ----------
+    below : float
+        Nats by which the log joint of the fit's labels is below it, both under the model that the fit has learned;
+        negative if it is above.
+    best : str
+        Name of this partition.
+    own : float
+        Nats by which the fit is below the best partition under hyper-parameters that are learned from the partition
+        itself; their log prior counts.
+    """
+
+    below: float
+    best: str
+    own: float
+
+
+class WatchedMixture(Mixture):
+    """Mixture that keeps the labels at which its steps over all rows begin, and the best draw.
+
+    Attributes
+    ----------
+    passed_ : dict of str to (N,) int ndarray
+        Labels by "start" and "best draw".
+    """
+
+    def fit(self, X, y=None, **options):
+        best = BestDraw()
+        self.passed_, self.callbacks = {}, [best]
+        try:
+            super().fit(X, y, **options)
+        finally:
+            self.callbacks = None
+        if best.labels is not None:
+            self.passed_["best draw"] = best.labels
+        return self
+
+    def _begun(self, model, data, kernel, family, seed):
+        begun = super()._begun(model, data, kernel, family, seed)
+        self.passed_["start"] = starting_labels(begun.start, begun.model, data, seed=seed)
+        return begun
+
+
+def tolerance(n_rows):
+    """Nats by which a fit may be below."""
+    return 2.0 + 1e-4 * n_rows
+
+
+def judge(mixture, X, *, truth=None, n_true=None, seed=0, learns=True):
+    """Compare a fitted mixture with all simple partitions, with the truth, and with the start of the fit.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Fitted to X; of a `WatchedMixture` the start and the best draw are candidates.
+    X : array_like, sparse matrix or frame
+    truth : (N,) array_like of int, optional
+    n_true : int, optional
+        True number of clusters, where there is no truth.
+    seed : int
+        Of k-means and of the learning.
+    learns : bool
+        Whether `own` is computed.
+
+    Returns
+    -------
+    Judgement
+    """
+    data = dataset_of(mixture, X)
+    labels = mixture.labels_ if len(getattr(mixture, "labels_", ())) == data.n_rows else mixture.predict(X)
+    found = mixture.model_.log_joint(data, by_first_row(labels))
+    candidates = candidates_of(mixture, data, labels, truth=truth, n_true=n_true, seed=seed)
+    best, highest = "none", -np.inf
+    for name, candidate in candidates:
+        reached = mixture.model_.log_joint(data, moved(mixture, mixture.model_, data, candidate, seed))
+        if reached > highest:
+            best, highest = name, reached
+    own = own_deficit(mixture, data, found, candidates, seed) if learns else np.nan
+    return Judgement(float(highest - found), best, float(own))
+
+
+def dataset_of(mixture, X):
+    """The Dataset of rows for the family of a fit."""
+    family = mixture.model_.family
+    roles = getattr(family, "roles", None)
+    return Dataset(Roles(roles).encode(X) if roles else X, family)
+
+
+def candidates_of(mixture, data, labels, *, truth, n_true, seed):
+    """Names and labels of partitions that the weights of the mixture allow, beginning with those without a fit."""
+    K = mixture.model_.weights.max_components
+    n_true = n_true if truth is None else len(np.unique(truth))
+    numbers = {len(np.unique(labels)), *([] if K is None else [K]), *([] if n_true is None else [n_true])}
+    candidates = simple_partitions(data, numbers, seed=seed)
+    if truth is not None:
+        candidates.append(("truth", by_first_row(truth)))
+    passed = getattr(mixture, "passed_", {})
+    candidates += [(name, by_first_row(labels)) for name, labels in passed.items()]
+    # a fit of K clusters of real values keeps K of them, and is not held to fewer
+    least = K if keeps_clusters(mixture, data) else 1
+    most = data.n_rows if K is None else K
+    return [pair for pair in candidates if least <= len(np.unique(pair[1])) <= most] or candidates[:1]
+
+
+def keeps_clusters(mixture, data):
+    """Whether the fit ends with the number of clusters that was given, if as many rows are distinct."""
+    return mixture.n_components is not None and not data.family.is_discrete
+
+
+def moved(mixture, model, data, labels, seed):
+    """The labels after all rows have moved to their most probable clusters, as the labels of a fit have."""
+    if keeps_clusters(mixture, data):
+        return refilled(model, data, labels, mixture.n_components, max_passes=MOST_PASSES, seed=seed)
+    # numbered as the labels of a fit: sums of the same partition have the same bits
+    return by_first_row(ascend(model, data, labels, max_passes=MOST_PASSES))
+
+
+# ---- learned hyper-parameters ----------------------------------------------------------------------------------------
+
+
+def own_deficit(mixture, data, found, candidates, seed):
+    """Nats by which a fit is below the best candidate, each under its own hyper-parameters and with their prior."""
+    names = learned_names(mixture)
+    first = unlearned(mixture, data)
+    best = -np.inf
+    for _, labels in candidates:
+        model = learned_from(mixture.model_.with_family(first), data, labels, names, seed)
+        reached = model.log_joint(data, moved(mixture, model, data, labels, seed))
+        best = max(best, reached + log_prior(model, names))
+    return best - (found + log_prior(mixture.model_, names))
+
+
+def learned_names(mixture):
+    """Hyper-parameters of the family that a default fit learns."""
+    return tuple(mixture.model_.family.learned_by_default)
+
+
+def unlearned(mixture, data):
+    """The family of the fit as it was bound, or as it is now where the data have chosen it."""
+    family: Any = mixture.family
+    if isinstance(family, str):
+        return mixture.model_.family if family == "auto" else load_family(family).bind(data.X)
+    return mixture.model_.family if family.is_bound else family.bind(data.X)
+
+
+def learned_from(model, data, labels, names, seed):
+    """The model with a prior of the shape of given clusters, after some draws of hyper-parameters given these."""
+    n, S = data.statistics(by_first_row(labels), len(np.unique(labels)))
+    model = model.with_family(model.family.prior_from_clusters(n, S))
+    if not names:
+        return model
+    state = CollapsedGibbs().init(model, data, seed=seed, start=by_first_row(labels))
+    advance(UpdateHyper(family=names, weights=False), state, LEARNING_STEPS)
+    return state.model
+
+
+def log_prior(model, names):
+    """Log density of the learned factors up to a constant, nats."""
+    factors = HyperPrior(model, names, weights=False).values(model)
+    return float(-0.5 * np.sum((factors / HYPER_SPREAD) ** 2))
