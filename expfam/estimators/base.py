@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from expfam.estimators.scoring import drop_loaded
-from expfam.estimators.tables import array_has_holes, encoded, family_of_frame, family_with_holes
+from expfam.estimators.tables import array_has_holes, check_numbers, encoded, family_of_frame, family_with_holes
 from expfam.families.base import Family
 from expfam.families.columns.roles import Roles
 from expfam.families.support import check_given
@@ -384,15 +384,18 @@ def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool, 
     check_given(X, owner=type(estimator).__name__)
     if not reset and _would_pass(estimator, X, accepts_sparse):
         return X
-    kinds = list(_KINDS)
-    return validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr" if accepts_sparse else False,
-        dtype=kinds,
-        ensure_all_finite=not allows_missing,
-    )
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if accepts_sparse else False,
+            dtype=list(_KINDS),
+            ensure_all_finite=not allows_missing,
+        )
+    except (TypeError, ValueError):
+        check_numbers(X, owner=type(estimator).__name__)
+        raise
 
 
 def _would_pass(estimator: Any, X: Any, accepts_sparse: bool) -> bool:

@@ -191,7 +191,9 @@ def _whole(values):
 
 
 def _is_missing(value):
-    return value is None or value != value or type(value).__name__ == "NAType" or value == -1
+    if value is None or type(value).__name__ == "NAType":  # a comparison with NA of pandas has no truth value
+        return True
+    return bool(value != value or value == -1)
 
 
 def with_links(kernel: Any) -> Any:

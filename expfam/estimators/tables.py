@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from expfam.errors import DataTypeError
 from expfam.families.columns.family import Columns
+from expfam.families.foreign import OF_TEXTS
 from expfam.families.gaussian.diagonal import DiagonalGaussian
-from expfam.io.frames import as_frame
+from expfam.io.frames import as_frame, is_frame
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,6 +43,23 @@ def array_has_holes(X: Any) -> bool:
 def family_with_holes(X: Any) -> Family:
     """Return the family of an array with holes: independent Gaussian columns."""
     return Columns([(DiagonalGaussian(), tuple(range(np.shape(X)[1])))])
+
+
+def check_numbers(X: Any, *, owner: str) -> None:
+    """Raise DataTypeError for the first column of a frame that holds text; other data pass."""
+    if not is_frame(X):
+        return
+    frame = as_frame(X, owner=owner)
+    for name in frame.names:
+        column = frame.column(name)
+        if column.levels and any(isinstance(level, str) for level in column.levels):
+            row = int(np.argmin(column.missing))
+            raise DataTypeError(
+                f"{owner}: column {name!r} holds text (row {row}: {column.levels[column.values[row]]!r}), and numbers"
+                f" are needed: leave it out, X = X.drop(columns=[{name!r}]); where it holds documents, count their"
+                f" words, {OF_TEXTS.replace('(X)', f'(X[{name!r}])')}; or take a Mixture without a family, which takes"
+                " columns of several kinds"
+            )
 
 
 def encoded(X: Any, roles: Roles, *, owner: str) -> tuple[npt.NDArray[Any], str]:

@@ -46,6 +46,7 @@ _OPTIONAL = {  # ability: the method that a family needs for it
 }
 _LAW = frozenset({"sufficient_statistics", "log_marginal"})  # methods from which all others follow
 _RESTATED = ("components", "separable", "log_predictive")  # optional methods that compute the same law faster
+_OF_TWO_VALUES = "the family takes 0 and 1: write X = X > 0.5 with a bound of your own, or take family='gaussian_diag'"
 _BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries are about this large
 
 
@@ -200,9 +201,14 @@ class Family(DataQuestions, ABC):
             allow_nan=self.allows_missing,
         )
         if self.support == "counts":
-            _support.check_counts(X, family=self.name, allow_fractional=getattr(self, "allow_fractional", False))
+            _support.check_counts(
+                X,
+                family=self.name,
+                allow_fractional=getattr(self, "allow_fractional", False),
+                remedy=self._remedy_of_fractions(),
+            )
         elif self.support == "binary":
-            _support.check_counts(X, family=self.name)
+            _support.check_counts(X, family=self.name, remedy=_OF_TWO_VALUES)
             _support.check_interval(X, 0, 1, family=self.name)
         elif self.support == "nonnegative":
             _support.check_interval(X, 0, np.inf, family=self.name)
@@ -211,6 +217,15 @@ class Family(DataQuestions, ABC):
         if tuple(self.bounds) != Family.bounds:
             _support.check_interval(X, *self.bounds, family=self.name)
         return X
+
+    def _remedy_of_fractions(self):
+        """Return what to write for counts with fractions, if the family has a setting for it."""
+        if not hasattr(self, "allow_fractional"):
+            return None
+        return (
+            f"for weights such as tf-idf take family={type(self).__name__}(allow_fractional=True), on the command line"
+            " --hyper allow_fractional=True"
+        )
 
     def _check_lengths(self, X):
         """Refuse rows of another length than 1, for the support "unit"."""

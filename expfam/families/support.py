@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError, DataTypeError, SupportError
+from expfam.families.foreign import OF_TOKENS, is_word, refuse_foreign
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
@@ -37,12 +38,15 @@ def check_given(X: Any, *, owner: str) -> None:
 
     Call it on the user's data before any function of NumPy or SciPy. A DataError refuses masked entries, which NumPy
     would use as if they were not masked, and sparse matrices whose indices do not fit their shape. A DataTypeError
-    refuses dates and durations, which NumPy would read as numbers. `owner` is named in the messages.
+    refuses dates and durations, which NumPy would read as numbers, and what is no matrix yet, such as lists of tokens.
+    `owner` is named in the messages.
     """
     if sparse.issparse(X):
         check_structure(X, owner=owner)
         return
+    given = X
     check_unmasked(X, owner=owner)
+    refuse_foreign(X, owner=owner)
     names, types = _columns_of_frame(X)
     for name, kind in zip(names, types):
         if str(kind).lower().startswith(_TIMES):
@@ -54,6 +58,11 @@ def check_given(X: Any, *, owner: str) -> None:
             X = np.asarray(X)
         except ValueError:  # rows of different lengths: `as_matrix` refuses them, by their shape
             return
+        if X.ndim == 0 and X.dtype.kind == "O":
+            raise DataTypeError(
+                f"{owner}: the data are a {type(given).__module__}.{type(given).__name__}, of which NumPy makes no"
+                " array: give an array, a sparse matrix of SciPy or a data frame"
+            )
     kind = getattr(X.dtype, "kind", "")
     if kind in ("m", "M"):
         raise DataTypeError(f"{owner} needs numbers; the data hold dates or durations ({X.dtype}); {_AS_NUMBERS}")
@@ -70,21 +79,12 @@ def check_given(X: Any, *, owner: str) -> None:
 def _refuse_text(X, owner):
     """Refuse an array with words in it; text that NumPy reads as a number passes."""
     for (row, *column), cell in np.ndenumerate(X):
-        if _is_word(cell):
+        if is_word(cell):
             raise DataTypeError(
                 f"{owner}: row {row}, column {column[0] if column else 0} holds the text {cell[:40]!r}: give a data"
-                " frame, such as pandas.DataFrame(X).infer_objects(), whose columns may hold text"
+                " frame, such as pandas.DataFrame(X).infer_objects(), whose columns may hold text; where each row is a"
+                f" document, count its tokens: {OF_TOKENS}"
             )
-
-
-def _is_word(cell):
-    if not isinstance(cell, str):
-        return False
-    try:
-        float(cell)
-    except ValueError:
-        return True
-    return False
 
 
 _AS_NUMBERS = "turn it into numbers of a unit that you choose, such as (dates - dates.min()) / np.timedelta64(1, 'D')"
@@ -295,10 +295,11 @@ def first_where(X: Any, test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]
     return None
 
 
-def check_counts(X: Any, *, family: str, allow_fractional: bool = False) -> None:
+def check_counts(X: Any, *, family: str, allow_fractional: bool = False, remedy: str | None = None) -> None:
     """Raise SupportError unless the data are non-negative counts with an exact sum.
 
-    Counts must be integers to within 1e-9, unless fractions are allowed.
+    Counts must be integers to within 1e-9, unless fractions are allowed. `remedy` ends the message about a fraction;
+    without it, the remedies are those of any family of counts.
 
     Raises
     ------
@@ -313,10 +314,7 @@ def check_counts(X: Any, *, family: str, allow_fractional: bool = False) -> None
     if not allow_fractional and X.dtype.kind == "f":
         bad = first_where(X, lambda v: np.abs(v - np.rint(v)) > 1e-9)
         if bad is not None:
-            raise SupportError(
-                f"{needs}; row {bad[0]}, column {bad[1]} holds {bad[2]}; pass allow_fractional=True for weights such as"
-                " tf-idf"
-            )
+            raise SupportError(f"{needs}; row {bad[0]}, column {bad[1]} holds {bad[2]}; {remedy or _rounded(X)}")
     values = (X.data if sparse.issparse(X) else X).ravel()
     total = _total(values)
     if np.isnan(total):
@@ -329,6 +327,12 @@ def check_counts(X: Any, *, family: str, allow_fractional: bool = False) -> None
             f"{family} needs counts that add up to less than 2**53, so that sums are exact; they add up to {total:.4g},"
             f" and row {row}, column {column} holds {largest:.4g}, the largest: divide the counts by a common unit"
         )
+
+
+def _rounded(X):
+    """Return the remedies for fractions in counts, as lines to type."""
+    line = "X = X.rint()" if sparse.issparse(X) else "X = numpy.rint(X)"
+    return f"where they are counts, round them: {line}; for other numbers take family='gaussian_diag'"
 
 
 def _total(values):

@@ -5,6 +5,8 @@ The checks bring real numbers of either sign, and no groups. Estimators that can
 support of their family, or into groups.
 """
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -22,8 +24,9 @@ from expfam import (
     SphericalGaussian,
     TopicModel,
     list_plugins,
+    load_family,
 )
-from expfam.errors import SupportError
+from expfam.errors import ExpFamError, SupportError
 from expfam.samplers import HierarchicalClustering, TopicVariational, UncollapsedMetropolis
 
 QUICK = {"n_steps": 3, "n_warmup": 2}
@@ -250,6 +253,29 @@ def test_families_without_negative_values_refuse_them_in_scikit_learn_s_words(fa
 def test_families_of_whole_numbers_refuse_fractions_with_the_remedy(family):
     X = np.ones((6, 3))
     X[4, 1] = 0.5
+    remedy = {"multinomial": r"family=Multinomial\(allow_fractional=True\)", "categorical": "OrdinalEncoder"}
+    remedy = remedy.get(family, r"X = numpy\.rint\(X\); .* family='gaussian_diag'")
     for fit in list(fits(family))[:3]:
-        with pytest.raises(SupportError, match=r"integer.*row 4, column 1 holds 0\.5.*(allow_fractional|Ordinal)"):
+        with pytest.raises(SupportError, match=rf"integer.*row 4, column 1 holds 0\.5.*{remedy}"):
             fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_setting_that_is_advised_exists(name):
+    family = load_family(name)
+    told = []
+    for X in (np.full((6, 3), 0.5), sparse.csr_array(np.full((6, 3), 0.5))):
+        try:
+            family.bind(X)
+        except ExpFamError as error:
+            told.append(str(error))
+    assert set(re.findall(r"(\w+)=True", " ".join(told))) <= set(family.get_params())
+
+
+def test_fractions_of_a_sparse_matrix_have_their_own_line():
+    X = sparse.csr_array(np.full((6, 3), 0.5))
+    with pytest.raises(SupportError, match=r"X = X\.rint\(\)"):
+        Mixture("poisson", 2).fit(X)
+    with pytest.raises(SupportError, match=r"takes 0 and 1: write X = X > 0\.5"):
+        Mixture("bernoulli", 2).fit(X)

@@ -4,11 +4,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.model_selection import GridSearchCV
 
 from expfam import Known, Mixture, SymmetricDirichlet, link_groups
 from expfam.errors import CapabilityError, DataError, DataWarning
+from expfam.estimators.known_rows import class_codes
 
 RNG = np.random.default_rng(0)
 CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
@@ -192,3 +195,44 @@ def test_a_partition_of_least_loss_keeps_what_is_known():
     np.testing.assert_array_equal(posterior.point, labels)
     losses = [posterior.expected_loss(z) for z in posterior.draws()]
     assert posterior.expected_loss(labels) == min(losses)
+
+
+NAMES = ["cat", "dog", "eel"]
+UNKNOWN = {
+    "pandas strings": lambda z: pd.Series([NAMES[k] if k >= 0 else pd.NA for k in z], dtype="string"),
+    "pandas objects": lambda z: pd.Series([NAMES[k] if k >= 0 else pd.NA for k in z], dtype=object),
+    "pandas text with None": lambda z: pd.Series([NAMES[k] if k >= 0 else None for k in z]),
+    "pandas categories": lambda z: pd.Series([NAMES[k] if k >= 0 else None for k in z], dtype="category"),
+    "pandas integers": lambda z: pd.Series([k if k >= 0 else pd.NA for k in z.tolist()], dtype="Int64"),
+    "pandas floats": lambda z: pd.Series([float(k) if k >= 0 else pd.NA for k in z.tolist()], dtype="Float64"),
+    "pandas dates": lambda z: pd.Series([pd.Timestamp(2020 + k, 1, 1) if k >= 0 else pd.NaT for k in z], dtype=object),
+    "a list": lambda z: [NAMES[k] if k >= 0 else pd.NA for k in z],
+    "Polars": lambda z: pl.Series([NAMES[k] if k >= 0 else None for k in z]),
+    "Arrow": lambda z: pa.array([NAMES[k] if k >= 0 else None for k in z]),
+    "Arrow in pandas": lambda z: pd.Series(
+        pa.array([NAMES[k] if k >= 0 else None for k in z]), dtype=pd.ArrowDtype(pa.string())
+    ),
+}
+
+
+@pytest.mark.parametrize("make", UNKNOWN.values(), ids=UNKNOWN)
+def test_missing_classes_of_any_library_are_unknown(make):
+    z = np.array([0, -1, 2, 1, -1, 0])
+    codes, classes = class_codes(make(z))
+    np.testing.assert_array_equal(codes, z)
+    assert len(classes) == 3
+
+
+def test_truth_values_with_a_missing_one_are_two_classes():
+    codes, classes = class_codes(pd.Series([True, pd.NA, False], dtype="boolean"))
+    assert codes.tolist() == [1, -1, 0]
+    assert classes.tolist() == [False, True]
+
+
+def test_a_fit_and_chunks_take_missing_classes_of_pandas():
+    y = pd.Series([NAMES[k] if i % 3 else pd.NA for i, k in enumerate(Z)], dtype="string")
+    fitted = Mixture("gaussian_diag", 3, labels="clusters", random_state=0).fit(X, y)
+    learned = Mixture("gaussian_diag", 3, labels="clusters", sampler="variational", random_state=0).partial_fit(X, y)
+    for mixture in (fitted, learned):
+        assert mixture.classes_.tolist() == NAMES
+    assert fitted.n_known_ == int(y.notna().sum())

@@ -276,7 +276,7 @@ ERRORS = {
         [1.0, 2.5] * 30,
         {"x": "poisson"},
         SupportError,
-        r"poisson needs .* column 'x', row 1 holds 2.5",
+        r"poisson needs .* column 'x', row 1 holds 2.5: .*df\['x'\] = df\['x'\]\.round\(\); else give x='real'",
     ),
     "nothing as asked": (
         [None] * N,

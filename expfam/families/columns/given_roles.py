@@ -21,6 +21,8 @@ from expfam.families.counts.categorical import Categorical
 from expfam.families.counts.poisson import Poisson
 from expfam.io.frames import Column, Frame, listed
 
+_WHOLE = 1e-9  # counts differ from integers by no more
+
 
 def given_roles(
     frame: Frame, roles: Sequence[Mapping[str, Any]] | None, by_column: Mapping[str, Any] | None
@@ -157,8 +159,22 @@ def _check_values(column, family, wish):
     """Let the family check the values of a column, with errors that name the column and its row."""
     rows = np.flatnonzero(~column.missing)
     values = column.values[rows].astype(np.float64) + wish.offset
+    _check_whole(column, family, rows, values)
     try:
         family.validate(values[:, None])
     except SupportError as error:
         text = re.sub(r"row (\d+), column 0\b", lambda m: f"column {column.name!r}, row {rows[int(m[1])]}", str(error))
         raise SupportError(text) from error
+
+
+def _check_whole(column, family, rows, values):
+    """Refuse fractions in a column of counts, with the lines that mend it."""
+    if family.support != "counts" or getattr(family, "allow_fractional", False):
+        return
+    bad = np.flatnonzero((values >= 0) & (np.abs(values - np.rint(values)) > _WHOLE))
+    if bad.size:
+        raise SupportError(
+            f"{family.name} needs non-negative integer counts; column {column.name!r}, row {rows[bad[0]]} holds"
+            f" {values[bad[0]]}: where they are counts, round them: df[{column.name!r}] = df[{column.name!r}].round();"
+            f" else give {keyword(column.name, 'real')}"
+        )
