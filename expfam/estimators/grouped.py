@@ -517,9 +517,10 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             X, groups = self._checked(X, groups)
             return self._scores_of_rows(X, self.family_, mass=self._log_mass(X, groups))
         self._check_fitted()
-        family, X, only = self._with_given(X, given)
-        mass = self._log_mass(only, _required(groups, X.shape[0]))
-        return self._scores_of_rows(X, family, mass=mass) - self._scores_of_rows(only, family, mass=mass)
+        groups = _given(groups)
+        return self._conditional_scores(
+            X, given, lambda rows, *about: self._log_mass(rows, _required(groups, rows.shape[0]), *about)
+        )
 
     def impute(self, X: Any, draws: int | None = None, *, groups: Any = None) -> Any:
         """Return rows with their missing cells filled, given their other cells and their group.
@@ -542,9 +543,9 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         groups = _given(groups)
         return self._imputed(X, draws, lambda rows: self._log_mass(rows, _required(groups, rows.shape[0])))
 
-    def _log_mass(self, X, groups):
-        """Return the log weights of the clusters for each row: (N, K)."""
-        return np.log(_weights(self._place(X, groups)[0], self.alpha_))[groups.of_row]
+    def _log_mass(self, X, groups, family=None, columns=None):
+        """Return the log weights of the clusters for each row: (N, K); other names as in `_place`."""
+        return np.log(_weights(self._place(X, groups, family, columns)[0], self.alpha_))[groups.of_row]
 
     def _clusters(self):
         """Return sizes, shares of all rows, counts and sums of the clusters."""
@@ -564,10 +565,15 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         clusters = loaded_clusters(self, self.family_, self.n_, self.S_)
         return clusters.each_block(data, np.zeros(len(self.n_) + 1), reduce, n_threads=self.n_threads)
 
-    def _place(self, X, groups):
-        """Return expected rows of each group in each cluster (G, K), and labels of rows (N,)."""
+    def _place(self, X, groups, family=None, columns=None):
+        """Return expected rows of each group in each cluster (G, K), and labels of rows (N,).
+
+        `columns` are the columns of phi that `family` has of those of the fit, all by default.
+        """
         is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
-        data, S = opened_rows(X if is_in_order else X[groups.rows], self.family_, self.n_, self.S_)
+        S = self.S_ if columns is None else self.S_[:, columns]
+        family = self.family_ if family is None else family
+        data, S = opened_rows(X if is_in_order else X[groups.rows], family, self.n_, S)
         K = len(self.n_)
         components = Components(data.family, data, K)
         components.load(self.n_, S)

@@ -15,7 +15,7 @@ from expfam.estimators.cluster_results import ClusterResults, known_levels
 from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
 from expfam.families.columns.cells import as_columns, cell_laws
 from expfam.families.columns.family import Columns
-from expfam.families.columns.holes import drawn_holes, whole_rows
+from expfam.families.columns.holes import about_columns, drawn_holes, whole_rows
 from expfam.families.support import dense_rows
 from expfam.io.frames import is_frame, listed
 from expfam.io.new_frames import in_backend, new_frame, with_cells
@@ -47,12 +47,14 @@ class TableResults(ClusterResults):
         with np.errstate(divide="ignore"):
             return self.n_, self.S_, np.append(np.log(self.weights_), self.log_weight_new_)
 
-    def _blocks_of_rows(self, X, family, reduce, *, mass=None):
+    def _blocks_of_rows(self, X, family, reduce, *, mass=None, columns=None):
         """Apply `reduce` to blocks of scores of rows that may lack any cells.
 
-        `mass` has log weights of each row, in place of the common ones. Return the blocks, and the log-base of rows.
+        `mass` has log weights of each row, in place of the common ones. `columns` are the columns of phi that the
+        family has of those of the fit, all by default. Return the blocks, and the log-base of rows.
         """
         n, S, log_weights = self._row_clusters()
+        S = S if columns is None else S[:, columns]
         data, S = opened_rows(X, family, n, S)
         n_empty = len(log_weights) - len(n)
         if data.family is self.family_:
@@ -69,22 +71,27 @@ class TableResults(ClusterResults):
         zeros = np.zeros(len(log_weights))
         return clusters.each_block(data, zeros, with_mass, n_threads=self.n_threads), data.log_base
 
-    def _scores_of_rows(self, X, family, *, mass=None):
+    def _scores_of_rows(self, X, family, *, mass=None, columns=None):
         """Return the log density of each row: (N,) nats."""
-        blocks, log_base = self._blocks_of_rows(X, family, lambda scores, start, stop: log_sum_exp(scores), mass=mass)
+        blocks, log_base = self._blocks_of_rows(
+            X, family, lambda scores, start, stop: log_sum_exp(scores), mass=mass, columns=columns
+        )
         return np.concatenate(blocks) + log_base
 
-    def _conditional_scores(self, X, given):
-        """Return the log density of each row given some of its columns: (N,) nats."""
-        family, X, only = self._with_given(X, given)
-        return self._scores_of_rows(X, family) - self._scores_of_rows(only, family)
+    def _conditional_scores(self, X, given, mass_of=None):
+        """Return the log density of each row given some of its columns: (N,) nats.
 
-    def _with_given(self, X, given):
-        """Return the family as a table, the rows, and the rows without the cells that are not given."""
+        `mass_of` makes log weights (N, K) of the given cells, of their family and of its columns of phi.
+        """
         family = as_columns(self.family_)
         X = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)  # type: ignore[attr-defined]
         known = np.isin(np.arange(X.shape[1]), self._places(given))
-        return family, X, np.where(known, X, np.nan)
+        only, about, columns = np.where(known, X, np.nan), family, None
+        if family.missing == "informative":
+            about, columns = about_columns(family, known)
+        mass = None if mass_of is None else mass_of(only, about, columns)
+        scores = self._scores_of_rows(X, family, mass=mass)
+        return scores - self._scores_of_rows(only, about, mass=mass, columns=columns)
 
     def _places(self, given):
         """Return the numbers of columns that are given by number or name."""

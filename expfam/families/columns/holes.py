@@ -1,4 +1,4 @@
-"""Holes of a table by cluster, and the table without what it says of them."""
+"""Holes of a table by cluster, and the table without what it says of holes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.families.columns.parts import LEVEL, OBSERVED, PRESENCE
+from expfam.families.columns.parts import CELLS, LEVEL, OBSERVED, PRESENCE
 from expfam.families.counts.categorical import Categorical
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 
@@ -26,6 +26,34 @@ def whole_rows(table: Columns) -> tuple[Columns, npt.NDArray[np.intp]]:
     kept = [place for place, part in enumerate(parts) if part.reading != PRESENCE]
     columns = [np.arange(table.offsets_[place], table.offsets_[place + 1]) for place in kept]
     return table._with_parts([parts[place] for place in kept]), np.concatenate(columns)
+
+
+def about_columns(table: Columns, known: npt.NDArray[np.bool_]) -> tuple[Columns, npt.NDArray[np.intp]]:
+    """Return the table that says nothing of unknown columns, and its columns of phi.
+
+    Missing cells of a row are integrated out; with ``missing="informative"`` they are a fact about the row besides. In
+    the result this fact is summed out where a column is unknown. Cells of unknown columns must be NaN.
+
+    Parameters
+    ----------
+    table : Columns
+        Bound.
+    known : (V,) bool ndarray
+    """
+    kept = []
+    for part, start, stop in zip(table._parts, table.offsets_[:-1], table.offsets_[1:]):
+        places = [place for place, column in enumerate(part.columns) if known[column]]
+        columns = tuple(part.columns[place] for place in places)
+        phi = np.arange(start, stop)
+        if part.reading == PRESENCE and columns:
+            kept.append((part._replace(columns=columns), phi))
+        elif part.reading == LEVEL and columns:
+            family, own = part.family.of_columns(places)
+            kept.append((part._replace(family=family, columns=columns), phi[own]))
+        elif part.reading != PRESENCE:
+            kept.append((part if part.reading != LEVEL else part._replace(reading=CELLS), phi))
+    kept.sort(key=lambda pair: pair[0].place)
+    return table._with_parts([part for part, _ in kept]), np.concatenate([phi for _, phi in kept])
 
 
 def drawn_holes(

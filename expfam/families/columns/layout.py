@@ -101,7 +101,7 @@ class PartsLayout(Family):
 
     @staticmethod
     def _layout(parts):
-        parts = tuple(sorted(parts, key=lambda part: (min(part.columns), part.reading == PRESENCE)))
+        parts = tuple(sorted(parts, key=lambda part: part.place))
         offsets = np.array([0, *accumulate(part.width for part in parts)], dtype=np.int64)
         return {"parts": parts, "offsets_": offsets, "n_statistics_": int(offsets[-1])}
 

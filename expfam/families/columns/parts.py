@@ -49,6 +49,11 @@ class Part(NamedTuple):
         return self.reading == OBSERVED
 
     @property
+    def place(self) -> tuple[int, bool]:
+        """Return the key by which the parts of a table are in order."""
+        return min(self.columns), self.reading == PRESENCE
+
+    @property
     def width(self) -> int:
         """Return the number of statistics, with the indicator."""
         return int(self.family.n_statistics_) + self.has_indicator

@@ -13,14 +13,17 @@ import numpy as np
 from scipy import sparse
 from scipy.special import digamma
 
-from expfam.errors import DataError, SupportError
+from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families import support as _support
 from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts.components import CountComponents
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
+    from typing_extensions import Self
 
     from expfam.protocols import Floats
 
@@ -166,6 +169,37 @@ class Categorical(Family):
             return np.concatenate([_PRIOR_ROWS * (n + 0.5) / (n + 0.5).sum() for n in observed])
         a = counts.check_positive(self.concentration, "concentration", self.name, size=int(offsets[-1]))
         return np.repeat(1.0 / levels, levels) if isinstance(a, str) else a
+
+    def of_columns(self, columns: Sequence[int]) -> tuple[Self, npt.NDArray[np.intp]]:
+        """Return the same family on some of the columns, and their columns of phi.
+
+        Raises
+        ------
+        CapabilityError
+            The family is not bound, and has a concentration for each level: the columns of the levels are not known.
+
+        Examples
+        --------
+        >>> from expfam import Categorical
+        >>> family = Categorical().bind([[0, 2, 1], [1, 0, 0]])
+        >>> part, columns = family.of_columns([1])
+        >>> part.levels_, columns
+        (array([3]), array([2, 3, 4]))
+        """
+        at, part = np.asarray(columns, dtype=np.intp), self._copy()
+        if self.n_levels is not None and np.ndim(self.n_levels):
+            part.__dict__["n_levels"] = np.asarray(self.n_levels)[at]
+        if not self.is_bound:
+            if np.ndim(self.concentration):
+                raise CapabilityError("categorical: an unbound family with a concentration for each level has no parts")
+            return part, at[:0]
+        levels = self.levels_[at]
+        phi = np.concatenate([np.arange(self.offsets_[j], self.offsets_[j + 1]) for j in at])
+        if np.ndim(self.concentration):
+            part.__dict__["concentration"] = np.asarray(self.concentration)[phi]
+        offsets = np.concatenate([[0], np.cumsum(levels)])
+        part.__dict__.update(levels_=levels, offsets_=offsets, n_features_in_=at.size, n_statistics_=phi.size)
+        return part, phi
 
     def hot_columns(self, X: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.intp]]:
         """Return columns of phi, starts of rows (N + 1,), and columns of X.
