@@ -69,6 +69,11 @@ class ChunkLearner:
             raise AttributeError(
                 f"this {type(self).__name__} was read from a file, which does not hold {name}: {self._not_kept[name]}"
             )
+        if name == "probabilities_" and "stream_" in self.__dict__:
+            raise AttributeError(
+                f"this {type(self).__name__} has learned chunks, whose rows are not kept, so that it has no"
+                " probabilities_; they come with fit"
+            )
         return object.__getattribute__(self, name)  # raises its own error
 
     def _learn_chunk(self, X, options, batch, *, is_first):
@@ -146,6 +151,7 @@ class ChunkLearner:
 
     def _read_learned(self, infos):
         drop_loaded(self)
+        self.__dict__.pop("probabilities_", None)  # of the rows of an earlier fit
         self._read_stream(self.stream_)
         if not isinstance(getattr(self, "trace_", None), Trace):  # that of a file cannot be gone on with
             self.trace_ = Trace()

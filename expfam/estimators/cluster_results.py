@@ -60,6 +60,35 @@ class ClusterResults(FrameOutput):
             found[key] = _texts(laws[j], None if roles is None else roles.kept[j])
         return new_frame(found, backend=kind)
 
+    @property
+    def params_(self) -> dict[str, Any]:
+        """Return the parameters of the clusters in the units of the data: arrays (K, ...) by name.
+
+        They are those of the family, such as "mean" and "variance" (K, V) of `DiagonalGaussian`, "mean" and
+        "covariance" of `Gaussian`, "rate" of `Poisson`, and "probability" of categories and counts of words; see
+        `Family.cluster_params`. Of a table there is one such dict for each column, by its name. They are the
+        posterior mode in natural coordinates, with the prior in them.
+
+        Raises
+        ------
+        AttributeError
+            The family has no usual parameters.
+
+        Examples
+        --------
+        >>> from expfam import Mixture
+        >>> mixture = Mixture("poisson", 2, random_state=0).fit([[1, 0], [0, 2], [1, 1], [40, 50], [44, 47]])
+        >>> mixture.params_["rate"].shape
+        (2, 2)
+        """
+        self._check_fitted()  # type: ignore[attr-defined]
+        _, _, n, S = self._clusters()
+        try:
+            found: dict[str, Any] = self.family_.cluster_params(n, S)
+        except CapabilityError as error:
+            raise AttributeError(f"{type(self).__name__} has no params_: {error}") from error
+        return found
+
     def explain(self, k: int | None = None) -> Any:
         """Return how much each column tells a cluster apart from the others.
 

@@ -20,6 +20,7 @@ from expfam.errors import DataError, SupportError
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkLearner, for_chunks
 from expfam.estimators.known_rows import known_rows
+from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import loaded_clusters, opened_rows
 from expfam.estimators.table_results import TableResults
 from expfam.families.components import Components
@@ -109,6 +110,10 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     Attributes
     ----------
     labels_ : (N,) int32 ndarray
+    probabilities_ : (N,) float32 ndarray
+        Probability of the cluster of each row among all clusters, by the weights of its group; after `fit`.
+    params_ : dict
+        Parameters of the clusters in the units of the data, by name.
         Most probable cluster of each row, 0..K-1; some clusters may have none.
     group_counts_ : (G, K) float64 CSR array
         Mean or expected number of rows of each group in each cluster.
@@ -238,8 +243,21 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self._adopt(state, average, groups)
         self._set_known(known, classes)
+        self._set_certainty(data, groups)
         self.__dict__.pop("stream_", None)
         return self
+
+    def _set_certainty(self, data, groups):
+        """Set `probabilities_`, by the weights of the group of each row; Ctrl-C leaves it out."""
+        self.__dict__.pop("probabilities_", None)
+        mass, n_threads = np.log(self.group_weights_), self.n_threads
+        clusters = (self.family_, data, self.n_, self.S_)
+        try:
+            self.probabilities_ = certainty_of_labels(
+                *clusters, self.labels_, mass, kind_of_row=groups.of_row, n_threads=n_threads
+            )
+        except KeyboardInterrupt:
+            self.interrupted_ = self.trace_.interrupted = True
 
     def _set_known(self, known, classes):
         for name in ("classes_", "n_known_"):

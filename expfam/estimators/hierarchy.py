@@ -15,6 +15,7 @@ from sklearn.base import ClusterMixin
 from expfam.errors import DataError
 from expfam.estimators.base import FamilyEstimator
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
+from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import log_scores, log_sum_exp, opened_rows
 from expfam.estimators.table_results import TableResults
 from expfam.families.support import check_structure
@@ -99,6 +100,10 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
     ----------
     labels_ : (N,) int32 ndarray
         Clusters numbered by first appearance.
+    probabilities_ : (N,) float32 ndarray
+        Probability of the cluster of each row among all clusters of the cut.
+    params_ : dict
+        Parameters of the clusters of the cut in the units of the data, by name; `node_params` has those of a node.
     n_clusters_ : int
     tree_ : HierarchyTree
         Its leaves are data, or groups of them: `leaf_`.
@@ -362,6 +367,18 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
     def _adopt(self, state):
         self._set_tree(state.tree(), state.leaf, state.model.family)
         self._n, self._S = state.data.statistics(self.leaf_, self.tree_.n_leaves)
+        self._set_certainty(state.data)
+
+    def _set_certainty(self, data):
+        """Set `probabilities_`, by the clusters of the chosen cut; Ctrl-C leaves it out."""
+        self.__dict__.pop("probabilities_", None)
+        n, S = self._blocks()
+        try:
+            self.probabilities_ = certainty_of_labels(
+                self.family_, data, n, S, self.labels_, np.log(n), n_threads=self.n_threads
+            )
+        except KeyboardInterrupt:
+            self.interrupted_ = True
 
     def _set_tree(self, tree, leaf, family, *, labels=None):
         self.tree_, self.leaf_, self.family_ = tree, np.asarray(leaf, dtype=np.int32), family

@@ -38,6 +38,7 @@ from expfam.estimators.known_rows import (
     most_probable_class,
     with_links,
 )
+from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
 from expfam.estimators.several_chains import (
     ChainRun,
@@ -174,6 +175,10 @@ class Mixture(
     ----------
     labels_ : (N,) int32 ndarray
         Clusters numbered by first appearance.
+    probabilities_ : (N,) float32 ndarray
+        Probability of the cluster of each row among all clusters, that of ``predict_proba`` at `labels_`; after `fit`.
+    params_ : dict
+        Parameters of the clusters in the units of the data, by name.
     n_components_ : int
         Clusters that hold data.
     weights_ : (K,) float64 ndarray
@@ -347,6 +352,7 @@ class Mixture(
             self._adopt(state.model, data, labels if known is None else known.numbered_by_class(labels))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
         self._set_known(known)
+        self._set_certainty(data, trace)
         self.n_init_chosen_, self.traces_ = runs[0].name, [run.trace for run in runs]
         self._set_trace(trace)
         self._conclude(runs)
@@ -385,6 +391,17 @@ class Mixture(
         self._run(state, phases, counted=counted, trace=trace)
         name, start = (None, None) if begun is None or begun.name is None else (begun.name, begun.start)
         return ChainRun(state, trace, best, phases, name, start, *counted[1:])
+
+    def _set_certainty(self, data, trace):
+        """Set `probabilities_`; Ctrl-C leaves it out."""
+        self.__dict__.pop("probabilities_", None)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self.weights_)
+        clusters = (self.family_, data, self.n_, self.S_)
+        try:
+            self.probabilities_ = certainty_of_labels(*clusters, self.labels_, log_weights, n_threads=self.n_threads)
+        except KeyboardInterrupt:
+            trace.interrupted = True
 
     def _set_known(self, known):
         for name in ("cluster_classes_", "n_known_"):

@@ -20,6 +20,7 @@ from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import Estimator, Phase, checked_input, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.cluster_results import rounded_sizes, typical_words
+from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
@@ -121,6 +122,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Pseudo-counts of words in topics: `eta`, the seeds, and the mean or expected number of tokens.
     seeds_ : (V, K) CSR array of int32
         Pseudo-tokens of the seeds; only where `seeds` were given.
+    params_ : dict
+        Probabilities of words in topics, "probability" (K, V).
     alpha_ : (K,) float64 ndarray
     eta_ : float or (V,) float64 ndarray
     log_joint_ : float
@@ -512,6 +515,37 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         return self._completion(X, "token")
 
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return a lower bound of the log probability of each document: (D,) nats, with log-base.
+
+        The topics are at their posterior means, and the weights of the topics in the document are integrated out by
+        the variational bound at the pseudo-counts of `transform`. Documents that fit no topic have small values, and
+        long documents too: divide by the number of tokens to compare documents of different lengths. The numbers
+        compare with ``Mixture("multinomial").score_samples``. Unlike here, `score` predicts words that were left out.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (D, V)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import TopicModel
+        >>> model = TopicModel(2, random_state=0).fit([[4, 4, 0, 0], [0, 0, 4, 4]] * 20)
+        >>> usual, strange = model.score_samples([[4, 4, 0, 0], [4, 0, 4, 0]])
+        >>> bool(usual > strange)
+        True
+        """
+        self._check_fitted()
+        X = self._validate(X, reset=False)
+        X = sparse.csr_array(as_matrix(X, family="TopicModel", accepts_sparse=True, n_features=X.shape[1]))
+        found = self._fitted_model().family.log_base(X)
+        for start, stop in segments(X.shape[0], 1 + X.shape[0] * len(self.alpha_) // (1 << 22)):
+            part = X[start:stop]
+            gamma = _collapsed(self.components_, self.alpha_, part, self.n_threads) + self.alpha_
+            found[start:stop] += bounds_of_documents(part, self.params_["probability"], self.alpha_, gamma)
+        return found
+
     def score_documents(self, X: Any) -> float:
         """Return the mean log probability of the left-out tokens of a document together.
 
@@ -555,6 +589,22 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             raise ValueError(f"vocabulary must name the {V} columns of the data; got shape {names.shape}")
         counts = self.components_ if not hasattr(self, "seeds_") else self.components_ - self.seeds_.toarray().T
         return names[np.argsort(-counts, axis=1, kind="stable")[:, : int(n)]]
+
+    @property
+    def params_(self) -> dict[str, np.ndarray]:
+        """Return the probabilities of the words in each topic: ``{"probability": (K, V)}``.
+
+        They are the posterior means: the rows of `components_` over their sums.
+
+        Examples
+        --------
+        >>> from expfam import TopicModel
+        >>> model = TopicModel(2, random_state=0).fit([[4, 4, 0, 0], [0, 0, 4, 4]] * 20)
+        >>> model.params_["probability"].sum(axis=1).round(6)
+        array([1., 1.])
+        """
+        self._check_fitted()
+        return {"probability": self.components_ / self.components_.sum(axis=1, keepdims=True)}
 
     @property
     def clusters_(self) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import PluginError
-from expfam.families.support import as_csr_array, read_only, read_only_array
+from expfam.families.support import as_csr_array, dense_rows, read_only, read_only_array
 
 _FLOAT64 = np.dtype(np.float64)
 _largest = partial(np.maximum.reduce, axis=None)
@@ -34,7 +34,7 @@ def _checked(name, method, judge):
 
     `judge` receives the family, the name of the method, its result and its arguments.
     """
-    protect = _protected_data if judge is _matrix else read_only_array
+    protect = _PROTECTS.get(judge, read_only_array)
 
     @functools.wraps(method)
     def checked(self, *args, **kwargs):
@@ -55,6 +55,16 @@ def _protected_data(X):
     Only `validate` needs it: the other methods receive validated data, which are read-only.
     """
     return read_only(as_csr_array(X) if sparse.issparse(X) and X.format == "csr" else X)
+
+
+def _protected_sums(value):
+    """Return a read-only view; CSR sums of clusters become an array.
+
+    Estimators of sparse data have such sums as `S_`.
+    """
+    if type(value) is not np.ndarray and sparse.issparse(value):
+        value = dense_rows(value)
+    return read_only_array(value)
 
 
 # ---- results ---------------------------------------------------------------------------------------------------------
@@ -127,6 +137,16 @@ def _by_parameter(family, name, values, Theta, *G):
     return values
 
 
+def _by_name(family, name, params, n, S):
+    """Return `params` if they are a dict of arrays with one row a cluster, or of such dicts."""
+    if not isinstance(params, dict):
+        raise PluginError(f"family {family.name!r}: {name} must return a dict of arrays; got {_described(params)}")
+    for key, values in params.items():
+        if not isinstance(values, dict) and np.shape(values)[:1] != np.shape(n):
+            _refuse(family, f"{key!r} of {name}", values, (*np.shape(n), "..."))
+    return params
+
+
 def _check_real(family, name, values, shape):
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "buif" or values.shape != shape:
         _refuse(family, name, values, shape)
@@ -188,4 +208,12 @@ _JUDGES = {
     "resolve": _taken,
     "sample": _taken,
     "to_params": _taken,
+    "cluster_params": _by_name,
+}
+
+_PROTECTS = {
+    _matrix: _protected_data,
+    _natural: _protected_sums,
+    _by_cluster: _protected_sums,
+    _by_name: _protected_sums,
 }

@@ -509,6 +509,48 @@ class Family(DataQuestions, ABC):
         """
         return self.log_marginal(n1 + n2, S1 + S2) - self.log_marginal(n1, S1) - self.log_marginal(n2, S2)
 
+    def cluster_params(self, n: Floats, S: Any) -> dict[str, Any]:
+        """Return the usual parameters of clusters in the units of the data, by name.
+
+        Estimators show them as `params_`. This default is ``to_params(*map_natural(n, S))``: the mode in natural
+        coordinates, which has the posterior mean of the mean parameter. A family may override it.
+
+        Parameters
+        ----------
+        n : (K,) float64
+            Number of data in each cluster.
+        S : (K, F) float64 or CSR
+            Sums of their phi.
+
+        Returns
+        -------
+        dict
+            Arrays with one row a cluster: (K, ...). Of a table, one such dict for each column, see
+            `Columns.cluster_params`.
+
+        Raises
+        ------
+        CapabilityError
+            The family implements neither this method nor both `map_natural` and `to_params`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Poisson
+        >>> family = Poisson(shape=1.0, rate=1.0).bind([[0, 1], [4, 5]])
+        >>> family.cluster_params(np.array([3.0]), np.array([[7.0, 11.0]]))["rate"]
+        array([[2., 3.]])
+        """
+        lacking = [name for name in ("map_natural", "to_params") if not hasattr(self, name)]
+        if lacking:
+            raise CapabilityError(
+                f"family {self.name!r} has no parameters to show: it does not implement {' and '.join(lacking)}; write"
+                " map_natural(n, S) and to_params(theta, g), or cluster_params(n, S), which returns a dict of arrays"
+            )
+        family: Any = self  # with the two optional methods that it has
+        params: dict[str, Any] = family.to_params(*family.map_natural(np.asarray(n, dtype=np.float64), dense_rows(S)))
+        return params
+
     def posterior_predictive_sample(
         self, n: float, S: npt.ArrayLike, size: int, rng: np.random.Generator
     ) -> npt.NDArray[Any]:

@@ -43,18 +43,19 @@ GROUPED = "grouped_mixture"
 _RESULTS = {
     MIXTURE: "n_components_ weights_ log_weight_new_ cluster_sizes_ n_ S_ log_joint_ n_iter_ interrupted_"
     " n_features_in_ converged_ n_init_chosen_ classes_ cluster_classes_ n_known_",
-    HIERARCHY: "alpha_ leaf_ labels_ order_ n_scores_ interrupted_ n_features_in_",
+    HIERARCHY: "alpha_ leaf_ labels_ probabilities_ order_ n_scores_ interrupted_ n_features_in_",
     TOPICS: "components_ alpha_ eta_ seeds_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_",
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_ classes_ n_known_",
 }
 _OTHER_RESULTS = {
-    MIXTURE: "labels_ trace_ n_warmup stream_ _draws",
+    MIXTURE: "labels_ probabilities_ trace_ n_warmup stream_ _draws",
     HIERARCHY: "children log_block counts leaf_weight n S",
     TOPICS: "stream_",
-    GROUPED: "labels_ stream_",
+    GROUPED: "labels_ probabilities_ stream_",
 }
 _NOT_KEPT = {
     "labels_": "save the model with labels=True, or call predict on the rows",
+    "probabilities_": "save the model with labels=True",
     "trace_": "read it from the model that was fitted, before it is saved",
 }
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
@@ -98,6 +99,8 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
     results, parts = _SAVED[kind](estimator)
     if labels:
         results["labels_"] = estimator.labels_
+        if "probabilities_" in vars(estimator):
+            results["probabilities_"] = estimator.probabilities_
         if hasattr(estimator, "_draws"):
             results["_draws"] = estimator._draws
     if hasattr(estimator, "stream_"):
@@ -123,7 +126,7 @@ def load_estimator(estimator_class: type[Any], path: str | PathLike[str], *, tru
         stream = results.pop("stream_", None)
         _LOADED[kind](estimator, results, parts)
         if kind != HIERARCHY:
-            _miss(estimator, *(("trace_",) if kind == TOPICS else ("labels_", "trace_")))
+            _miss(estimator, *(("trace_",) if kind == TOPICS else ("labels_", "probabilities_", "trace_")))
         if stream is not None:
             options = (parts["schedule"],) if kind == TOPICS else ()
             estimator.stream_ = estimator.restore_stream(stream, *options)

@@ -22,6 +22,7 @@ from expfam.model.data import Dataset
 from expfam.structures.ground.stored import TINY, integers, matrix, numbers
 
 _MOST_COLUMNS = 1 << 31
+_ROUNDING = 1e-6  # of probabilities in single precision
 
 
 def check_family(family: Any) -> None:
@@ -207,6 +208,8 @@ def _check_run(results, columns, n_clusters):
         numbers(results, "log_joint_", (), finite=False)
     if "labels_" in results and np.size(results["labels_"]):
         integers(results, "labels_", (None,), -1, max(n_clusters, np.size(results["labels_"])))
+    if "probabilities_" in results:
+        numbers(results, "probabilities_", np.shape(results.get("labels_", ())), low=0.0, high=1.0 + _ROUNDING)
     names = results.get("feature_names_in_")
     if names is not None and np.shape(names) != (columns,):
         raise ArchiveError(f"there are {np.size(names)} names for {columns} columns: the file was altered")

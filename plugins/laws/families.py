@@ -99,6 +99,9 @@ def shapes_and_types(case: Case) -> None:
                     assert isinstance(params, dict), f"to_params must return a dict; got {type(params).__name__}"
                     for name, value in params.items():
                         assert np.shape(value)[:1] == (K,), f"to_params: {name} has shape {np.shape(value)}, K = {K}"
+        if hasattr(family, "to_params") and "map" in family.capabilities:
+            params = family.cluster_params(n, S)
+            assert isinstance(params, dict), f"cluster_params must return a dict; got {type(params).__name__}"
 
 
 def _is_float64(array, shape, what):

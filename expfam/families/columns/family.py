@@ -15,6 +15,7 @@ import numpy as np
 
 from expfam.families import support as _support
 from expfam.families.columns._components import ColumnsComponents
+from expfam.families.columns.column_parameters import ColumnParameters
 from expfam.families.columns.coordinates import table_coordinates
 from expfam.families.columns.hyper import PartHyper
 from expfam.families.columns.inference import table_of
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from expfam.protocols import Floats
 
 
-class Columns(PartParameters, PartHyper):
+class Columns(ColumnParameters, PartParameters, PartHyper):
     """Groups of columns, each with a family of its own; cells may be missing.
 
     Groups are independent within a cluster. Missing cells are NaN. They are left out of the likelihood, which

@@ -314,6 +314,17 @@ class Categorical(Family):
         """Return the probabilities of the levels, column by column: ``{"probability": (K, F)}``."""
         return {"probability": np.exp(self._log_normalise(theta))}
 
+    def cluster_params(self, n: Floats, S: Any) -> dict[str, Any]:
+        """Return the probabilities of the levels of each column: ``{"probability": (K, V, L)}``.
+
+        L is the largest number of levels of a column; those that a column does not have are 0.
+        """
+        flat = super().cluster_params(n, S)["probability"]
+        found = np.zeros((len(flat), len(self.levels_), int(self.levels_.max())))
+        for j, (start, stop) in enumerate(zip(self.offsets_[:-1], self.offsets_[1:])):
+            found[:, j, : stop - start] = flat[:, start:stop]
+        return {"probability": found}
+
     def from_params(self, probability: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return the natural parameters (theta, g) of positive probabilities (K, F)."""
         self.require_bound()

@@ -1,0 +1,67 @@
+"""Probability of each row's own cluster, without an array of all rows and clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.estimators.scoring import log_sum_exp
+from expfam.model.assignment import LoadedClusters
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
+
+def certainty_of_labels(
+    family: Any,
+    data: Dataset,
+    n: npt.NDArray[np.float64],
+    S: Any,
+    labels: npt.NDArray[np.integer],
+    log_weights: npt.NDArray[np.float64],
+    *,
+    kind_of_row: npt.NDArray[np.integer] | None = None,
+    n_threads: int | None = None,
+) -> npt.NDArray[np.float32]:
+    """Return the probability of the given cluster of each row, among the clusters: (N,) float32.
+
+    Scores of a block of rows are held at a time, never N x K.
+
+    Parameters
+    ----------
+    family : Family
+        Bound.
+    data : Dataset
+        The rows, in the layout of the family.
+    n, S : (K,) and (K, F)
+        Statistics of the clusters, S dense or CSR.
+    labels : (N,) int
+    log_weights : (K,) or (G, K) float64
+        Log weights of the clusters, or those of each kind of row.
+    kind_of_row : (N,) int, optional
+        Which of the G rows of `log_weights` each row of the data has.
+    n_threads : int or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.estimators.row_certainty import certainty_of_labels
+    >>> data, labels = Dataset([[0], [1], [30], [31], [9]], Poisson()), np.array([0, 0, 1, 1, 0])
+    >>> n, S = data.statistics(labels, 2)
+    >>> certainty_of_labels(data.family, data, n, S, labels, np.log(n / 5)).round(2)
+    array([1.  , 1.  , 1.  , 1.  , 0.98], dtype=float32)
+    """
+    found = np.empty(data.n_rows, dtype=np.float32)
+    common = np.zeros(len(n)) if kind_of_row is not None else log_weights
+
+    def reduce(scores, start, stop):
+        if kind_of_row is not None:
+            scores += log_weights[kind_of_row[start:stop]]
+        own = np.take_along_axis(scores, labels[start:stop, None].astype(np.intp), axis=1)[:, 0]
+        found[start:stop] = np.exp(own - log_sum_exp(scores))
+
+    LoadedClusters(family, n, S).each_block(data, common, reduce, n_threads=n_threads)
+    return found
