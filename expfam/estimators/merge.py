@@ -41,8 +41,9 @@ def merge(
     Parameters
     ----------
     models : sequence of Mixture, or of TopicModel
-        Mixtures fitted with one and the same bound family (``family.bind(X)`` of some of the data, given to all) and
-        prior on weights, by any samplers; or topic models of one vocabulary, number of topics, `alpha` and `eta`.
+        Mixtures fitted with one and the same bound family (`family_` of the first one, given to the others, or
+        ``family.bind(X)`` of some of the data, given to all) and prior on weights, by any samplers; or topic models of
+        one vocabulary, number of topics, `alpha` and `eta`.
     clusters : {"apart", "merged"}
         "apart" keeps every cluster; "merged" joins those that are more probable as one: pairs are merged greedily while
         the log joint rises, and down to the largest number that the weights allow. Topics are a fixed number: "merged"
@@ -78,11 +79,11 @@ def merge(
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam import Mixture, Poisson, merge
+    >>> from expfam import Mixture, merge
     >>> X = np.random.default_rng(0).poisson([[1.0], [50.0]] * 20)
-    >>> family = Poisson().bind(X)
-    >>> parts = [Mixture(family, 2, n_steps=10, random_state=0).fit(part) for part in (X[:20], X[20:])]
-    >>> merge(parts, clusters="merged").cluster_sizes_
+    >>> first = Mixture("poisson", 2, random_state=0).fit(X[:20])
+    >>> second = Mixture(first.family_, 2, random_state=0).fit(X[20:])
+    >>> merge([first, second], clusters="merged").cluster_sizes_
     array([20, 20])
     """
     models = list(models)
@@ -90,7 +91,7 @@ def merge(
     if kind is Mixture:
         opened, common = _of_one_layout(models, common)
         models = list(opened)
-    _check_alike(models if common is None else [common, *models], _DIFFERENCES[kind])
+    _check_alike(models, common, _DIFFERENCES[kind])
     if clusters not in ("apart", "merged"):
         raise ValueError(f"clusters must be 'apart' or 'merged'; got {clusters!r}")
     merged = (_merged_mixture if kind is Mixture else merged_topics)(models, clusters, common)
@@ -128,12 +129,25 @@ def _check_kinds(models, common):
     return kind
 
 
-def _check_alike(models, difference):
-    first = models[0]
-    for place, model in enumerate(models[1:], start=1):
+def _check_alike(models, common, difference):
+    """Refuse models that do not add up with the first one, or with the common one."""
+    first, others = (models[0], models[1:]) if common is None else (common, models)
+    what, expression = ("model 0", "models[0]") if common is None else ("`common`", "common")
+    for place, model in enumerate(others, start=len(models) - len(others)):
         differs = _column_difference(first, model) or difference(first, model)
-        if differs:
-            raise CapabilityError(f"model {place} has {differs} than model 0, so their statistics do not add up")
+        if not differs:
+            continue
+        message = f"model {place} has {differs} than {what}, so their statistics do not add up"
+        if isinstance(model, Mixture) and not _column_difference(first, model):
+            message += f": fit it again with those of {what}: {_remedy(first, expression)}"
+        raise CapabilityError(message)
+
+
+def _remedy(first, expression):
+    """Return the line that fits a part so that it adds up with the first model."""
+    number = "" if first.n_components is None else f", {first.n_components}"
+    weights = "" if first.weights is None else f", weights={expression}.model_.weights"
+    return f"Mixture({expression}.family_{number}{weights}).fit(rows_of_this_part)"
 
 
 def _of_one_layout(models, common):
@@ -172,13 +186,31 @@ def _difference(a, b):
     if type(mine) is not type(theirs):
         return f"another family ({theirs.name!r}, not {mine.name!r})"
     if mine != theirs:
-        return (
-            f"other values of {', '.join(mine.differences(theirs))} in its family ({theirs!r}, not {mine!r}; bind the"
-            " family to data once, as in family.bind(X), and give it to every fit)"
-        )
+        return f"other hyper-parameters of its family ({_hyper_difference(mine, theirs)})"
     if a.model_.weights != b.model_.weights:
         return f"another prior on weights ({b.model_.weights!r}, not {a.model_.weights!r})"
     return ""
+
+
+def _hyper_difference(mine, theirs):
+    """Return the names of what differs between two families of one class, by part of a table."""
+    names = mine.differences(theirs)
+    if not isinstance(mine, Columns) or "parts" not in names:
+        return _without_learned(names)
+    found = [name for name in _without_learned(names).split(", ") if name != "parts"]
+    if len(mine.parts) != len(theirs.parts):
+        return f"{len(theirs.parts)} parts of the table, not {len(mine.parts)}"
+    for own, other in zip(mine.parts, theirs.parts):
+        if own[1:] != other[1:] or type(own[0]) is not type(other[0]):
+            found.append(f"{own[3]}: its columns or family")
+        elif own[0] != other[0]:
+            found.append(f"{own[3]}: {_without_learned(own[0].differences(other[0]))}")
+    return "; ".join(found)
+
+
+def _without_learned(names):
+    """Return names in one text, those that follow from data only where there are no others."""
+    return ", ".join([name for name in names if not name.endswith("_")] or names)
 
 
 _DIFFERENCES = {Mixture: _difference, TopicModel: topic_difference}

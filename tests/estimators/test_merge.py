@@ -177,12 +177,20 @@ def other_families():
     learned = family.with_hyper(rate=2.0 * family.rate)
     centred = load_family("gaussian_diag", mean=0.0, mean_strength=1.0, rate=1.0)
     yield "family", [fit, of_labels(gauss, Y, np.arange(60) % 2)], "another family .'gaussian_diag', not 'poisson'."
-    yield "hyper", [fit, of_labels(learned, X, np.arange(60) % 2)], "other values of rate .*bind the family"
-    yield "auto", [of_labels(load_family("poisson"), part, np.arange(30) % 2) for part in (X[:30], X[30:])], "of shape"
+    yield (
+        "hyper",
+        [fit, of_labels(learned, X, np.arange(60) % 2)],
+        r"family \(rate\) .*Mixture\(models\[0\]\.family_, weights=models",
+    )
+    yield (
+        "auto",
+        [of_labels(load_family("poisson"), part, np.arange(30) % 2) for part in (X[:30], X[30:])],
+        r"\(shape\)",
+    )
     yield (
         "centre",
         [of_labels(centred, part, np.arange(30) % 2) for part in (Y[:30], Y[30:])],
-        "other values of center_",
+        r"other hyper-parameters of its family \(center_",
     )
     yield "width", [fit, of_labels(load_family("poisson"), X[:, :3], np.arange(60) % 2)], "features .3, not 4."
     yield "weights", [fit, of_labels(family, X, np.arange(60) % 2, DirichletProcess())], "another prior on weights"
@@ -192,6 +200,48 @@ def other_families():
 def test_models_that_do_not_add_up_are_refused_with_what_differs(models, said):
     with pytest.raises(CapabilityError, match=f"model 1 has .*{said}"):
         merge(models)
+
+
+def parts_of(form):
+    """Rows and settings of two default fits of one kind of data."""
+    rng = np.random.default_rng(0)
+    X = np.r_[rng.normal(size=(40, 2)), rng.normal(6.0, 1.0, size=(40, 2))][rng.permutation(80)]
+    if form == "counts":
+        return [np.abs(X[:40]).round(), np.abs(X[40:]).round()], {"family": "poisson", "n_components": 2}
+    if form == "full":
+        return [X[:40], X[40:]], {"family": "gaussian", "n_components": 2}
+    if form == "array":
+        return [X[:40], X[40:]], {"n_components": 2}
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, columns=["u", "v"])
+    if form == "table":
+        table["kind"] = np.where(X[:, 0] > 3, "a", "b")
+        table.loc[[3, 50], "u"] = np.nan
+    return [table[:40], table[40:]], {"n_components": 2}
+
+
+@pytest.mark.parametrize("form", ["counts", "full", "array", "frame", "table"])
+def test_default_fits_are_refused_in_one_sentence_with_a_line_that_mends_it(form):
+    rows, settings = parts_of(form)
+    models = [Mixture(**settings, random_state=0).fit(part) for part in rows]
+    with pytest.raises(CapabilityError) as found:
+        merge(models)
+    text = str(found.value)
+    assert len(text) < 300
+    assert text.startswith("model 1 has other hyper-parameters of its family (")
+    line = text.partition("those of model 0: ")[2]
+    known = {"Mixture": Mixture, "models": models, "rows_of_this_part": rows[1]}
+    models[1] = eval(line, known)  # what the message says is what helps
+    merged = merge(models, clusters="merged")
+    assert merged.cluster_sizes_.sum() == 80
+
+
+def test_a_part_that_differs_from_the_common_model_is_compared_with_it():
+    family, X = data_of("poisson")
+    common = of_labels(family, X, np.arange(60) % 2)
+    parts = [common, of_labels(family.with_hyper(rate=9.0 * family.rate), X, np.arange(60) % 2)]
+    with pytest.raises(CapabilityError, match=r"model 1 has .* \(rate\) than `common`.*Mixture\(common\.family_"):
+        merge(parts, common=common)
 
 
 def test_column_names_have_to_agree():

@@ -42,6 +42,17 @@ def test_the_page_on_known_rows_works_as_printed(capsys):
     assert names["learner"].cluster_classes_[:2].tolist() == [0, 1]
 
 
+def test_the_page_on_merged_clusters_works_as_printed():
+    mpl.use("Agg")
+    page = GUIDE.with_name("coarsening.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(block, "coarsening.md", "exec"), names)
+    assert names["ten"].n_components_ == len(set(names["groups"])) == 10
+    parts = [names["first"], names["second"]]
+    assert names["merge"](parts, clusters="merged").cluster_sizes_.sum() == len(names["X"])
+
+
 PARTS = -2  # place of the block with anchors and an allocator
 
 
