@@ -226,8 +226,8 @@ class Certificate:
 
         Returns
         -------
-        xarray.DataTree
-            What ``arviz_base.from_dict`` returns. Group "prior_sbc" has the ranks of the check "truth", "posterior_sbc"
+        xarray.DataTree, or arviz.InferenceData where ArviZ below 1.0 is installed
+            Group "prior_sbc" has the ranks of the check "truth", "posterior_sbc"
             those of "data", and "cold_sbc" those of "cold". A rank r of L places becomes a random number between r / L
             and (r + 1) / L, so that even ranks are uniform numbers, as
             ``arviz_plots.plot_ecdf_pit(tree, group="prior_sbc")`` wants them.
@@ -235,7 +235,7 @@ class Certificate:
         Raises
         ------
         ImportError
-            arviz-base is not installed.
+            ArviZ is not installed.
         ValueError
             No check has ranked anything.
         """

@@ -618,15 +618,15 @@ class PartitionPosterior:
 
         Returns
         -------
-        xarray.DataTree
-            What ``arviz_base.from_dict`` returns: group "posterior" with `n_clusters`, `largest_share`, `entropy` of
+        xarray.DataTree, or arviz.InferenceData where ArviZ below 1.0 is installed
+            Either has the group "posterior" with `n_clusters`, `largest_share`, `entropy` of
             the sizes (nats), `together` and `labels`; group "sample_stats" with `lp` and other numbers of the draws.
             Chains are cut to the shortest, which loses its last draws.
 
         Raises
         ------
         ImportError
-            arviz-base is not installed.
+            ArviZ is not installed.
         """
         chosen = self._chosen_pairs(pairs)
         rows = self._rows_of_chains()

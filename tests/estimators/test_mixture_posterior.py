@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from arviz_groups import skip_without_arviz
 from sklearn.datasets import load_iris
 
 from expfam import Mixture, variation_of_information
@@ -141,7 +142,7 @@ def test_altered_draws_are_refused(mixture, tmp_path):
 
 
 def test_a_posterior_for_arviz(mixture):
-    pytest.importorskip("arviz_base")
+    skip_without_arviz()
     tree = mixture.posterior_.to_arviz(pairs=4)
     assert set(tree["sample_stats"].data_vars) == {"lp", "acceptance_rate", "seconds"}
     assert dict(tree["posterior"].sizes) == {"chain": 1, "draw": 40, "pair": 4}

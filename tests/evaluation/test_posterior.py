@@ -4,9 +4,11 @@ import builtins
 import json
 import sys
 
+import matplotlib as mpl
 import numpy as np
 import posterior_slow as slow
 import pytest
+from arviz_groups import groups_of, skip_without_arviz, whole_arviz
 from scipy.special import betaln
 
 from expfam import Family, PartitionPosterior, Poisson, variation_of_information
@@ -343,7 +345,7 @@ def test_save_and_load(posterior, draws, tmp_path):
 
 
 def test_to_arviz(draws):
-    pytest.importorskip("arviz_base")
+    skip_without_arviz()
     chain = np.repeat([0, 1], [12, 13])
     posterior = PartitionPosterior(draws, chain=chain, log_joint=np.arange(25.0), sample_stats={"seconds": np.ones(M)})
     tree = posterior.to_arviz(pairs=[[0, 1], [5, 3]], labels=True, X=np.ones((N, 2)))
@@ -369,7 +371,32 @@ def test_to_arviz(draws):
         posterior.to_arviz(X=np.ones((3, 2)))
 
 
+@pytest.mark.filterwarnings("ignore")  # of ArviZ, beside new versions of matplotlib and NumPy
+def test_arviz_summarises_and_draws_what_it_is_given(draws):
+    az = whole_arviz()
+    mpl.use("Agg")
+    chain = np.repeat([0, 1], [12, 13])
+    tree = PartitionPosterior(draws, chain=chain, log_joint=np.arange(25.0)).to_arviz(pairs=[[0, 1], [5, 3]])
+    table = az.summary(tree, var_names=["n_clusters", "together"])
+    assert list(table.index) == ["n_clusters", "together[0,1]", "together[5,3]"]
+    assert float(table["mean"].iloc[0]) == pytest.approx(tree["posterior"]["n_clusters"].values.mean(), abs=0.1)
+    found = az.rhat(tree)
+    found = found if "n_clusters" in found else found["posterior"]
+    assert np.isfinite(float(found["n_clusters"]))
+    plot = az.plot_trace if hasattr(az, "plot_trace") else az.plot_trace_dist
+    plot(tree, var_names=["n_clusters"])
+
+
+def test_old_versions_of_arviz_get_inference_data(draws):
+    az = whole_arviz()
+    tree = PartitionPosterior(draws).to_arviz(X=np.ones((N, 2)))
+    is_old = int(az.__version__.partition(".")[0]) < 1
+    assert type(tree).__name__ == ("InferenceData" if is_old else "DataTree")
+    assert groups_of(tree) == {"posterior", "observed_data"}
+
+
 def test_to_arviz_without_it_names_the_extra(posterior, monkeypatch):
+    monkeypatch.setattr("expfam.evaluation.arviz._reads_no_trees", lambda: False)
     monkeypatch.setitem(sys.modules, "arviz_base", None)
     with pytest.raises(ImportError, match=r'pip install "expfam\[arviz\]"'):
         posterior.to_arviz()
