@@ -87,13 +87,19 @@ class Family(Protocol):
         """Return the log base measure of each row: (N,), nats."""
 
     def bind(self, X: Any) -> Family:
-        """Return a frozen copy that knows the number of columns and its hyper-parameters."""
+        """Return a frozen copy that knows the number of columns and its hyper-parameters.
+
+        With a further parameter ``weight=None`` it gets the multiplicities of the rows.
+        """
 
     def validate(self, X: Any) -> Any:
         """Return the data after checking that all values lie in the support."""
 
     def resolve(self, X: Any) -> dict[str, Any]:
-        """Return the values that `bind` sets."""
+        """Return the values that `bind` sets.
+
+        With a further parameter ``weight=None`` it gets the multiplicities of the rows.
+        """
 
     def components(self, data: Any, capacity: int, *, layout: str = "features") -> Any:
         """Return the owner of a `components_v1` struct over the data."""

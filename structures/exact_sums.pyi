@@ -9,6 +9,7 @@ def column_extremes(
 def sum_entries(
     values: npt.NDArray[np.floating], columns: npt.NDArray[np.integer], bounds: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]: ...
+def lifts(bounds: npt.NDArray[np.float64], n_terms: int) -> npt.NDArray[np.float64]: ...
 
 class ExactSums:
     n_columns: int

@@ -55,6 +55,20 @@ cdef void fill(const real_t[:, ::1] X, Py_ssize_t first, Py_ssize_t last, const 
                 tile[j * EXPFAM_TILE_ROWS] = 0.0
 
 
+cdef double weighted_squares(const float *tiles, Py_ssize_t n_rows, Py_ssize_t C, const double *weight) noexcept nogil:
+    """Return the weighted sum of the squares of rows in tiles."""
+    cdef double total = 0.0, square
+    cdef const float *x
+    cdef Py_ssize_t i, j
+    for i in range(n_rows):
+        x = tiles + (i - i % EXPFAM_TILE_ROWS) * C + i % EXPFAM_TILE_ROWS
+        square = 0.0
+        for j in range(C):
+            square += <double> x[j * EXPFAM_TILE_ROWS] * x[j * EXPFAM_TILE_ROWS]
+        total += weight[i] * square
+    return total
+
+
 cdef double squares(const float *tiles, Py_ssize_t n) noexcept nogil:
     """Return the sum of the squares of n entries of tiles."""
     cdef double lanes[LANES]
@@ -107,6 +121,8 @@ cdef class RowTiles:
     X : (N, C) array_like of float
         float32 stays float32; all other types are read as float64, and rounded to float32 after the subtraction of an
         origin near the middle of the rows. Entries are finite, and their squares are in the range of float32.
+    weight : (N,) array_like of positive float, optional
+        Multiplicity of each row: seeds and centres are those of the rows repeated.
     n_threads : int or None
 
     Attributes
@@ -116,7 +132,7 @@ cdef class RowTiles:
     Raises
     ------
     DataError
-        X is no matrix with at least one row and one column.
+        X is no matrix with at least one row and one column, or a weight is not positive.
 
     Examples
     --------
@@ -135,13 +151,15 @@ cdef class RowTiles:
     cdef double[::1] origin
     cdef float[::1] tiles
     cdef double square      # sum of the squared lengths of the rows
+    cdef double[::1] weight     # None where each row counts once
     cdef object X
 
-    def __init__(self, X, *, n_threads=None):
+    def __init__(self, X, *, weight=None, n_threads=None):
         self.X = X = _matrix(X, "X")
         if not X.size:
             raise DataError(f"X must have at least one row and one column; got shape {X.shape}")
         self.n_rows, self.n_columns = X.shape
+        self.weight = None if weight is None else _positive(weight, self.n_rows)
         self.n_tiles = ceiling(self.n_rows, EXPFAM_TILE_ROWS)
         self.n_groups = ceiling(self.n_tiles, GROUP_TILES)
         self.origin = X[:: ceiling(self.n_rows, _ORIGIN_ROWS)].mean(axis=0, dtype=np.float64)
@@ -163,7 +181,9 @@ cdef class RowTiles:
             double_ = self.X
             with nogil:
                 fill(double_, start, stop, self.origin, to)
-        return squares(to, size)
+        if self.weight is None:
+            return squares(to, size)
+        return weighted_squares(to, stop - start, self.n_columns, &self.weight[start])
 
     def _tasks(self, Py_ssize_t step):
         """Return bounds of runs of groups; they depend on sizes only."""
@@ -179,6 +199,9 @@ cdef class RowTiles:
     cdef inline Py_ssize_t stop_of(self, Py_ssize_t group) noexcept nogil:
         """Return the first row after a group."""
         return min(self.n_rows, (group + 1) * GROUP_ROWS)
+
+    cdef inline double weight_of(self, Py_ssize_t i) noexcept nogil:
+        return 1.0 if self.weight is None else self.weight[i]
 
     cdef void copy_row(self, Py_ssize_t i, float *out) noexcept nogil:
         cdef const float *x = self.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS
@@ -213,7 +236,7 @@ cdef class RowTiles:
 
         The first seed is uniform. For each further one, `n_trials` rows are drawn with probability proportional to
         the squared distance to the nearest seed, and the one that leaves the smallest sum of these distances is kept,
-        the first of equals.
+        the first of equals. Weights multiply probabilities and distances.
 
         Parameters
         ----------
@@ -321,7 +344,8 @@ cdef class RowTiles:
 cdef class _Seeding:
     """Squared distance of each row to the nearest seed, and to that or a drawn row.
 
-    `near` is 0 for the rows that fill up the last tile: they are never drawn. `left` has the sums of `near` by groups.
+    `near` is 0 for the rows that fill up the last tile: they are never drawn. `left` has the weighted sums of `near` by
+    groups.
     """
 
     cdef RowTiles rows
@@ -343,8 +367,13 @@ cdef class _Seeding:
         self.sums, self.drawn = np.empty((n_trials, rows.n_groups)), np.empty(n_trials, dtype=np.intp)
 
     def first(self, double uniform):
-        """Make a uniform row the only drawn one; return its number."""
-        self.drawn[:] = min(<Py_ssize_t> (uniform * self.rows.n_rows), self.rows.n_rows - 1)
+        """Make a row the only drawn one, any with the probability of its weight; return its number."""
+        if self.rows.weight is None:
+            self.drawn[:] = min(<Py_ssize_t> (uniform * self.rows.n_rows), self.rows.n_rows - 1)
+        else:
+            total = np.cumsum(self.rows.weight)
+            place = int(np.searchsorted(total, uniform * total[-1], side="right"))
+            self.drawn[:] = min(place, self.rows.n_rows - 1)
         for t in range(self.n_trials):
             self.rows.copy_row(self.drawn[t], &self.points[t, 0])
         return self.drawn[0]
@@ -368,6 +397,7 @@ cdef class _Seeding:
         If rounding hides it, that is the last row with a distance above 0.
         """
         cdef Py_ssize_t g, i, group = 0, row = 0
+        cdef double mass
         for g in range(self.rows.n_groups):
             if self.left[g] > 0.0:
                 group = g
@@ -377,20 +407,26 @@ cdef class _Seeding:
         for i in range(group * GROUP_ROWS, self.rows.stop_of(group)):
             if self.near[i] > 0.0:
                 row = i
-                if target < self.near[i]:
+                mass = self.rows.weight_of(i) * self.near[i]
+                if target < mass:
                     break
-                target -= self.near[i]
+                target -= mass
         return row
 
     def measure(self, Py_ssize_t first, Py_ssize_t last):
         """Compute for some groups what each drawn row would leave."""
         cdef RowTiles rows = self.rows
-        cdef Py_ssize_t g
+        cdef Py_ssize_t g, t, i
         with nogil:
             for g in range(first, last):
                 expfam_rows_reach(rows.tile(g * GROUP_TILES), rows.tiles_of(g), rows.n_columns, &self.points[0, 0],
                                   self.n_trials, &self.near[g * GROUP_ROWS], &self.trial[0, g * GROUP_ROWS],
                                   self.trial.shape[1], &self.sums[0, g], self.sums.shape[1])
+                if rows.weight is not None:
+                    for t in range(self.n_trials):
+                        self.sums[t, g] = 0.0
+                        for i in range(g * GROUP_ROWS, rows.stop_of(g)):
+                            self.sums[t, g] += rows.weight[i] * self.trial[t, i]
 
     def keep(self):
         """Keep the drawn row that leaves least as a seed; return its number."""
@@ -409,13 +445,14 @@ cdef class _Seeding:
 
 @final
 cdef class _Lloyd:
-    """Centres, labels, and the sums and numbers of rows of each segment and cluster."""
+    """Centres, labels, and the sums, weights and numbers of rows of each segment and cluster."""
 
     cdef RowTiles rows
     cdef object tasks
     cdef Py_ssize_t K, n_segments, n_refilled
-    cdef double[:, ::1] centres, total
+    cdef double[:, ::1] centres, total, masses
     cdef double[:, :, ::1] sums
+    cdef double[::1] mass
     cdef int64_t[:, ::1] counts
     cdef int64_t[::1] count, changed
     cdef int32_t[::1] labels
@@ -429,6 +466,7 @@ cdef class _Lloyd:
         self.tasks = [(s, *bounds) for s, bounds in enumerate(rows._tasks(step))]
         self.n_segments = len(self.tasks)
         self.sums, self.counts = np.zeros((self.n_segments, K, C)), np.zeros((self.n_segments, K), dtype=np.int64)
+        self.masses, self.mass = np.zeros((self.n_segments, K)), np.empty(K)
         self.total, self.count = np.empty((K, C)), np.empty(K, dtype=np.int64)
         self.changed = np.zeros(self.n_segments, dtype=np.int64)
         self.labels = np.full(rows.n_rows, -1, dtype=np.int32)
@@ -459,14 +497,17 @@ cdef class _Lloyd:
         cdef int32_t old = self.labels[i]
         cdef double *to = &self.sums[segment, label, 0]
         cdef double *source
+        cdef double weight = self.rows.weight_of(i)
         for j in range(C):
-            to[j] += x[j * EXPFAM_TILE_ROWS]
+            to[j] += weight * x[j * EXPFAM_TILE_ROWS]
         self.counts[segment, label] += 1
+        self.masses[segment, label] += weight
         if old >= 0:
             source = &self.sums[segment, old, 0]
             for j in range(C):
-                source[j] -= x[j * EXPFAM_TILE_ROWS]
+                source[j] -= weight * x[j * EXPFAM_TILE_ROWS]
             self.counts[segment, old] -= 1
+            self.masses[segment, old] -= weight
         self.labels[i] = label
 
     def n_changed(self):
@@ -495,18 +536,19 @@ cdef class _Lloyd:
         cdef Py_ssize_t s, k, j
         cdef double within = self.rows.square
         for k in range(self.K):
-            self.count[k] = 0
+            self.count[k], self.mass[k] = 0, 0.0
             for j in range(self.rows.n_columns):
                 self.total[k, j] = 0.0
             for s in range(self.n_segments):
                 if self.counts[s, k]:
                     self.count[k] += self.counts[s, k]
+                    self.mass[k] += self.masses[s, k]
                     for j in range(self.rows.n_columns):
                         self.total[k, j] += self.sums[s, k, j]
             if self.count[k]:
                 for j in range(self.rows.n_columns):
-                    within -= self.total[k, j] * self.total[k, j] / self.count[k]
-                    self.centres[k, j] = self.rows.origin[j] + self.total[k, j] / self.count[k]
+                    within -= self.total[k, j] * self.total[k, j] / self.mass[k]
+                    self.centres[k, j] = self.rows.origin[j] + self.total[k, j] / self.mass[k]
         return within
 
     cdef Py_ssize_t refill(self):
@@ -541,7 +583,7 @@ cdef class _Lloyd:
             k = self.labels[i]
             out[i] = 0.0
             for j in range(self.rows.n_columns):
-                gap = x[j * EXPFAM_TILE_ROWS] - <float> (self.total[k, j] / self.count[k])
+                gap = x[j * EXPFAM_TILE_ROWS] - <float> (self.total[k, j] / self.mass[k])
                 out[i] += <double> gap * gap
 
     def result(self):
@@ -618,6 +660,16 @@ def _matrix(X, name):
     if X.ndim != 2:
         raise DataError(f"{name} must be a matrix; got shape {X.shape}")
     return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+
+
+def _positive(weight, n_rows):
+    weight = np.ascontiguousarray(weight, dtype=np.float64)
+    if weight.shape != (n_rows,) or not ((weight > 0.0) & np.isfinite(weight)).all():
+        raise DataError(
+            f"weight must be {n_rows} positive numbers: leave out rows of weight 0; got {np.size(weight)} numbers"
+            f" of which {np.count_nonzero(~((weight > 0.0) & np.isfinite(weight)))} are not positive"
+        )
+    return weight
 
 
 def _n_clusters(K, n_rows):

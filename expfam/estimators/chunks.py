@@ -18,6 +18,7 @@ from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
 from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
 from expfam.estimators.scoring import drop_loaded
+from expfam.estimators.weighted_rows import start_of_counted
 from expfam.families.columns.family import Columns
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.data import Dataset
@@ -85,9 +86,17 @@ class ChunkLearner:
         else:
             self.stream_, data = self._open_stream(X, options, is_first=is_first)
             self.trace_, self.n_iter_ = Trace(), getattr(self, "n_iter_", 0)
-        info = self.stream_.learn(data, batch=batch)
+        info = self.stream_.learn(self._counted(data), batch=batch)
         self._read_learned([info])
+        self._label_all(data)
         return self
+
+    def _counted(self, data):
+        """Return the rows of a chunk that are learned: by default all, else those of weight above 0."""
+        return data
+
+    def _label_all(self, data):
+        """Extend the labels of the rows that were learned to all rows of a chunk."""
 
     def _learn_chunks(self, chunks):
         """Make passes over all chunks: `fit_chunks`."""
@@ -105,10 +114,11 @@ class ChunkLearner:
 
         def next_data(chunk):
             X, options = self._parts(chunk)
-            return Dataset(self._validate_chunk(X, stream, reset=False), stream.model.family, **options)
+            data = Dataset(self._validate_chunk(X, stream, reset=False), stream.model.family, **options)
+            return self._counted(data)
 
         n_passes = 1 if chunk_iterator is chunks else max(1, step_numbers(self)[0])
-        begin = [data]
+        begin = [self._counted(data)]
         data = None
         infos, self.interrupted_ = [], False
         try:
@@ -305,6 +315,9 @@ class ChunkedFit(ChunkLearner):
         known = known_of_chunk(self, y, self._given_classes, _n_rows(X), is_anew=True)
         return X, {"known": known, "weight": weight[0] if weight else None}
 
+    def _counted(self, data):
+        return data.counted()
+
     def restore_stream(self, arrays: dict[str, Any]) -> VariationalStream:
         """Return the stream whose `to_arrays` these are, for this estimator's model and sampler."""
         return self._told_of_fit(VariationalStream.from_arrays(self.model_, self._kernel(), arrays))
@@ -329,7 +342,7 @@ class ChunkedFit(ChunkLearner):
         check_memory(forecast, self.memory_limit)
         seed = resolve_seed(self.random_state)
         if is_first:
-            stream = kernel.stream(model, data, seed=seed, start=self.start)
+            stream = kernel.stream(model, data.counted(), seed=seed, start=start_of_counted(data, self.start))
             stream.n_classes = 0 if data.known is None else data.known.n_classes
             return stream, data
         if data.known is not None:

@@ -23,6 +23,7 @@ from expfam.estimators.known_rows import known_rows
 from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import loaded_clusters, opened_rows
 from expfam.estimators.table_results import TableResults
+from expfam.estimators.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.io.new_frames import new_frame
@@ -208,7 +209,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         groups : (N,) array_like of non-negative int, or Groups
             Group of each row, in any order; a group may have no rows. Required.
         sample_weight : (N,) array_like of non-negative float, optional
-            Multiplicity of each row, for variational inference.
+            Multiplicity of each row, for variational inference. Clusters, hyper-parameters and starts are those of the
+            rows repeated. Rows of weight 0 have no influence, and get their most probable cluster at the end.
 
         Returns
         -------
@@ -227,8 +229,12 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
         known, classes = known_rows("GroupedMixture", self.labels, y, None, X.shape[0])
         held = known if known is not None and known.n_classes else None
-        data = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held)
-        model, seed = self._model(data.family), self._seed()
+        whole = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held)
+        model, seed = self._model(whole.family), self._seed()
+        others = {"variational": GroupedVariational()}
+        check_weights(self, kernel, model, whole, others=others, fit="fit(X, groups=groups")
+        data = whole.counted()  # rows of weight 0 have no part in the fit
+        start = start_of_counted(whole, self.start)
         if not is_sampled:
             if n_warmup and not is_auto(self.n_warmup):
                 refuse_unused(self, ["n_warmup"], why="variational inference", remedy="take sampler='gibbs'")
@@ -238,12 +244,13 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         if known is not None:
             check_known(kernel, model, known)
         forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
-        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
-        state = kernel.init(model, data, seed=seed, start=self.start)
+        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
+        state = kernel.init(model, data, seed=seed, start=start)
         self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self._adopt(state, average, groups)
+        self._label_all(whole)
         self._set_known(known, classes)
-        self._set_certainty(data, groups)
+        self._set_certainty(whole, groups)
         self.__dict__.pop("stream_", None)
         return self
 
@@ -285,12 +292,24 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         if average.n_kept == 0:
             self.labels_ = state.labels.copy()
             return
+        self.labels_ = self._most_probable(state.data, groups.of_row)
+
+    def _most_probable(self, data, groups_of_rows):
+        """Return the most probable cluster of rows of groups of the fit."""
         log_weights = np.log(self.group_weights_)
 
         def reduce(scores, start, stop):
-            return (scores[:, :-1] + log_weights[groups.of_row[start:stop]]).argmax(axis=1).astype(np.int32)
+            return (scores[:, :-1] + log_weights[groups_of_rows[start:stop]]).argmax(axis=1).astype(np.int32)
 
-        self.labels_ = np.concatenate(self._log_densities(state.data, reduce))
+        return np.concatenate(self._log_densities(data, reduce))
+
+    def _label_all(self, data):
+        self.labels_ = labels_of_all(
+            data, self.labels_, lambda rows: self._most_probable(data.take(rows), data.groups.of_row[rows])
+        )
+
+    def _counted(self, data):
+        return data.counted()
 
     @property
     def group_weights_(self) -> npt.NDArray[np.float64]:
@@ -424,7 +443,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             model = self._model(data.family)
             forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
             check_memory(forecast, self.memory_limit)
-            return kernel.stream(model, data, seed=seed, start=self.start), data
+            start = start_of_counted(data, self.start)
+            return kernel.stream(model, data.counted(), seed=seed, start=start), data
         fit = (self.n_, self.S_, self.group_counts_, self.log_joint_)
         return kernel.resumed_stream(self._fitted_model(), data, *fit, seed=seed), data
 

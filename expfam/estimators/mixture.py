@@ -51,6 +51,7 @@ from expfam.estimators.several_chains import (
 from expfam.estimators.slow_fits import warn_of_slow_fit
 from expfam.estimators.summary import Summary
 from expfam.estimators.table_results import TableResults
+from expfam.estimators.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.evaluation.posterior import PartitionPosterior
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.model.data import Dataset
@@ -64,6 +65,7 @@ from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle, check_known
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.chain.trace import Trace
+from expfam.samplers.named import load_sampler
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.uncollapsed.em import ExpectationState
@@ -174,7 +176,7 @@ class Mixture(
     Attributes
     ----------
     labels_ : (N,) int32 ndarray
-        Clusters numbered by first appearance.
+        Clusters numbered by first appearance, in the rows of weight above 0.
     probabilities_ : (N,) float32 ndarray
         Probability of the cluster of each row among all clusters, that of ``predict_proba`` at `labels_`; after `fit`.
     params_ : dict
@@ -302,8 +304,9 @@ class Mixture(
             used as `labels` says.
         sample_weight : (N,) array_like of non-negative float, optional
             Multiplicity of each row, for the samplers ``"variational"`` and ``"em"``; others take no weights but 1.
-            Hyper-parameters left at ``"auto"`` and starts by name are those of the rows without
-            weights.
+            Clusters, hyper-parameters and the starts ``"auto"``, ``"kmeans"`` and ``"kmeans++"`` are those of the rows
+            repeated. Rows of weight 0 have no influence; they are left out of a copy of the others, and get their most
+            probable cluster at the end.
         links : (N,) array_like of int, optional
             Rows with an equal number of at least 0 are in one cluster; -1 for rows without a link. `link_groups` makes
             them from pairs of rows.
@@ -323,14 +326,16 @@ class Mixture(
             family = family.bind(X)  # other missing cells than those of its own data may open it
         seed = self._seed()
         known, self.classes_ = known_rows(type(self).__name__, self.labels, y, links, X.shape[0])
-        data = Dataset(X, family, weight=sample_weight, known=known)
-        model = MixtureModel(data.family, self._weights())
-        kernel = self._kernel_of_rows(model, data)
+        whole = Dataset(X, family, weight=sample_weight, known=known)
+        model = MixtureModel(whole.family, self._weights())
+        kernel = self._kernel_of_rows(model, whole)
+        check_weights(self, kernel, model, whole, others=self._samplers_with_weights(model))
+        data = whole.counted()  # rows of weight 0 have no part in the fit
         check_value("Mixture: n_chains", self.n_chains, (Integer(1),))
         check_chains(kernel, self.n_chains)
-        starts = starts_of_chains(self.start, self.n_chains)
+        starts = [start_of_counted(whole, start) for start in starts_of_chains(self.start, self.n_chains)]
         phases = self._phases(kernel, family, data)
-        forecast = partial(self._forecast, data)
+        forecast = partial(self._forecast, data, is_copy=data is not whole)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=starts[0], seed=seed)
         n_all_steps = sum(phase.n_steps for phase in phases) * self._n_rounds(model)
         warn_of_slow_fit(kernel, model, data, n_all_steps, seed=seed, start=starts[0], n_chains=self.n_chains)
@@ -349,15 +354,25 @@ class Mixture(
             self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
         else:
             labels = self._chosen_partition(trace, state, data, best.best, runs[0].start)
-            self._adopt(state.model, data, labels if known is None else known.numbered_by_class(labels))
+            self._adopt(state.model, data, labels if known is None else data.known.numbered_by_class(labels))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
+        self._label_all(whole)
         self._set_known(known)
-        self._set_certainty(data, trace)
+        self._set_certainty(whole, trace)
         self.n_init_chosen_, self.traces_ = runs[0].name, [run.trace for run in runs]
         self._set_trace(trace)
         self._conclude(runs)
         self.__dict__.pop("stream_", None)
         return self
+
+    def _label_all(self, whole):
+        """Extend the labels of the rows that count to all rows."""
+
+        def predict(rows):
+            part, clusters, log_weights = self._loaded_rows(whole.take(rows).X)
+            return clusters.most_probable(part, log_weights[:-1], n_threads=self.n_threads)
+
+        self.labels_ = labels_of_all(whole, self.labels_, predict)
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
         """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
@@ -370,6 +385,11 @@ class Mixture(
             return kernel
         check_known(kernel, model, data.known)
         return with_links(kernel) if data.known.groups else kernel
+
+    @staticmethod
+    def _samplers_with_weights(model):
+        is_open = model.weights.max_components is None
+        return {name: load_sampler(name) for name in (("variational", "em") if is_open else ("em", "variational"))}
 
     def _n_rounds(self, model):
         return n_rounds(self.n_chains, self.n_threads, model.family)
@@ -412,12 +432,14 @@ class Mixture(
         self.cluster_classes_ = classes_of_clusters(self.labels_, len(self.n_), known)
         self.n_known_ = 0 if known.classes is None else int((known.classes >= 0).sum())
 
-    def _forecast(self, data: Dataset) -> Forecast:
+    def _forecast(self, data: Dataset, *, is_copy: bool = False) -> Forecast:
         """Forecast the memory of a fit, with that of the search for a start.
 
         Parameters
         ----------
         data : Dataset
+        is_copy : bool
+            Whether the data are held beside those of the user.
 
         Returns
         -------
@@ -431,6 +453,7 @@ class Mixture(
             forecast = forecast.with_chains(self.n_chains - 1, forecast_memory(data, **sizes))
         more = search_memory(data, K) if self._searches_start(model) else 0
         more += spread_memory(data, K) if self._is_automatic() else 0
+        more += forecast.data if is_copy else 0
         return replace(forecast, scratch=forecast.scratch + more)
 
     def _searches_start(self, model):
@@ -706,7 +729,10 @@ class Mixture(
         The last of the K + 1 clusters is a new one.
         """
         self._check_fitted()
-        data, S = opened_rows(self._validate(X, reset=False), self.family_, self.n_, self.S_)
+        return self._loaded_rows(self._validate(X, reset=False))
+
+    def _loaded_rows(self, X):
+        data, S = opened_rows(X, self.family_, self.n_, self.S_)
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
         return data, loaded_clusters(self, data.family, self.n_, S), log_weights

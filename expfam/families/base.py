@@ -28,6 +28,7 @@ from expfam.families.generic import GenericComponents
 from expfam.families.questions import DataQuestions
 from expfam.families.slice_sampling import slice_sample
 from expfam.families.support import dense_rows
+from expfam.families.weighing import checked_weight, of_counted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -231,7 +232,7 @@ class Family(DataQuestions, ABC):
         """Refuse rows of another length than 1, for the support "unit"."""
         _support.check_unit(X, family=self.name)
 
-    def resolve(self, X: Any) -> dict[str, Any]:
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         """Choose the values that `bind` sets on the bound copy.
 
         These are the hyper-parameters given as ``"auto"`` and the attributes learned from the data.
@@ -239,6 +240,9 @@ class Family(DataQuestions, ABC):
         Parameters
         ----------
         X : (N, V) ndarray or CSR, validated
+        weight : (N,) float64, optional
+            Multiplicity of each row, above 0; None for rows that count once. The values must be those of the rows
+            repeated. A method without this parameter gets the rows of weight above 0, each once.
 
         Returns
         -------
@@ -323,7 +327,7 @@ class Family(DataQuestions, ABC):
         """Return whether `bind` has resolved the hyper-parameters and set the number of columns."""
         return "n_features_in_" in self.__dict__
 
-    def bind(self, X: Any) -> Self:
+    def bind(self, X: Any, weight: npt.ArrayLike | None = None) -> Self:
         """Return a frozen copy whose ``"auto"`` hyper-parameters are resolved from data.
 
         A family that is bound already only checks X and returns itself.
@@ -331,6 +335,8 @@ class Family(DataQuestions, ABC):
         Parameters
         ----------
         X : array_like or sparse matrix, shape (N, V)
+        weight : (N,) array_like of non-negative float, optional
+            Multiplicity of each row: hyper-parameters are those of the rows repeated.
 
         Returns
         -------
@@ -339,17 +345,28 @@ class Family(DataQuestions, ABC):
         Raises
         ------
         DataError, SupportError
-            The data do not pass `validate`.
+            The data do not pass `validate`, whatever their weights.
+
+        Examples
+        --------
+        >>> from expfam import Poisson
+        >>> Poisson().bind([[1], [4]], weight=[3, 1]).shape, Poisson().bind([[1], [1], [1], [4]]).shape
+        (array([2.]), array([2.]))
         """
         X = self.validate(X)
         if self.is_bound:
             return self
+        if weight is not None:
+            weight = checked_weight(weight, X.shape[0])
         bound = copy.copy(self)
         bound.__dict__["n_features_in_"] = int(X.shape[1])
-        for name, value in self.resolve(X).items():
+        for name, value in self._resolved(X, weight).items():
             bound.__dict__[name] = value
         bound.__dict__["n_statistics_"] = int(bound.sufficient_statistics(X[:1]).shape[1])
         return bound
+
+    def _resolved(self, X, weight):
+        return of_counted_rows(self.resolve, X, weight)
 
     def opened_for(self, X: Any) -> Self:
         """Return the bound family with statistics that fit the missing values of other data.

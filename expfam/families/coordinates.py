@@ -41,12 +41,15 @@ class StandardisedColumns:
     """Map to columns of mean 0 and variance 1 over the data X; constant columns become 0.
 
     Sparse columns are scaled but not centred. With `may_miss`, means and variances are those of the values that are not
-    NaN, and NaN becomes 0.
+    NaN, and NaN becomes 0. With `weight` (N,) they are those of the rows repeated as often as their weights say.
     """
 
-    def __init__(self, X: Any, *, may_miss: bool = False) -> None:
+    def __init__(self, X: Any, *, may_miss: bool = False, weight: npt.NDArray[np.float64] | None = None) -> None:
         self.may_miss = may_miss
-        self.centre, self.scale = _observed_standardisation(X) if may_miss else _standardisation(X)
+        if weight is not None:
+            self.centre, self.scale = _weighted_standardisation(X, weight)
+        else:
+            self.centre, self.scale = _observed_standardisation(X) if may_miss else _standardisation(X)
 
     def __call__(self, rows: Any) -> Any:
         """Return the coordinates of rows (m, V): float64, dense or CSR."""
@@ -87,6 +90,21 @@ def _observed_standardisation(X):
     return mean, _inverse_spread(mean**2, variance)
 
 
+def _weighted_standardisation(X, weight):
+    """Compute mean and inverse standard deviation of each column of weighted rows."""
+    if sparse.issparse(X):
+        total = weight.sum()
+        mean, level = X.T @ weight / total, X.multiply(X).T @ weight / total
+        return mean, _inverse_spread(level, np.maximum(level - mean**2, 0.0))
+    step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
+    blocks = [(X[start : start + step], weight[start : start + step, None]) for start in range(0, X.shape[0], step)]
+    total = sum((~np.isnan(block) * own).sum(axis=0) for block, own in blocks)
+    total = np.where(total > 0.0, total, 1.0)
+    mean = sum(np.nansum(block * own, axis=0) for block, own in blocks) / total
+    variance = sum(np.nansum((block - mean) ** 2 * own, axis=0) for block, own in blocks) / total
+    return mean, _inverse_spread(mean**2, variance)
+
+
 def _inverse_spread(level, variance):
     varies = variance > 1e-24 * level  # a smaller variance is the rounding error of a constant
     return np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
@@ -95,10 +113,15 @@ def _inverse_spread(level, variance):
 class ScaledColumns:
     """Map to columns of variance 1 over the dense data X, not centred.
 
-    Constant columns stay as they are.
+    Constant columns stay as they are. With `weight` (N,) the variances are those of the rows repeated as often as their
+    weights say.
     """
 
-    def __init__(self, X: npt.NDArray[Any]) -> None:
+    def __init__(self, X: npt.NDArray[Any], weight: npt.NDArray[np.float64] | None = None) -> None:
+        if weight is not None:
+            scale = StandardisedColumns(X, weight=weight).scale
+            self.scale = np.where(scale > 0.0, scale, 1.0)
+            return
         mean, square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
         for start in range(0, len(X), _BLOCK_ROWS):
             mean += X[start : start + _BLOCK_ROWS].sum(axis=0, dtype=np.float64)

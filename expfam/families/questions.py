@@ -12,11 +12,14 @@ import numpy as np
 from scipy import sparse
 
 from expfam.families.coordinates import ScaledColumns, StandardisedColumns, square_roots, with_float64
+from expfam.families.weighing import of_counted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
+
+    from expfam.protocols import Floats
 
 _DISCRETE = ("counts", "categories", "binary")
 
@@ -113,12 +116,15 @@ class DataQuestions:
         """
         return self.coordinate_map(X)(X)
 
-    def coordinate_map(self, X: Any) -> Callable[[Any], Any]:
+    def coordinate_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Any]:
         """Return the function that maps rows to coordinates, given all data.
 
         Parameters
         ----------
         X : (N, V) ndarray or CSR, validated
+        weight : (N,) float64, optional
+            Multiplicity of each row, above 0. A method without this parameter gets the rows of weight above 0, each
+            once.
 
         Returns
         -------
@@ -132,9 +138,9 @@ class DataQuestions:
             return lambda rows: np.sqrt(with_float64(self.sufficient_statistics(rows)))
         if self.is_discrete:
             return lambda rows: with_float64(self.sufficient_statistics(rows))
-        return StandardisedColumns(X, may_miss=self.allows_missing)
+        return StandardisedColumns(X, may_miss=self.allows_missing, weight=weight)
 
-    def neighbour_map(self, X: Any) -> Callable[[Any], Any]:
+    def neighbour_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Any]:
         """Return the function that maps rows to coordinates for proposals.
 
         Near rows have similar likelihoods. Proposals and anchors group and hash rows by them; no result rests on a
@@ -143,6 +149,8 @@ class DataQuestions:
         Parameters
         ----------
         X : (N, V) ndarray or CSR, validated
+        weight : (N,) float64, optional
+            As in `coordinate_map`.
 
         Returns
         -------
@@ -151,12 +159,12 @@ class DataQuestions:
             themselves where `is_metric` or where they are sparse, else columns of unit variance.
         """
         if self.has_own_coordinates or self.allows_missing:
-            return self.coordinate_map(X)
+            return of_counted_rows(self.coordinate_map, X, weight)
         if self.has_counts:
             return square_roots
         if self.is_metric or sparse.issparse(X):
             return lambda rows: rows
-        return ScaledColumns(X)
+        return ScaledColumns(X, weight)
 
     def example_rows(self, n_columns: int) -> npt.NDArray[np.float64]:
         """Return two rows that the family takes, with columns that are not constant: (2, n_columns)."""

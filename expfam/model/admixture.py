@@ -17,8 +17,10 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.errors import DataError
+from expfam.families.weighing import bound_family
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
+from expfam.model.statistics import weighted_statistics
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -140,7 +142,8 @@ class AdmixtureModel:
         """
         bound = self
         if not self.is_bound:
-            bound = self.with_family(self.family.bind(X.X if isinstance(X, Dataset) else X))
+            rows, weight = (X.X, X.weight) if isinstance(X, Dataset) else (X, None)
+            bound = self.with_family(bound_family(self.family, rows, weight))
         if self.seeds is not None and self.seeds.shape[0] != bound.family.n_features_in_:
             raise DataError(f"seeds have {self.seeds.shape[0]} words, the data {bound.family.n_features_in_} columns")
         return bound
@@ -187,8 +190,8 @@ class AdmixtureModel:
         groups = as_groups(groups, data.n_rows)
         labels = check_clusters(labels, data.n_rows, self.n_components)
         counts = np.zeros((groups.n_groups, self.n_components))
-        np.add.at(counts, (groups.of_row, labels), 1.0)
-        n, S = data.statistics(labels, self.n_components)
+        np.add.at(counts, (groups.of_row, labels), 1.0 if data.weight is None else data.weight)
+        n, S = weighted_statistics(data, labels, self.n_components)
         return float(log_rising(self.pseudocounts, counts).sum()) + bound.family.total_log_marginal(n, S)
 
     def _log_joint_of_words(self, X, topics):

@@ -16,15 +16,14 @@ from scipy import sparse
 
 from expfam.errors import DataError
 from expfam.families.counts.components import count_rows
-from expfam.families.support import check_unmasked, read_only
+from expfam.families.support import read_only
+from expfam.families.weighing import bound_family, checked_weight
 from expfam.model.groups import Groups, as_groups
 from expfam.model.statistics import label_statistics
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
     from expfam.model.known import Known
-
-_MOST_WEIGHT = 2.0**53
 
 
 class Dataset:
@@ -36,7 +35,7 @@ class Dataset:
     family : Family
         The constructor binds the family to X if it is not bound yet.
     weight : (N,) array_like of non-negative float, optional
-        How often each row counts.
+        How often each row counts. A family that is not bound yet learns from the rows as if they were repeated.
     row_offset : int
         Global number of the first row, if the data are one of several shards. Random numbers depend on the global
         number of a row.
@@ -81,13 +80,15 @@ class Dataset:
         groups: npt.ArrayLike | Groups | None = None,
         known: Known | None = None,
     ) -> None:
-        self.family: Any = family if family.is_bound else family.bind(X)
+        if weight is not None:
+            weight = checked_weight(weight, X.shape[0] if hasattr(X, "shape") else len(X))
+        self.family: Any = family if family.is_bound else bound_family(family, X, weight)
         self.X: Any = self.family.validate(X)
         self.n_rows, self.n_features = (int(size) for size in self.X.shape)
         self.n_statistics = self.family.n_statistics_
         self.row_offset = int(row_offset)
         self.row_ids = row_ids
-        self.weight = None if weight is None else _check_weight(weight, self.n_rows)
+        self.weight = weight
         self.groups = None if groups is None else as_groups(groups, self.n_rows)
         if known is not None and known.n_rows != self.n_rows:
             raise DataError(f"known has {known.n_rows} rows, the data {self.n_rows}")
@@ -106,6 +107,33 @@ class Dataset:
         other.n_rows = int(other.X.shape[0])
         other.row_offset = self.row_offset + start
         other.weight = other.groups = other.known = other.row_ids = other._log_base = other._whole_counts = None
+        return other
+
+    @property
+    def counted_rows(self) -> npt.NDArray[np.int64] | None:
+        """Return the numbers of the rows of weight above 0, in order; None if all are."""
+        if self.weight is None or self.weight.all():
+            return None
+        return np.flatnonzero(self.weight)
+
+    def counted(self) -> Dataset:
+        """Return the rows of weight above 0, with their groups.
+
+        They are a copy, or the data themselves if all weights are above 0.
+
+        Examples
+        --------
+        >>> from expfam import Dataset, Poisson
+        >>> data = Dataset([[1], [900], [2]], Poisson(), weight=[2, 0, 1])
+        >>> data.counted().X.ravel(), data.counted().weight
+        (array([1, 2]), array([2., 1.]))
+        """
+        rows = self.counted_rows
+        if rows is None:
+            return self
+        other = self.take(rows)
+        if self.groups is not None:
+            other.groups = Groups(self.groups.of_row[rows], n_groups=self.groups.n_groups)
         return other
 
     def without_known(self) -> Dataset:
@@ -208,22 +236,3 @@ class Dataset:
         the rows, in order, so the result does not depend on the number of threads.
         """
         return label_statistics(self, labels, n_clusters)
-
-
-def _check_weight(weight, n_rows):
-    check_unmasked(weight, owner="sample_weight")
-    weight = np.ascontiguousarray(weight, dtype=np.float64)
-    if weight.shape != (n_rows,):
-        raise DataError(f"sample_weight must have shape ({n_rows},); got {weight.shape}")
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if bad.size:
-        raise DataError(f"sample_weight must be finite and non-negative; row {bad[0]} holds {weight[bad[0]]}")
-    if not weight.any():
-        raise DataError("sample_weight is zero in all rows: at least one must count")
-    if not weight.max() * n_rows < _MOST_WEIGHT or weight.max() < 1 / _MOST_WEIGHT:
-        row = int(np.argmax(weight))
-        raise DataError(
-            f"sample_weight must lie within 2**-53 and 2**53 divided by the number of rows; row {row} holds"
-            f" {weight[row]}, the largest: multiply or divide all weights by one number"
-        )
-    return weight

@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import DataError
+from expfam.families.weighing import bound_family
 from expfam.model.data import Dataset
+from expfam.model.statistics import weighted_statistics
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -86,7 +88,7 @@ class MixtureModel:
             return self.with_family(self.family.bind(X))
         if type(X.family) is not type(self.family):
             raise DataError(f"{X!r} was made for another family than {self.family.name!r}: make a Dataset for this one")
-        return self if self.is_bound else self.with_family(self.family.bind(X.X))
+        return self if self.is_bound else self.with_family(bound_family(self.family, X.X, X.weight))
 
     def log_joint(self, X: Any, labels: npt.ArrayLike, *, include_base: bool = False) -> float:
         """Return the joint log probability of a partition and the data, nats.
@@ -96,6 +98,7 @@ class MixtureModel:
         Parameters
         ----------
         X : array_like, sparse matrix or Dataset, shape (N, V)
+            Rows of a Dataset count as often as their weights say.
         labels : (N,) array_like of int
             Cluster of each datum. The numbers themselves do not matter, only which data have the same label.
         include_base : bool
@@ -125,6 +128,8 @@ class MixtureModel:
         if labels.size and labels.min() < 0:
             raise ValueError(f"labels must be non-negative; row {int(np.argmin(labels))} holds {labels.min()}")
         used, labels = np.unique(labels, return_inverse=True)
-        n, S = data.statistics(labels, used.size)
+        n, S = weighted_statistics(data, labels, used.size)
         total = self.weights.log_prior(n) + family.total_log_marginal(n, S)
-        return total + float(data.log_base.sum()) if include_base else total
+        if not include_base:
+            return total
+        return total + float(data.log_base.sum() if data.weight is None else data.weight @ data.log_base)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import SupportError
+from expfam.families.weighing import bound_family, takes_weight
 from expfam.plugins.laws.data_case import (
     Inapplicable,
     agree,
@@ -585,6 +586,27 @@ def binding_does_not_see_the_order_of_rows(case: Case) -> None:
         agree(statistics(other, case.X), case.phi, "phi after binding to permuted rows", rel=1e-11, abs=1e-11)
         A = case.family.log_marginal(n, S)
         agree(other.log_marginal(n, S), A, "A after binding to permuted rows", rel=1e-10, abs=1e-10)
+
+
+@law()
+def weights_are_repeats_of_rows(case: Case) -> None:
+    """Binding to whole weights gives the A of the rows repeated."""
+    if case.given.is_bound:
+        raise Inapplicable("the family was given already bound")
+    rng, N = case.rng("repeats"), case.X.shape[0]
+    n, S = case.of(case.weights(rng, 3))
+    times = np.where(np.arange(N) < 2, 1, rng.integers(0, 4, N))
+    # a family that reads no weights has rows of weight 0 left out
+    if not takes_weight(case.given.resolve) or not takes_weight(case.given.bind):
+        times = np.minimum(times, 1)
+    weighted = bound_family(case.given, case.X, times)
+    repeated = case.given.bind(case.X[np.repeat(np.arange(N), times)])
+    if weighted.n_statistics_ != repeated.n_statistics_ or repeated.n_statistics_ != case.family.n_statistics_:
+        raise Inapplicable("the rows that were left out change the number of statistics")
+    agree(
+        statistics(weighted, case.X), statistics(repeated, case.X), "phi after binding to weights", rel=1e-9, abs=1e-9
+    )
+    agree(weighted.log_marginal(n, S), repeated.log_marginal(n, S), "A after binding to weights", rel=1e-8, abs=1e-8)
 
 
 @law()

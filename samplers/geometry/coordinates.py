@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.families.coordinates import with_float64
+from expfam.families.weighing import of_counted_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 from expfam.structures.hashing.projection import sign_projection
@@ -132,7 +133,7 @@ class Rows:
     """Rows of data in coordinates in which squared distances are meaningful."""
 
     def __init__(self, data: Dataset) -> None:
-        self.data, self._map = data, data.family.coordinate_map(data.X)
+        self.data, self._map = data, of_counted_rows(data.family.coordinate_map, data.X, data.weight)
 
     def take(self, rows: Any) -> Any:
         """Compute the coordinates of some rows: dense float64 or CSR."""

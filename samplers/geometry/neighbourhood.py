@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.families.weighing import of_counted_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 from expfam.structures.hashing.projection import sign_projection
@@ -38,7 +39,7 @@ def neighbourhood(data: Dataset, seed: int) -> npt.NDArray[np.float32]:
     """
     if is_taken_as_it_is(data):
         return data.X
-    transform = data.family.neighbour_map(data.X)
+    transform = of_counted_rows(data.family.neighbour_map, data.X, data.weight)
     first = transform(data.X[:1])
     n_columns, width = first.shape[1], _width(first)
     rng = generator(seed, "tables", unit=_PROJECTION_UNIT)

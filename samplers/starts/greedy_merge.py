@@ -17,6 +17,7 @@ from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance, compact_labels
+from expfam.model.statistics import weighted_statistics
 from expfam.samplers.geometry.coordinates import Rows, squared_distances, squared_norms
 from expfam.samplers.starts.separable import SeparableStatistics
 from expfam.structures.ground.threads import single_blas
@@ -74,7 +75,8 @@ def merged_labels(
     if names.size < 2:
         return labels.astype(np.int32)
     gains = _gains_of(model, data, labels.astype(np.int32))
-    opened = model.weights.log_new_mass(data.n_rows - 1, names.size)
+    n_data = data.n_rows if data.weight is None else data.weight.sum()
+    opened = model.weights.log_new_mass(n_data - 1, names.size)
     near = near_clusters(data, labels) if names.size > n_compared else None
     # forced merges are decided among all pairs if there are few enough
     fewest = n_clusters if near is None or n_clusters is None else max(n_clusters, n_compared)
@@ -184,6 +186,10 @@ def _merged_statistics(model, n, S, fewest):
 
 def _gains_of(model, data, labels):
     B = int(labels.max()) + 1
+    if data.weight is not None and (data.weight != 1.0).any():
+        n, S = weighted_statistics(data, labels, B)
+        statistics = _Statistics if model.family.separable() is None else SeparableStatistics
+        return _Gains(model.weights, statistics(model.family, n, S), n)
     components = Components(model.family, data, B, layout="clusters")
     components.refresh(labels)
     return _Gains(model.weights, components, np.bincount(labels, minlength=B).astype(np.float64))
@@ -206,10 +212,11 @@ def _merge(gains, B, opened, fewest, near):
 def near_clusters(data: Dataset, labels: np.ndarray) -> list[set[int]]:
     """Return the slots of the clusters near each cluster; the relation is symmetric."""
     points = Rows(data).embedding(0, None)
-    size = np.bincount(labels)
+    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    size = np.bincount(labels, weights=weight)
     order = np.argsort(labels, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(size)[:-1]])
-    means = np.add.reduceat(points[order].astype(np.float64), starts) / size[:, None]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(labels))[:-1]])
+    means = np.add.reduceat(points[order] * weight[order, None], starts) / size[:, None]
     near: list[set[int]] = [set() for _ in size]
     with single_blas():
         for start in range(0, len(means), _BLOCK_ROWS):

@@ -37,6 +37,7 @@ def lloyd_labels(
     Parameters
     ----------
     data : Dataset
+        The weights of its rows are above 0; see `Dataset.counted`.
     K : int
         Number of clusters, at least 1. There are fewer where there are fewer distinct rows.
     seed : int
@@ -72,6 +73,7 @@ def row_tiles(data: Dataset, *, seed: int, rows: npt.ArrayLike | None = None, n_
     Parameters
     ----------
     data : Dataset
+        The weights of its rows are above 0; see `Dataset.counted`.
     seed : int
         Decides the projection of sparse rows.
     rows : (M,) array_like of int, optional
@@ -84,7 +86,8 @@ def row_tiles(data: Dataset, *, seed: int, rows: npt.ArrayLike | None = None, n_
     """
     coordinates = Rows(data)
     chosen: Any = slice(None) if rows is None else np.asarray(rows)
-    return RowTiles(coordinates.dense(chosen, coordinates.projection(seed)), n_threads=n_threads)
+    weight = None if data.weight is None else data.weight[chosen]
+    return RowTiles(coordinates.dense(chosen, coordinates.projection(seed)), weight=weight, n_threads=n_threads)
 
 
 def kmeans_labels(data: Dataset, K: int, *, seed: int, n_threads: int | None = None) -> npt.NDArray[np.int32]:
@@ -93,6 +96,7 @@ def kmeans_labels(data: Dataset, K: int, *, seed: int, n_threads: int | None = N
     Parameters
     ----------
     data : Dataset
+        The weights of its rows are above 0; see `Dataset.counted`.
     K : int
         Number of clusters. There are fewer where the rows of the run have fewer distinct ones.
     seed : int
@@ -120,7 +124,9 @@ def kmeans_labels(data: Dataset, K: int, *, seed: int, n_threads: int | None = N
     coordinates = Rows(data)
     project = coordinates.projection(seed)
     chosen = np.sort(rng.choice(data.n_rows, n_sampled, replace=False, shuffle=False))
-    centres = _run(RowTiles(coordinates.dense(chosen, project), n_threads=n_threads), K, seed, 0, n_threads)[1]
+    weight = None if data.weight is None else data.weight[chosen]
+    tiles = RowTiles(coordinates.dense(chosen, project), weight=weight, n_threads=n_threads)
+    centres = _run(tiles, K, seed, 0, n_threads)[1]
 
     def labels_of(start: int, stop: int) -> npt.NDArray[np.int32]:
         return nearest_centres(coordinates.dense(slice(start, stop), project), centres)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from expfam.families.components import Components
+from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.geometry.coordinates import SEEDS_AT_ONCE, NearestSeeds, Rows, nearest, squared_distances
@@ -96,6 +97,9 @@ def starting_labels(
 
     Notes
     -----
+    Weights of rows are multiplicities: "kmeans++", "kmeans", "buckets" and "variational" are those of the rows
+    repeated. The other rules take each row once. Rows of weight 0 join their most probable cluster at the end.
+
     "progressive" costs a few passes over max(4000, 16 sqrt N) rows cut into pieces of eight, one predictive of every
     cluster found for each datum, and a check of each cluster.
 
@@ -116,7 +120,9 @@ def starting_labels(
         raise ValueError(f"start must be one of {['auto', *_RULES, *_WARM]} or an array of labels; got {start!r}")
     limit = _limit(n_clusters, model.weights)
     rule = import_module(_WARM[start]).named_start if start in _WARM else _RULES[start]
-    return rule(model, data, seed, limit, n_threads).astype(np.int32)
+    counted = data if start in _BLIND else data.counted()
+    labels = rule(model, counted, seed, limit, n_threads).astype(np.int32)
+    return labels if counted is data else extended_labels(model, counted, labels, data, n_threads=n_threads)
 
 
 def default_n_clusters(model: MixtureModel, n_rows: int) -> int:
@@ -196,24 +202,29 @@ def _kmeans(model, data, seed, limit, n_threads):
     rng = generator(seed, "start")
     rows = Rows(data)
     chosen = np.sort(rng.permutation(data.n_rows)[: _SEEDING_ROWS + 20 * K])
-    seeds = distant_rows(rows.take(chosen), K, rng, n_threads)
+    weight = None if data.weight is None else data.weight[chosen]
+    seeds = distant_rows(rows.take(chosen), K, rng, n_threads, weight)
     blocks = rows.blocks(min(seeds.shape[0], SEEDS_AT_ONCE))
     return np.concatenate(run(lambda a, b: nearest(rows.take(slice(a, b)), seeds), blocks, n_threads))
 
 
-def distant_rows(points: Any, K: int, rng: np.random.Generator, n_threads: int | None = None) -> Any:
+def distant_rows(
+    points: Any, K: int, rng: np.random.Generator, n_threads: int | None = None, weight: Any = None
+) -> Any:
     """Pick K rows of `points` by D^2 sampling; fewer where there are fewer distinct rows.
+
+    The rows count as often as their weights (N,) say.
 
     Several rows are drawn at a time, by their distances to the rows picked before. Each is kept with probability equal
     to the share of its distance that the rows kept before it leave. This rejection gives the law of picking one row
     after the other, and the distances of all data can be computed as products of matrices.
     """
-    picked = [int(rng.integers(points.shape[0]))]
+    picked = [int(rng.integers(points.shape[0])) if weight is None else _drawn(weight, rng)]
     found = NearestSeeds(points)
     with single_blas():  # the bits of a product must not depend on the number of threads
         found.add(points[picked], n_threads)
         while len(picked) < K:
-            total = np.cumsum(found.distance)
+            total = np.cumsum(found.distance if weight is None else found.distance * weight)
             if total[-1] == 0:
                 break
             size = min(max(1, len(picked) // _PICKED_A_DRAW), SEEDS_AT_ONCE, K - len(picked))
@@ -222,6 +233,12 @@ def distant_rows(points: Any, K: int, rng: np.random.Generator, n_threads: int |
             found.add(points[drawn[kept]], n_threads)
             picked.extend(drawn[kept].tolist())
     return points[picked]
+
+
+def _drawn(weight, rng):
+    """Draw a row with the probability of its weight."""
+    total = np.cumsum(weight)
+    return min(int(np.searchsorted(total, rng.random() * total[-1], side="right")), len(total) - 1)
 
 
 def _kept(points, norms, distance, uniform):
@@ -251,11 +268,16 @@ def _tree_point(model, data, seed, limit, n_threads):
 def _buckets(model, data, seed, limit, n_threads):
     n_bits = min(_MOST_BITS, int(limit or default_n_clusters(model, data.n_rows)).bit_length() - 1)
     points = Rows(data).embedding(seed, n_threads)
-    points -= points.mean(axis=0, dtype=np.float64)  # angles at an origin beside the data tell no clusters apart
+    # angles at an origin beside the data tell no clusters apart
+    points -= points.mean(axis=0, dtype=np.float64) if data.weight is None else _weighted_mean(points, data.weight)
     planes = generator(seed, "start", unit=4).standard_normal((points.shape[1], n_bits))
     with single_blas():
         codes = (points @ planes >= 0) @ (1 << np.arange(n_bits))
     return np.unique(codes, return_inverse=True)[1]
+
+
+def _weighted_mean(points, weight):
+    return np.average(points, axis=0, weights=weight)
 
 
 def _lloyd(model, data, seed, limit, n_threads):
@@ -272,6 +294,7 @@ _RULES = {
     "one": _one,
     "buckets": _buckets,
 }
+_BLIND = ("random", "one")  # rules that look at no row
 _WARM = {  # rules that run kernels, which stand above this module: imported when they are asked for
     "progressive": "expfam.samplers.warm_starts.progressive",
     "variational": "expfam.samplers.warm_starts.variational",

@@ -312,8 +312,12 @@ def _divided(allocation, k, new, n_refinements, rng):
     rows = np.flatnonzero(allocation.indices[:, 0] == k)
     if rows.size < 2:
         return None
-    coordinates = Rows(allocation.state.data)
-    seeds = distant_rows(coordinates.take(np.sort(rng.permutation(rows)[:_SEEDING_ROWS])), 2, rng)
+    data = allocation.state.data
+    coordinates, chosen = Rows(data), np.sort(rng.permutation(rows)[:_SEEDING_ROWS])
+    weight = None if data.weight is None else data.weight[chosen]
+    if weight is not None and not weight.any():
+        return None
+    seeds = distant_rows(coordinates.take(chosen), 2, rng, weight=weight)
     if seeds.shape[0] < 2:
         return None
     sides = [nearest(coordinates.take(part), seeds) for part in np.array_split(rows, -(-rows.size // _SEEDING_ROWS))]

@@ -17,6 +17,7 @@ from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
+from expfam.model.statistics import weighted_statistics
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
@@ -101,7 +102,7 @@ def _starts(model, data, labels, n_threads):
         seeds.append(np.where(of_rows, known.classes, number[clusters]))
     for seed in seeds:
         rows = np.flatnonzero(seed >= 0)
-        n, S = data.without_known().take(rows).statistics(seed[rows], int(seed.max()) + 1)
+        n, S = weighted_statistics(data.without_known().take(rows), seed[rows], int(seed.max()) + 1)
         log_mass = np.where(n > 0, 0.0, -np.inf)  # a class without a row here has no cluster to join
         joined = assigned_labels(model, data, n, S, log_mass, n_threads=n_threads)
         found.append(known.agreeing(joined, limit=limit))

@@ -425,7 +425,7 @@ def test_misuse_is_named():
     assert not hasattr(sampling, "fit_chunks")
     with pytest.raises(AttributeError, match="partial_fit"):
         sampling.partial_fit(X, groups=groups)
-    with pytest.raises(CapabilityError, match=r"GroupedGibbs cannot use sample_weight.*sampler='variational'$"):
+    with pytest.raises(CapabilityError, match=r"sampler='auto' cannot use sample_weight.*sampler='variational'\)"):
         sampling.fit(X, groups=groups, sample_weight=np.full(len(X), 2.0))
     mixture = mixture_of()
     with pytest.raises(DataError, match="no chunks"):

@@ -232,6 +232,10 @@ def _other_components(self, data, capacity, *, layout="features"):
     return GenericComponents(self.with_hyper(a=2.0 * np.asarray(self.a)), data, capacity)
 
 
+def _squared_weights(self, X, weight=None):
+    return Bernoulli.resolve(self, X, weight=None if weight is None else weight**2)
+
+
 def _first_row_matters(self, X):
     return np.asarray(X, dtype=np.float64) + 1e-9 * np.arange(X.shape[0])[:, None]
 
@@ -260,6 +264,7 @@ OTHERS = [
     ("no validation", Bernoulli, {"validate": _accepts_anything}, "bad_data_are_refused_by_name"),
     ("clusters interact", Bernoulli, {"log_marginal": _sum_over_clusters}, "clusters_do_not_interact"),
     ("row order matters", Bernoulli, {"resolve": _row_dependent}, "binding_does_not_see_the_order_of_rows"),
+    ("weights squared", Bernoulli, {"resolve": _squared_weights}, "weights_are_repeats_of_rows"),
     ("mode not a mode", Exponential, {"map_natural": _mode_with_n_plus_one}, "map_is_a_mode"),
     ("mode far from data", Exponential, {"map_natural": _mode_of_half}, "map_follows_many_data"),
     ("samples of another rate", Exponential, {"sample": _wrong_samples}, "samples_have_the_family_s_law"),

@@ -30,6 +30,7 @@ from expfam.families.columns.parts import (
     renamed_places,
 )
 from expfam.families.counts.categorical import Categorical
+from expfam.families.weighing import of_all_rows
 from expfam.params import check_value
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
 
     # ---- binding -----------------------------------------------------------------------------------------------------
 
-    def bind(self, X: Any) -> Self:
+    def bind(self, X: Any, weight: npt.ArrayLike | None = None) -> Self:
         """Return a frozen copy whose parts are bound, each to the rows that have it.
 
         A bound family is checked, and opened for holes that it does not know; see `opened_for`.
@@ -168,6 +169,8 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         ----------
         X : (N, V) array_like
             Missing cells are NaN.
+        weight : (N,) array_like of non-negative float, optional
+            Multiplicity of each row: hyper-parameters are those of the rows repeated.
 
         Returns
         -------
@@ -182,14 +185,17 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         """
         if self.is_bound:
             return self.opened_for(self.validate(X))
-        return super().bind(X)
+        return super().bind(X, weight)
 
-    def resolve(self, X: Any) -> dict[str, Any]:
+    def _resolved(self, X, weight):
+        return of_all_rows(self.resolve, X, weight)  # parts check the cells of all rows
+
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         """Return the bound parts and the layout of the statistics."""
         parts: list[Part] = [Part(*part) for part in self.parts if len(part) == 4]
         for family, columns, name in [] if parts else self._given():
             keys = patterns(X, columns, holes=self.holes)
-            parts += bound_parts(family, columns, name, X, keys, self)
+            parts += bound_parts(family, columns, name, X, keys, self, weight)
         return self._layout(parts)
 
     def validate(self, X: Any) -> Any:
@@ -239,12 +245,12 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
             [[True] * part.has_indicator + [*part.family.nonnegative_statistics] for part in self._parts]
         ).astype(bool)
 
-    def coordinate_map(self, X: Any) -> Callable[[Any], Floats]:
+    def coordinate_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Floats]:
         """Return the function that maps rows to coordinates, given all data.
 
         They are the coordinates of the parts side by side, 0 where cells are missing.
         """
-        return table_coordinates(self._parts, X)
+        return table_coordinates(self._parts, X, weight)
 
     def tags(self) -> dict[str, bool]:
         """Return what data the family takes, by names that scikit-learn uses."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from expfam.errors import CapabilityError, DataError
 from expfam.families.counts.categorical import Categorical
 from expfam.families.gaussian.diagonal import DiagonalGaussian
+from expfam.families.weighing import bound_family
 
 CELLS = "cells"  # the cells of each row, which the family reads whole or with holes that it knows how to leave out
 OBSERVED = "observed"  # the cells of the rows that have them all, with an indicator of these rows
@@ -134,15 +135,16 @@ def bound_parts(
     X: npt.NDArray[Any],
     keys: Mapping[int, tuple[bool, Any]],
     table: Any,
+    weight: npt.NDArray[np.float64] | None = None,
 ) -> list[Part]:
     """Return the bound parts that one given part becomes for data with holes."""
     informative = table.missing == "informative"
     if isinstance(family, Categorical) and informative and any(keys[j][0] for j in columns):
-        return [_with_level(family, columns, name, X)]
+        return [_with_level(family, columns, name, X, weight)]
     if any(keys[j][0] for j in columns):
         family = opened_family(family) or family
     if reads_holes(family):
-        parts = [_bound(family, Part(family, columns, CELLS, name), X, table)]
+        parts = [_bound(family, Part(family, columns, CELLS, name), X, table, weight)]
         opened = [(position, j) for position, j in enumerate(columns) if keys[j][0]] if informative else []
         return parts + [_presence((j,), name, X) for _, j in opened]
     split = split_groups(family, columns, groups(columns, keys), X, table)
@@ -150,7 +152,7 @@ def bound_parts(
     for positions, reading in split:
         chosen = tuple(columns[position] for position in positions)
         own = family if len(chosen) == len(columns) else family.of_columns(positions)[0]
-        parts.append(_bound(own, Part(own, chosen, reading, name), X, table))
+        parts.append(_bound(own, Part(own, chosen, reading, name), X, table, weight))
         if informative and reading == OBSERVED:
             parts.append(_presence(chosen, name, X))
     return parts
@@ -186,17 +188,18 @@ def _refusal(family, columns, X, table):
     )
 
 
-def _bound(family, part, X, table):
+def _bound(family, part, X, table, weight):
     """Return a part with its family bound to the rows that have it."""
     if family.is_bound:
         return part
     rows, cells = cells_of(part, X)
-    if not cells.shape[0]:
+    weight = weight if weight is None or rows is None else weight[rows]
+    if not cells.shape[0] or (weight is not None and not weight.any()):
         raise DataError(
             f"columns: no row has {table.names_of(part.columns)}, so there is nothing to learn from: leave it out"
         )
     with renamed_places(rows, part.columns, table):
-        return part._replace(family=family.bind(cells))
+        return part._replace(family=bound_family(family, cells, weight))
 
 
 def _presence(columns, name, X):
@@ -204,7 +207,7 @@ def _presence(columns, name, X):
     return Part(family, columns, PRESENCE, f"{name}:presence")
 
 
-def _with_level(family, columns, name, X):
+def _with_level(family, columns, name, X, weight):
     """Return a part of categories in which a missing code is the last level of each column."""
     if np.ndim(family.concentration):
         raise ValueError(
@@ -214,7 +217,8 @@ def _with_level(family, columns, name, X):
     cells = np.where(is_missing(X[:, columns]), -1.0, X[:, columns])
     levels = family.bind(cells).levels_ + 1
     own = type(family)(**(family.get_params() | {"n_levels": levels}))
-    part = Part(own.bind(np.where(cells < 0, levels - 1.0, cells)), columns, LEVEL, name)
+    filled = np.where(cells < 0, levels - 1.0, cells)
+    part = Part(bound_family(own, filled, weight), columns, LEVEL, name)
     return part
 
 

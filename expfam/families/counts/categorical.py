@@ -18,6 +18,8 @@ from expfam.families import support as _support
 from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts.components import CountComponents
+from expfam.families.weighing import of_all_rows
+from expfam.structures.exact_sums import sum_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +151,10 @@ class Categorical(Family):
         last = self.levels_ - 1.0 if self.is_bound else np.ones(n_columns)
         return np.stack([np.zeros(n_columns), last])
 
-    def resolve(self, X: Any) -> dict[str, Any]:
+    def _resolved(self, X, weight):
+        return of_all_rows(self.resolve, X, weight)  # a level is there however much its rows count
+
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         """Return the levels of each column, and the concentration of each level."""
         levels = np.maximum(X.max(axis=0).astype(np.int64) + 1, 1)
         if self.n_levels is not None:
@@ -160,12 +165,16 @@ class Categorical(Family):
             self._check_size(levels - 1)
             self._check_known(X, levels)
         offsets = np.concatenate([[0], np.cumsum(levels)])
-        return {"concentration": self._pseudocounts_of(X, levels, offsets), "levels_": levels, "offsets_": offsets}
+        return {
+            "concentration": self._pseudocounts_of(X, levels, offsets, weight),
+            "levels_": levels,
+            "offsets_": offsets,
+        }
 
-    def _pseudocounts_of(self, X, levels, offsets):
+    def _pseudocounts_of(self, X, levels, offsets, weight):
         """Return the concentration of each level, or the number that all have."""
         if _is_frequencies(self.concentration):
-            observed = (np.bincount(x[x >= 0].astype(np.int64), minlength=size) for x, size in zip(X.T, levels))
+            observed = (_level_counts(x, size, weight) for x, size in zip(X.T, levels))
             return np.concatenate([_PRIOR_ROWS * (n + 0.5) / (n + 0.5).sum() for n in observed])
         a = counts.check_positive(self.concentration, "concentration", self.name, size=int(offsets[-1]))
         return np.repeat(1.0 / levels, levels) if isinstance(a, str) else a
@@ -338,6 +347,18 @@ class Categorical(Family):
     ) -> CountComponents:
         """Return compiled components; see `expfam.families.counts.components`."""
         return CountComponents(self, data, capacity, layout=layout)
+
+
+def _level_counts(codes, n_levels, weight):
+    """Return the weight of the rows at each level of a column.
+
+    The bits are the same in any order of the rows.
+    """
+    seen = codes >= 0
+    codes = codes[seen].astype(np.int64)
+    if weight is None:
+        return np.bincount(codes, minlength=n_levels)
+    return sum_entries(weight[seen], codes, np.full(n_levels, weight.max()))
 
 
 def _is_frequencies(concentration):

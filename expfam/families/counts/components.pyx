@@ -37,7 +37,8 @@ from expfam.structures.simd.logs cimport expfam_log_rising
 from expfam.structures.simd.prefetch cimport expfam_prefetch
 
 from expfam.errors import CapabilityError, DataError, SupportError
-from expfam.families.counts.pseudocounts import column_sums, row_sums
+from expfam.families.column_sums import column_sums
+from expfam.families.counts.pseudocounts import row_sums
 from expfam.families.support import first_where
 
 cdef enum:

@@ -19,6 +19,7 @@ from expfam.families.base import Family
 from expfam.families.coordinates import roots_of_shares
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts.components import CountComponents
+from expfam.families.weighing import of_all_rows, total_weight
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,10 @@ class Multinomial(Family):
         self.concentration = concentration
         self.allow_fractional = allow_fractional
 
-    def resolve(self, X: Any) -> dict[str, Any]:
+    def _resolved(self, X, weight):
+        return of_all_rows(self.resolve, X, weight)  # a warning of empty rows names them by their numbers
+
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         """Return the concentration, and the mean number of tokens of a row."""
         n_words = X.shape[1]
         a = counts.check_positive(self.concentration, "concentration", self.name, size=n_words)
@@ -83,16 +87,17 @@ class Multinomial(Family):
                 DataWarning,
                 stacklevel=3,
             )
+        totals = totals if weight is None else totals * weight
         return {
             "concentration": min(0.5, 500.0 / n_words) if isinstance(a, str) else a,
-            "length_": max(1, round(math.fsum(totals) / X.shape[0])),
+            "length_": max(1, round(math.fsum(totals) / total_weight(X, weight))),
         }
 
     def sufficient_statistics(self, X: Any) -> Any:
         """Return the rows unchanged: (N, V), dense or CSR."""
         return X
 
-    def neighbour_map(self, X: Any) -> Callable[[Any], Any]:
+    def neighbour_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Any]:
         """Return the function that maps rows to square roots of shares: their lengths do not matter."""
         return roots_of_shares
 

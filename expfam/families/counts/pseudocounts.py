@@ -13,7 +13,6 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.families.components import Components
-from expfam.families.support import first_where
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -83,32 +82,6 @@ def row_sums(S: Any) -> Floats:
             part = part.astype(np.float64)
         total[block] = np.asarray(part.sum(axis=1, dtype=np.float64)).ravel()
     return total
-
-
-def column_sums(X: Any) -> Floats:
-    """Return the sum of each column of `X`, dense or CSR: (V,) float64.
-
-    Sparse entries are summed in blocks, so that there is no full copy.
-    """
-    if not sparse.issparse(X):
-        return X.sum(axis=0, dtype=np.float64)
-    total = np.zeros(X.shape[1])
-    for start in range(0, X.nnz, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        total += np.bincount(X.indices[block], weights=X.data[block], minlength=X.shape[1])
-    return total
-
-
-def column_means(X: Any) -> Floats:
-    """Return the mean of each column: (V,) float64.
-
-    Its bits do not depend on the order of the rows.
-    """
-    if X.dtype.kind != "f" or first_where(X, lambda v: v != np.rint(v)) is None:
-        return column_sums(X) / X.shape[0]  # sums of integers are exact in any order
-    _, columns, values = entries(X)
-    order = np.lexsort((values, columns))
-    return np.bincount(columns[order], weights=values[order], minlength=X.shape[1]) / X.shape[0]
 
 
 def log_rising(z: Any, m: Any) -> Any:

@@ -185,12 +185,12 @@ class Gaussian(_Wishart):
         check_scale("gaussian", scale, dof)
         self.mean, self.mean_strength, self.dof, self.scale = mean, mean_strength, dof, scale
 
-    def resolve(self, X: Any) -> dict[str, Any]:
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         """Return the hyper-parameters as arrays, and the learned attributes.
 
         These are center_, resolution_ and variance_floor_.
         """
-        learned, variance = self.resolve_center(X)
+        learned, variance = self.resolve_center(X, weight)
         d = X.shape[1]
         center = learned["center_"]
         mean = center.copy() if is_auto(self.mean) else per_column(self.name, "mean", self.mean, d)
@@ -367,9 +367,9 @@ class ZeroMeanGaussian(_Wishart):
         check_scale("gaussian_zero", scale, dof)
         self.dof, self.scale = dof, scale
 
-    def resolve(self, X: Any) -> dict[str, Any]:
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         """Return the hyper-parameters as arrays, and the learned resolution_ and variance_floor_."""
-        learned, variance = self.resolve_center(X)
+        learned, variance = self.resolve_center(X, weight)
         center = learned.pop("center_")
         return {**learned, **self._resolve_scale(X.shape[1], variance + center**2)}
 

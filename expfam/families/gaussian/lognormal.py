@@ -72,9 +72,9 @@ class LogNormal(DiagonalGaussian):
                 f"{': Negative values in data' * (value < 0)}: take gaussian_diag, or leave out or shift these rows"
             ) from None
 
-    def coordinate_map(self, X: Any) -> Callable[[Any], Any]:
+    def coordinate_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Any]:
         """Return the function that maps rows to standardised logarithms, 0 where a value is missing."""
-        standardised = StandardisedColumns(self._values(X), may_miss=self.allows_missing)
+        standardised = StandardisedColumns(self._values(X), may_miss=self.allows_missing, weight=weight)
         return lambda rows: standardised(self._values(rows))
 
     def log_base(self, X: Any) -> Floats:

@@ -187,9 +187,9 @@ class SphericalGaussian(RealFamily):
             require_dense(self.name, X)
         return X
 
-    def resolve(self, X: Any) -> dict[str, Any]:
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         """Return the hyper-parameters, and the learned center_, resolution_ and variance_floor_."""
-        learned, variance = self.resolve_center(X)
+        learned, variance = self.resolve_center(X, weight)
         d = X.shape[1]
         if sparse.issparse(X):
             learned["center_"] = np.zeros(d)

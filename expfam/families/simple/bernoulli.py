@@ -8,8 +8,10 @@ import numpy as np
 from scipy.special import betaln, digamma, expit
 
 from expfam.families.base import Family
+from expfam.families.column_sums import column_sums
 from expfam.families.simple._beta import BetaComponents
-from expfam.families.simple.columns import _check_positive, _column_sums, _draw_log_gamma, _resolved
+from expfam.families.simple.columns import _check_positive, _draw_log_gamma, _resolved
+from expfam.families.weighing import total_weight
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,8 +52,8 @@ class Bernoulli(Family):
         self.a, self.b = a, b
         _check_positive(self)
 
-    def resolve(self, X: Any) -> dict[str, Any]:
-        share = (_column_sums(X) + 0.5) / (X.shape[0] + 1.0)
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+        share = (column_sums(X, weight) + 0.5) / (total_weight(X, weight) + 1.0)
         return _resolved(self, X, a=5.0 * share, b=5.0 * (1.0 - share))
 
     def sufficient_statistics(self, X: Any) -> Any:

@@ -26,16 +26,6 @@ def _resolved(family, X, **auto):
     return out
 
 
-def _column_sums(X):
-    """Return the sum of each column in float64; its bits do not depend on the order of the rows.
-
-    Dense columns are sorted before they are summed; exactly rounded sums would cost too much.
-    """
-    if hasattr(X, "indptr"):
-        return np.asarray(X.astype(np.float64).sum(axis=0), dtype=np.float64).ravel()
-    return np.sort(np.asarray(X, dtype=np.float64), axis=0).sum(axis=0)
-
-
 def _draw_log_gamma(shape, rng):
     """Draw the logs of Gamma(shape, 1) variates.
 

@@ -10,7 +10,8 @@ from scipy.special import digamma, gammaln
 
 from expfam.errors import DataWarning
 from expfam.families.base import Family
-from expfam.families.simple.columns import _check_positive, _column_sums, _draw_log_gamma, _resolved
+from expfam.families.column_sums import column_means
+from expfam.families.simple.columns import _check_positive, _draw_log_gamma, _resolved
 from expfam.families.support import check_scales
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class Exponential(Family):
         self.a, self.b = a, b
         _check_positive(self)
 
-    def resolve(self, X: Any) -> dict[str, Any]:
-        mean = _column_sums(X) / X.shape[0]
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+        mean = column_means(X, weight)
         zero = np.flatnonzero(mean == 0)
         if zero.size:
             message = f"exponential: column {zero[0]} holds zeros only; its prior uses a mean of 1"

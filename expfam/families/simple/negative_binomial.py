@@ -8,8 +8,10 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from expfam.families.base import Family
+from expfam.families.column_sums import column_mean_squares, column_means
 from expfam.families.simple._beta import BetaComponents
-from expfam.families.simple.columns import _check_positive, _column_sums, _draw_log_gamma, _resolved
+from expfam.families.simple.columns import _check_positive, _draw_log_gamma, _resolved
+from expfam.families.weighing import total_weight
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
@@ -59,14 +61,13 @@ class NegativeBinomial(Family):
         self.r, self.a, self.b = r, a, b
         _check_positive(self)
 
-    def resolve(self, X: Any) -> dict[str, Any]:
-        mean = _column_sums(X) / X.shape[0]
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+        mean = column_means(X, weight)
         r = self.r
         if is_auto(r):
-            square = _column_sums(X * X if not hasattr(X, "indptr") else X.multiply(X).tocsr()) / X.shape[0]
-            excess = float((square - mean * mean - mean).sum())
+            excess = float((column_mean_squares(X, weight) - mean * mean - mean).sum())
             r = float(np.clip(float((mean * mean).sum()) / max(excess, 1e-300), *_SIZES))
-        auto = _resolved(self, X, a=mean + 1.0 / X.shape[0], b=np.full(X.shape[1], 1.0 + r))
+        auto = _resolved(self, X, a=mean + 1.0 / max(total_weight(X, weight), 1.0), b=np.full(X.shape[1], 1.0 + r))
         return {**auto, "r": r} if is_auto(self.r) else auto
 
     def sufficient_statistics(self, X: Any) -> Any:

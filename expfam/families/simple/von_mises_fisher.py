@@ -12,8 +12,8 @@ from scipy import sparse
 
 from expfam.errors import DataError
 from expfam.families.base import Family
+from expfam.families.column_sums import column_means
 from expfam.families.simple._von_mises_fisher import VonMisesFisherComponents, bessel_ratio, log_bessel
-from expfam.families.simple.columns import _column_sums
 from expfam.families.support import check_hyper, check_unit, row_lengths
 from expfam.params import is_auto
 
@@ -146,13 +146,13 @@ class VonMisesFisher(Family):
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
-    def bind(self, X: Any) -> Self:
+    def bind(self, X: Any, weight: npt.ArrayLike | None = None) -> Self:
         if self.is_bound or not is_auto(self.normalize):
-            return super().bind(X)
+            return super().bind(X, weight)
         kind = np.dtype(getattr(X, "dtype", None) or np.asarray(X).dtype)
         chosen = self._copy()
         chosen.__dict__["normalize"] = kind.kind in "biu" or kind == np.float16
-        bound: Self = Family.bind(chosen, X)
+        bound: Self = Family.bind(chosen, X, weight)
         if kind == np.float16:
             check_unit(bound.validate(X), family=self.name, tolerance=1e-3, remedy=_REMEDY)
         return bound
@@ -199,15 +199,15 @@ class VonMisesFisher(Family):
             return X
         return X * inverse[:, None]
 
-    def coordinate_map(self, X: Any) -> Callable[[Any], Any]:
+    def coordinate_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Any]:
         """Return the function that maps rows to their directions."""
         return self.sufficient_statistics
 
     # ---- hyper-parameters --------------------------------------------------------------------------------------------
 
-    def resolve(self, X: Any) -> dict[str, Any]:
+    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         d = X.shape[1]
-        centre = _column_sums(self.sufficient_statistics(X)) / X.shape[0]
+        centre = column_means(self.sufficient_statistics(X), weight)
         length = min(float(np.sqrt(centre @ centre)), 1.0 - 1e-6)
         spread = 1.0 - length**2
         direction = centre / np.sqrt(centre @ centre) if length > 1e-12 else np.full(d, d**-0.5)

@@ -1,0 +1,164 @@
+"""Rows that count as often as their weights say, for methods of a family that read all data.
+
+A weight is a multiplicity: a row of weight 3 stands for three rows, and a row of weight 0 for none. What a family
+learns from all data must therefore be what it learns from the rows repeated.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.errors import DataError
+from expfam.families.support import check_unmasked, read_only
+
+if TYPE_CHECKING:
+    from expfam.protocols import Floats
+
+_MOST_WEIGHT = 2.0**53
+
+
+def of_counted_rows(method: Callable[..., Any], X: Any, weight: npt.ArrayLike | None) -> Any:
+    """Call a method of a family with the rows that count, and with their weights.
+
+    Parameters
+    ----------
+    method : callable
+        Called as ``method(X)``, or as ``method(X, weight=weight)`` if it has a parameter `weight` and a weight is
+        not 1. Rows of weight 0 are left out in any case.
+    X : (N, V) ndarray or CSR, validated
+    weight : (N,) array_like of non-negative float, or None
+        None and weights of 1 are the same.
+
+    Raises
+    ------
+    DataError
+        All weights are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.families.weighing import of_counted_rows
+    >>> X = np.array([[1.0], [2.0], [900.0]])
+    >>> of_counted_rows(lambda X: X.mean(), X, [1.0, 3.0, 0.0])
+    np.float64(1.5)
+    >>> of_counted_rows(lambda X, weight=None: np.average(X[:, 0], weights=weight), X, [1.0, 3.0, 0.0])
+    np.float64(1.75)
+    """
+    if weight is None:
+        return method(X)
+    weight = np.asarray(weight, dtype=np.float64)
+    is_counted = weight > 0
+    if not is_counted.all():
+        if not is_counted.any():
+            raise DataError("the weights of all rows with a value here are zero: leave out such columns")
+        X, weight = read_only(X[is_counted]), weight[is_counted]
+    if (weight == 1.0).all() or not takes_weight(method):
+        return method(X)
+    return method(X, weight=weight)
+
+
+def of_all_rows(method: Callable[..., Any], X: Any, weight: npt.ArrayLike | None) -> Any:
+    """Call a method with all rows and their weights.
+
+    A method that takes no weights is called as by `of_counted_rows`.
+    """
+    if weight is None or not takes_weight(method):
+        return of_counted_rows(method, X, weight)
+    return method(X, weight=weight)
+
+
+def takes_weight(method: Callable[..., Any]) -> bool:
+    """Tell whether a method has a parameter `weight`.
+
+    Examples
+    --------
+    >>> from expfam import Poisson
+    >>> from expfam.families.weighing import takes_weight
+    >>> takes_weight(Poisson().bind), takes_weight(Poisson().validate)
+    (True, False)
+    """
+    return "weight" in inspect.signature(method).parameters
+
+
+def bound_family(family: Any, X: Any, weight: npt.ArrayLike | None) -> Any:
+    """Return a family bound to weighted rows.
+
+    A family whose own `bind` takes no weights is bound to the rows of weight above 0.
+
+    Parameters
+    ----------
+    family : Family
+    X : array_like or sparse matrix, shape (N, V)
+    weight : (N,) array_like of non-negative float, or None
+
+    Examples
+    --------
+    >>> from expfam import DiagonalGaussian
+    >>> from expfam.families.weighing import bound_family
+    >>> bound_family(DiagonalGaussian(), [[0.0], [1.0], [50.0]], [1.0, 3.0, 0.0]).mean
+    array([0.75])
+    """
+    if weight is None or not takes_weight(family.bind):
+        return of_counted_rows(family.bind, X if weight is None else family.validate(X), weight)
+    return family.bind(X, weight=weight)
+
+
+def total_weight(X: Any, weight: Floats | None) -> float:
+    """Return the sum of the weights of the rows; without weights it is their number.
+
+    The bits are the same in any order of the rows.
+    """
+    return float(X.shape[0]) if weight is None else float(np.sort(weight).sum())
+
+
+def weight_shares(weight: Floats) -> tuple[Floats, float]:
+    """Return weights divided by a power of two that makes them at most 1, and this power.
+
+    Terms that are multiplied by them have the bounds of the terms themselves, and nothing is rounded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.families.weighing import weight_shares
+    >>> weight_shares(np.array([3.0, 1.0]))
+    (array([0.75, 0.25]), 4.0)
+    """
+    exponent = int(np.frexp(weight.max())[1])
+    return np.ldexp(weight, -exponent), float(np.ldexp(1.0, exponent))
+
+
+def checked_weight(weight: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.float64]:
+    """Return the weights of rows as (n_rows,) float64.
+
+    Raises
+    ------
+    DataError
+        The weights have another shape, are negative, not finite, all zero, or too large or small to be summed.
+
+    Examples
+    --------
+    >>> from expfam.families.weighing import checked_weight
+    >>> checked_weight([1, 2], 2)
+    array([1., 2.])
+    """
+    check_unmasked(weight, owner="sample_weight")
+    weight = np.ascontiguousarray(weight, dtype=np.float64)
+    if weight.shape != (n_rows,):
+        raise DataError(f"sample_weight must have shape ({n_rows},); got {weight.shape}")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size:
+        raise DataError(f"sample_weight must be finite and non-negative; row {bad[0]} holds {weight[bad[0]]}")
+    if not weight.any():
+        raise DataError("sample_weight is zero in all rows: at least one must count")
+    if not weight.max() * n_rows < _MOST_WEIGHT or weight.max() < 1 / _MOST_WEIGHT:
+        row = int(np.argmax(weight))
+        raise DataError(
+            f"sample_weight must lie within 2**-53 and 2**53 divided by the number of rows; row {row} holds"
+            f" {weight[row]}, the largest: multiply or divide all weights by one number"
+        )
+    return weight
