@@ -1,11 +1,12 @@
 """Tables of mixed columns: collapsed sweeps, passes of other samplers and predictions, with and without holes."""
 
+from statistics import median
 from time import process_time
 
 import numpy as np
 
 from expfam import Categorical, Columns, Dataset, DiagonalGaussian, MixtureModel, Poisson, SymmetricDirichlet
-from expfam.samplers import CollapsedGibbs, SparseVariational, UncollapsedGibbs
+from expfam.samplers import CollapsedGibbs, FastEx, SparseVariational, UncollapsedGibbs
 
 N_ROWS = 10_000
 KERNELS = {"collapsed": CollapsedGibbs, "uncollapsed": UncollapsedGibbs, "variational": SparseVariational}
@@ -53,6 +54,46 @@ class Sweep:
         return (process_time() - begin) / (3 * N_ROWS * K) * 1e9
 
     track_ns_per_row_and_cluster.unit = "ns"
+
+
+class FastExBesideFloats:
+    """Sweeps of FastEx over real numbers: as a table of one part, and as the plain family."""
+
+    params = ("removed", "crossfit")
+    param_names = ("mode",)
+    timeout = 300
+
+    def setup(self, mode):
+        rng = np.random.default_rng(0)
+        X = rng.normal(3.0 * rng.normal(size=(20, 8))[rng.integers(0, 20, 2000)])
+        self.kernel = FastEx("int8", mode=mode)
+        self.table = self._state(X, Columns([(DiagonalGaussian(), tuple(range(8)))]))
+        self.floats = self._state(X, DiagonalGaussian())
+
+    def _state(self, X, family):
+        data = Dataset(X, family)
+        state = self.kernel.init(MixtureModel(data.family, SymmetricDirichlet(20)), data, seed=0)
+        for _ in range(3):
+            self.kernel.step(state)
+        return state
+
+    def time_table(self, mode):
+        self.kernel.step(self.table)
+
+    def time_floats(self, mode):
+        self.kernel.step(self.floats)
+
+    def track_ratio(self, mode):
+        ratios = []
+        for _ in range(5):
+            begin = process_time()
+            self.kernel.step(self.table)
+            middle = process_time()
+            self.kernel.step(self.floats)
+            ratios.append((middle - begin) / (process_time() - middle))
+        return median(ratios)
+
+    track_ratio.unit = "table / floats"
 
 
 class Binding:

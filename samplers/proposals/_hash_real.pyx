@@ -10,12 +10,16 @@ from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE
 from expfam.families.components cimport Components
+from expfam.families.natural cimport NaturalLaw
+from expfam.families.row_statistics cimport RowStatistics
 from expfam.samplers.proposals._hash cimport BoundHash, address, moved_t, recount, scratch, single_t
 from expfam.samplers.proposals.masses cimport mass_enter, mass_leave
 
+from expfam.families.natural import natural_law_of
 from expfam.families.support import dense_rows
 from expfam.structures.ground.threads import run
 
+FEW = 8                         # clusters for which a call of C for each costs less than one of NumPy
 BLOCK_BYTES = 1 << 25           # statistics and dot products of a block of rows
 
 
@@ -25,10 +29,15 @@ cdef class RealHash(BoundHash):
 
     cdef object _planes, _norms, _slopes
     cdef object S, matrix, kept
+    cdef NaturalLaw law
+    cdef RowStatistics statistics       # of the rows of the data
 
     def _open(self):
         F, N = self.n_features, self.data.n_rows
         self.family.expected_natural(np.zeros(1), np.zeros((1, F)))     # a family without it raises an error here
+        self.law = natural_law_of(self.family)
+        components = Components(self.family, self.data, 1) if self.components is None else self.components
+        self.statistics = RowStatistics(components.owner, self.data)
         self.longest = 0
         self.matrix = self.hash.matrix(np.arange(F)).astype(np.float64)
         self._row, self._share = np.zeros(N, dtype=np.int32), np.zeros((N, 2), dtype=np.float32)
@@ -118,7 +127,7 @@ cdef class RealHash(BoundHash):
     def _shift(self, added, removed, changed):
         for (rows, slots), sign in ((added, 1.0), (removed, -1.0)):
             for i, k in zip(rows, slots):
-                self.S[k] += sign * self.data.phi(i, i + 1)[0]
+                self._add(i, k, sign)
         self.S[changed[self.masses.n[changed] == 0]] = 0.0
         self._recode(changed)
 
@@ -132,13 +141,31 @@ cdef class RealHash(BoundHash):
 
         def fill(start, stop):
             at = live[start:stop]
-            theta, g = self.family.expected_natural(self.masses.n[at].astype(np.float64), self.S[at])
+            theta, g = self._natural(at)
             V = (theta - self.centre) / self.scale
             self._planes[:, at] = self._words(V, self._ties).T
             self._norms[at] = np.sqrt((V * V).sum(axis=1))
             self._rows[0, at] = V @ (self.mean * self.scale) - g
 
         run(fill, [(start, start + rows) for start in range(0, len(live), rows)], 1)
+
+    def _natural(self, at):
+        """Compute theta (m, F) and g (m,) of clusters.
+
+        Those of few clusters are computed in C, if the law of the family is compiled.
+        """
+        n = self.masses.n[at].astype(np.float64)
+        if not self.law.is_compiled or len(at) > FEW:
+            return self.family.expected_natural(n, self.S[at])
+        pairs = [self.law(count, S) for count, S in zip(n, self.S[at])]
+        return np.array([theta for theta, _ in pairs]), np.array([g for _, g in pairs])
+
+    def _add(self, Py_ssize_t i, Py_ssize_t k, double sign):
+        """Add a datum to the sums of a cluster, or subtract it if `sign` is -1."""
+        cdef double[:, ::1] S = self.S
+        if self.statistics.c.add(self.statistics.c.self, i, sign, &S[k, 0]):
+            error, self.statistics.pending = self.statistics.pending, None
+            raise error
 
     def _plane_view(self):
         return self._planes
@@ -153,7 +180,7 @@ cdef class RealHash(BoundHash):
         mass_leave(&self.masses.t, k)
         # i stays in the components, which can compute the predictive of its cluster without it
         self.held_datum, self.held_slot = i, k
-        self.S[k] -= self.data.phi(i, i + 1)[0]
+        self._add(i, k, -1.0)
         if self.masses.t.n[k] == 0:
             self.S[k] = 0.0
         self._recode(np.array([k]))
@@ -168,7 +195,7 @@ cdef class RealHash(BoundHash):
             self.components.remove(i, source)
             self.components.add(i, target)
         self.held_datum = self.held_slot = -1
-        self.S[target] += self.data.phi(i, i + 1)[0]
+        self._add(i, target, 1.0)
         mass_enter(&self.masses.t, target)
         self._recode(np.array([target]))
 

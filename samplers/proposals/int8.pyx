@@ -25,19 +25,19 @@ from libc.string cimport memcpy, memset
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport (
-    EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1,
-    proposal_v1,
+    EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1, proposal_v1,
 )
-from expfam.families.gaussian.storage cimport RealComponents, real_state
 from expfam.families.components cimport Components
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
-from expfam.families.gaussian.natural cimport NaturalLaw, natural_law
+from expfam.families.natural cimport NaturalLaw, natural_law
+from expfam.families.row_statistics cimport RowStatistics, row_statistics_v1
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.int8 cimport EXPFAM_INT8_GROUP, expfam_int8_scores
 from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, ResourceError
+from expfam.families.natural import natural_law_of
 from expfam.families.support import dense_rows
 from expfam.params import Integer, Real
 from expfam.samplers.proposals.base import Proposal
@@ -93,8 +93,9 @@ class Int8Proposal(Proposal):
     around 32 of them. If they depended on labels, the state would choose the kernel that moves it. The balance is c =
     (variance of Theta over clusters / variance of phi)^(1/4), which minimises the product of both norms.
 
-    For Gaussian families single moves are made in C; for other families each changed cluster costs a call of
-    `expected_natural`. Ahmed, Ravi, Smola, Narayanamurthy 2012, "FastEx: hash clustering with exponential families".
+    For the families of the package, and tables of them, single moves are made in C. For von Mises-Fisher and
+    exponential clusters, and families of plugins, each changed cluster costs a call of `expected_natural`. Ahmed, Ravi,
+    Smola, Narayanamurthy 2012, "FastEx: hash clustering with exponential families".
     """
 
     modes = frozenset({"frozen", "crossfit", "removed", "included"})
@@ -182,8 +183,8 @@ ctypedef struct int8_state:
     Py_ssize_t first_empty          # the first column without data that can be proposed
     mass_table *masses
     components_v1 components
-    const natural_law *law          # NULL: Theta comes from NumPy
-    real_state *real                # state of the components, NULL for components of another type
+    const natural_law *law
+    row_statistics_v1 statistics    # of the rows of the data
     # the datum that is held out
     Py_ssize_t held
     Py_ssize_t held_slot
@@ -193,7 +194,6 @@ ctypedef struct int8_state:
     float saved_offset
     double *theta                   # (F,) scratch memory for changes of rows
     double *law_work
-    void *owner
 
 
 ctypedef struct int8_weights:       # q of one datum, in the caller's scratch memory
@@ -288,30 +288,18 @@ cdef void count_open(int8_state *s) noexcept nogil:
             s.first_empty += 1
 
 
-cdef int row_by_numpy(int8_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noexcept with gil:
-    cdef BoundInt8 owner = <BoundInt8> s.owner
-    try:
-        owner.change(i, k, sign)
-        return EXPFAM_OK
-    except BaseException as error:      # interrupts too; the driver raises the error later
-        owner.raised = error
-        return EXPFAM_PYTHON
-
-
 cdef int change_row(int8_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noexcept nogil:
     """Update statistics and row of a column by one datum, after its count was changed."""
+    cdef int code
     if s.masses.n[k] == 0:
         put_empty(s, k)
         return EXPFAM_OK
-    if s.law == NULL or s.real == NULL:
-        return row_by_numpy(s, i, k, sign)
-    s.real.shifted(s.real, i, sign, s.S + k * s.F, s.theta)
-    memcpy(s.S + k * s.F, s.theta, s.F * sizeof(double))
-    return law_row(s, k)
+    code = s.statistics.add(s.statistics.self, i, sign, s.S + k * s.F)
+    return code if code else law_row(s, k)
 
 
 cdef int law_row(int8_state *s, Py_ssize_t k) noexcept nogil:
-    """Compute the row of a column from its count and statistics by the closed form."""
+    """Compute the row of a column from its count and statistics."""
     cdef uint8_t *row = <uint8_t *> (s.theta + s.F)
     cdef double g = 0.0
     cdef int code = s.law.at(s.law, <double> s.masses.n[k], s.S + k * s.F, s.theta, &g, s.law_work)
@@ -568,11 +556,11 @@ cdef class BoundInt8:
     cdef proposal_v1 api
     cdef int8_state s
     cdef readonly object capsule
-    cdef object raised              # exception of a call from C, see `pending`
     cdef object family, data, temperature_setting
     cdef Masses masses
     cdef Components components
     cdef NaturalLaw law
+    cdef RowStatistics statistics
     # arrays into which the pointers of the state point
     cdef object rows, scales, offsets, S, codes, units, alone, fixed, scratch
 
@@ -585,11 +573,12 @@ cdef class BoundInt8:
         s.shortlist = settings.shortlist
         s.floor = settings.floor if settings.shortlist else 0.0
         s.temperature = 1.0
-        s.owner = <void *> self
         s.held = -1
         self.masses = Masses(model.weights, data.n_rows)
         s.masses = &self.masses.t
         self.components = Components(model.family, data, self.masses.width)
+        self.statistics = RowStatistics(self.components.owner, data)
+        s.statistics = self.statistics.c
         self.codes = None
         self._make_scratch()
         self._set_family(model.family)
@@ -651,9 +640,6 @@ cdef class BoundInt8:
         """Update components, their struct and the size of scratch memory after a change of sizes."""
         self.components.reserve(self.s.width)
         self.s.components = self.components.c
-        self.s.real = NULL
-        if isinstance(self.components.owner, RealComponents):
-            self.s.real = (<RealComponents> self.components.owner).state
         needs_gil = self.components.needs_gil
         self.api.flags = EXPFAM_NEEDS_GIL if needs_gil else 0
         width, shortlist = self.s.width, self.s.shortlist
@@ -673,13 +659,11 @@ cdef class BoundInt8:
         """Use the present hyper-parameters of a family."""
         cdef double[::1] work
         self.family = family
-        self.s.law, self.law = NULL, None
-        if NaturalLaw.knows(family):
-            self.law = NaturalLaw(family)
-            self.s.law = &self.law.law
-            work = np.zeros(self.law.law.work_size + 1)
-            self.scratch[3] = work
-            self.s.law_work = &work[0]
+        self.law = natural_law_of(family)
+        self.s.law = self.law.law
+        work = np.zeros(self.s.law.work_size + 1)
+        self.scratch[3] = work
+        self.s.law_work = &work[0]
 
     def _fix(self):
         """Compute centre, balance, rounded data and temperature from the data and the family."""
@@ -766,8 +750,8 @@ cdef class BoundInt8:
             self.alone[start : start + len(block)] = exact - np.einsum("if,f->i", block, self.fixed[0])
 
     def _natural(self, n, S):
-        """Compute Theta (m, F) and G (m,) of clusters by the same code as single moves."""
-        if self.law is None:
+        """Compute Theta (m, F) and G (m,) of clusters, in C if the law of the family is compiled."""
+        if not self.law.is_compiled:
             Theta, G = self.family.expected_natural(n, S)
             return np.ascontiguousarray(Theta, dtype=np.float64), np.ascontiguousarray(G, dtype=np.float64)
         pairs = [self.law(count, row) for count, row in zip(n, S)]
@@ -850,7 +834,7 @@ cdef class BoundInt8:
         cdef uint8_t *row = <uint8_t *> (s.theta + s.F)
         cdef Py_ssize_t j = 0
         cdef int code = EXPFAM_OK
-        if s.law != NULL:
+        if self.law.is_compiled:
             with nogil:
                 for j in range(ks.shape[0]):
                     code = law_row(s, ks[j])
@@ -872,11 +856,12 @@ cdef class BoundInt8:
     @property
     def pending(self):
         """Exception of a failed call of the proposal or of its components, or None."""
-        return self.components.pending if self.raised is None else self.raised
+        each = (self.law.pending, self.statistics.pending, self.components.pending)
+        return next((error for error in each if error is not None), None)
 
     @pending.setter
     def pending(self, error):
-        self.raised = self.components.pending = error
+        self.law.pending = self.statistics.pending = self.components.pending = error
 
     def _move(self, moved, double sign):
         """Add or remove data one by one; return False if the components refuse."""
@@ -892,26 +877,11 @@ cdef class BoundInt8:
                     code = code | c.add(c.self, rows[j], slots[j])
                 else:
                     code = code | c.remove(c.self, rows[j], slots[j])
-                if s.real != NULL:
-                    s.real.shifted(s.real, rows[j], sign, s.S + slots[j] * s.F, s.theta)
-                    memcpy(s.S + slots[j] * s.F, s.theta, s.F * sizeof(double))
-        if s.real == NULL and rows.shape[0]:
-            phi = dense_rows(self.family.sufficient_statistics(self.data.X[np.asarray(rows)]))
-            np.add.at(self.S, np.asarray(slots), sign * phi)
-        if self.components.pending is not None:
-            raise self.components.fail(EXPFAM_PYTHON, -1, -1)
+                code = code | s.statistics.add(s.statistics.self, rows[j], sign, s.S + slots[j] * s.F)
+        if code != EXPFAM_OK and self.pending is not None:
+            error, self.pending = self.pending, None
+            raise error
         return code == EXPFAM_OK
-
-    cdef object change(self, Py_ssize_t i, Py_ssize_t k, double sign):
-        """Update statistics and row of one column after a single move, in NumPy."""
-        self.S[k] += sign * self.data.phi(i, i + 1)[0]
-        n = np.array([<double> self.s.masses.n[k]])
-        Theta, G = self._natural(n, self.S[k : k + 1])
-        cdef const double[:, ::1] theta = Theta
-        cdef uint8_t *row = <uint8_t *> (self.s.theta + self.s.F)
-        if round_row(&self.s, &theta[0, 0], G[0], row, self.s.scales + k, self.s.offsets + k):
-            raise FloatingPointError(f"family {self.family.name!r}: the natural parameters of slot {k} are not finite")
-        put_row(&self.s, k, row)
 
     # ---- scores and storage ------------------------------------------------------------------------------------------
 

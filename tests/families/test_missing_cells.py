@@ -7,7 +7,7 @@ from instruction_sets import check_sets_agree
 from expfam import Dataset, DiagonalGaussian, LogNormal, MixtureModel, SymmetricDirichlet
 from expfam.errors import DataError, SupportError
 from expfam.families.components import Components
-from expfam.families.gaussian.natural import NaturalLaw
+from expfam.families.natural import natural_law_of
 from expfam.plugins.conformance import check_family
 from expfam.samplers import CollapsedGibbs, sample
 
@@ -106,7 +106,7 @@ def test_posterior_means_in_c_are_those_of_the_family():
     data = Dataset(with_holes(0.4), DiagonalGaussian(missing=True))
     n, S = data.statistics(LABELS, K)
     theta, g = data.family.expected_natural(n, S)
-    law = NaturalLaw(data.family)
+    law = natural_law_of(data.family)
     for k in range(K):
         own, nothing = law(n[k], S[k])
         np.testing.assert_allclose(own, theta[k], rtol=1e-11, atol=1e-12)

@@ -18,6 +18,7 @@ from expfam.contracts cimport (
     EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1,
 )
 from expfam.families.components cimport Components
+from expfam.families.row_statistics cimport RowStatistics, row_statistics_capsule, row_statistics_v1
 
 from expfam.errors import DataError
 from expfam.families.columns.parts import OBSERVED, cells_of
@@ -26,6 +27,9 @@ from expfam.families.support import dense_rows
 
 ctypedef struct part_state:
     components_v1 c
+    row_statistics_v1 rows
+    Py_ssize_t start                # first column of phi of the part, its indicator if it has one
+    bint has_indicator
     const int32_t *row              # (N,) row of the part's data, -1 where it is missing; NULL if no row lacks the part
     bint needs_all                  # the statistics have no count for the part, so that rows without it cannot be added
 
@@ -292,6 +296,25 @@ cdef void columns_expect(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
             s.parts[p].c.expect(s.parts[p].c.self, row, k)
 
 
+cdef int columns_add_statistics(void *self, Py_ssize_t i, double sign, double *S) noexcept nogil:
+    """Add the statistics of the parts that a row has; what it lacks is 0 in phi."""
+    cdef columns_state *s = <columns_state *> self
+    cdef part_state *part
+    cdef Py_ssize_t p, row
+    cdef int code
+    for p in range(s.n_parts):
+        part = s.parts + p
+        row = row_of(part, i)
+        if row < 0:
+            continue
+        code = part.rows.add(part.rows.self, row, sign, S + part.start + part.has_indicator)
+        if code:
+            return code
+        if part.has_indicator:
+            S[part.start] += sign
+    return EXPFAM_OK
+
+
 # ---- the owner -----------------------------------------------------------------------------------------------------
 
 class PartRows:
@@ -316,9 +339,11 @@ cdef class ColumnsComponents:
 
     cdef components_v1 api
     cdef columns_state s
-    cdef readonly object capsule
+    cdef row_statistics_v1 statistics
+    cdef readonly object capsule, row_statistics
     cdef object family, data, layout, refusal, error
     cdef list parts                 # Components of each part
+    cdef list readers               # RowStatistics of each part
     cdef list rows                  # (N,) int32 arrays behind `row`, None where it is NULL
     cdef double[::1] n, scratch
 
@@ -333,7 +358,9 @@ cdef class ColumnsComponents:
         self.family, self.data, self.layout = family, data, layout
         self.error = None
         capacity = max(capacity, 1)
-        self.parts = [Components(part.family, rows, capacity, layout=layout) for part, rows in self._open(data)]
+        found = self._open(data)
+        self.parts = [Components(part.family, rows, capacity, layout=layout) for part, rows in found]
+        self._read_rows(found)
         self.s.n_parts = len(self.parts)
         self.s.parts = <part_state *> PyMem_Malloc(self.s.n_parts * sizeof(part_state))
         if self.s.parts == NULL:
@@ -355,6 +382,8 @@ cdef class ColumnsComponents:
         self.api.swap = columns_swap
         self.api.expect = columns_expect
         self.capsule = PyCapsule_New(&self.api, "expfam.components_v1", NULL)
+        self.statistics.self, self.statistics.add = <void *> &self.s, columns_add_statistics
+        self.row_statistics = row_statistics_capsule(&self.statistics)
 
     def _open(self, data):
         """Return pairs of part and rows that have it; set `rows` and `refusal`."""
@@ -365,6 +394,10 @@ cdef class ColumnsComponents:
             # components of no rows would have no memory to point at; nobody reads the row of ones
             found.append((part, PartRows(cells if cells.shape[0] else np.ones((1, cells.shape[1])), part.family)))
         return found
+
+    def _read_rows(self, found):
+        """Set `readers` from the components of the parts and the pairs of `_open`."""
+        self.readers = [RowStatistics(components.owner, rows) for components, (_, rows) in zip(self.parts, found)]
 
     def _places(self, part, rows, n_rows):
         """Return the number of each row among those that have a part, -1 for the others: (N,) int32."""
@@ -388,17 +421,23 @@ cdef class ColumnsComponents:
         """Copy the structs of the parts, which may have moved."""
         cdef Py_ssize_t p, work = 0
         cdef Components components
+        cdef RowStatistics reader
         cdef const int32_t[::1] row
         cdef uint32_t flags = 0
+        parts, offsets = self.family._parts, self.family.offsets_
         for p in range(self.s.n_parts):
             components = self.parts[p]
             self.s.parts[p].c = components.c
+            reader = self.readers[p]
+            self.s.parts[p].rows = reader.c
+            self.s.parts[p].start = offsets[p]
+            self.s.parts[p].has_indicator = parts[p].has_indicator
             self.s.parts[p].row = NULL
             self.s.parts[p].needs_all = False
             if self.rows[p] is not None:
                 row = self.rows[p]
                 self.s.parts[p].row = &row[0]
-                self.s.parts[p].needs_all = self.family._parts[p].reading != OBSERVED
+                self.s.parts[p].needs_all = parts[p].reading != OBSERVED
             flags |= components.c.flags
             work = max(work, components.c.work_size)
         self.api.flags = flags
@@ -414,16 +453,16 @@ cdef class ColumnsComponents:
     @property
     def pending(self):
         """Return the exception that a part keeps, or why the last row was refused."""
-        for components in self.parts:
-            if components.pending is not None:
-                return components.pending
+        for part in (*self.parts, *self.readers):
+            if part.pending is not None:
+                return part.pending
         return self.error if self.refusal is None else DataError(self.refusal)
 
     @pending.setter
     def pending(self, error):
         self.error = error
-        for components in self.parts:
-            components.pending = None
+        for part in (*self.parts, *self.readers):
+            part.pending = None
 
     def reserve(self, Py_ssize_t capacity):
         """Make room for `capacity` slots; grow at least to twice the present capacity."""
@@ -453,13 +492,15 @@ cdef class ColumnsComponents:
         """Read the rows of another data set of the same columns."""
         if data.is_sparse or data.X.shape[1] != self.data.X.shape[1]:
             raise DataError(f"columns: components of {self.data!r} cannot read {data!r}")
-        for p, (part, rows) in enumerate(self._open(data)):
+        found = self._open(data)
+        for p, (part, rows) in enumerate(found):
             if self.parts[p].can_set_data:
                 self.parts[p].set_data(rows)
             else:
                 arrays = self.parts[p].to_arrays()
                 self.parts[p] = Components(part.family, rows, self.s.capacity, layout=self.layout)
                 self.parts[p].from_arrays(arrays)
+        self._read_rows(found)
         self.data = data
         self._take()
 

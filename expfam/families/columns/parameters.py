@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from expfam.families.columns._natural import ColumnsLaw
 from expfam.families.columns.parts import LEVEL, PRESENCE
 from expfam.families.columns.sums import PartSums
 
@@ -36,6 +37,10 @@ class PartParameters(PartSums):
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
         return self._natural(n, S, lambda family: family.expected_natural)
+
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return ColumnsLaw(self)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""

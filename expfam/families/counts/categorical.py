@@ -17,6 +17,7 @@ from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families import support as _support
 from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
+from expfam.families.counts._natural import CountLaw
 from expfam.families.counts.components import CountComponents
 from expfam.families.weighing import of_all_rows
 from expfam.structures.exact_sums import sum_entries
@@ -272,6 +273,10 @@ class Categorical(Family):
         """Return the posterior mean of log p (K, F), and g = 0 (K,)."""
         a, totals = self.pseudocounts()
         return digamma(a + S) - self._spread(digamma(totals + self._blocks(S))), np.zeros(S.shape[0])
+
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return CountLaw(self)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw log p (K, F) from the Dirichlet posterior of each column; return it and g = 0 (K,)."""

@@ -27,6 +27,7 @@ from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE
 from expfam.families.counts.rows cimport (
     ROWS_FLOAT64, ROWS_INT64, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
 )
+from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
 from expfam.structures.simd.counts cimport (
     EXPFAM_LINE, expfam_add_log_ratio, expfam_count_products_int, expfam_count_products_real,
     expfam_gathered_products_int, expfam_gathered_products_real, expfam_load_shared, expfam_rising_products,
@@ -839,6 +840,16 @@ cdef void counts_expect(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
             expfam_prefetch(row_at(t, entry_column(&t.x, p), k), 1)
 
 
+cdef int counts_add_statistics(void *self, Py_ssize_t i, double sign, double *S) noexcept nogil:
+    cdef const count_table *t = <const count_table *> self
+    cdef Py_ssize_t p, w
+    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+        w = entry_column(&t.x, p)
+        if w < t.n_columns:         # totals of categorical columns are no statistics
+            S[w] += sign * entry_value(&t.x, p)
+    return EXPFAM_OK
+
+
 def count_rows(X):
     """Return rows of counts as CSR arrays; counts within 1e-9 of integers are rounded.
 
@@ -873,7 +884,8 @@ cdef class CountComponents:
 
     cdef components_v1 api
     cdef count_table t
-    cdef readonly object capsule
+    cdef row_statistics_v1 statistics
+    cdef readonly object capsule, row_statistics
     cdef public object pending
     cdef object family, arrays, prior, tabled, block
     cdef double[::1] lengths
@@ -923,6 +935,8 @@ cdef class CountComponents:
         self.api.swap = counts_swap
         self.api.expect = counts_expect
         self.capsule = PyCapsule_New(&self.api, "expfam.components_v1", NULL)
+        self.statistics.self, self.statistics.add = <void *> &self.t, counts_add_statistics
+        self.row_statistics = row_statistics_capsule(&self.statistics)
 
     def __dealloc__(self):
         free_table(&self.t)

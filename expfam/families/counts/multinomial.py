@@ -18,6 +18,7 @@ from expfam.errors import DataWarning
 from expfam.families.base import Family
 from expfam.families.coordinates import roots_of_shares
 from expfam.families.counts import pseudocounts as counts
+from expfam.families.counts._natural import CountLaw
 from expfam.families.counts.components import CountComponents
 from expfam.families.weighing import of_all_rows, total_weight
 
@@ -135,6 +136,10 @@ class Multinomial(Family):
         """Return the posterior mean of log p (K, V), and g = 0 (K,)."""
         theta = digamma(self.concentration + S) - digamma(self._total(S) + S.sum(axis=1, keepdims=True))
         return theta, np.zeros(S.shape[0])
+
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return CountLaw(self)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw log p (K, V) from the Dirichlet posterior; return it and g = 0 (K,)."""

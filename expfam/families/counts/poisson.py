@@ -14,6 +14,7 @@ from scipy.special import digamma
 from expfam.families.base import Family
 from expfam.families.column_sums import column_means
 from expfam.families.counts import pseudocounts as counts
+from expfam.families.counts._natural import CountLaw
 from expfam.families.counts.components import CountComponents
 from expfam.families.support import dense_rows
 from expfam.families.weighing import total_weight
@@ -122,6 +123,10 @@ class Poisson(Family):
         """Return the posterior means of log lambda (K, V) and of sum lambda (K,)."""
         theta = digamma(self.shape + S) - np.log(self.rate + n)[:, None]
         return theta, (self._total(S) + S.sum(axis=1)) / (self.rate + n)
+
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return CountLaw(self)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw log lambda (K, V) from the posterior; return it and sum lambda (K,)."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from expfam.families.gaussian._diagonal import DiagonalComponents
+from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
 from expfam.families.gaussian.columns import (
     LOG_2PI,
@@ -219,6 +220,10 @@ class DiagonalGaussian(RealFamily):
         precision = shape / rate
         g = 0.5 * (1.0 / strength + mean * mean * precision - psi(shape) + np.log(rate))
         return self._joined(mean * precision, -0.5 * precision, g)
+
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return GaussianLaw(self, "open" if self.missing else "diagonal")
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""

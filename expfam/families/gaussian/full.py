@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import multigammaln, psi
 
 from expfam.families.gaussian._full import GaussianComponents
+from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
@@ -252,6 +253,10 @@ class Gaussian(_Wishart):
         theta = np.concatenate([first, -0.5 * svec(precision)], axis=1)
         return theta, 0.5 * (spread - self._expected_log_det(n, log_dets))
 
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return GaussianLaw(self, "full")
+
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""
         n = np.asarray(n, dtype=np.float64)
@@ -392,6 +397,10 @@ class ZeroMeanGaussian(_Wishart):
         theta = svec(precision)
         theta *= -0.5 * (self.dof + n)[:, None]
         return theta, -0.5 * self._expected_log_det(n, log_dets)
+
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return GaussianLaw(self, "zero_mean")
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataTypeError
+from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._spherical import KnownComponents, OwnComponents
 from expfam.families.gaussian.columns import (
     RealFamily,
@@ -222,6 +223,10 @@ class SphericalGaussian(RealFamily):
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
         return self._law.expected_natural(*_as_arrays(n, S))
+
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return GaussianLaw(self, "radial" if is_auto(self.variance) else "spherical")
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""

@@ -1,6 +1,7 @@
 # Shared parts of the compiled Gaussian components: storage, rows of the data, functions of the struct.
 
 from expfam.contracts cimport EXPFAM_RANGE, components_v1
+from expfam.families.row_statistics cimport row_statistics_v1
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
@@ -97,7 +98,8 @@ cdef inline void exchange_lanes(double *block, Py_ssize_t rows, Py_ssize_t k, Py
 cdef class RealComponents:
     cdef components_v1 api
     cdef real_state *state
-    cdef readonly object capsule, family
+    cdef row_statistics_v1 statistics
+    cdef readonly object capsule, row_statistics, family
     cdef readonly Py_ssize_t capacity
     cdef public object pending
     cdef object data, X, arrays     # arrays behind the pointers

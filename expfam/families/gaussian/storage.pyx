@@ -13,6 +13,7 @@ from libc.math cimport log
 from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
+from expfam.families.row_statistics cimport row_statistics_capsule
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.logs cimport expfam_log
 
@@ -186,6 +187,11 @@ cdef int real_set_members(void *self, const Py_ssize_t *rows, Py_ssize_t n, Py_s
     return state.commit(self, k, <double> n, state.fresh)
 
 
+cdef int real_add_statistics(void *self, Py_ssize_t i, double sign, double *S) noexcept nogil:
+    (<real_state *> self).shifted(self, i, sign, S, S)
+    return EXPFAM_OK
+
+
 cdef int real_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     cdef real_state *state = <real_state *> self
     cdef double *a = state.S + k * state.F
@@ -241,6 +247,8 @@ cdef class RealComponents:
         self.api.clear = real_clear
         self.api.swap = real_swap
         self.capsule = PyCapsule_New(&self.api, "expfam.components_v1", NULL)
+        self.statistics.self, self.statistics.add = <void *> state, real_add_statistics
+        self.row_statistics = row_statistics_capsule(&self.statistics)
         return 0
 
     cdef int read_rows(self) except -1:

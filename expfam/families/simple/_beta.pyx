@@ -16,6 +16,7 @@ from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, components_v1
 from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
 from expfam.structures.simd.elementary cimport expfam_log1, expfam_log_rising1
 from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising
 
@@ -431,6 +432,14 @@ cdef int beta_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
 
 # ---- the owner -----------------------------------------------------------------------------------------------------
 
+cdef int beta_add_statistics(void *self, Py_ssize_t i, double sign, double *S) noexcept nogil:
+    cdef const beta_state *s = <const beta_state *> self
+    cdef Py_ssize_t p
+    for p in range(row_start(&s.x, i), row_start(&s.x, i + 1)):
+        S[entry_column(&s.x, p)] += sign * entry_value(&s.x, p)
+    return EXPFAM_OK
+
+
 cdef double *pointer(object array) except? NULL:
     return <double *> <size_t> array.ctypes.data
 
@@ -443,7 +452,8 @@ cdef class BetaComponents:
 
     cdef components_v1 api
     cdef beta_state s
-    cdef readonly object capsule, family
+    cdef row_statistics_v1 statistics
+    cdef readonly object capsule, row_statistics, family
     cdef readonly Py_ssize_t capacity
     cdef public object pending
     cdef object rows, prior, n, offset, level, S, fresh
@@ -479,6 +489,8 @@ cdef class BetaComponents:
         self.api.clear = beta_clear
         self.api.swap = beta_swap
         self.capsule = PyCapsule_New(&self.api, "expfam.components_v1", NULL)
+        self.statistics.self, self.statistics.add = <void *> &self.s, beta_add_statistics
+        self.row_statistics = row_statistics_capsule(&self.statistics)
 
     def _open(self, data):
         """Point the state at the rows of the data; dense rows become CSR."""

@@ -10,6 +10,7 @@ from scipy.special import betaln, digamma, expit
 from expfam.families.base import Family
 from expfam.families.column_sums import column_sums
 from expfam.families.simple._beta import BetaComponents
+from expfam.families.simple._natural import BetaLaw
 from expfam.families.simple.columns import _check_positive, _draw_log_gamma, _resolved
 from expfam.families.weighing import total_weight
 
@@ -69,6 +70,10 @@ class Bernoulli(Family):
         m = n[:, None]
         no = digamma(self.b + m - S)
         return digamma(self.a + S) - no, (digamma(self.a + self.b + m) - no).sum(axis=1)
+
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return BetaLaw(self, None)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         yes = _draw_log_gamma(self.a + S, rng)

@@ -10,6 +10,7 @@ from scipy.special import betaln, digamma, gammaln
 from expfam.families.base import Family
 from expfam.families.column_sums import column_mean_squares, column_means
 from expfam.families.simple._beta import BetaComponents
+from expfam.families.simple._natural import BetaLaw
 from expfam.families.simple.columns import _check_positive, _draw_log_gamma, _resolved
 from expfam.families.weighing import total_weight
 from expfam.params import is_auto
@@ -95,6 +96,10 @@ class NegativeBinomial(Family):
         m = self.r * n[:, None]
         both = digamma(self.a + self.b + S + m)
         return digamma(self.a + S) - both, self.r * (both - digamma(self.b + m)).sum(axis=1)
+
+    def _natural_law(self):
+        """Return the compiled form of `expected_natural`."""
+        return BetaLaw(self, self.r)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         up = _draw_log_gamma(self.a + S, rng)

@@ -5,10 +5,12 @@ import pytest
 from enumeration import canonical, exact_posterior, move_matrix, total_variation, visit_frequencies
 from instruction_sets import output_under
 from scipy import sparse, stats
-from tiny import FAMILIES, WEIGHTS
+from tiny import FAMILIES as TINY
+from tiny import WEIGHTS, PlainPoisson
 
 from expfam import (
     Categorical,
+    Columns,
     Dataset,
     DiagonalGaussian,
     DirichletProcess,
@@ -20,7 +22,7 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.errors import ArchiveError, CapabilityError, PluginError, ResourceError
-from expfam.families.gaussian.natural import NaturalLaw
+from expfam.families.natural import natural_law_of
 from expfam.families.support import dense_rows
 from expfam.samplers import CollapsedMetropolis, Int8Proposal
 from expfam.samplers.collapsed.laws import update_law
@@ -31,7 +33,18 @@ from expfam.samplers.states.collapsed import CollapsedState
 from expfam.structures.simd import probe as _kernels
 
 SPHERICAL = ["gaussian_spherical", "gaussian_spherical_known", "gaussian_spherical_shared"]
-DENSE = ["categorical", "poisson", "plain_poisson", "gaussian", "gaussian_diag", *SPHERICAL, "gaussian_zero"]
+TABLES = ["table", "table_with_numpy"]
+DENSE = [
+    *("categorical", "poisson", "plain_poisson", "bernoulli", "negative_binomial"),
+    *("gaussian", "gaussian_diag", *SPHERICAL, "gaussian_zero", *TABLES),
+]
+_CELLS = np.array([[0.3, 3, 0, 1], [np.nan, 2, 1, 2], [2.0, 0, 0, 0], [1.7, np.nan, -1, 0], [-0.4, 1, 1, 5]])
+_REAL = DiagonalGaussian(mean=0.2, mean_strength=0.3, shape=1.5, rate=0.7)
+_PARTS = [(_REAL, (0,)), (Poisson(shape=0.8, rate=0.5), (1,)), (Categorical(concentration=0.6), (2,))]
+FAMILIES = TINY | {
+    "table": (Columns([*_PARTS, (Poisson(shape=1.1, rate=0.7), (3,))]), _CELLS),
+    "table_with_numpy": (Columns([*_PARTS, (PlainPoisson(shape=1.1, rate=0.7), (3,))]), _CELLS),
+}
 
 
 def make(X, family, weights):
@@ -135,7 +148,7 @@ def test_natural_parameters_of_one_cluster_are_the_familys(family):
     n, S = data.statistics(labels, 9)  # two empty clusters
     Theta, G = data.family.expected_natural(n, S)
     for k in range(9):
-        theta, g = NaturalLaw(data.family)(n[k], S[k])
+        theta, g = natural_law_of(data.family)(n[k], S[k])
         assert np.allclose(theta, Theta[k], rtol=1e-10, atol=1e-10 * np.abs(Theta[k]).max())
         assert g == pytest.approx(G[k], rel=1e-10)
 
@@ -158,7 +171,7 @@ def test_statistics_of_sparse_rows_are_followed_through_moves(variance):
 def test_natural_parameters_refuse_impossible_statistics():
     data = Dataset(blobs()[0], Gaussian())
     with pytest.raises(FloatingPointError):
-        NaturalLaw(data.family)(3.0, np.full(data.n_statistics, -1e6))
+        natural_law_of(data.family)(3.0, np.full(data.n_statistics, -1e6))
 
 
 @pytest.mark.parametrize("name", [*DENSE, "wide"])
@@ -459,6 +472,10 @@ CASES = [
     ("gaussian_zero", "dirichlet_8"),
     ("categorical", "dirichlet_3"),
     ("plain_poisson", "pitman_yor"),
+    ("poisson", "dirichlet_process"),
+    ("bernoulli", "dirichlet_3"),
+    ("table", "pitman_yor"),
+    ("table_with_numpy", "dirichlet_process"),
 ]
 
 
@@ -483,7 +500,7 @@ def test_each_update_is_reversible(name, weights, shortlist, mode):
 
 
 @pytest.mark.parametrize("mode", ["crossfit", "removed", "included", "frozen"])
-@pytest.mark.parametrize("name", ["gaussian_diag", "categorical"])
+@pytest.mark.parametrize("name", ["gaussian_diag", "categorical", "table"])
 def test_chain_visits_partitions_as_the_posterior_does(name, mode):
     family, X = FAMILIES[name]
     data, model = make(X, family, WEIGHTS["dirichlet_3"])

@@ -1,8 +1,6 @@
 """Posterior means (E theta, E g) of one cluster of a Gaussian family, computed in C.
 
-They equal the results of `Family.expected_natural`. Proposals whose tables follow single moves use them, because a
-call of NumPy for one cluster would cost more than the rest of a move. The cost is O(d), or O(d^3) with a full
-covariance.
+The cost is O(d), or O(d^3) with a full covariance.
 """
 
 import numpy as np
@@ -10,46 +8,43 @@ import numpy as np
 from libc.math cimport log
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
+from expfam.families.natural cimport NaturalLaw, digamma, natural_law
 from expfam.structures.simd.cholesky cimport expfam_cholesky, expfam_scale
 from expfam.structures.simd.vectors cimport expfam_dot
-
-from expfam.families.gaussian.diagonal import DiagonalGaussian
-from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian
-from expfam.families.gaussian.spherical import SphericalGaussian
 
 cdef double ROOT_HALF = 0.70710678118654752
 cdef double LOG_2 = 0.69314718055994531
 
 
-cdef double digamma(double x) noexcept nogil:
-    """Return psi(x) for x > 0, by recurrence up to 10 and the asymptotic series from there.
-
-    The first neglected term of the series is at most 2e-14.
-    """
-    cdef double below = 0.0, inverse, square
-    while x < 10.0:
-        below -= 1.0 / x
-        x += 1.0
-    inverse = 1.0 / x
-    square = inverse * inverse
-    return (below + log(x) - 0.5 * inverse
-            - square * (1.0 / 12 - square * (1.0 / 120 - square * (1.0 / 252 - square * (1.0 / 240 - square / 132)))))
+ctypedef struct gaussian_law:
+    natural_law base
+    Py_ssize_t d
+    const double *shift             # (d,) prior location, centred
+    const double *strength          # (d,), or one number
+    const double *shape             # (d,), or one number: degrees of freedom
+    const double *scale             # (d,) rates, or a packed symmetric matrix
+    double variance
+    double mean_variance
+    bint is_shared                  # the variance: theta has its precision too
+    bint zero_mean
 
 
-cdef int diagonal_at(const natural_law *law, double n, const double *S, double *theta, double *g,
+cdef int diagonal_at(const natural_law *base, double n, const double *S, double *theta, double *g,
                      double *work) noexcept nogil:
+    cdef const gaussian_law *law = <const gaussian_law *> base
     g[0] = 0.0
     return columns_at(law, n, NULL, S, theta, g)
 
 
-cdef int open_at(const natural_law *law, double n, const double *S, double *theta, double *g,
+cdef int open_at(const natural_law *base, double n, const double *S, double *theta, double *g,
                  double *work) noexcept nogil:
     """Compute theta of columns with own counts: minus their g, then their parameters."""
+    cdef const gaussian_law *law = <const gaussian_law *> base
     g[0] = 0.0
     return columns_at(law, n, S, S + law.d, theta + law.d, theta)
 
 
-cdef int columns_at(const natural_law *law, double n, const double *counts, const double *S, double *theta,
+cdef int columns_at(const gaussian_law *law, double n, const double *counts, const double *S, double *theta,
                     double *g) noexcept nogil:
     """Add the g of each column to g[0]; if there are `counts`, write it negated to g (d,)."""
     cdef Py_ssize_t f, d = law.d
@@ -78,8 +73,9 @@ cdef int columns_at(const natural_law *law, double n, const double *counts, cons
     return EXPFAM_OK
 
 
-cdef int radial_at(const natural_law *law, double n, const double *S, double *theta, double *g,
+cdef int radial_at(const natural_law *base, double n, const double *S, double *theta, double *g,
                    double *work) noexcept nogil:
+    cdef const gaussian_law *law = <const gaussian_law *> base
     cdef Py_ssize_t f, d = law.d
     cdef double strength = law.strength[0] + n, shape = law.shape[0] + 0.5 * n * d, rate, precision
     cdef double about, squares = 0.0, cross = 0.0, length = 0.0
@@ -100,8 +96,9 @@ cdef int radial_at(const natural_law *law, double n, const double *S, double *th
     return EXPFAM_OK
 
 
-cdef int spherical_at(const natural_law *law, double n, const double *S, double *theta, double *g,
+cdef int spherical_at(const natural_law *base, double n, const double *S, double *theta, double *g,
                       double *work) noexcept nogil:
+    cdef const gaussian_law *law = <const gaussian_law *> base
     cdef Py_ssize_t f, d = law.d
     cdef double variance = 1.0 / (1.0 / law.mean_variance + n / law.variance), squares = d * variance, mean
     for f in range(d):
@@ -115,12 +112,13 @@ cdef int spherical_at(const natural_law *law, double n, const double *S, double 
     return EXPFAM_OK
 
 
-cdef int full_at(const natural_law *law, double n, const double *S, double *theta, double *g,
+cdef int full_at(const natural_law *base, double n, const double *S, double *theta, double *g,
                  double *work) noexcept nogil:
     """Compute theta and g from the Cholesky factor L of the posterior scale.
 
     Triangles are stored by columns of L, each from its diagonal on. The packed statistics have the same order.
     """
+    cdef const gaussian_law *law = <const gaussian_law *> base
     cdef Py_ssize_t i, j, k, d = law.d, size = d * (d + 1) // 2
     cdef double *location = work                # sums about the prior location, later the posterior location
     cdef double *solved = work + d              # one column of the inverse
@@ -179,61 +177,33 @@ cdef int full_at(const natural_law *law, double n, const double *S, double *thet
     return EXPFAM_OK
 
 
-cdef class NaturalLaw:
-    """Function from statistics to posterior means of theta and g, for one bound Gaussian family.
+cdef class GaussianLaw(NaturalLaw):
+    """The law of a bound Gaussian family.
 
-    The family is one that `knows` accepts.
-
-    >>> from expfam import SphericalGaussian
-    >>> from expfam.families.gaussian.natural import NaturalLaw
-    >>> family = SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1.0).bind([[-1.0], [1.0]])
-    >>> NaturalLaw(family)(1.0, [2.0])
-    (array([1.]), 0.75)
+    `kind` is "diagonal", "open" (columns with own counts), "radial" (each cluster has one variance), "spherical" (one
+    variance for all clusters), "full" or "zero_mean".
     """
 
-    def __init__(self, family):
+    cdef gaussian_law own
+
+    def __init__(self, family, kind):
         d = family.n_features_in_
-        self.arrays = []
-        self.law.d = d
-        self.law.zero_mean = isinstance(family, ZeroMeanGaussian)
-        self.law.shift = self.keep(np.zeros(d) if self.law.zero_mean else family.mean - family.center_)
-        if isinstance(family, DiagonalGaussian):
-            self.law.at, self.law.work_size = open_at if family.missing else diagonal_at, 0
-            self.law.strength, self.law.shape = self.keep(family.mean_strength), self.keep(family.shape)
-            self.law.scale = self.keep(family.rate)
-        elif isinstance(family, SphericalGaussian) and family.variance == "auto":
-            self.law.at, self.law.work_size = radial_at, 0
-            self.law.strength, self.law.shape = self.keep(family.mean_strength), self.keep(family.shape)
-            self.law.scale = self.keep(family.rate)
-        elif isinstance(family, SphericalGaussian):
-            self.law.at, self.law.work_size = spherical_at, 0
-            self.law.is_shared = family.variance == "shared"
-            self.law.variance = family.shared_variance if self.law.is_shared else family.variance
-            self.law.mean_variance = family.mean_variance
+        cdef gaussian_law *law = &self.own
+        self.law = &law.base
+        law.d, law.base.work_size = d, 0
+        law.zero_mean = kind == "zero_mean"
+        law.shift = self.keep(np.zeros(d) if law.zero_mean else family.mean - family.center_)
+        if kind == "spherical":
+            law.base.at = spherical_at
+            law.is_shared = family.variance == "shared"
+            law.variance = family.shared_variance if law.is_shared else family.variance
+            law.mean_variance = family.mean_variance
+        elif kind in ("full", "zero_mean"):
+            law.base.at, law.base.work_size = full_at, 2 * d + d * (d + 1)
+            law.strength = self.keep(0.0 if law.zero_mean else family.mean_strength)
+            law.shape = self.keep(family.dof)
+            law.scale = self.keep(np.asarray(family.scale)[np.triu_indices(d)])
         else:
-            self.law.at, self.law.work_size = full_at, 2 * d + d * (d + 1)
-            self.law.strength = self.keep(0.0 if self.law.zero_mean else family.mean_strength)
-            self.law.shape = self.keep(family.dof)
-            self.law.scale = self.keep(np.asarray(family.scale)[np.triu_indices(d)])
-
-    @staticmethod
-    def knows(family):
-        """Return whether this module computes the expected_natural of the family."""
-        known = (DiagonalGaussian, SphericalGaussian, Gaussian, ZeroMeanGaussian)
-        return any(getattr(type(family), "expected_natural", None) is kind.expected_natural for kind in known)
-
-    cdef const double *keep(self, values) except NULL:
-        cdef const double[::1] view = np.array(values, dtype=np.float64).ravel()
-        self.arrays.append(view)
-        return &view[0]
-
-    def __call__(self, double n, S):
-        """Return the posterior means of theta (F,) and g of one cluster."""
-        cdef const double[::1] statistics = np.ascontiguousarray(S, dtype=np.float64)
-        out = np.empty(statistics.shape[0])
-        cdef double[::1] theta = out
-        cdef double[::1] work = np.empty(self.law.work_size + 1)
-        cdef double g = 0.0
-        if self.law.at(&self.law, n, &statistics[0], &theta[0], &g, &work[0]):
-            raise FloatingPointError("the statistics of the cluster are not finite or not positive definite")
-        return out, g
+            law.base.at = radial_at if kind == "radial" else open_at if kind == "open" else diagonal_at
+            law.strength, law.shape = self.keep(family.mean_strength), self.keep(family.shape)
+            law.scale = self.keep(family.rate)
