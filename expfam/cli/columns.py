@@ -56,8 +56,29 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
         return table.X, family_with_holes(table.X) if array_has_holes(table.X) else family_of("gaussian_diag", [])
     frame = _selected(args, table.X)
     if not given and frame.is_plain():
-        return frame.to_array(), family_of("gaussian_diag", [])
+        return rows_of_table(table._replace(X=frame)), family_of("gaussian_diag", [])
     return frame, _family(args, frame)
+
+
+def rows_of_table(table: Any) -> Any:
+    """Return the rows of a table of numbers: a matrix if its columns have no names."""
+    from expfam.estimators.matrices import numbers_of_frame
+    from expfam.io.frames import Frame
+
+    if not isinstance(table.X, Frame) or not all(name.isdecimal() for name in table.X.names):
+        return table.X
+    return numbers_of_frame(table.X, of_fit=False)
+
+
+def matrix_of(X: Any, family: Any) -> Any:
+    """Return the matrix that an estimator reads of the data of a fit."""
+    from expfam.estimators.matrices import numbers_of_frame
+    from expfam.families.columns.roles import Roles
+    from expfam.io.frames import Frame
+
+    if getattr(family, "roles", None):
+        return Roles(family.roles).encode(X)
+    return numbers_of_frame(X, of_fit=False) if isinstance(X, Frame) else X
 
 
 def check_family(args: argparse.Namespace) -> None:

@@ -19,7 +19,15 @@ from expfam.cli.arguments import (
     thread_count,
     time_amount,
 )
-from expfam.cli.columns import add_columns, check_family, family_facts, family_line, is_automatic, model_data
+from expfam.cli.columns import (
+    add_columns,
+    check_family,
+    family_facts,
+    family_line,
+    is_automatic,
+    matrix_of,
+    model_data,
+)
 from expfam.cli.known import add_known, check_known_arguments, class_of_cluster, known_line, read_known
 from expfam.cli.outputs import check_outputs, result_writers, save_all
 from expfam.cli.results import (
@@ -142,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
     k = args.components
     weights = DirichletProcess(args.alpha or 1.0) if k is None else SymmetricDirichlet(k, alpha=args.alpha)
     seed = resolve_seed(args.seed)
-    matrix = X if not getattr(family, "roles", None) else _encoded(X, family)
+    matrix = matrix_of(X, family)
     forecast = _forecast(matrix, family, k)
     say(args, f"data      {args.data}: {shape_line(table.X)}")
     say(args, f"model     {family_line(family)}, {weights!r}, seed {seed}")
@@ -188,12 +196,6 @@ def run(args: argparse.Namespace) -> int:
     result |= {"scores": scores, "clusters": clusters, "output": None, "labels": None}
     print_json(args, result | saved | {"not_saved": failed})
     return exit_code(mixture, failed)
-
-
-def _encoded(X, family):
-    from expfam.families.columns.roles import Roles
-
-    return Roles(family.roles).encode(X)
 
 
 def _forecast(X, family, n_components):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expfam.cli.arguments import add_data, add_model, positive_int, reading_options, thread_count
+from expfam.cli.columns import rows_of_table
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, ranked, replacing, write_csv, write_labels
 from expfam.cli.results import print_json, score_line, table_scores
@@ -53,12 +54,12 @@ def run(args: argparse.Namespace) -> int:
     mixture = Mixture.load(args.model, trust=args.trust)
     # the last columns of a sparse file may be empty; the model knows the number of columns
     known = {"n_features": mixture.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
-    has_roles = bool(getattr(mixture.family_, "roles", None))
-    table = read(args.data, frame=has_roles, **reading_options(args, **known))
+    table = read(args.data, frame=True, **reading_options(args, **known))
+    X = table.X if getattr(mixture.family_, "roles", None) else rows_of_table(table)
     mixture.set_params(n_threads=args.threads)
     began = time.perf_counter()
-    labels = mixture.predict(table.X)
-    probabilities = None if args.proba is None else mixture.predict_proba(table.X, n_top=args.proba)
+    labels = mixture.predict(X)
+    probabilities = None if args.proba is None else mixture.predict_proba(X, n_top=args.proba)
     seconds = time.perf_counter() - began
     scores = table_scores(table, labels)
     _write_prediction(args, labels, probabilities, table.row_ids)

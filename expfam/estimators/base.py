@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from expfam.estimators.matrices import checked_input
 from expfam.estimators.scoring import drop_loaded
-from expfam.estimators.tables import array_has_holes, check_numbers, encoded, family_of_frame, family_with_holes
+from expfam.estimators.tables import array_has_holes, encoded, family_of_frame, family_with_holes
 from expfam.families.base import Family
+from expfam.families.columns.cells import may_lack_cells
 from expfam.families.columns.roles import Roles
 from expfam.families.support import check_given
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
-from expfam.io.frames import Frame, is_frame
+from expfam.io.frames import is_frame
 from expfam.io.models import load_estimator, save_estimator
 from expfam.params import Integer, check_value, is_auto
 from expfam.plugins.registry import load_family
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 _OF_NUMBERS = "gaussian_diag"  # the family of family="auto" for numbers without holes
-_KINDS = (np.float64, np.float32, np.int64, np.int32)  # of data that are used as they are
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
 _NUMBER_OF_COMPONENTS = ("K", "k", "n_clusters", "n_topics", "n_components", "clusters", "components", "topics")
 _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
@@ -295,7 +295,12 @@ class FamilyEstimator(Estimator):
         if roles and is_frame(X):
             return self._encoded(X, Roles(roles), reset=reset)
         return checked_input(
-            self, X, reset=reset, accepts_sparse=family.accepts_sparse, allows_missing=family.allows_missing
+            self,
+            X,
+            reset=reset,
+            accepts_sparse=family.accepts_sparse,
+            may_lack=family.allows_missing if reset else may_lack_cells(family),
+            family_checks=family.allows_missing,
         )
 
     def _chosen_family(self, X):
@@ -370,48 +375,6 @@ def _unknown_keyword(owner: str, name: str, value: Any, known: list[str]) -> str
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"{owner} has no keyword {name!r}{hint} (known: {', '.join(known)})"
-
-
-def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool, allows_missing: bool = False) -> Any:
-    """Return X as scikit-learn checks it: an (N, V) array or CSR.
-
-    What scikit-learn would lose, or crash on, is refused first. With `reset` the number and names of the columns are
-    learned from X; otherwise they are compared with those learned. With `allows_missing` the values are left to the
-    family, which refuses infinity with its place.
-    """
-    if isinstance(X, Frame):  # of a file
-        X = X.to_array()
-    check_given(X, owner=type(estimator).__name__)
-    if not reset and _would_pass(estimator, X, accepts_sparse):
-        return X
-    try:
-        return validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr" if accepts_sparse else False,
-            dtype=list(_KINDS),
-            ensure_all_finite=not allows_missing,
-        )
-    except (TypeError, ValueError):
-        check_numbers(X, owner=type(estimator).__name__)
-        raise
-
-
-def _would_pass(estimator: Any, X: Any, accepts_sparse: bool) -> bool:
-    """Return whether `validate_data` would return X itself, without a warning.
-
-    For one row this costs a tenth of its time. False means that it is to be asked: it then has the error, the warning
-    or the conversion.
-    """
-    is_sparse = accepts_sparse and type(X) in (sparse.csr_array, sparse.csr_matrix)
-    if not (is_sparse or type(X) is np.ndarray) or X.dtype not in _KINDS or X.ndim != 2 or X.shape[0] < 1:
-        return False
-    if X.shape[1] != getattr(estimator, "n_features_in_", None) or hasattr(estimator, "feature_names_in_"):
-        return False
-    values = X.data if is_sparse else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.dtype.kind != "f" or bool(np.isfinite(values.sum()))
 
 
 def step_numbers(estimator: Any) -> tuple[int, int]:

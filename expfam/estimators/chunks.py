@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
 from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
-from expfam.estimators.scoring import drop_loaded
+from expfam.estimators.scoring import drop_loaded, opened_data, opened_rows
 from expfam.estimators.weighted_rows import start_of_counted
 from expfam.families.columns.family import Columns
 from expfam.forecast.memory import check_memory, forecast_memory
@@ -82,7 +82,7 @@ class ChunkLearner:
         X = self._validate_chunk(X, None, reset=is_first)
         if hasattr(self, "stream_"):
             self._check_same_settings()
-            data = Dataset(X, self.stream_.model.family, **options)
+            data = self._chunk_of(X, self.stream_, options)
         else:
             self.stream_, data = self._open_stream(X, options, is_first=is_first)
             self.trace_, self.n_iter_ = Trace(), getattr(self, "n_iter_", 0)
@@ -114,8 +114,7 @@ class ChunkLearner:
 
         def next_data(chunk):
             X, options = self._parts(chunk)
-            data = Dataset(self._validate_chunk(X, stream, reset=False), stream.model.family, **options)
-            return self._counted(data)
+            return self._counted(self._chunk_of(self._validate_chunk(X, stream, reset=False), stream, options))
 
         n_passes = 1 if chunk_iterator is chunks else max(1, step_numbers(self)[0])
         begin = [self._counted(data)]
@@ -148,6 +147,10 @@ class ChunkLearner:
         if len(chunk) != 2:
             raise DataError(f"a chunk is an array of rows, or a tuple (rows, sample_weight); got {len(chunk)} parts")
         return chunk[0], {"weight": chunk[1]}
+
+    def _chunk_of(self, X, stream, options):
+        """Return a further chunk; its family is opened where it lacks cells."""
+        return opened_data(X, stream.model.family, **options)
 
     def _validate_chunk(self, X, stream, *, reset):
         return self._validate(X, reset=reset, family=None if stream is None else stream.model.family)
@@ -336,8 +339,12 @@ class ChunkedFit(ChunkLearner):
         if self.learn_hyper is True:
             raise CapabilityError("learn_hyper=True: hyper-parameters are not learned from chunks; give their values")
         kernel = self._kernel()
-        data = Dataset(X, for_chunks(self._family()) if is_first else self.family_, **options)
-        model = MixtureModel(data.family, self._weights()) if is_first else self.model_
+        if is_first:
+            data = Dataset(X, for_chunks(self._family()), **options)
+            model = MixtureModel(data.family, self._weights())
+        else:
+            data, S = opened_rows(X, self.family_, self.n_, self.S_, **options)
+            model = self.model_.with_family(data.family)
         forecast = forecast_memory(data, n_components=kernel.max_clusters(model), kernel=kernel, model=model)
         check_memory(forecast, self.memory_limit)
         seed = resolve_seed(self.random_state)
@@ -347,7 +354,7 @@ class ChunkedFit(ChunkLearner):
             return stream, data
         if data.known is not None:
             check_known(kernel, model, data.known)
-        return self._told_of_fit(kernel.resumed_stream(model, data, self.n_, self.S_, seed=seed)), data
+        return self._told_of_fit(kernel.resumed_stream(model, data, self.n_, S, seed=seed)), data
 
     def _told_of_fit(self, stream):
         """Tell the stream whether rows had weights, and the number of classes."""

@@ -48,9 +48,8 @@ class FrameOutput(BaseEstimator):
         """Return the library of the frames to return, or None if the fit was one of an array."""
         if self._asked_kind in _OUTPUTS[1:]:
             return self._asked_kind
-        if getattr(self.family_, "roles", None):
-            return self.__dict__.get("_backend", "pandas")
-        return "pandas" if hasattr(self, "feature_names_in_") else None
+        has_names = getattr(self.family_, "roles", None) or hasattr(self, "feature_names_in_")
+        return self.__dict__.get("_backend", "pandas") if has_names else None
 
     def _table_roles(self):
         found = getattr(self.family_, "roles", None)

@@ -438,15 +438,16 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     def _open_stream(self, X, options, *, is_first, in_passes=False):
         """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
         kernel, seed = self._kernel(), self._seed()
-        data = Dataset(X, for_chunks(self._family()) if is_first else self.family_, **options)
         if is_first:
+            data = Dataset(X, for_chunks(self._family()), **options)
             model = self._model(data.family)
             forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
             check_memory(forecast, self.memory_limit)
             start = start_of_counted(data, self.start)
             return kernel.stream(model, data.counted(), seed=seed, start=start), data
-        fit = (self.n_, self.S_, self.group_counts_, self.log_joint_)
-        return kernel.resumed_stream(self._fitted_model(), data, *fit, seed=seed), data
+        data, S = opened_rows(X, self.family_, self.n_, self.S_, **options)
+        fit = (self.n_, S, self.group_counts_, self.log_joint_)
+        return kernel.resumed_stream(self._fitted_model().with_family(data.family), data, *fit, seed=seed), data
 
     def _model(self, family):
         K = self._check_components()

@@ -21,6 +21,7 @@ from expfam.estimators.coarsen import hard_log_joint, united
 from expfam.estimators.mixture import Mixture
 from expfam.estimators.topic_merge import merged_topics, topic_difference
 from expfam.estimators.topics import TopicModel
+from expfam.families.columns.cells import as_columns, may_lack_cells
 from expfam.families.columns.family import Columns
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.starts.greedy_merge import merged_clusters
@@ -151,21 +152,26 @@ def _remedy(first, expression):
 
 
 def _of_one_layout(models, common):
-    """Return mixtures of tables with the statistics that the holes of all of them need."""
+    """Return mixtures of tables with the statistics that the holes of all of them need.
+
+    A mixture of one family is that of a table where another one was opened for chunks that lack cells.
+    """
     families = [model.family_ for model in [*models, *([] if common is None else [common])]]
-    if not all(isinstance(family, Columns) for family in families) or len({f.n_features_in_ for f in families}) > 1:
+    are_tables = any(isinstance(family, Columns) for family in families)
+    if not are_tables or not all(map(may_lack_cells, families)) or len({f.n_features_in_ for f in families}) > 1:
         return models, common
+    families = [as_columns(family) for family in families]
     layout = families[0]
     for family in families[1:]:
         layout = layout.opened_like(family)
-    opened = [_opened(model, family.opened_like(layout)) for model, family in zip([*models, common], families)]
+    opened = [_opened(model, family, family.opened_like(layout)) for model, family in zip([*models, common], families)]
     return opened[: len(models)], None if common is None else opened[-1]
 
 
-def _opened(model, family):
+def _opened(model, table, family):
     """Return a mixture with its clusters in the layout of an opened family."""
     other = copy.copy(model)
-    other.S_ = model.family_.open_statistics(family, model.n_, model.S_)
+    other.S_ = table.open_statistics(family, model.n_, model.S_)
     other.family_, other.model_ = family, model.model_.with_family(family)
     return other
 

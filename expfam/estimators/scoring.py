@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from expfam.estimators.tables import array_has_holes
+from expfam.families.columns.cells import as_columns
 from expfam.model.assignment import LoadedClusters
 from expfam.model.data import Dataset
 
@@ -37,7 +39,7 @@ def loaded_clusters(
     estimator : Estimator
         Whose clusters are kept.
     family : Family
-        Bound.
+        Bound. Clusters of another family than that of the fit, which was opened for the rows of one call, are not kept.
     n, S : (K,) and (K, F)
         Statistics of the clusters, S dense or CSR. They are compared with those of the earlier call by identity.
     n_empty : int
@@ -58,6 +60,8 @@ def loaded_clusters(
     ):
         return found
     found = LoadedClusters(family, n, S, n_empty=n_empty)
+    if family is not estimator.family_:
+        return found
     if 8 * S.shape[0] * S.shape[1] <= _MOST_KEPT:
         _kept[estimator] = found
     else:
@@ -70,7 +74,35 @@ def drop_loaded(estimator: Any) -> None:
     _kept.pop(estimator, None)
 
 
-def opened_rows(X: Any, family: Family, n: npt.NDArray[np.float64], S: Any) -> tuple[Dataset, Any]:
+def opened_data(X: Any, family: Family, **options: Any) -> Dataset:
+    """Return the data set of new rows; the family is opened for cells that they lack.
+
+    Parameters
+    ----------
+    X : (N, V) array_like or sparse matrix
+    family : Family
+        Bound. If it leaves out no missing cells itself, rows that lack cells are those of a table.
+    **options
+        Of the `Dataset`.
+
+    Raises
+    ------
+    CapabilityError
+        A row lacks cells of columns that depend on each other.
+    """
+    if not family.allows_missing and array_has_holes(X):
+        family = as_columns(family)
+    data = Dataset(X, family, **options)
+    opened = family.opened_for(data.X)
+    return data if opened is family else Dataset(data.X, opened, **options)
+
+
+def opened_statistics(family: Family, opened: Family, n: npt.NDArray[np.float64], S: Any) -> Any:
+    """Return the sums S of a family in the layout of the one that `opened_data` has made of it."""
+    return S if opened is family else as_columns(family).open_statistics(opened, n, S)
+
+
+def opened_rows(X: Any, family: Family, n: npt.NDArray[np.float64], S: Any, **options: Any) -> tuple[Dataset, Any]:
     """Return the data set of new rows, and the sums of clusters in the layout of its family.
 
     The family is opened where the rows lack values that the rows of the fit have; else it and `S` stay the same.
@@ -82,12 +114,11 @@ def opened_rows(X: Any, family: Family, n: npt.NDArray[np.float64], S: Any) -> t
         Bound.
     n, S : (K,) and (K, F)
         Statistics of the clusters, S dense or CSR.
+    **options
+        Of the `Dataset`.
     """
-    data = Dataset(X, family)
-    opened = family.opened_for(data.X)
-    if opened is family:
-        return data, S
-    return Dataset(data.X, opened), family.open_statistics(opened, n, S)
+    data = opened_data(X, family, **options)
+    return data, opened_statistics(family, data.family, n, S)
 
 
 def log_scores(

@@ -17,9 +17,8 @@ from expfam.families.columns.cells import as_columns, cell_laws
 from expfam.families.columns.family import Columns
 from expfam.families.columns.holes import about_columns, drawn_holes, whole_rows
 from expfam.families.support import dense_rows
-from expfam.io.frames import is_frame, listed
+from expfam.io.frames import as_frame, is_frame, listed
 from expfam.io.new_frames import in_backend, new_frame, with_cells
-from expfam.model.assignment import LoadedClusters
 from expfam.params import Integer, check_value
 from expfam.structures.ground.rng import generator
 
@@ -57,10 +56,7 @@ class TableResults(ClusterResults):
         S = S if columns is None else S[:, columns]
         data, S = opened_rows(X, family, n, S)
         n_empty = len(log_weights) - len(n)
-        if data.family is self.family_:
-            clusters = loaded_clusters(self, data.family, n, S, n_empty=n_empty)
-        else:
-            clusters = LoadedClusters(data.family, n, S, n_empty=n_empty)
+        clusters = loaded_clusters(self, data.family, n, S, n_empty=n_empty)
         if mass is None:
             return clusters.each_block(data, log_weights, reduce, n_threads=self.n_threads), data.log_base
 
@@ -86,9 +82,8 @@ class TableResults(ClusterResults):
         family = as_columns(self.family_)
         X = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)  # type: ignore[attr-defined]
         known = np.isin(np.arange(X.shape[1]), self._places(given))
-        only, about, columns = np.where(known, X, np.nan), family, None
-        if family.missing == "informative":
-            about, columns = about_columns(family, known)
+        only, (about, columns) = np.where(known, X, np.nan), about_columns(family, known)
+        columns = None if about is family else columns
         mass = None if mass_of is None else mass_of(only, about, columns)
         scores = self._scores_of_rows(X, family, mass=mass)
         return scores - self._scores_of_rows(only, about, mass=mass, columns=columns)
@@ -199,6 +194,8 @@ class TableResults(ClusterResults):
             kind = self._asked_kind
             return filled if kind == "default" else new_frame(dict(zip(names, filled.T)), backend=kind)
         roles = self._table_roles()
+        if roles is None and not hasattr(self, "feature_names_in_"):
+            names = as_frame(X).names  # columns were read by position
         values = dict(zip(names, filled.T)) if roles is None else roles.decode(filled)
         cells = {}
         for j, name in enumerate(names):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import DataTypeError
+from expfam.errors import DataError, DataTypeError
 from expfam.families.columns.family import Columns
 from expfam.families.foreign import OF_TEXTS
 from expfam.families.gaussian.diagonal import DiagonalGaussian
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from expfam.families.base import Family
     from expfam.families.columns.roles import Roles
+    from expfam.io.frames import Frame
 
 
 def family_of_frame(X: Any, *, owner: str) -> Family | None:
@@ -62,7 +63,14 @@ def check_numbers(X: Any, *, owner: str) -> None:
             )
 
 
+def require_rows(frame: Frame, *, owner: str) -> None:
+    """Raise DataError for a frame without rows."""
+    if not frame.n_rows:
+        raise DataError(f"{owner}: the frame has no rows (0 sample(s)), and at least one is needed")
+
+
 def encoded(X: Any, roles: Roles, *, owner: str) -> tuple[npt.NDArray[Any], str]:
     """Return the matrix of a frame, and the name of the library that the frame is of."""
     frame = as_frame(X, owner=owner)
+    require_rows(frame, owner=owner)
     return roles.encode(frame, owner=owner), frame.backend

@@ -17,9 +17,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import Estimator, Phase, checked_input, step_numbers
+from expfam.estimators.base import Estimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.cluster_results import rounded_sizes, typical_words
+from expfam.estimators.matrices import checked_input
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.families.counts.multinomial import Multinomial

@@ -125,13 +125,6 @@ class Frame:
         columns = (self.column(name) for name in self.names)
         return all(self.shape) and all(column.kind == "float" and not column.missing.any() for column in columns)
 
-    def to_array(self) -> npt.NDArray[Any]:
-        """Return the columns of a plain frame as an (N, V) float64 array."""
-        X = np.empty(self.shape)
-        for j, name in enumerate(self.names):
-            X[:, j] = self.column(name).values
-        return X
-
 
 def is_frame(X: Any) -> bool:
     """Return whether data have columns with names: a data frame or an Arrow table.

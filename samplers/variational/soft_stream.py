@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import ArchiveError, CapabilityError, DataError, DataWarning, ExpFamError
+from expfam.families.columns.cells import as_columns
+from expfam.families.columns.family import Columns
 from expfam.families.support import dense_rows
 from expfam.samplers.variational.features import restored_phi
 from expfam.samplers.variational.learner import weight_of
@@ -24,6 +26,7 @@ from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
+    from expfam.samplers.variational.learner import Pass
 
 _Stream = TypeVar("_Stream", bound="SoftStream")
 
@@ -69,8 +72,39 @@ class SoftStream(ChunkStream, SoftState):
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
+    def open_for(self, data: Dataset, done: Pass) -> None:
+        """Take over the family of a chunk that lacks cells which earlier chunks had.
+
+        It is the same model in another layout of statistics: all sums of the stream get this layout.
+        """
+        if not self._is_opened(data):
+            return
+        before, phi, opened = self.model.family, self.phi, data.family
+        table, has_sparse_phi = as_columns(before), data.has_sparse_phi
+
+        def in_layout(n: Any, S: Any) -> Any:
+            return dense_rows(table.open_statistics(opened, n, S))
+
+        origin = None if phi.origin is None or phi.log_det else in_layout(np.ones(1), phi.origin[None])[0]
+        coordinates = {} if origin is None else {"origin": origin}
+        self.phi = restored_phi(opened, coordinates, dtype=self.settings.dtype, is_sparse=has_sparse_phi)
+        kept = [self.sums, done.sums, *(getattr(last, "sums", None) for last in self.memo.values())]
+        for sums in {id(sums): sums for sums in kept if sums is not None}.values():  # some are one object
+            sums.S = self.phi.from_data(in_layout(sums.n, phi.to_data(sums.S)))
+        self.model = self.model.with_family(opened)
+        self.update(keep_order=True)
+
+    def _is_opened(self, data):
+        """Return whether the family of a chunk is that of the stream, opened for missing cells."""
+        before, family = self.model.family, data.family
+        if not isinstance(family, Columns):
+            return False
+        return not isinstance(before, Columns) or family.n_statistics_ != before.n_statistics_
+
     def check_kind(self, data: Dataset) -> None:
         """Raise DataError for sparse chunks after a dense first one, and the other way round."""
+        if self._is_opened(data):
+            return  # the chunk decides the kind
         if data.has_sparse_phi != self.phi.is_sparse:
             was, now = (("dense", "sparse")[is_sparse] for is_sparse in (self.phi.is_sparse, data.has_sparse_phi))
             raise DataError(f"the first chunk was {was}, this one is {now}: give chunks of one kind")

@@ -89,6 +89,9 @@ class ChunkStream(Learner):
         """Return the sums of the last contribution of a chunk, before this local step."""
         raise NotImplementedError
 
+    def open_for(self, data: Dataset, done: Pass) -> None:
+        """Take over the family of a chunk that lacks cells; by default do nothing."""
+
     def kept_of(self, local: Any, data: Dataset) -> Any:
         """Return what a pass under `Full` keeps of a chunk for the next pass; by default None."""
         return None
@@ -217,6 +220,7 @@ class ChunkStream(Learner):
 
     def follow(self, batch: Chunk, done: Pass, *, all_clusters: bool, is_last: bool = False) -> None:
         """Make the local step of a chunk, and the update and bound that the schedule has for it."""
+        self.open_for(batch.data, done)
         done.n_rows += batch.data.n_rows
         done.weight += self.weight_of(batch)
         super().follow(batch, done, all_clusters=all_clusters, is_last=is_last)

@@ -155,3 +155,48 @@ def test_errors_of_roles(path, tmp_path, capsys):
     assert run("fit", tmp_path / "x.npy", "--drop", "a") == 2
     assert "--drop needs a table: a CSV, TSV or Parquet file" in capsys.readouterr().err
     assert run("roles", path, "--output", tmp_path / "roles.txt") == 2
+
+
+def numbers(path, **changed):
+    rng = np.random.default_rng(0)
+    X = 9.0 * (np.arange(60) % 3)[:, None] + rng.normal(size=(60, 2))
+    pd.DataFrame(X, columns=["u", "v"]).assign(**changed).to_csv(path, index=False)
+    return path
+
+
+def labels_of(*args, capsys):
+    assert run("predict", *args, "--json") == 0
+    return json.loads(capsys.readouterr().out)["labels"]
+
+
+@pytest.mark.filterwarnings("default::expfam.errors.DataWarning")
+def test_columns_of_numbers_are_matched_by_name_and_may_lack_cells(tmp_path, capsys):
+    path, model = numbers(tmp_path / "rows.csv"), tmp_path / "model"
+    assert run("fit", path, *QUICK, "-k", 3, "--output", model, "--quiet") == 0
+    assert Mixture.load(model).feature_names_in_.tolist() == ["u", "v"]
+    expected = labels_of(model, path, capsys=capsys)
+    table = pd.read_csv(path)
+    table[["v", "u"]].assign(note="x").to_csv(tmp_path / "other.csv", index=False)
+    assert labels_of(model, tmp_path / "other.csv", capsys=capsys) == expected
+    table.assign(u=table["u"].mask(table.index == 0)).to_csv(tmp_path / "holes.csv", index=False)
+    assert labels_of(model, tmp_path / "holes.csv", capsys=capsys) == expected
+    assert run("predict", model, numbers(tmp_path / "text.csv", v="long")) == 2
+    assert "column 'v' held numbers at fit; row 0 holds 'long'" in capsys.readouterr().err
+
+
+def test_numbers_without_names_are_read_by_position(tmp_path, capsys):
+    model, plain = tmp_path / "model", tmp_path / "plain.csv"
+    pd.read_csv(numbers(tmp_path / "rows.csv")).to_csv(plain, index=False, header=False)
+    assert run("fit", plain, *QUICK, "-k", 3, "--output", model, "--quiet") == 0
+    assert not hasattr(Mixture.load(model), "feature_names_in_")
+    assert len(labels_of(model, plain, capsys=capsys)) == 60
+    assert len(labels_of(model, tmp_path / "rows.csv", capsys=capsys)) == 60
+
+
+def test_a_named_family_predicts_rows_with_holes(tmp_path, capsys):
+    path, model = numbers(tmp_path / "rows.csv"), tmp_path / "model"
+    assert run("fit", path, *QUICK, "-k", 3, "--family", "gaussian_diag", "--output", model, "--quiet") == 0
+    expected = labels_of(model, path, capsys=capsys)
+    table = pd.read_csv(path)
+    table.assign(u=table["u"].mask(table.index == 0)).to_csv(tmp_path / "holes.csv", index=False)
+    assert labels_of(model, tmp_path / "holes.csv", capsys=capsys) == expected

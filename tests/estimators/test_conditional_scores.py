@@ -4,9 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from holes import HoledGaussian, three_clusters
 from scipy.special import logsumexp
 
 from expfam import BayesianHierarchy, Categorical, Columns, DiagonalGaussian, GroupedMixture, Mixture, Poisson
+from expfam.errors import CapabilityError
 
 SIZE, KIND, EGGS, OWNER = range(4)
 VALUES = {KIND: (0.0, 1.0, 2.0), EGGS: tuple(np.arange(150.0)), OWNER: (0.0, 1.0)}
@@ -116,3 +118,16 @@ def test_parts_of_categories_have_their_own_levels_and_concentration():
     alone = family.log_marginal_by_column(n, S)[0, [2, 0]].sum()
     assert part.log_marginal(n, S[:, columns])[0] == pytest.approx(alone)
     assert Categorical(n_levels=[2, 3, 4]).of_columns([1])[0].n_levels.tolist() == [3]
+
+
+class Telling(HoledGaussian):
+    """A family of somebody's own in which absence is a fact."""
+
+    missing = "informative"
+
+
+def test_a_family_that_takes_absence_for_a_fact_is_refused_by_name():
+    X = three_clusters()[0]
+    mixture = Mixture(Telling(), 3, n_steps=2, n_warmup=2, random_state=0).fit(X)
+    with pytest.raises(CapabilityError, match="telling: absence itself tells something"):
+        mixture.score_samples(X, given=[0])

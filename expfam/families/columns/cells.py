@@ -58,6 +58,12 @@ def as_columns(family: Family) -> Columns:
     return table
 
 
+def may_lack_cells(family: Family) -> bool:
+    """Return whether missing cells of new rows can be integrated out."""
+    is_split = family.has_independent_columns or isinstance(family, Categorical)
+    return bool(family.allows_missing or is_split or getattr(family, "n_features_in_", 0) == 1)
+
+
 def cell_laws(table: Columns, n: Floats, S: Any) -> dict[int, CellLaw]:
     """Return what the cells of each column are in each cluster, by the number of the column.
 

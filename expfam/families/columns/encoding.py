@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 NUMBERS = ("boolean", "integer", "float")
 
 
-def encoded(role: ColumnRole, column: Column) -> npt.NDArray[Any]:
-    """Return the cells of a column as numbers, NaN if missing."""
+def encoded(role: ColumnRole, column: Column, backend: str = "pandas") -> npt.NDArray[Any]:
+    """Return the cells of a column as numbers, NaN if missing.
+
+    Errors have lines to type for the library `backend`.
+    """
     if column.kind == "empty":
         return np.full(len(column.missing), np.nan)
     if role.is_category:
@@ -27,7 +30,7 @@ def encoded(role: ColumnRole, column: Column) -> npt.NDArray[Any]:
         require_seconds(column)
         values = column.values + role.offset
     else:
-        _require_same_type(role, column)
+        require_numbers(column, backend, of_fit=True)
         check_finite(column)
         values = column.values.astype(np.float64) + role.offset
     if column.missing.any():
@@ -35,14 +38,36 @@ def encoded(role: ColumnRole, column: Column) -> npt.NDArray[Any]:
     return values
 
 
-def _require_same_type(role, column):
-    if column.kind in NUMBERS:
+def require_numbers(column: Column, backend: str, *, of_fit: bool) -> None:
+    """Refuse a column that holds text or dates, with the line that makes numbers of it.
+
+    Parameters
+    ----------
+    column : Column
+    backend : str
+        Library of the frame.
+    of_fit : bool
+        Whether the column held numbers at the fit.
+    """
+    if column.kind in (*NUMBERS, "empty"):
         return
     row = int(np.argmin(column.missing))
-    value = column.levels[column.values[row]] if column.levels else "a date"
-    raise DataTypeError(
-        f"column {role.column!r} held numbers at fit; row {row} holds {value!r}: convert the column to numbers"
-    )
+    value = repr(column.levels[column.values[row]] if column.levels else "a date")[:60]
+    before = "held numbers at fit; " if of_fit else "is read as numbers; "
+    raise DataTypeError(f"column {column.name!r} {before}row {row} holds {value}: {_as_numbers(column, backend)}")
+
+
+def _as_numbers(column, backend):
+    """Return the remedy for a column that should hold numbers, with the line to type."""
+    name = repr(column.name)
+    if column.kind == "time":
+        return "turn the dates into numbers of a unit that you choose, such as days since the first"
+    line = f"X[{name}] = pandas.to_numeric(X[{name}], errors='coerce')"
+    if backend == "polars":
+        line = f"X = X.with_columns(polars.col({name}).cast(polars.Float64, strict=False))"
+    elif backend == "pyarrow":
+        line = f"X = X.to_pandas(); {line}"
+    return f"convert the column to numbers, which leaves other cells missing: {line}"
 
 
 def check_finite(column: Column) -> None:

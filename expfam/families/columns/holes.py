@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.errors import CapabilityError
 from expfam.families.columns.parts import CELLS, LEVEL, OBSERVED, PRESENCE
 from expfam.families.counts.categorical import Categorical
 from expfam.families.gaussian.diagonal import DiagonalGaussian
@@ -39,7 +40,20 @@ def about_columns(table: Columns, known: npt.NDArray[np.bool_]) -> tuple[Columns
     table : Columns
         Bound.
     known : (V,) bool ndarray
+
+    Raises
+    ------
+    CapabilityError
+        A family of a part, of somebody's own, takes absence for a fact.
     """
+    for part in table._parts:
+        if getattr(part.family, "missing", None) == "informative":
+            raise CapabilityError(
+                f"{part.family.name}: absence itself tells something in this family, so unknown cells cannot be left"
+                " out: give all columns"
+            )
+    if table.missing != "informative":
+        return table, np.arange(table.n_statistics_)
     kept = []
     for part, start, stop in zip(table._parts, table.offsets_[:-1], table.offsets_[1:]):
         places = [place for place, column in enumerate(part.columns) if known[column]]

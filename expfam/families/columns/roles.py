@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.errors import DataError
 from expfam.families.columns.encoding import decoded, encoded, is_lossless
-from expfam.families.columns.messages import nearest, warn
-from expfam.io.frames import as_frame, listed
+from expfam.families.columns.messages import nearest
+from expfam.families.columns.names import check_names
+from expfam.io.frames import as_frame
 from expfam.io.new_frames import new_frame
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Roles:
             If the frame has columns that were not there at fit.
         """
         frame = as_frame(X, owner=owner)
-        self._check_names(frame, owner)
+        check_names(frame.names, self.names, {role.column for role in self.roles}, owner=owner)
         narrow = self._filled(frame, np.float32)
         return self._filled(frame, np.float64) if narrow is None else narrow
 
@@ -177,23 +177,11 @@ class Roles:
         X = np.empty((frame.n_rows, len(self.kept)), dtype=dtype)
         order = sorted(range(len(self.kept)), key=lambda j: self.kept[j].is_category)  # numbers decide the type
         for j in order:
-            values = encoded(self.kept[j], frame.column(self.kept[j].column))
+            values = encoded(self.kept[j], frame.column(self.kept[j].column), frame.backend)
             if dtype == np.float32 and not is_lossless(values):
                 return None
             X[:, j] = values
         return X
-
-    def _check_names(self, frame, owner):
-        lacking = [name for name in self.names if name not in frame.names]
-        known = {role.column for role in self.roles}
-        extra = [name for name in frame.names if name not in known]
-        if lacking:
-            raise DataError(
-                f"{owner}: columns of the frame differ from those at fit: only at fit {listed(lacking)}; only now"
-                f" {listed(extra)}: give the frame all columns that were kept at fit"
-            )
-        if extra:
-            warn(f"{owner}: the frame has columns that were not there at fit, which are ignored: {listed(extra)}")
 
     @property
     def types(self) -> dict[str, tuple[str, tuple]]:

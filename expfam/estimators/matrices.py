@@ -1,0 +1,214 @@
+"""What a user gave, as the matrix of numbers that a family reads.
+
+Arrays are read by position. Columns of a frame are matched by name with those of the fit, in any order, and its missing
+cells are NaN. All checks that need names are made here, so that errors name columns as the user does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array, validate_data
+
+from expfam.errors import DataTypeError
+from expfam.estimators.missing_cells import refuse_infinity, refuse_missing
+from expfam.estimators.tables import check_numbers, require_rows
+from expfam.families.columns.encoding import check_finite, require_numbers
+from expfam.families.columns.names import check_names
+from expfam.families.support import check_given
+from expfam.io.frames import Frame, as_frame, is_frame
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_KINDS = (np.float64, np.float32, np.int64, np.int32)  # of data that are used as they are
+
+
+def checked_input(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    accepts_sparse: bool,
+    may_lack: bool = False,
+    family_checks: bool = False,
+) -> Any:
+    """Return X as an (N, V) array or CSR, checked as scikit-learn checks it.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    X : array_like, sparse matrix or frame
+    reset : bool
+        Whether the number and names of the columns are learned from X; otherwise those learned are asked for.
+    accepts_sparse : bool
+    may_lack : bool
+        Whether NaN, a missing cell, is taken.
+    family_checks : bool
+        Whether infinity is left to the family, which refuses it.
+
+    Returns
+    -------
+    (N, V) ndarray or CSR
+
+    Raises
+    ------
+    DataError, DataTypeError, ValueError, TypeError
+        The message names row and column, and what to do.
+    """
+    owner, names = type(estimator).__name__, None
+    if is_frame(X):
+        X, names = _columns_of_frame(estimator, X, reset=reset)
+    check_given(X, owner=owner)
+    if names is None:
+        if not reset and _would_pass(estimator, X, accepts_sparse):
+            return X
+        found = _validated(estimator, X, reset=reset, accepts_sparse=accepts_sparse)
+    else:
+        found = check_array(X, **_options(estimator, accepts_sparse))
+    if not family_checks:
+        refuse_infinity(estimator, found)
+    if not may_lack:
+        refuse_missing(estimator, found, names, of_fit=reset)
+    return found
+
+
+def _options(estimator, accepts_sparse):
+    return {
+        "accept_sparse": "csr" if accepts_sparse else False,
+        "dtype": list(_KINDS),
+        "ensure_all_finite": False,
+        "estimator": estimator,
+    }
+
+
+def _validated(estimator, X, *, reset, accepts_sparse):
+    options = _options(estimator, accepts_sparse)
+    del options["estimator"]
+    found = validate_data(estimator, X, reset=reset, **options)
+    if reset:
+        estimator.__dict__.pop("_backend", None)  # of the frame of an earlier fit
+    return found
+
+
+def _would_pass(estimator: Any, X: Any, accepts_sparse: bool) -> bool:
+    """Return whether `validate_data` would return X itself, without a warning.
+
+    For one row this costs a tenth of its time. False means that it is to be asked: it then has the error, the warning
+    or the conversion.
+    """
+    is_sparse = accepts_sparse and type(X) in (sparse.csr_array, sparse.csr_matrix)
+    if not (is_sparse or type(X) is np.ndarray) or X.dtype not in _KINDS or X.ndim != 2 or X.shape[0] < 1:
+        return False
+    if X.shape[1] != getattr(estimator, "n_features_in_", None) or hasattr(estimator, "feature_names_in_"):
+        return False
+    values = X.data if is_sparse else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.dtype.kind != "f" or bool(np.isfinite(values.sum()))
+
+
+# ---- frames ----------------------------------------------------------------------------------------------------------
+
+
+def _columns_of_frame(estimator, X, *, reset):
+    """Return the cells of a frame, and the names of their columns or None.
+
+    Columns whose names are not text, such as the numbers that pandas gives, are read by position as those of an array.
+    """
+    owner = type(estimator).__name__
+    frame = as_frame(X, owner=owner)
+    require_rows(frame, owner=owner)
+    is_named = _has_names(X, owner)
+    if reset:
+        if is_named:
+            estimator.feature_names_in_ = np.array(frame.names, dtype=object)
+            estimator.n_features_in_, estimator._backend = len(frame.names), frame.backend
+        return _cells(X, frame, owner, of_fit=True), frame.names if is_named else None
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is None or not is_named:
+        if is_named and not isinstance(X, Frame):
+            text = f"X has feature names, but {owner} was fitted without feature names"
+            warnings.warn(text, UserWarning, stacklevel=2)
+        return _cells(X, frame, owner, of_fit=False), None
+    known = list(map(str, known))
+    check_names(frame.names, known, known, owner=owner)
+    if list(frame.names) != known:
+        X, frame = _selected(X, known), frame.only(known)
+    return _cells(X, frame, owner, of_fit=False), frame.names
+
+
+def _has_names(X, owner):
+    """Return whether the columns of a frame have names; those of some only are refused."""
+    if isinstance(X, Frame) or not type(X).__module__.startswith("pandas"):
+        return True
+    are_text = [isinstance(name, str) for name in X.columns]
+    if any(are_text) and not all(are_text):
+        raise DataTypeError(
+            f"{owner}: the feature names, which are the names of the columns, are text for some columns only: write"
+            " X.columns = X.columns.astype(str)"
+        )
+    return all(are_text)
+
+
+def _selected(X, names):
+    """Return a frame of pandas with some of its columns; other frames are read through `Frame`."""
+    return X[names] if type(X).__module__.startswith("pandas") else X
+
+
+def _cells(X, frame, owner, *, of_fit):
+    """Return the cells of a frame as numbers, NaN where they are missing."""
+    if type(X).__module__.startswith("pandas") and _is_block(X):
+        if all(type(kind).__name__ == "SparseDtype" for kind in X.dtypes):
+            return X
+        values = X.to_numpy()
+        if values.dtype.kind == "f" and np.isinf(values).any():
+            check_finite(frame.column(frame.names[int(np.isinf(values).any(axis=0).argmax())]))
+        return values
+    if of_fit:
+        check_numbers(frame, owner=owner)
+    return numbers_of_frame(frame, of_fit=not of_fit)
+
+
+def _is_block(X):
+    """Return whether all columns are NumPy's numbers, or all are sparse."""
+    kinds = set(X.dtypes)
+    if all(isinstance(kind, np.dtype) for kind in kinds):
+        return all(kind.kind in "iuf" for kind in kinds)
+    return all(type(kind).__name__ == "SparseDtype" for kind in kinds)
+
+
+def numbers_of_frame(frame: Frame, *, of_fit: bool) -> npt.NDArray[Any]:
+    """Return the columns of a frame of numbers as a matrix, NaN where cells are missing.
+
+    Parameters
+    ----------
+    frame : Frame
+    of_fit : bool
+        Whether the columns held numbers at the fit, for messages.
+
+    Returns
+    -------
+    (N, V) ndarray
+        float32 or int64 if all columns are, else float64.
+
+    Raises
+    ------
+    DataError, DataTypeError
+        A column holds text, dates or infinity; the message names it and the row.
+    """
+    columns = [frame.column(name) for name in frame.names]
+    for column in columns:
+        require_numbers(column, frame.backend, of_fit=of_fit)
+        check_finite(column)
+    kinds = {
+        np.dtype(float) if column.missing.any() and column.kind != "float" else column.values.dtype
+        for column in columns
+    }
+    dtype = kinds.pop() if len(kinds) == 1 else np.dtype(float)
+    X = np.empty(frame.shape, dtype=dtype if dtype in (np.float32, np.int64) else np.float64)
+    for j, column in enumerate(columns):
+        X[:, j] = np.where(column.missing, np.nan, column.values) if column.missing.any() else column.values
+    return X

@@ -1,0 +1,134 @@
+"""Missing and infinite cells that a model does not take: the error, with the line to type."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import DataError
+from expfam.families.counts.categorical import Categorical
+from expfam.families.gaussian.diagonal import DiagonalGaussian
+from expfam.families.support import first_where
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from expfam.families.base import Family
+
+_MOST_TEXT = 30  # of a setting that is repeated in a line to type
+_WHOLE_ROWS = "X = X[~numpy.isnan(X).any(axis=1)]"
+_WHOLE_FRAME = "X = X.dropna()"
+
+
+def refuse_missing(estimator: Any, X: Any, names: Sequence[str] | None, *, of_fit: bool) -> None:
+    """Raise DataError for the first NaN of a matrix; its message says what to type.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    X : (N, V) ndarray or CSR
+    names : sequence of str, optional
+        Names of the columns.
+    of_fit : bool
+        Whether the rows are those of a fit.
+    """
+    if _is_finite(X):
+        return
+    found = first_where(X, np.isnan)
+    if found is None:
+        return
+    row, column, _ = found
+    place = f"row {row}, column {column if names is None else repr(str(names[column]))}"
+    raise DataError(
+        f"Input X contains NaN: {type(estimator).__name__}: {place} is missing: {_remedy(estimator, X, names, of_fit)}"
+    )
+
+
+def refuse_infinity(estimator: Any, X: Any) -> None:
+    """Raise DataError for the first infinite value of a matrix, dense or CSR."""
+    found = None if _is_finite(X) else first_where(X, np.isinf)
+    if found is not None:
+        row, column, value = found
+        raise DataError(
+            f"Input X contains infinity: {type(estimator).__name__}: row {row}, column {column} holds {value}: put a"
+            " number in its place"
+        )
+
+
+def _is_finite(X):
+    """Return whether a matrix holds no infinity and no NaN; one sum tells it nearly always."""
+    values = X.data if sparse.issparse(X) else X
+    if values.dtype.kind != "f":
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
+
+
+def _remedy(estimator, X, names, of_fit):
+    rows = f"leave out rows that lack cells: {_WHOLE_ROWS if names is None else _WHOLE_FRAME}"
+    if sparse.issparse(X):
+        return "a sparse matrix has no missing cells; store a zero, or leave out the row"
+    if not hasattr(estimator, "_family"):
+        return f"counts are never missing; where a missing one means none, write X = numpy.nan_to_num(X); else {rows}"
+    family = estimator._family()
+    if family.support == "unit":
+        return f"a direction needs all cells of its row: {rows}"
+    line = line_with_holes(estimator, family, X.shape[1])
+    if not of_fit:
+        return f"{family.name} needs all cells of a row: {rows}; a model that takes holes is {line}"
+    takes = f"{family.name} takes no missing cells as it is given: write {line}"
+    takes += f", or leave the family out: {_call(estimator, '')}" if family.support == "real" else ""
+    return takes if family.has_independent_columns or isinstance(family, Categorical) else f"{takes}; or {rows}"
+
+
+def line_with_holes(estimator: Any, family: Family, n_columns: int) -> str:
+    """Return the call of an estimator whose family takes missing cells.
+
+    Parameters
+    ----------
+    estimator : Estimator
+        Settings that differ from their defaults are repeated.
+    family : Family
+        As the user gave it. A family whose columns depend on each other is replaced by one whose columns do not.
+    n_columns : int
+
+    Examples
+    --------
+    >>> from expfam import Mixture, Poisson
+    >>> from expfam.estimators.missing_cells import line_with_holes
+    >>> line_with_holes(Mixture("poisson", 3), Poisson(), 2)
+    'Mixture(Columns([(Poisson(), range(2))]), n_components=3)'
+    """
+    if isinstance(family, DiagonalGaussian):
+        return _call(estimator, _made(family, missing=True))
+    if family.has_independent_columns or isinstance(family, Categorical):
+        return _call(estimator, f"Columns([({_made(family)}, range({n_columns}))])")
+    if family.support == "real":
+        return _call(estimator, "DiagonalGaussian(missing=True)")
+    return _call(estimator, f"Columns([(Poisson(), range({n_columns}))])")
+
+
+def _call(estimator, family):
+    """Return the call of an estimator with its settings, and the text of another family first."""
+    settings = [
+        text for text in _settings(estimator, estimator.get_params(deep=False)) if not text.startswith("family=")
+    ]
+    return f"{type(estimator).__name__}({', '.join([family] * bool(family) + settings)})"
+
+
+def _made(family, **changed):
+    """Return the call that makes an unbound family with other settings."""
+    values = {name: value for name, value in family.get_params().items() if name not in changed}
+    settings = _settings(family, values) + [f"{name}={value!r}" for name, value in changed.items()]
+    return f"{type(family).__name__}({', '.join(settings)})"
+
+
+def _settings(owner, values):
+    """Return "name=value" of the settings that differ from the defaults and have a short text."""
+    defaults = {name: entry.default for name, entry in inspect.signature(type(owner).__init__).parameters.items()}
+    plain = (bool, int, float, str, type(None))
+    changed = {k: v for k, v in values.items() if isinstance(v, plain) and v != defaults.get(k)}
+    return [f"{name}={value!r}" for name, value in changed.items() if len(repr(value)) <= _MOST_TEXT]
