@@ -36,6 +36,10 @@ class ResourceError(ExpFamError, MemoryError):
     """A run would need more memory than the limit allows; raised before any allocation."""
 
 
+class ResultError(ExpFamError, AttributeError, ValueError):
+    """An attribute of a result cannot be made; the error that says why is its cause."""
+
+
 class ArchiveError(ExpFamError, ValueError):
     """A saved model or checkpoint is truncated, altered, or of an unknown format."""
 

@@ -62,7 +62,7 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
 
 def rows_of_table(table: Any) -> Any:
     """Return the rows of a table of numbers: a matrix if its columns have no names."""
-    from expfam.estimators.matrices import numbers_of_frame
+    from expfam.families.columns.numbers import numbers_of_frame
     from expfam.io.frames import Frame
 
     if not isinstance(table.X, Frame) or not all(name.isdecimal() for name in table.X.names):
@@ -72,7 +72,7 @@ def rows_of_table(table: Any) -> Any:
 
 def matrix_of(X: Any, family: Any) -> Any:
     """Return the matrix that an estimator reads of the data of a fit."""
-    from expfam.estimators.matrices import numbers_of_frame
+    from expfam.families.columns.numbers import numbers_of_frame
     from expfam.families.columns.roles import Roles
     from expfam.io.frames import Frame
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from expfam.displays._axes import _CHAINS, _GREY, _INK, _PALE, _SECOND, _amount, _clean, _pyplot
 from expfam.errors import DataError
+from expfam.families.columns.family import Columns
 
 _PARTS = ("upper bound", "point", "lower bound")
 _LEAST_NAMED = 0.03  # share of the rows of a cluster whose number is written
@@ -225,7 +226,7 @@ class ClusterCards:
     ----------
     mixture : Mixture
         Fitted, with kept draws.
-    X : array_like or sparse matrix, shape (N, V)
+    X : array_like, sparse matrix or frame, shape (N, V)
         The rows that were fitted.
     probability : float in (0, 1]
         Of the intervals.
@@ -253,6 +254,8 @@ class ClusterCards:
         around, between = posterior.sizes_around(probability), posterior.between
         self.intervals = posterior.parameters(X, probability=probability)
         columns = getattr(mixture, "feature_names_in_", None)
+        family = mixture.family_
+        entries = family.entries_of_params() if isinstance(family, Columns) else {}
         sizes = np.bincount(posterior.point)
         self.cards: list[dict[str, Any]] = []
         for k, size in enumerate(sizes):
@@ -264,7 +267,7 @@ class ClusterCards:
                 others = np.where(np.arange(len(sizes)) == k, -1.0, between[k])
                 lines.append(f"nearest other cluster {others.argmax()}: together with it {others.max():.2f}")
             for name, interval in self.intervals.items():
-                lines += _parameter_lines(name, interval, k, columns)
+                lines += _parameter_lines(name, interval, k, entries.get(name.rpartition(".")[0], columns))
             self.cards.append({"title": f"cluster {k}: {_amount(size)} rows", "lines": lines})
 
     def __repr__(self):
@@ -293,6 +296,6 @@ def _parameter_lines(name, interval, k, columns):
     named = columns if columns is not None and len(columns) == len(mean) else [f"column {j}" for j in range(len(mean))]
     lines = [f"{name}{more}"]
     for j in shown:
-        column = f"{named[j]}: " if len(mean) > 1 else ""
+        column = f"{named[j]}: " if len(mean) > 1 or named is columns else ""
         lines.append(f"  {column}{mean[j]:.3g}  ({low[j]:.3g} to {high[j]:.3g})")
     return lines

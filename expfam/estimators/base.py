@@ -23,6 +23,7 @@ from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
 from expfam.io.frames import is_frame
 from expfam.io.models import load_estimator, save_estimator
+from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value, is_auto
 from expfam.plugins.registry import load_family
 from expfam.samplers.chain.callbacks import Progress, kept_open
@@ -320,6 +321,7 @@ class FamilyEstimator(Estimator):
         return matrix
 
     @property
+    @made_on_use
     def roles_(self) -> Any:
         """Return the role, family, levels and holes of each column of the frame, as a frame.
 

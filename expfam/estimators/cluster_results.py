@@ -11,6 +11,7 @@ from expfam.estimators.frame_output import FrameOutput
 from expfam.families.columns.cells import CellLaw, as_columns, cell_laws
 from expfam.families.support import dense_rows
 from expfam.io.new_frames import new_frame
+from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class ClusterResults(FrameOutput):
         return getattr(self, "cluster_sizes_", self.n_), self.weights_, self.n_, self.S_
 
     @property
+    @made_on_use
     def clusters_(self) -> Any:
         """Return a frame with one row a cluster, in the units of the data.
 
@@ -61,6 +63,7 @@ class ClusterResults(FrameOutput):
         return new_frame(found, backend=kind)
 
     @property
+    @made_on_use
     def params_(self) -> dict[str, Any]:
         """Return the parameters of the clusters in the units of the data: arrays (K, ...) by name.
 
@@ -83,10 +86,7 @@ class ClusterResults(FrameOutput):
         """
         self._check_fitted()  # type: ignore[attr-defined]
         _, _, n, S = self._clusters()
-        try:
-            found: dict[str, Any] = self.family_.cluster_params(n, S)
-        except CapabilityError as error:
-            raise AttributeError(f"{type(self).__name__} has no params_: {error}") from error
+        found: dict[str, Any] = self.family_.cluster_params(n, S)
         return found
 
     def explain(self, k: int | None = None) -> Any:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from expfam.lazy import made_on_use
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers.starts.greedy_merge import merge_sequence, merged_clusters
@@ -106,6 +107,7 @@ class Coarsening:
         return coarse
 
     @property
+    @made_on_use
     def coarsening_(self) -> npt.NDArray[np.float64]:
         """Return all merges of the clusters as SciPy's linkage matrix: (K - 1, 4) float64.
 

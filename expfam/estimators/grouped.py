@@ -27,6 +27,7 @@ from expfam.estimators.weighted_rows import check_weights, labels_of_all, start_
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.io.new_frames import new_frame
+from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
@@ -312,6 +313,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         return data.counted()
 
     @property
+    @made_on_use
     def group_weights_(self) -> npt.NDArray[np.float64]:
         """Return the posterior mean weights of the groups of the fit: (G, K), rows sum to 1."""
         self._check_fitted()

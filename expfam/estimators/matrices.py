@@ -16,13 +16,14 @@ from sklearn.utils.validation import check_array, validate_data
 from expfam.errors import DataTypeError
 from expfam.estimators.missing_cells import refuse_infinity, refuse_missing
 from expfam.estimators.tables import check_numbers, require_rows
-from expfam.families.columns.encoding import check_finite, require_numbers
+from expfam.families.columns.encoding import check_finite
 from expfam.families.columns.names import check_names
+from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.support import check_given
 from expfam.io.frames import Frame, as_frame, is_frame
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    pass
 
 _KINDS = (np.float64, np.float32, np.int64, np.int32)  # of data that are used as they are
 
@@ -123,6 +124,8 @@ def _columns_of_frame(estimator, X, *, reset):
     require_rows(frame, owner=owner)
     is_named = _has_names(X, owner)
     if reset:
+        if not isinstance(X, Frame):
+            check_given(X, owner=owner)
         if is_named:
             estimator.feature_names_in_ = np.array(frame.names, dtype=object)
             estimator.n_features_in_, estimator._backend = len(frame.names), frame.backend
@@ -178,37 +181,3 @@ def _is_block(X):
     if all(isinstance(kind, np.dtype) for kind in kinds):
         return all(kind.kind in "iuf" for kind in kinds)
     return all(type(kind).__name__ == "SparseDtype" for kind in kinds)
-
-
-def numbers_of_frame(frame: Frame, *, of_fit: bool) -> npt.NDArray[Any]:
-    """Return the columns of a frame of numbers as a matrix, NaN where cells are missing.
-
-    Parameters
-    ----------
-    frame : Frame
-    of_fit : bool
-        Whether the columns held numbers at the fit, for messages.
-
-    Returns
-    -------
-    (N, V) ndarray
-        float32 or int64 if all columns are, else float64.
-
-    Raises
-    ------
-    DataError, DataTypeError
-        A column holds text, dates or infinity; the message names it and the row.
-    """
-    columns = [frame.column(name) for name in frame.names]
-    for column in columns:
-        require_numbers(column, frame.backend, of_fit=of_fit)
-        check_finite(column)
-    kinds = {
-        np.dtype(float) if column.missing.any() and column.kind != "float" else column.values.dtype
-        for column in columns
-    }
-    dtype = kinds.pop() if len(kinds) == 1 else np.dtype(float)
-    X = np.empty(frame.shape, dtype=dtype if dtype in (np.float32, np.int64) else np.float64)
-    for j, column in enumerate(columns):
-        X[:, j] = np.where(column.missing, np.nan, column.values) if column.missing.any() else column.values
-    return X

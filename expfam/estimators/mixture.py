@@ -54,6 +54,7 @@ from expfam.estimators.table_results import TableResults
 from expfam.estimators.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.evaluation.posterior import PartitionPosterior
 from expfam.forecast.memory import forecast_memory, label_bytes
+from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
@@ -619,10 +620,12 @@ class Mixture(
             sample_stats=stats,
             steps=self.__dict__.get("_steps"),
             family=family,
+            names=getattr(self, "feature_names_in_", None),
             n_threads=self.n_threads,
         )
 
     @property
+    @made_on_use
     def posterior_(self) -> PartitionPosterior:
         """Posterior of the partition, of the draws that were kept; its readings are about `labels_`.
 

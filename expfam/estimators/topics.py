@@ -27,6 +27,7 @@ from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast.memory import check_memory, forecast_topics
 from expfam.io.new_frames import new_frame
+from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.params import Real, check_value, is_auto, refuse_unused
@@ -592,6 +593,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return names[np.argsort(-counts, axis=1, kind="stable")[:, : int(n)]]
 
     @property
+    @made_on_use
     def params_(self) -> dict[str, np.ndarray]:
         """Return the probabilities of the words in each topic: ``{"probability": (K, V)}``.
 
@@ -608,6 +610,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return {"probability": self.components_ / self.components_.sum(axis=1, keepdims=True)}
 
     @property
+    @made_on_use
     def clusters_(self) -> Any:
         """Return a frame with one row a topic: its tokens, their share, and its most typical words.
 

@@ -8,7 +8,7 @@ have in common. That is O(M N) time for M draws of N rows; no N x N array is mad
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import Any, Literal, NamedTuple
@@ -21,6 +21,11 @@ from expfam.archive import read_archive, write_archive
 from expfam.errors import DataError
 from expfam.evaluation.arviz import arviz_tree
 from expfam.families.base import Family
+from expfam.families.columns.names import check_names
+from expfam.families.columns.numbers import numbers_of_frame
+from expfam.families.columns.roles import Roles
+from expfam.io.frames import as_frame, is_frame
+from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
 from expfam.model.partitions import by_first_appearance, contingency
 from expfam.model.statistics import weighted_statistics
@@ -81,18 +86,21 @@ class PartitionPosterior:
 
     Parameters
     ----------
-    draws : (M, N) array_like of non-negative int
-        Label of each row in each draw, of all chains together. Names of labels do not matter.
+    draws : (M, N) or (C, D, N) array_like of non-negative int
+        Label of each row in each draw, of all chains together, or of C chains with D draws each. Names of labels do not
+        matter.
     chain : (M,) array_like of non-negative int, optional
-        Chain of each draw; by default all are of one chain.
-    log_joint : (M,) array_like of float, optional
+        Chain of each draw; by default all are of one chain, or of those of a (C, D, N) array.
+    log_joint : (M,) or (C, D) array_like of float, optional
         Log joint of each draw, nats.
-    sample_stats : mapping of str to (M,) array_like, optional
+    sample_stats : mapping of str to (M,) or (C, D) array_like, optional
         Further numbers of each draw, for `to_arviz`.
     steps : StepRecord, optional
         Numbers of every step, for `diagnostics`; those of the draws are used without it.
     family : Family, optional
         Family of the data, bound to them, for `parameters`.
+    names : sequence of str, optional
+        Names of the columns of the fit, by which those of frames are found.
     n_threads : int or None
         Threads of searches and readings; results do not depend on it.
 
@@ -102,6 +110,7 @@ class PartitionPosterior:
     chain : (M,) int64 ndarray
     log_joint : (M,) float64 ndarray or None
     family : Family or None
+    names : list of str or None
 
     Raises
     ------
@@ -134,11 +143,16 @@ class PartitionPosterior:
         sample_stats: Mapping[str, npt.ArrayLike] | None = None,
         steps: StepRecord | None = None,
         family: Family | None = None,
+        names: Sequence[str] | None = None,
         n_threads: int | None = None,
     ) -> None:
-        self._draws = narrow_labels(_checked_draws(draws))
+        found = _checked_draws(draws)
+        if found.ndim == 3:
+            chain = _chains_of(found, chain)
+            found = found.reshape(-1, found.shape[2])
+        self._draws = narrow_labels(found)
         self.n_draws, self.n_rows = self._draws.shape
-        self.chain = _checked_chain(chain, self.n_draws)
+        self.chain, self.names = _checked_chain(chain, self.n_draws), None if names is None else list(map(str, names))
         self.log_joint = None if log_joint is None else _of_draws("log_joint", log_joint, self.n_draws)
         self.sample_stats = {
             str(name): _of_draws(name, values, self.n_draws) for name, values in (sample_stats or {}).items()
@@ -226,6 +240,7 @@ class PartitionPosterior:
         return other
 
     @property
+    @made_on_use
     def point(self) -> npt.NDArray[np.int32]:
         """Point partition that the readings mean: (N,) int32, by default ``labels()``."""
         if self._point is None:
@@ -310,6 +325,7 @@ class PartitionPosterior:
         return Ball(radius, float(probability), *(self._draws[m].astype(np.int32) for m in chosen))
 
     @property
+    @made_on_use
     def certainty(self) -> npt.NDArray[np.float32]:
         """Mean probability of each row to be with another row of its cluster: (N,) float32.
 
@@ -318,6 +334,7 @@ class PartitionPosterior:
         return self._readings[0]
 
     @property
+    @made_on_use
     def second(self) -> npt.NDArray[np.int32]:
         """Other cluster that each row may belong to: (N,) int32.
 
@@ -327,11 +344,13 @@ class PartitionPosterior:
         return self._readings[1]
 
     @property
+    @made_on_use
     def second_certainty(self) -> npt.NDArray[np.float32]:
         """Mean probability of each row to be with a row of `second`: (N,) float32."""
         return self._readings[2]
 
     @cached_property
+    @made_on_use
     def between(self) -> npt.NDArray[np.float64]:
         """Mean probability that rows of two clusters are together: (K, K) float64.
 
@@ -348,6 +367,7 @@ class PartitionPosterior:
         return DrawTable(items, clusters)
 
     @cached_property
+    @made_on_use
     def _readings(self):
         self._require_spread()
         rows = self._table.source.item_of_row
@@ -375,6 +395,7 @@ class PartitionPosterior:
         return np.concatenate([np.zeros((self.n_draws, 0), dtype=bool), *parts], axis=1)
 
     @cached_property
+    @made_on_use
     def diagnostics(self) -> Diagnostics:
         """How far the chains agree: R-hat and effective sample sizes, see `Diagnostics`.
 
@@ -399,6 +420,7 @@ class PartitionPosterior:
         return self._draws.max(axis=1).astype(np.int64) + 1
 
     @property
+    @made_on_use
     def n_clusters_probability(self) -> dict[int, float]:
         """Share of the draws with each number of clusters, in ascending order."""
         values, counts = np.unique(self.n_clusters, return_counts=True)
@@ -461,8 +483,9 @@ class PartitionPosterior:
 
         Parameters
         ----------
-        X : array_like or sparse matrix, shape (N, V)
-            The rows of the draws, in their order: another order cannot be noticed.
+        X : array_like, sparse matrix or frame, shape (N, V)
+            The rows of the draws, in their order: another order cannot be noticed. Columns of a frame are matched by
+            name.
         probability : float in (0, 1]
             Share of the draws between `low` and `high`, with equal tails.
         random_state : None, int, numpy Generator or RandomState
@@ -472,7 +495,8 @@ class PartitionPosterior:
         Returns
         -------
         dict of str to Interval
-            Names are those of the family's `to_params`; arrays have shape (K, ...).
+            Names are those of the family's `to_params`; arrays have shape (K, ...). Of a table, parameters are those of
+            the encoded columns, and `Columns.entries_of_params` names their entries.
 
         Raises
         ------
@@ -491,6 +515,7 @@ class PartitionPosterior:
         if family is None:
             raise ValueError("parameters needs the family of the data: give family=, bound to the data")
         family.require("draw", "parameters")
+        X = self._matrix(X, family)
         shape = np.shape(X)
         if len(shape) != 2 or shape[0] != self.n_rows or shape[1] != family.n_features_in_:
             raise DataError(
@@ -508,6 +533,19 @@ class PartitionPosterior:
             for name in first:
                 parts[name].append(_central(np.array([values[name] for values in drawn]), probability))
         return {name: Interval(*map(np.concatenate, zip(*intervals))) for name, intervals in parts.items()}
+
+    def _matrix(self, X, family):
+        """Return a frame as the matrix that the family reads; other data stay as they are."""
+        if not is_frame(X):
+            return X
+        owner = type(self).__name__
+        frame, roles = as_frame(X, owner=owner), getattr(family, "roles", None)
+        if roles:
+            return Roles(roles).encode(frame, owner=owner)
+        if self.names is not None:
+            check_names(frame.names, self.names, self.names, owner=owner)
+            frame = frame.only(self.names)
+        return numbers_of_frame(frame, of_fit=True)
 
     def _parameters_of_draw(self, data, family, m, seed, clusters):
         """Return the parameters of some clusters of `point` under one draw: name to (K, ...)."""
@@ -613,8 +651,8 @@ class PartitionPosterior:
             Pairs of rows of which it is kept whether they are together; a number stands for as many random pairs.
         labels : bool
             Also keep the labels, numbered by first appearance: N values for each draw. Do not average them.
-        X : array_like, shape (N, V), optional
-            Observed data.
+        X : array_like or frame, shape (N, V), optional
+            Observed data; a frame as the family reads it.
 
         Returns
         -------
@@ -651,6 +689,7 @@ class PartitionPosterior:
             if values_of
         }
         if X is not None:
+            X = self._matrix(X, self.family)
             X = X.toarray() if sparse.issparse(X) else np.asarray(X)
             if len(X) != self.n_rows:
                 raise DataError(f"X has shape {X.shape}; the draws have {self.n_rows} rows")
@@ -711,18 +750,31 @@ def _checked_draws(draws):
             found = np.asarray(draws)
         except ValueError as error:
             raise DataError(f"draws must be a matrix (M, N) of labels: {error}") from error
-    if sparse.issparse(found) or found.ndim != 2 or not found.size:
-        raise DataError(f"draws must have shape (M, N) with at least one draw and one row; got shape {found.shape}")
-    if found.dtype.kind not in "iu":
-        place = np.unravel_index(0, found.shape)
+    if sparse.issparse(found) or found.ndim not in (2, 3) or not found.size:
         raise DataError(
-            f"draws must be non-negative integers; got {found.dtype}, {found[place]!r} in draw 0 of row 0: convert the"
+            "draws must have shape (M, N), or (C, D, N) for C chains of D draws, with at least one draw and one row;"
+            f" got shape {found.shape}"
+        )
+    if found.dtype.kind not in "iu":
+        raise DataError(
+            f"draws must be non-negative integers; got {found.dtype}, {found.flat[0]!r} in draw 0 of row 0: convert the"
             " labels, for example with astype(int)"
         )
     if found.min() < 0:
-        m, i = np.argwhere(found < 0)[0]
-        raise DataError(f"draws must be non-negative integers; got {found[m, i]} in draw {m} of row {i}")
+        place = tuple(np.argwhere(found < 0)[0].tolist())
+        where = f"draw {place[-2]} of row {place[-1]}" + (f" of chain {place[0]}" if len(place) == 3 else "")
+        raise DataError(f"draws must be non-negative integers; got {found[place]} in {where}")
     return found
+
+
+def _chains_of(draws, chain):
+    """Return the chain of each draw of a (C, D, N) array, which says it itself."""
+    if chain is not None:
+        raise ValueError(
+            f"draws of shape {draws.shape} say the chain of each draw: leave out chain=, or give draws of shape"
+            " (draws, rows)"
+        )
+    return np.repeat(np.arange(draws.shape[0], dtype=np.int64), draws.shape[1])
 
 
 def _checked_chain(chain, n_draws):
@@ -736,6 +788,7 @@ def _checked_chain(chain, n_draws):
 
 def _of_draws(name, values, n_draws):
     values = np.asarray(values, dtype=np.float64)
+    values = values.ravel() if values.ndim == 2 else values  # (chains, draws)
     if values.shape != (n_draws,):
         raise DataError(f"{name} must have shape ({n_draws},), one number a draw; got {values.shape}")
     return values

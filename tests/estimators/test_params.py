@@ -18,7 +18,7 @@ from expfam import (
     TopicModel,
     load_family,
 )
-from expfam.errors import CapabilityError, PluginError
+from expfam.errors import CapabilityError
 from expfam.plugins.laws.data_case import made_up_data
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
@@ -256,7 +256,7 @@ def test_a_family_without_parameters_says_what_to_write():
 def test_a_family_may_have_a_method_of_its_own():
     mixture = fitted(Hooked(), COUNTS, LABELS[:60])
     np.testing.assert_allclose(mixture.params_["mean"][0], COUNTS[::2].mean(axis=0))
-    with pytest.raises(PluginError, match=r"'mean' of cluster_params must return .* of shape \(2, \.\.\.\)"):
+    with pytest.raises(AttributeError, match=r"'mean' of cluster_params must return .* of shape \(2, \.\.\.\)"):
         fitted(Wrong(), COUNTS, LABELS[:60]).params_  # noqa: B018
     table = Columns([(Hooked(), (0, 1)), (Multinomial(), (2,))])
     assert fitted(table, COUNTS, LABELS[:60]).params_["1"]["mean"].shape == (2,)

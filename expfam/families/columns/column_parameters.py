@@ -22,6 +22,7 @@ class ColumnParameters(PartSums):
 
     names: Any
     roles: Any
+    _prefixes: Any
 
     def cluster_params(self, n: Floats, S: Any) -> dict[str, Any]:
         """Return the usual parameters of clusters, column by column, in the units of the data.
@@ -54,6 +55,30 @@ class ColumnParameters(PartSums):
                     found[j] |= self._of_numbers(part, params, place, role)
         return {self._plain_name(j): params for j, params in found.items()}
 
+    def entries_of_params(self) -> dict[str, list[str]]:
+        """Return names of the entries of `to_params`, by the name of the part.
+
+        They are the columns of the part, or the levels of its categories, such as "kind=b".
+
+        Examples
+        --------
+        >>> from expfam import Categorical, Columns, Poisson
+        >>> family = Columns([(Poisson(), (0,)), (Categorical(), (1,))], names=["eggs", "kind"])
+        >>> family.bind([[3, 0], [1, 2]]).entries_of_params()
+        {'poisson': ['eggs'], 'categorical': ['kind=0', 'kind=1', 'kind=2']}
+        """
+        roles = Roles(self.roles).kept if self.roles else None
+        found = {}
+        for prefix, part in zip(self._prefixes(), self._parts):
+            names = [self._plain_name(j) for j in part.columns]
+            found[prefix] = names
+            if part.reading == PRESENCE:
+                found[prefix] = [f"{', '.join(names)} {state}" for state in ("missing", "there")]
+            elif isinstance(part.family, Categorical):
+                levels = [_levels(part, place, roles and roles[j]) for place, j in enumerate(part.columns)]
+                found[prefix] = [f"{name}={level}" for name, own in zip(names, levels) for level in own]
+        return found
+
     def _plain_name(self, j):
         """Return the name of a column, or its number as text."""
         if self.roles:
@@ -85,6 +110,14 @@ def _of_levels(part, probability, place, role):
     known = probability[:, :n_levels]
     found = {"probability": known / known.sum(axis=1, keepdims=True)}
     return found if role is None else found | {"levels": np.array(role.levels[:n_levels], dtype=object)}
+
+
+def _levels(part, place, role):
+    """Return the levels of a category with those of unseen and of missing values."""
+    missing = ["missing"] if part.reading == LEVEL else []
+    n_levels = int(part.family.levels_[place]) - len(missing)
+    known = list(range(n_levels)) if role is None else [*role.levels, "other"][:n_levels]
+    return known + missing
 
 
 def _of_binary(own, role):

@@ -61,7 +61,10 @@ def _as_numbers(column, backend):
     """Return the remedy for a column that should hold numbers, with the line to type."""
     name = repr(column.name)
     if column.kind == "time":
-        return "turn the dates into numbers of a unit that you choose, such as days since the first"
+        return (
+            "turn it into numbers of a unit that you choose, such as"
+            f" X[{name}] = (X[{name}] - X[{name}].min()) / numpy.timedelta64(1, 'D')"
+        )
     line = f"X[{name}] = pandas.to_numeric(X[{name}], errors='coerce')"
     if backend == "polars":
         line = f"X = X.with_columns(polars.col({name}).cast(polars.Float64, strict=False))"

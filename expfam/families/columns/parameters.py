@@ -72,16 +72,21 @@ class PartParameters(PartSums):
                 total += g
         return total
 
+    def _prefixes(self):
+        """Return the names of the parts in `to_params`, with columns where parts share one."""
+        names = [part.name for part in self._parts]
+        return [
+            f"{part.name}[{','.join(map(str, part.columns))}]" if names.count(part.name) > 1 else part.name
+            for part in self._parts
+        ]
+
     def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
         """Return the usual parameters of each part, as in ``{"gaussian_diag.mean": (K, V_p)}``.
 
         A name that several parts share is followed by the columns of the part.
         """
         out: dict[str, Floats] = {}
-        names = [part.name for part in self._parts]
-        for part, own, own_g in self._each_theta(theta):
-            shared = names.count(part.name) > 1
-            prefix = f"{part.name}[{','.join(map(str, part.columns))}]" if shared else part.name
+        for prefix, (part, own, own_g) in zip(self._prefixes(), self._each_theta(theta)):
             if hasattr(part.family, "to_params"):
                 out |= {f"{prefix}.{key}": value for key, value in part.family.to_params(own, own_g).items()}
         return out
