@@ -22,7 +22,7 @@ from expfam.samplers.starts.greedy_merge import merge_sequence, merged_clusters
 if TYPE_CHECKING:
     from typing import Self
 
-_OF_THE_FIT = ("n_iter_", "interrupted_", "n_features_in_", "feature_names_in_", "_not_kept")
+_OF_THE_FIT = ("n_iter_", "interrupted_", "n_features_in_", "feature_names_in_", "_not_kept", "_backend", "_output")
 
 
 class Coarsening:

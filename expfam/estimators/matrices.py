@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from expfam.errors import DataTypeError
-from expfam.estimators.missing_cells import refuse_infinity, refuse_missing
+from expfam.estimators.missing_cells import may_be_infinite_or_missing, refuse_infinity, refuse_missing
 from expfam.estimators.tables import check_numbers, require_rows
 from expfam.families.columns.encoding import check_finite
 from expfam.families.columns.names import check_names
@@ -70,10 +70,11 @@ def checked_input(
         found = _validated(estimator, X, reset=reset, accepts_sparse=accepts_sparse)
     else:
         found = check_array(X, **_options(estimator, accepts_sparse))
-    if not family_checks:
-        refuse_infinity(estimator, found)
-    if not may_lack:
-        refuse_missing(estimator, found, names, of_fit=reset)
+    if not (family_checks and may_lack) and may_be_infinite_or_missing(found):
+        if not family_checks:
+            refuse_infinity(estimator, found)
+        if not may_lack:
+            refuse_missing(estimator, found, names, of_fit=reset)
     return found
 
 

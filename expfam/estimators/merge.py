@@ -101,6 +101,8 @@ def merge(
     merged.n_features_in_ = models[0].n_features_in_
     if hasattr(models[0], "feature_names_in_"):
         merged.feature_names_in_ = models[0].feature_names_in_
+    if "_backend" in models[0].__dict__:
+        merged._backend = models[0]._backend  # the library of its frames
     return merged
 
 

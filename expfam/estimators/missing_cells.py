@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 _MOST_TEXT = 30  # of a setting that is repeated in a line to type
 _WHOLE_ROWS = "X = X[~numpy.isnan(X).any(axis=1)]"
-_WHOLE_FRAME = "X = X.dropna()"
+_WHOLE_FRAME = {
+    "pandas": "X = X.dropna()",
+    "polars": "X = X.fill_nan(None).drop_nulls()",
+    "pyarrow": "X = X.drop_null()",
+}
 
 
 def refuse_missing(estimator: Any, X: Any, names: Sequence[str] | None, *, of_fit: bool) -> None:
@@ -35,8 +39,6 @@ def refuse_missing(estimator: Any, X: Any, names: Sequence[str] | None, *, of_fi
     of_fit : bool
         Whether the rows are those of a fit.
     """
-    if _is_finite(X):
-        return
     found = first_where(X, np.isnan)
     if found is None:
         return
@@ -49,7 +51,7 @@ def refuse_missing(estimator: Any, X: Any, names: Sequence[str] | None, *, of_fi
 
 def refuse_infinity(estimator: Any, X: Any) -> None:
     """Raise DataError for the first infinite value of a matrix, dense or CSR."""
-    found = None if _is_finite(X) else first_where(X, np.isinf)
+    found = first_where(X, np.isinf)
     if found is not None:
         row, column, value = found
         raise DataError(
@@ -58,17 +60,19 @@ def refuse_infinity(estimator: Any, X: Any) -> None:
         )
 
 
-def _is_finite(X):
-    """Return whether a matrix holds no infinity and no NaN; one sum tells it nearly always."""
+def may_be_infinite_or_missing(X: Any) -> bool:
+    """Return False for a matrix, dense or CSR, without infinity and NaN; a sum tells it.
+
+    For sums that overflow it is True.
+    """
     values = X.data if sparse.issparse(X) else X
-    if values.dtype.kind != "f":
-        return True
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
+        return values.dtype.kind == "f" and not bool(np.isfinite(values.sum()))
 
 
 def _remedy(estimator, X, names, of_fit):
-    rows = f"leave out rows that lack cells: {_WHOLE_ROWS if names is None else _WHOLE_FRAME}"
+    whole = _WHOLE_ROWS if names is None else _WHOLE_FRAME[estimator.__dict__.get("_backend", "pandas")]
+    rows = f"leave out rows that lack cells: {whole}"
     if sparse.issparse(X):
         return "a sparse matrix has no missing cells; store a zero, or leave out the row"
     if not hasattr(estimator, "_family"):

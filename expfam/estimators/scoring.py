@@ -97,7 +97,7 @@ def opened_data(X: Any, family: Family, **options: Any) -> Dataset:
     return data if opened is family else Dataset(data.X, opened, **options)
 
 
-def opened_statistics(family: Family, opened: Family, n: npt.NDArray[np.float64], S: Any) -> Any:
+def opened_statistics(family: Family, opened: Any, n: npt.NDArray[np.float64], S: Any) -> Any:
     """Return the sums S of a family in the layout of the one that `opened_data` has made of it."""
     return S if opened is family else as_columns(family).open_statistics(opened, n, S)
 

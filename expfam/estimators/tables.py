@@ -35,6 +35,11 @@ def array_has_holes(X: Any) -> bool:
         values = np.asarray(X)
     except ValueError:  # rows of different lengths, which are refused later
         return False
+    if values.dtype.kind == "O" and values.ndim == 2:
+        try:
+            values = values.astype(np.float64)  # None is a missing cell
+        except (TypeError, ValueError):  # text and other objects, which are refused later
+            return False
     if values.dtype.kind != "f" or values.ndim != 2:
         return False
     with np.errstate(over="ignore", invalid="ignore"):

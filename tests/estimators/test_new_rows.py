@@ -402,6 +402,27 @@ def test_columns_without_names_are_read_by_position():
         Mixture().fit(df.rename(columns={7: "a"}))
 
 
+def test_none_in_lists_and_arrays_of_objects_is_a_missing_cell():
+    X = with_holes(rows())
+    cells = [[None if np.isnan(cell) else cell for cell in row] for row in X.tolist()]
+    expected = fitted(Mixture, X)
+    for given in (cells, np.array(cells, dtype=object)):
+        np.testing.assert_array_equal(fitted(Mixture, given).labels_, expected.labels_)
+        np.testing.assert_array_equal(expected.predict(given), expected.predict(X))
+        np.testing.assert_array_equal(fitted(Mixture, rows()).predict(given), fitted(Mixture, rows()).predict(X))
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_chunks_of_frames_and_what_is_made_of_mixtures(make):
+    df, other = frame_of(rows()), frame_of(with_holes(rows()))[["c", "a", "b"]]
+    mixture = Mixture(n_components=3, sampler="variational", random_state=0).partial_fit(make(df))
+    found = copy.deepcopy(mixture).partial_fit(make(other))
+    expected = Mixture(n_components=3, sampler="variational", random_state=0).partial_fit(rows())
+    np.testing.assert_array_equal(found.n_, expected.partial_fit(with_holes(rows())).n_)
+    for made in (found.coarsen(2), merge([found], common=mixture)):
+        assert type(made.clusters_) is type(make(df))
+
+
 def test_names_of_an_earlier_fit_are_forgotten():
     model = fitted(Mixture, FRAMES["polars"](frame_of(rows())))
     assert isinstance(model.clusters_, pl.DataFrame)

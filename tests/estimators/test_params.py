@@ -260,3 +260,17 @@ def test_a_family_may_have_a_method_of_its_own():
         fitted(Wrong(), COUNTS, LABELS[:60]).params_  # noqa: B018
     table = Columns([(Hooked(), (0, 1)), (Multinomial(), (2,))])
     assert fitted(table, COUNTS, LABELS[:60]).params_["1"]["mean"].shape == (2,)
+
+
+def test_informative_holes_have_a_probability_in_every_column_that_may_lack_cells():
+    X = np.column_stack([np.repeat([0.0, 9.0], 30), np.tile([0.0, 1.0, 2.0], 20), np.arange(60.0)])
+    X += np.array([0.1, 0.0, 0.0]) * np.random.default_rng(0).normal(size=(60, 1))
+    X[:15, 1] = np.nan
+    X[45:, 0] = np.nan
+    table = Columns([(DiagonalGaussian(), (0, 2)), (Categorical(), (1,))], missing="informative")
+    mixture = fitted(table, X, np.repeat([0, 1], 30))
+    p = mixture.params_
+    assert "missing" not in p["2"]
+    np.testing.assert_allclose(p["0"]["missing"], [0.5 / 31, 15.5 / 31])
+    np.testing.assert_allclose(p["1"]["missing"], [0.5, 0.0], atol=0.02)
+    assert p["1"]["probability"].shape == (2, 3)

@@ -51,6 +51,8 @@ class ColumnParameters(PartSums):
                     found[j]["missing"] = params["probability"][:, 0, 0]
                 elif isinstance(part.family, Categorical):
                     found[j] |= _of_levels(part, params["probability"][:, place], place, role)
+                    if part.reading == LEVEL:
+                        found[j]["missing"] = params["probability"][:, place, int(part.family.levels_[place]) - 1]
                 else:
                     found[j] |= self._of_numbers(part, params, place, role)
         return {self._plain_name(j): params for j, params in found.items()}
