@@ -1,18 +1,25 @@
-"""Generated data of many shapes, for the question whether a fit is below what anybody can write down.
+"""Generated data of many shapes, for the question whether a fit is below what anybody can write down."""
 
-Each shape is a function of a seed that gives rows and the true clusters, and names the families that fit it.
-"""
-
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "support"))  # the generators stand there
+
+import count_shapes as counts
+import vector_shapes as vectors
+
 from expfam import SphericalGaussian
 
+DIAG, FULL, SPHERICAL = GAUSSIANS = ("gaussian_diag", "gaussian", "gaussian_spherical")
 SHARED = "gaussian_spherical_shared"
 OBJECTS = {SHARED: lambda: SphericalGaussian(variance="shared")}  # families that no name stands for
-DIAG, FULL, SPHERICAL = GAUSSIANS = ("gaussian_diag", "gaussian", "gaussian_spherical")
+VECTORS = ("von_mises_fisher", DIAG, SPHERICAL, SHARED)
+AUTO = "auto"
+SMALL = 2000  # rows
 
 
 class Shape(NamedTuple):
@@ -24,11 +31,14 @@ class Shape(NamedTuple):
     make : callable
         (seed) -> rows and their true clusters.
     families : tuple of str
+        Those that fit the shape.
     n_rows : int
     given : int
         Number of clusters that is given in half of the fits.
     seeds : int or None
         The most that are worth their time.
+    way : {"fit", "chunks", "groups"}
+        How it is fitted: all at once, by `partial_fit` of four chunks, or by `GroupedMixture`.
     """
 
     name: str
@@ -37,10 +47,11 @@ class Shape(NamedTuple):
     n_rows: int
     given: int
     seeds: int | None = None
+    way: str = "fit"
 
     @property
     def is_small(self):
-        return self.n_rows <= 2000 and self.seeds is None
+        return self.n_rows <= SMALL and self.seeds is None
 
 
 def family_of(name):
@@ -50,140 +61,102 @@ def family_of(name):
 
 def shapes():
     """All shapes."""
-    return [*_of_vectors(), *_of_counts()]
+    of_vectors = (_blobs, _far_groups, _uneven, _bent, _wide, _odd, _other_ways)
+    of_counts = (_of_counts, _of_categories, _of_tables)
+    return [shape for some in (*of_vectors, *of_counts) for shape in some()]
 
 
-# ---- vectors ---------------------------------------------------------------------------------------------------------
+# ---- real values -----------------------------------------------------------------------------------------------------
 
 
-def _of_vectors():
-    for n, d in ((500, 1), (500, 4), (2000, 2)):
-        yield Shape(f"blob-{n}x{d}", blob(n, d), GAUSSIANS, n, 3)
-    yield Shape("components-2-30", components(1000, 30, 2), (DIAG, FULL), 1000, 2)
-    yield Shape("components-3-20", components(1500, 20, 3), (DIAG, FULL), 1500, 3)
-    yield Shape("telling-12", telling(1000, 12, 20.0), (DIAG, FULL), 1000, 2)
-    yield Shape("telling-30", telling(1000, 30, 20.0), (DIAG,), 1000, 2)
-    yield Shape("unequal-sizes", unequal_sizes((900, 50, 50)), GAUSSIANS, 1000, 3)
-    yield Shape("heavy-tails-1", heavy_tails(1000, 1), (DIAG, FULL), 1000, 3)
-    yield Shape("strip", strip(1000), (DIAG, FULL), 1000, 2)
-    yield Shape("uniform-square", uniform(1000), (DIAG, SPHERICAL), 1000, 4)
-    yield Shape("grid-25", grid(1250), GAUSSIANS, 1250, 25)
+def _blobs():
+    for n, d in ((500, 1), (500, 4), (2000, 2), (2000, 8), (5000, 2), (5000, 8), (5000, 16), (20_000, 2), (20_000, 8)):
+        yield Shape(f"blob-{n}x{d}", vectors.blob(n, d), GAUSSIANS, n, 3)
+    for d in (1, 4, 16):
+        yield Shape(f"blob-100000x{d}", vectors.blob(100_000, d), GAUSSIANS, 100_000, 3, 1)
 
 
-def blob(n, d):
-    def make(seed):
-        return np.random.default_rng(seed).normal(size=(n, d)), np.zeros(n, dtype=int)
-
-    return make
-
-
-def components(n, d, k):
-    """The first d principal components of k groups in 200 columns, which lie far apart along the first ones."""
-
-    def make(seed):
-        rng = np.random.default_rng(seed)
-        z = np.arange(n) % k
-        X = (rng.normal(size=(k, 200)) * 3.0)[z] + rng.normal(size=(n, 200))
-        u, s, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
-        return u[:, :d] * s[:d], z
-
-    return make
+def _far_groups():
+    for k, d, n in ((2, 20, 1500), (2, 30, 1000), (2, 40, 1500), (3, 20, 1500), (3, 40, 1500)):
+        yield Shape(f"components-{k}-{d}", vectors.components(n, d, k), (DIAG, FULL), n, k)
+    yield Shape("telling-12", vectors.telling(1000, 12, 20.0), (DIAG, FULL), 1000, 2)
+    yield Shape("telling-30", vectors.telling(1000, 30, 20.0), (DIAG, SPHERICAL), 1000, 2)
+    yield Shape("telling-40", vectors.telling(1000, 40, 10.0), (DIAG,), 1000, 2)
+    yield Shape("telling-40-near", vectors.telling(1000, 40, 6.0), (DIAG,), 1000, 2)
+    yield Shape("telling-30-of-wide", vectors.telling(1000, 30, 20.0, noise=10.0), (DIAG,), 1000, 2)
+    yield Shape("telling-12-of-wide", vectors.telling(1000, 12, 12.0, noise=30.0), (DIAG, FULL), 1000, 2)
+    yield Shape("telling-30-of-narrow", vectors.telling(1000, 30, 8.0, noise=0.01), (DIAG,), 1000, 2)
 
 
-def telling(n, n_noise, gap, noise=1.0):
-    """One column with two groups `gap` standard deviations apart, among columns of noise."""
-
-    def make(seed):
-        rng = np.random.default_rng(seed)
-        z = np.arange(n) % 2
-        return np.column_stack([gap * z + rng.normal(size=n), noise * rng.normal(size=(n, n_noise))]), z
-
-    return make
-
-
-def unequal_sizes(sizes, d=3, gap=8.0):
-    def make(seed):
-        rng = np.random.default_rng(seed)
-        z = np.repeat(np.arange(len(sizes)), sizes)
-        return gap * np.eye(len(sizes), d)[z] + rng.normal(size=(len(z), d)), z
-
-    return make
+def _uneven():
+    yield Shape("unequal-sizes", vectors.unequal_sizes((900, 50, 50)), GAUSSIANS, 1000, 3)
+    yield Shape("unequal-pair", vectors.unequal_sizes((1000, 10)), GAUSSIANS, 1010, 2)
+    yield Shape("unequal-spreads", vectors.unequal_spreads(1000), GAUSSIANS, 1000, 2)
+    yield Shape("unequal-units", vectors.unequal_units(900), (DIAG, FULL), 900, 3)
+    yield Shape("heavy-tails-1", vectors.heavy_tails(1000, 1), (DIAG, FULL), 1000, 3)
+    yield Shape("heavy-tails-3", vectors.heavy_tails(1500, 3), (DIAG, FULL), 1500, 3)
+    yield Shape("pairs", vectors.pairs(1000), (DIAG, FULL), 1000, 3)
+    yield Shape("rounded", vectors.rounded(1200), (DIAG, FULL), 1200, 3)
 
 
-def heavy_tails(n, k, d=4):
-    """Student's t with three degrees of freedom around k centres."""
-
-    def make(seed):
-        rng = np.random.default_rng(seed)
-        z = np.arange(n) % k
-        return 20.0 * np.eye(k, d)[z] + rng.standard_t(3, size=(n, d)), z
-
-    return make
+def _bent():
+    yield Shape("strip", vectors.strip(1000), (DIAG, FULL), 1000, 2)
+    yield Shape("strip-5000", vectors.strip(5000), (DIAG, FULL), 5000, 2)
+    yield Shape("ring", vectors.ring(1000), GAUSSIANS, 1000, 8)
+    yield Shape("moons", vectors.moons(1000), GAUSSIANS, 1000, 2)
+    yield Shape("uniform-square", vectors.uniform(1000), GAUSSIANS, 1000, 4)
+    yield Shape("grid-25", vectors.grid(1250), GAUSSIANS, 1250, 25)
 
 
-def strip(n):
-    """One blob whose two columns have a correlation of .995."""
-
-    def make(seed):
-        rng = np.random.default_rng(seed)
-        along, across = rng.normal(size=(2, n))
-        return np.column_stack([along, along + 0.1 * across]), np.zeros(n, dtype=int)
-
-    return make
+def _wide():
+    for n, d, k, seeds in ((3000, 16, 20, None), (1500, 40, 8, 2), (4000, 48, 6, 1), (20_000, 64, 20, 1)):
+        yield Shape(f"wide-{n}x{d}", vectors.wide(n, d, k), (FULL, DIAG), n, k, seeds)
+    yield Shape("directions-1500x300", vectors.directions(1500, 300, 30, 2.0), VECTORS, 1500, 30, 2)
+    yield Shape("directions-2000x384", vectors.directions(2000, 384, 40, 1.5), VECTORS, 2000, 40, 1)
 
 
-def uniform(n):
-    def make(seed):
-        return np.random.default_rng(seed).random((n, 2)), np.zeros(n, dtype=int)
-
-    return make
-
-
-def grid(n):
-    """Twenty-five groups on a square grid of two columns."""
-
-    def make(seed):
-        rng = np.random.default_rng(seed)
-        z = np.arange(n) % 25
-        return np.column_stack([z // 5, z % 5]) * 6.0 + rng.normal(size=(n, 2)), z
-
-    return make
+def _odd():
+    yield Shape("two-rows", vectors.two_rows, GAUSSIANS, 2, 2)
+    yield Shape("two-values", vectors.two_values(60), (DIAG, FULL), 60, 3)
+    yield Shape("constant-column", vectors.constant_column(600), (DIAG, FULL), 600, 3)
 
 
-# ---- counts ----------------------------------------------------------------------------------------------------------
+def _other_ways():
+    yield Shape("chunks", vectors.plain(2000, 5, 4), (DIAG, FULL), 2000, 4, way="chunks")
+    yield Shape("groups-of-components", vectors.components(1000, 30, 2), (DIAG,), 1000, 2, way="groups")
+    yield Shape("groups-of-three", vectors.components(1200, 20, 3), (DIAG, FULL), 1200, 3, way="groups")
+
+
+# ---- counts, categories and tables -----------------------------------------------------------------------------------
 
 
 def _of_counts():
-    yield Shape("poisson-blob", poisson_blob(800, 5), ("poisson", "negative_binomial"), 800, 2)
-    yield Shape("poisson-strong", strong_count(1000, 40), ("poisson", "negative_binomial"), 1000, 2)
-    yield Shape("words-long", words(600, 4, 80), ("multinomial",), 600, 4)
+    both = ("poisson", "negative_binomial")
+    yield Shape("words-short", counts.words(1500, 4, 8), ("multinomial",), 1500, 4)
+    yield Shape("words-long", counts.words(600, 4, 80), ("multinomial",), 600, 4)
+    yield Shape("words-one-topic", counts.words(800, 1, 30), ("multinomial",), 800, 2)
+    yield Shape("words-many-topics", counts.words(4000, 30, 40), ("multinomial",), 4000, 30)
+    yield Shape("poisson-blob", counts.poisson_blob(800, 5), both, 800, 2)
+    yield Shape("poisson-blob-8000", counts.poisson_blob(8000, 5), both, 8000, 2)
+    yield Shape("poisson-strong", counts.strong_count(1000, 40), (*both, "multinomial"), 1000, 2)
+    yield Shape("negative-binomial-telling", counts.overdispersed(1000, 40, 3.0), ("negative_binomial",), 1000, 2)
+    yield Shape("geometric-telling", counts.overdispersed(1000, 40, 1.0), ("geometric",), 1000, 2)
+    yield Shape("binary-3", counts.binary(400), ("bernoulli", AUTO), 400, 3)
+    yield Shape("binary-noise", counts.binary_noise(1000, 10), ("bernoulli",), 1000, 2)
 
 
-def poisson_blob(n, d):
-    def make(seed):
-        return np.random.default_rng(seed).poisson(4.0, (n, d)), np.zeros(n, dtype=int)
-
-    return make
-
-
-def strong_count(n, n_noise):
-    """One column with rates of 10 and 300, among columns of Poisson noise."""
-
-    def make(seed):
-        rng = np.random.default_rng(seed)
-        z = np.arange(n) % 2
-        return np.column_stack([rng.poisson(np.where(z, 300, 10)), rng.poisson(3, (n, n_noise))]), z
-
-    return make
+def _of_categories():
+    yield Shape("categories-noise", counts.codes_of_noise(1000, 10), ("categorical",), 1000, 2)
+    yield Shape("categories-noise-table", counts.table(counts.codes_of_noise(1000, 10)), (AUTO,), 1000, 2)
+    yield Shape("categories-noise-table-4000", counts.table(counts.codes_of_noise(4000, 10)), (AUTO,), 4000, 2)
+    yield Shape("strains", counts.strains(360, 12), ("categorical",), 360, 12)
+    yield Shape("strains-table", counts.table(counts.strains(360, 12)), (AUTO,), 360, 12)
+    yield Shape("latent-classes", counts.latent_classes(1000, 4), ("categorical",), 1000, 4)
+    yield Shape("latent-classes-table", counts.table(counts.latent_classes(1000, 4)), (AUTO,), 1000, 4)
 
 
-def words(n, k, length, n_words=200):
-    """Word counts of texts of some length, each of one topic."""
-
-    def make(seed):
-        rng = np.random.default_rng(seed)
-        topics = rng.dirichlet(np.full(n_words, 0.1), k)
-        z = np.arange(n) % k
-        return np.array([rng.multinomial(length, topics[j]) for j in z]), z
-
-    return make
+def _of_tables():
+    yield Shape("table-telling-category", counts.telling_category(800), (AUTO,), 800, 3)
+    yield Shape("table-noise-categories", counts.noise_categories(800), (AUTO,), 800, 2)
+    yield Shape("table-holes", counts.holes(900), (AUTO,), 900, 3)
+    yield Shape("table-of-noise", counts.table_of_noise(1000), (AUTO,), 1000, 2)

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from simple_partitions import by_first_row, simple_partitions
 
 from expfam import Dataset, Mixture, load_family
@@ -122,9 +123,14 @@ def candidates_of(mixture, data, labels, *, truth, n_true, seed):
     passed = getattr(mixture, "passed_", {})
     candidates += [(name, by_first_row(labels)) for name, labels in passed.items()]
     # a fit of K clusters of real values keeps K of them, and is not held to fewer
-    least = K if keeps_clusters(mixture, data) else 1
+    least = min(K, n_distinct(data.X)) if keeps_clusters(mixture, data) else 1
     most = data.n_rows if K is None else K
     return [pair for pair in candidates if least <= len(np.unique(pair[1])) <= most] or candidates[:1]
+
+
+def n_distinct(X):
+    """Number of different rows."""
+    return X.shape[0] if sparse.issparse(X) else len(np.unique(X, axis=0))
 
 
 def keeps_clusters(mixture, data):

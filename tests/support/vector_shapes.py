@@ -1,0 +1,225 @@
+"""Generated real values of many shapes: blobs, far and near groups, strips and rings, wide rows, odd small data.
+
+Each function of sizes returns a function of a seed, which gives rows and their true clusters.
+"""
+
+import numpy as np
+from sklearn.datasets import make_moons
+
+# ---- blobs and groups ------------------------------------------------------------------------------------------------
+
+
+def blob(n, d):
+    def make(seed):
+        return np.random.default_rng(seed).normal(size=(n, d)), np.zeros(n, dtype=int)
+
+    return make
+
+
+def plain(n, d, k):
+    """Groups around centres N(0, 10^2 I)."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        centres, z = rng.normal(size=(k, d)) * 10.0, rng.integers(0, k, n)
+        return centres[z] + rng.normal(size=(n, d)), z
+
+    return make
+
+
+def components(n, d, k):
+    """The first d principal components of k groups in 200 columns, which lie far apart along the first ones."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n) % k
+        X = (rng.normal(size=(k, 200)) * 3.0)[z] + rng.normal(size=(n, 200))
+        u, s, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+        return u[:, :d] * s[:d], z
+
+    return make
+
+
+def telling(n, n_noise, gap, noise=1.0):
+    """One column with two groups `gap` standard deviations apart, among columns of noise."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n) % 2
+        return np.column_stack([gap * z + rng.normal(size=n), noise * rng.normal(size=(n, n_noise))]), z
+
+    return make
+
+
+def grid(n):
+    """Twenty-five groups on a square grid of two columns."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n) % 25
+        return np.column_stack([z // 5, z % 5]) * 6.0 + rng.normal(size=(n, 2)), z
+
+    return make
+
+
+# ---- sizes, spreads, tails and repeated values -----------------------------------------------------------------------
+
+
+def unequal_sizes(sizes, d=3, gap=8.0):
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.repeat(np.arange(len(sizes)), sizes)
+        return gap * np.eye(len(sizes), d)[z] + rng.normal(size=(len(z), d)), z
+
+    return make
+
+
+def unequal_spreads(n):
+    """Two groups with standard deviations of 1 and 30, the narrow one beside the middle of the wide one."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n) % 2
+        return 40.0 * z[:, None] + np.where(z, 1.0, 30.0)[:, None] * rng.normal(size=(n, 3)), z
+
+    return make
+
+
+def unequal_units(n):
+    """Three groups in four columns, two in units of a thousandth and two in units of a million."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n) % 3
+        return (8.0 * np.eye(3, 4)[z] + rng.normal(size=(n, 4))) * [1e-3, 1e6, 1e-3, 1e6], z
+
+    return make
+
+
+def heavy_tails(n, k, d=4):
+    """Student's t with three degrees of freedom around k centres."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n) % k
+        return 20.0 * np.eye(k, d)[z] + rng.standard_t(3, size=(n, d)), z
+
+    return make
+
+
+def pairs(n):
+    """Three groups in which each row has a twin a millionth away."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n // 2) % 3
+        X = 8.0 * np.eye(3)[z] + rng.normal(size=(n // 2, 3))
+        return np.repeat(X, 2, axis=0) + 1e-6 * rng.normal(size=(n, 3)), np.repeat(z, 2)
+
+    return make
+
+
+def rounded(n):
+    """Three groups with few different values in each column."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n) % 3
+        return np.round(6.0 * np.eye(3)[z] + rng.normal(size=(n, 3))), z
+
+    return make
+
+
+# ---- bent shapes -----------------------------------------------------------------------------------------------------
+
+
+def strip(n):
+    """One blob whose two columns have a correlation of .995."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        along, across = rng.normal(size=(2, n))
+        return np.column_stack([along, along + 0.1 * across]), np.zeros(n, dtype=int)
+
+    return make
+
+
+def ring(n):
+    """A circle of radius 10 whose rows are one group."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        angle = 2.0 * np.pi * rng.random(n)
+        return 10.0 * np.column_stack([np.cos(angle), np.sin(angle)]) + rng.normal(size=(n, 2)), np.zeros(n, dtype=int)
+
+    return make
+
+
+def moons(n):
+    def make(seed):
+        return make_moons(n, noise=0.07, random_state=seed)
+
+    return make
+
+
+def uniform(n):
+    def make(seed):
+        return np.random.default_rng(seed).random((n, 2)), np.zeros(n, dtype=int)
+
+    return make
+
+
+# ---- wide rows -------------------------------------------------------------------------------------------------------
+
+
+def wide(n, d, k):
+    """Groups with a covariance each, around centres N(0, 2^2 I)."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z, X = np.arange(n) % k, np.empty((n, d))
+        for j in range(k):
+            own = z == j
+            shape = np.eye(d) + 0.5 * rng.normal(size=(d, d)) / np.sqrt(d)
+            X[own] = 2.0 * rng.normal(size=d) + rng.normal(size=(own.sum(), d)) @ shape
+        return X, z
+
+    return make
+
+
+def directions(n, d, k, noise):
+    """Unit vectors around random directions; `noise` is the expected length of what is added to a direction."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z, centres = np.arange(n) % k, rng.normal(size=(k, d))
+        X = centres[z] / np.linalg.norm(centres, axis=1)[z, None] + noise * rng.normal(size=(n, d)) / np.sqrt(d)
+        return X / np.linalg.norm(X, axis=1, keepdims=True), z
+
+    return make
+
+
+# ---- odd small data --------------------------------------------------------------------------------------------------
+
+
+def two_rows(seed):
+    return np.random.default_rng(seed).normal(size=(2, 2)), np.arange(2)
+
+
+def two_values(n):
+    """Two different rows, many times each."""
+
+    def make(seed):
+        z = np.random.default_rng(seed).permutation(n) % 2
+        return z[:, None].astype(np.float64), z
+
+    return make
+
+
+def constant_column(n):
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n) % 3
+        return np.column_stack([6.0 * np.eye(3)[z] + rng.normal(size=(n, 3)), np.full(n, 7.0)]), z
+
+    return make
