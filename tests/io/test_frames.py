@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from expfam.errors import DataError, DataTypeError
+from expfam.families.columns.numbers import numbers_of_frame
 from expfam.io.frames import Frame, as_frame, is_frame
 from expfam.io.new_frames import new_frame
 
@@ -161,7 +162,7 @@ def test_mixed_objects_are_refused_with_two_rows():
 def test_plain_frames_are_floats_without_holes():
     X = pd.DataFrame({"a": [0.5, 1.5], "b": np.array([1, 2], dtype=np.float32)})
     assert as_frame(X).is_plain()
-    assert np.array_equal(as_frame(X).to_array(), [[0.5, 1], [1.5, 2]])
+    assert np.array_equal(numbers_of_frame(as_frame(X), of_fit=False), [[0.5, 1], [1.5, 2]])
     assert not as_frame(X.assign(c=[1, 2])).is_plain()
     assert not as_frame(X.assign(c=[1.0, None])).is_plain()
 
