@@ -32,6 +32,12 @@ class PluginError(ExpFamError, ImportError):
     """A plugin is missing, ambiguous, broken, or made for another interface version."""
 
 
+class UnknownNameError(PluginError):
+    """No family or proposal has this name; `near` holds the names that were probably meant."""
+
+    near: tuple[str, ...] = ()
+
+
 class ResourceError(ExpFamError, MemoryError):
     """A run would need more memory than the limit allows; raised before any allocation."""
 

@@ -7,7 +7,6 @@ The installed metadata are scanned once (some milliseconds), under a lock, and a
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import threading
@@ -15,7 +14,8 @@ from dataclasses import dataclass
 from importlib import invalidate_caches, metadata
 from typing import TYPE_CHECKING, Any
 
-from expfam.errors import PluginError
+from expfam.errors import PluginError, UnknownNameError
+from expfam.near_names import did_you_mean, near_names
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -41,6 +41,21 @@ OWN = "expfam"  # our distribution: no other one replaces its names silently
 NOTEBOOK = "(registered)"  # stands for the distribution of classes given to `register`
 _NAME = re.compile(r"[a-z0-9_]+")
 _VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?(\[.*\])?\s*")
+_FAMILY_SYNONYMS = {
+    **dict.fromkeys(("normal", "gauss", "gmm", "mvn", "multivariate_normal"), ("gaussian_diag", "gaussian")),
+    **dict.fromkeys(("full", "gaussian_full", "normal_full"), ("gaussian",)),
+    **dict.fromkeys(("diag", "diagonal", "diagonal_gaussian", "normal_diag"), ("gaussian_diag",)),
+    **dict.fromkeys(("spherical", "isotropic", "kmeans"), ("gaussian_spherical",)),
+    **dict.fromkeys(("zero_mean_gaussian", "zero_mean"), ("gaussian_zero",)),
+    **dict.fromkeys(("log_normal",), ("lognormal",)),
+    **dict.fromkeys(("binary", "binomial", "beta_bernoulli"), ("bernoulli",)),
+    **dict.fromkeys(("category", "categories", "discrete", "nominal", "lca"), ("categorical",)),
+    **dict.fromkeys(("count", "counts"), ("poisson", "multinomial", "negative_binomial")),
+    **dict.fromkeys(("nb", "negbin", "neg_binomial"), ("negative_binomial",)),
+    **dict.fromkeys(("text", "documents", "dirichlet_multinomial", "bag_of_words"), ("multinomial",)),
+    **dict.fromkeys(("vmf", "mises_fisher", "von_mises"), ("von_mises_fisher",)),
+    **dict.fromkeys(("mixed", "table", "dataframe", "frame"), ("columns",)),
+}  # words of other libraries and books: names of this package
 _PROPOSAL_KINDS = ("assignment", "anchors", "allocator")
 
 
@@ -380,11 +395,13 @@ def _choose(group, name):
 def _unknown(group, name):
     offers = _registry.offers(group)
     names = sorted({plugin.name for plugin in offers} | ({p.qualified_name for p in offers} if ":" in name else set()))
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    synonyms = _FAMILY_SYNONYMS if _noun(group) == "family" else None
     listed = ", ".join(names) if names else "none is installed"
     damaged = "".join(f"; {damage}" for damage in _damages())
-    return PluginError(f"no {_noun(group)} is called {name!r}{hint} (known: {listed}){damaged}")
+    hint = did_you_mean(name, names, synonyms)
+    error = UnknownNameError(f"no {_noun(group)} is called {name!r}{hint} (known: {listed}){damaged}")
+    error.near = near_names(name, names, synonyms)
+    return error
 
 
 def _ambiguous(group, name, offers):

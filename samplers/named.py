@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError, ExpFamError
 from expfam.families.base import Family
+from expfam.near_names import near_names
 from expfam.params import is_auto, refuse_unused
 from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
@@ -354,6 +355,17 @@ _BY_NAME: dict[str, dict[str, type]] = {
     "TopicModel": {"gibbs": TopicGibbs, "variational": TopicVariational},
     "BayesianHierarchy": {},
 }
+_SYNONYMS = {
+    **dict.fromkeys(("mcmc", "collapsed", "collapsed_gibbs", "gibbs_sampling", "cgs"), ("gibbs",)),
+    **dict.fromkeys(("uncollapsed", "blocked_gibbs", "block_gibbs"), ("uncollapsed_gibbs",)),
+    **dict.fromkeys(
+        ("vb", "vi", "svi", "variational_bayes", "variational_inference", "online", "batch"), ("variational",)
+    ),
+    **dict.fromkeys(("expectation_maximization", "expectation_maximisation", "ml", "map"), ("em",)),
+    **dict.fromkeys(("sem", "stochastic", "cem"), ("stochastic_em",)),
+    **dict.fromkeys(("fast_ex", "metropolis", "hash"), ("fastex",)),
+    **dict.fromkeys(("sams", "lshsm", "jain_neal"), ("split_merge",)),
+}  # words of other libraries and papers: names of this package
 _KERNELS: dict[str, tuple[type, ...]] = {
     "Mixture": (Kernel,),
     "GroupedMixture": (GroupedGibbs, GroupedVariational),
@@ -381,10 +393,15 @@ def find_sampler(sampler: Any, *, model: str = "Mixture") -> Any:
         return by_name[sampler]
     names = ", ".join(map(repr, ["auto", *by_name]))
     examples = " or ".join(f"{kernel.__name__}(...)" for kernel in (kernels if model != "Mixture" else (FastEx,)))
-    found = f"{sampler!r}"
+    found, line = f"{sampler!r}", "'auto'"
     if isinstance(sampler, type):
-        found = f"the class {sampler.__name__}; write {sampler.__name__}()"
-    raise ValueError(f"{model}: sampler must be {names}, or a kernel such as {examples}; got {found}")
+        found = f"the class {sampler.__name__}"
+        line = f"{sampler.__name__}()" if issubclass(sampler, kernels) else line
+    elif isinstance(sampler, str):
+        line = repr(next(iter(near_names(sampler, ["auto", *by_name], _SYNONYMS)), "auto"))
+    raise ValueError(
+        f"{model}: sampler must be {names}, or a kernel such as {examples}; got {found}: write {model}(sampler={line})"
+    )
 
 
 _ROWS_FOR_MOVES = 1000  # from which each step makes splits and merges

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from expfam.cli.arguments import add_data, family_of, reading_options
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, replacing
 from expfam.cli.results import as_text, print_json, say, shape_line
+from expfam.near_names import did_you_mean
 
 if TYPE_CHECKING:
     import argparse
@@ -140,8 +140,7 @@ def _by_column(args, frame):
 def _check_name(option, name, frame):
     if name in frame.names:
         return
-    near = difflib.get_close_matches(name, frame.names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, frame.names)
     raise UsageError(f"{option}: the table has no column {name!r}{hint} (it has {', '.join(frame.names[:20])})")
 
 

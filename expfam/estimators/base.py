@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from pathlib import Path
@@ -12,6 +11,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from expfam.errors import PluginError, UnknownNameError
+from expfam.estimators.foreign_names import missing_attribute, unknown_keyword
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.scoring import drop_loaded
 from expfam.estimators.tables import array_has_holes, encoded, family_of_frame, family_with_holes
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 _OF_NUMBERS = "gaussian_diag"  # the family of family="auto" for numbers without holes
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
-_NUMBER_OF_COMPONENTS = ("K", "k", "n_clusters", "n_topics", "n_components", "clusters", "components", "topics")
 _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
 
 
@@ -84,7 +84,37 @@ class Estimator(BaseEstimator):
         if "__init__" in vars(cls):
             cls.__init__ = _with_remedy(cls.__init__)  # type: ignore[method-assign]
 
+    def __getattr__(self, name: str) -> Any:
+        """Name the line that takes the place of an attribute of another library."""
+        message = None if hasattr(type(self), name) else missing_attribute(self, name)
+        if message is not None:
+            raise AttributeError(message, name=name, obj=self)
+        return object.__getattribute__(self, name)  # raises its own error
+
     # ---- settings ----------------------------------------------------------------------------------------------------
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings and return the estimator, as in scikit-learn.
+
+        Parameters
+        ----------
+        **params
+            Settings by name; `family__a` is the setting `a` of the family.
+
+        Returns
+        -------
+        Estimator
+
+        Raises
+        ------
+        ValueError
+            The estimator has no such setting; the message has the line that takes its place.
+        """
+        known = self._get_param_names()
+        for name, value in params.items():
+            if "__" not in name and name not in known:
+                raise ValueError(unknown_keyword(type(self), name, value, known))
+        return super().set_params(**params)
 
     def _check_components(self) -> int | None:
         """Return `n_components`, or refuse a value that is no number of components."""
@@ -276,7 +306,7 @@ class FamilyEstimator(Estimator):
             found = self.__dict__.get("_family_of_data", self.__dict__.get("family_"))
             return load_family(_OF_NUMBERS) if found is None else found
         if isinstance(family, str):
-            return load_family(family)
+            return self._named_family(family)
         if isinstance(family, Family):
             return family
         owner, hint = type(self).__name__, ""
@@ -286,6 +316,16 @@ class FamilyEstimator(Estimator):
         elif isinstance(family, type) and issubclass(family, Family):
             hint = f". Write {owner}({family.__name__}())"
         raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")
+
+    def _named_family(self, name: str) -> Family:
+        """Return the family of a name; the error about an unknown one has the lines to type."""
+        try:
+            return load_family(name)
+        except UnknownNameError as error:
+            if not error.near:
+                raise
+            lines = " or ".join(f"{type(self).__name__}({near!r})" for near in error.near)
+            raise PluginError(f"{error}. Write {lines}") from None
 
     def _validate(self, X: Any, *, reset: bool, family: Family | None = None) -> Any:
         if reset and isinstance(self.family, str) and self.family == "auto":
@@ -360,23 +400,10 @@ def _with_remedy(init: Any) -> Any:
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         for name, value in kwargs.items():
             if name not in parameters:
-                raise TypeError(_unknown_keyword(type(self).__name__, name, value, list(parameters)[1:]))
+                raise TypeError(unknown_keyword(type(self), name, value, list(parameters)[1:]))
         init(self, *args, **kwargs)
 
     return checked
-
-
-def _unknown_keyword(owner: str, name: str, value: Any, known: list[str]) -> str:
-    if name in _NUMBER_OF_COMPONENTS and "n_components" in known:
-        return f"{owner} has no keyword {name!r}: write {owner}(n_components={value!r})"
-    if name == "labels":
-        return (
-            f"{owner} has no keyword 'labels': Mixture(labels='clusters') and Mixture(labels='classes') use the classes"
-            " of some rows"
-        )
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{owner} has no keyword {name!r}{hint} (known: {', '.join(known)})"
 
 
 def step_numbers(estimator: Any) -> tuple[int, int]:

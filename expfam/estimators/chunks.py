@@ -75,7 +75,7 @@ class ChunkLearner:
                 f"this {type(self).__name__} has learned chunks, whose rows are not kept, so that it has no"
                 " probabilities_; they come with fit"
             )
-        return object.__getattribute__(self, name)  # raises its own error
+        return super().__getattr__(name)  # type: ignore[misc]  # raises its own error
 
     def _learn_chunk(self, X, options, batch, *, is_first):
         """Learn one more chunk, with options of its `Dataset`: `partial_fit`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from expfam.model.known import KINDS, Known
 from expfam.params import check_value
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.collapsed.linked import LinkedGibbs
+from expfam.user_warnings import warn
 
 Kind = Literal["clusters", "classes"]
 
@@ -57,11 +57,10 @@ def known_rows(owner: str, labels: Kind | None, y: Any, links: Any, n_rows: int)
     check_value(f"{owner}: labels", labels, (None, *KINDS))
     nothing = np.empty(0, dtype=np.int64)
     if y is not None and labels is None:
-        warnings.warn(
+        warn(
             f"{owner}: y is ignored: labels='clusters' keeps the rows of a class in one cluster, labels='classes' gives"
             " a class one or more clusters of its own",
             DataWarning,
-            stacklevel=4,
         )
     if labels is not None and y is None and links is None:
         raise ValueError(f"{owner}: labels={labels!r} needs y, the class of each row, -1 where it is not known")
@@ -70,7 +69,7 @@ def known_rows(owner: str, labels: Kind | None, y: Any, links: Any, n_rows: int)
         if values is not None and np.ndim(values) == 1 and len(values) != n_rows:
             raise DataError(f"{owner}: {name} has {len(values)} values, X has {n_rows} rows")
     if codes is not None and not len(classes):
-        warnings.warn(f"{owner}: no row is known: all of y is missing", DataWarning, stacklevel=4)
+        warn(f"{owner}: no row is known: all of y is missing", DataWarning)
     if codes is None and links is None:
         return KnownRows(None, classes)
     return KnownRows(Known(codes, labels or "clusters", links=links), classes)

@@ -6,7 +6,6 @@ cells are NaN. All checks that need names are made here, so that errors name col
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from expfam.families.columns.names import check_names
 from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.support import check_given
 from expfam.io.frames import Frame, as_frame, is_frame
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     pass
@@ -135,7 +135,7 @@ def _columns_of_frame(estimator, X, *, reset):
     if known is None or not is_named:
         if is_named and not isinstance(X, Frame):
             text = f"X has feature names, but {owner} was fitted without feature names"
-            warnings.warn(text, UserWarning, stacklevel=2)
+            warn(text)
         return _cells(X, frame, owner, of_fit=False), None
     known = list(map(str, known))
     check_names(frame.names, known, known, owner=owner)

@@ -7,7 +7,6 @@ Prediction, scores and saved files need no more than these: their size does not 
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -56,6 +55,7 @@ from expfam.evaluation.posterior import PartitionPosterior
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
+from expfam.model.given_weights import checked_weights
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import weighted_statistics
@@ -72,6 +72,7 @@ from expfam.samplers.starts.refill import refilled
 from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.search import has_few_rows, search_memory
 from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -498,11 +499,10 @@ class Mixture(
         n_counted = len(trace) - trace.n_warmup
         is_through = n_counted == MOST_STEPS if ruled is last else n_counted > 0
         if has_rule and not self.converged_ and ruled.n_steps == MOST_STEPS and is_through:
-            warnings.warn(
+            warn(
                 f"Mixture: the log joint was still rising after {MOST_STEPS} steps; set n_steps to a larger number, or"
                 " look at trace_",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         if len(runs) > 1 and hasattr(self, "_draws") and not trace.interrupted:
             warn_of_disagreement(self, self.posterior_.diagnostics, self._steps, n_warmup=trace.n_warmup)
@@ -674,8 +674,12 @@ class Mixture(
     def _weights(self):
         K = self._check_components()
         if self.weights is not None:
+            checked_weights(self.weights, owner="Mixture")
             if K is not None and self.weights.max_components != K:
-                raise ValueError(f"n_components={K} and weights={self.weights!r} disagree; give one of them")
+                raise ValueError(
+                    f"n_components={K} and weights={self.weights!r} disagree; give one of them: write"
+                    f" Mixture(n_components={K})"
+                )
             return self.weights
         if K is None:
             return DirichletProcess()

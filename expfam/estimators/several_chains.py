@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import threading
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -40,6 +39,7 @@ from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.search import search_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import resolve_n_threads
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -403,12 +403,11 @@ def warn_of_disagreement(mixture: Any, diagnostics: Diagnostics, steps: StepReco
     short = f"; {ess:.0f} effective draws of the log joint (want {LEAST_ESS * diagnostics.n_chains})"
     is_apart = any(rhats[key] > MOST_RHAT for key in ("pairs", "log_joint", "n_clusters"))
     begin = "disagree" if is_apart else "are too short"
-    warnings.warn(
+    warn(
         f"Mixture: {diagnostics.n_chains} chains {begin}: R-hat {values} (want <= {MOST_RHAT}){wide}"
         f"{short if diagnostics.is_short else ''}. Try {_remedy(mixture, diagnostics, steps, n_warmup)};"
         " posterior_.diagnostics has the rest",
         ConvergenceWarning,
-        stacklevel=4,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from expfam.errors import CapabilityError, DataWarning
@@ -12,6 +11,7 @@ from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.collapsed.metropolis import CollapsedMetropolis
 from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs
 from expfam.samplers.variational.mixture import SparseVariational
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -45,13 +45,12 @@ def warn_of_slow_fit(
     if is_compiled or data.n_rows * n_steps <= _MOST_MOVES or not _moves_rows_one_by_one(kernel):
         return
     duration = forecast_duration(kernel, model, data, n_steps, seed=seed, start=start)
-    warnings.warn(
+    warn(
         f"Mixture: {n_steps} steps {_of_chains(n_chains)}will take {format_seconds(duration.low)} to"
         f" {format_seconds(duration.high)}, because"
         f" {type(kernel).__name__} moves {data.n_rows:,} rows one by one and the family {model.family.name!r} is"
         f" written in NumPy. {_remedy(model, data)}",
         DataWarning,
-        stacklevel=4,
     )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-import warnings
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from math import isfinite
@@ -29,6 +28,7 @@ from expfam.families.questions import DataQuestions
 from expfam.families.slice_sampling import slice_sample
 from expfam.families.support import dense_rows
 from expfam.families.weighing import checked_weight, of_counted_rows
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -769,7 +769,6 @@ _warned: set[str] = set()
 def _warn_numeric(name):
     if name not in _warned:
         _warned.add(name)
-        warnings.warn(
+        warn(
             f"{name} has no expected_natural(); its log_marginal is differentiated numerically, which is slow",
-            stacklevel=3,
         )

@@ -7,6 +7,7 @@ and the whole of the forecast. A forecast allocates no array.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -241,9 +242,10 @@ def check_memory(forecast: Forecast, limit: float | str | None = None) -> None:
     allowed = available_memory() if limit is None else parse_bytes(limit)
     if allowed is not None and forecast.beside_data > allowed:
         whose = "are free" if limit is None else "are allowed (memory_limit)"
+        enough = f"memory_limit='{math.ceil(forecast.beside_data / 1e6)} MB'"
         raise ResourceError(
-            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: use fewer components or columns, or a"
-            " higher memory_limit"
+            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: use fewer components or columns, or"
+            f" write {enough} to run it nevertheless"
         )
 
 

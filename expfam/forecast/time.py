@@ -211,9 +211,10 @@ def check_duration(duration: Duration, limit: float | str) -> None:
     """
     allowed = parse_seconds(limit)
     if duration.low > allowed:
+        enough = f"time_limit='{math.ceil(2.0 * duration.high)} s'"
         raise ResourceError(
             f"the fit would take about {duration}; {format_seconds(allowed)} are allowed (time_limit): use fewer"
-            " steps, rows or components, another sampler, or a higher time_limit"
+            f" steps, rows or components, another sampler, or write {enough}"
         )
 
 

@@ -12,7 +12,6 @@ import csv
 import gzip
 import io
 import re
-import warnings
 import zipfile
 from contextlib import contextmanager
 from os import PathLike
@@ -27,6 +26,7 @@ from expfam.families.support import check_structure
 from expfam.io.cells import read_cells, standard_input
 from expfam.io.frames import Frame, as_frame
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -495,12 +495,11 @@ def _columns_of_svmlight(path, X, n_features, zero_based, limit):
         raise DataError(f"{path}: names a column 0, so that columns are counted from 0: read it with zero_based=True")
     from_one = X.nnz > 0 and low > 0 and zero_based in (False, "auto")
     if from_one and zero_based == "auto" and n_features != high:
-        warnings.warn(
+        warn(
             f"{path}: no entry is in a column 0, so columns are assumed to be counted from 1; if they are counted from"
             " 0 and the first one is empty, all columns are wrong by one: give zero_based=False or True (on the command"
             " line --no-zero-based or --zero-based)",
             DataWarning,
-            stacklevel=2,
         )
     needed = max(high + 1 - from_one, 1)
     if n_features is not None and n_features < needed:

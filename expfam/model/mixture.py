@@ -15,6 +15,7 @@ import numpy.typing as npt
 from expfam.errors import DataError
 from expfam.families.weighing import bound_family
 from expfam.model.data import Dataset
+from expfam.model.given_weights import checked_weights
 from expfam.model.statistics import weighted_statistics
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class MixtureModel:
     weights: Any
 
     __hash__ = None  # type: ignore[assignment]  # a family holds arrays, which have no hash
+
+    def __post_init__(self) -> None:
+        """Check that the weights are a prior."""
+        checked_weights(self.weights, owner="MixtureModel")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return family and weights by name, as in scikit-learn; `deep` has no effect."""

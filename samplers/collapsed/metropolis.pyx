@@ -13,7 +13,6 @@ cluster".
 The modes "published" and "asynchronous" are in `published`; the kernel `CollapsedMetropolis` offers them too.
 """
 
-import warnings
 
 import numpy as np
 
@@ -50,6 +49,7 @@ from expfam.samplers.proposals.base import MODES
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import resolve_n_threads
+from expfam.user_warnings import warn
 
 cdef enum:
     PARALLEL_WORK = 2000000     # entries times clusters of a block that several threads need: some tenths of a ms
@@ -460,10 +460,9 @@ class CollapsedMetropolis(Kernel):
         """Run one sweep over all data; an interrupt leaves a valid state."""
         mode = self.choose_mode(state.model, state.data)
         if mode in _INEXACT:
-            warnings.warn(
+            warn(
                 f"mode {mode!r} follows the paper to the letter: its stationary law is not the posterior",
                 ExactnessWarning,
-                stacklevel=3,
             )
         cdef MetropolisSweep worker = self.worker(state, mode)
         try:

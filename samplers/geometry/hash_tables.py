@@ -7,7 +7,6 @@ read. O(N F n_bits), or O(nnz n_tables).
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from expfam.samplers.geometry.neighbourhood import neighbourhood
 from expfam.structures.ground.rng import generator
 from expfam.structures.hashing.min_hash import WeightedMinHash
 from expfam.structures.hashing.sign_hash import SignHash
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -148,8 +148,7 @@ def warn_of_large_buckets(largest: int, n_rows: int) -> None:
     Near anchors are then hardly better than uniform ones.
     """
     if n_rows >= _FEW and 2 * largest > n_rows:
-        warnings.warn(
+        warn(
             f"the largest bucket of a hash table holds {largest} of {n_rows} data: take more bits, or other anchors",
             UserWarning,
-            stacklevel=2,
         )

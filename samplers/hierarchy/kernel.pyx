@@ -10,7 +10,6 @@ or not at all.
 """
 
 import math
-import warnings
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from expfam.samplers.states.storage import memory_arrays, model_arrays, stored_m
 from expfam.samplers.hierarchy.stored_forest import check_forest, check_index, check_partners
 from expfam.structures.data_cells import DataCells
 from expfam.structures.merge_queue import MergeQueue
+from expfam.user_warnings import warn
 
 _GRAPHS = {"knn": neighbour_graph, "hash": hash_graph}
 _PARTNERS = {kind.__name__: kind for kind in (AllPartners, GraphPartners, IndexPartners)}
@@ -482,11 +482,10 @@ class HierarchicalClustering(Kernel):
 
 def _warn_of_many(n_leaves):
     if n_leaves > _MANY:
-        warnings.warn(
+        warn(
             f"all pairs of {n_leaves} leaves need {float(n_leaves) ** 2:.1e} scores: candidates='knn' needs about"
             f" {30 * n_leaves:.0e}, and a start of labels makes fewer leaves",
             DataWarning,
-            stacklevel=2,
         )
 
 

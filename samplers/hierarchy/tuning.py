@@ -1,7 +1,6 @@
 """Hyper-parameters and concentration by the evidence of a tree; Ward's tree for comparison."""
 
 import itertools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState,
 from expfam.structures.ground.rng import generator, resolve_seed
 from expfam.structures.merge_queue import MergeQueue
 from expfam.structures.ward import WardPartners
+from expfam.user_warnings import warn
 
 _ALPHAS = np.geomspace(1e-3, 1e3, 13)
 _FACTORS = {1: np.geomspace(1e-2, 1e2, 9), 2: np.geomspace(1e-2, 1e2, 5)}
@@ -223,9 +223,8 @@ def _subsample(X, size, seed):
 def _warn_of_edges(family, grid, point):
     for (name, values), i in zip(grid.items(), point):
         if len(values) > 2 and i in (0, len(values) - 1):
-            warnings.warn(
+            warn(
                 f"{family.name}: the best {name} lies at the edge of the grid ({values[i]}): widen it, or check the"
                 " data (columns with repeated exact values have no best scale)",
                 DataWarning,
-                stacklevel=4,
             )

@@ -32,6 +32,7 @@ from expfam.structures.ground.stored import integers
 from expfam.structures.ground.threads import run
 from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
 from expfam.structures.data_cells import DataCells
+from expfam.user_warnings import warn
 
 _SMALLEST_FLOOR = 1e-6              # tables hold probabilities as multiples of 2**-32
 _EVEN = 0.1                         # share of the uniform law in the shared table, so that every cluster can be drawn
@@ -389,10 +390,9 @@ cdef class BoundPrototype:
         if self.max_group is None or self.max_group >= self.data.n_rows:
             return False
         self.max_group *= 2
-        warnings.warn(
+        warn(
             f"the tables of PrototypeProposal take {self.table_bytes >> 20} MiB, more than a quarter of the memory:"
             f" groups of up to {self.max_group} data are used instead",
-            stacklevel=4,
         )
         self._group(None)
         return True

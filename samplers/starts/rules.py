@@ -16,6 +16,7 @@ from expfam.families.components import Components
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
+from expfam.near_names import near_names
 from expfam.samplers.geometry.coordinates import SEEDS_AT_ONCE, NearestSeeds, Rows, nearest, squared_distances
 from expfam.samplers.starts.kmeans import kmeans_labels
 from expfam.samplers.starts.tree import tree_labels
@@ -117,7 +118,10 @@ def starting_labels(
     if start == "auto":
         start = "random" if data.family.is_discrete else "kmeans++"
     if start not in _RULES and start not in _WARM:
-        raise ValueError(f"start must be one of {['auto', *_RULES, *_WARM]} or an array of labels; got {start!r}")
+        names = ["auto", *_RULES, *_WARM]
+        near = near_names(start, names, _SYNONYMS)
+        hint = f": write start={near[0]!r}" if near else ""
+        raise ValueError(f"start must be one of {names} or an array of labels; got {start!r}{hint}")
     limit = _limit(n_clusters, model.weights)
     rule = import_module(_WARM[start]).named_start if start in _WARM else _RULES[start]
     counted = data if start in _BLIND else data.counted()
@@ -294,6 +298,12 @@ _RULES = {
     "one": _one,
     "buckets": _buckets,
 }
+_SYNONYMS = {
+    **dict.fromkeys(("k_means++", "kmeans_++", "kmeanspp", "plusplus", "++"), ("kmeans++",)),
+    **dict.fromkeys(("k_means", "lloyd"), ("kmeans",)),
+    **dict.fromkeys(("random_from_data", "uniform"), ("random",)),
+    **dict.fromkeys(("single", "together"), ("one",)),
+}  # words of other libraries: names of this package
 _BLIND = ("random", "one")  # rules that look at no row
 _WARM = {  # rules that run kernels, which stand above this module: imported when they are asked for
     "progressive": "expfam.samplers.warm_starts.progressive",

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
+from expfam.near_names import near_names
 from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.storage import UnsharedState
@@ -249,8 +250,10 @@ class TopicGibbs(Kernel):
             return passes.topics(model, data, seed=seed, kernel=TopicGibbs())
         if isinstance(start, str):
             if start not in ("auto", "random"):
+                near = near_names(start, ("random", "variational", "auto")) or ("random",)
                 raise ValueError(
-                    f"TopicGibbs: start must be 'random', 'variational' or topics of tokens; got {start!r}"
+                    f"TopicGibbs: start must be 'random', 'variational' or topics of tokens; got {start!r}: write"
+                    f" start={near[0]!r}"
                 )
             return generator(seed, "start").integers(0, model.n_components, int(data.X.sum()))
         return start

@@ -190,7 +190,10 @@ class TopicVariational(StreamKernel):
         """
         if isinstance(start, str):
             if start not in ("auto", "documents"):
-                raise ValueError(f"TopicVariational: start must be 'documents' or counts (V, K); got {start!r}")
+                raise ValueError(
+                    f"TopicVariational: start must be 'documents' or counts (V, K); got {start!r}: write"
+                    " start='documents'"
+                )
             return seed_counts(data, model.n_components, generator(seed, "start"), model.seeds)
         start = np.array(start, dtype=np.float64, order="C")
         shape = (data.n_features, model.n_components)

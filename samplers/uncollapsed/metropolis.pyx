@@ -7,7 +7,6 @@ data, those of all data are made by block, from a copy of the data in the order 
 they need little memory. Wider statistics are made only for the data that need them.
 """
 
-import warnings
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 from expfam.samplers.uncollapsed.known import with_known
 from expfam.structures.ground.stored import integers, numbers, restoring
 from expfam.structures.ground.threads import resolve_n_threads, run
+from expfam.user_warnings import warn
 
 cdef enum:
     TASK_ROWS = 8192            # number of data of a task
@@ -531,11 +531,10 @@ class UncollapsedMetropolis(UncollapsedKernel):
     def move(self, state):
         """Make parameters and weights given labels, then move all labels given them."""
         if self.theta == "draw" and self.refresh not in ("always", "never", 1):
-            warnings.warn(
+            warn(
                 f"refresh={self.refresh!r}: a law made from parameters of some sweeps ago depends on the labels that it"
                 " moves; 'always' and 'never' leave the posterior invariant",
                 ExactnessWarning,
-                stacklevel=3,
             )
         state.draw_parameters(self.theta)
         labels, extra = self.draw_labels(state)

@@ -8,7 +8,6 @@ O(N L F) for the sums; memory is O(K F + N L).
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from expfam.samplers.variational.schedules import Full, Memoized, Schedule, auto
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import VariationalState
 from expfam.samplers.variational.stream import VariationalStream
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -212,7 +212,7 @@ class SparseVariational(CandidatePasses):
         """Return the state in which each row has only the cluster of its label."""
         K = self.n_clusters_of(model, data)
         if data.n_rows < K:
-            warnings.warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning, stacklevel=3)
+            warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning)
         labels = self._on_components(labels, K, data)
         return VariationalState(model, data, labels, n_clusters=K, settings=self, seed=seed)
 

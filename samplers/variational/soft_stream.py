@@ -6,7 +6,6 @@ contributions of named chunks.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from expfam.samplers.variational.soft_state import SoftState
 from expfam.samplers.variational.state import stored_order
 from expfam.samplers.variational.stream_base import ChunkStream
 from expfam.structures.ground.stored import integers, numbers
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -172,11 +172,10 @@ def warn_of_few(n_clusters: int, data: Dataset) -> None:
     Call it from `_stream_start` only: the warning names the line that called the caller of `StreamKernel.stream`.
     """
     if data.n_rows < n_clusters:
-        warnings.warn(
+        warn(
             f"{n_clusters} clusters for {data.n_rows} data in the first chunk: clusters without"
             " a row at the start stay equal; begin with more rows",
             DataWarning,
-            stacklevel=5,
         )
 
 

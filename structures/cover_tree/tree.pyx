@@ -10,7 +10,6 @@ the expansion constant of the data; for data without one the number is limited. 
 an answer, best first.
 """
 
-import warnings
 
 import numpy as np
 
@@ -38,6 +37,7 @@ from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 from expfam.structures.cover_tree.build import CELL as _CELL, build, centred, column_bounds
 from expfam.structures.cover_tree.check import check_cover_tree
 from expfam.structures.ground.threads import run, segments
+from expfam.user_warnings import warn
 
 cdef enum:
     QUERIES = 64                # queries in a task
@@ -238,11 +238,11 @@ cdef class CoverTree:
         self._aim()
         whole = cells["size"][(cells["flags"] & UNSPLITTABLE) != 0].sum()
         if whole:
-            warnings.warn(
+            warn(
                 f"{whole} of {len(rows)} points lie in cells that would need more than {self.max_children} children "
                 "and were left whole: searches there look at every point. The data have no structure at that scale; "
                 "reduce their dimension, or raise max_children if the tree is wanted nevertheless",
-                CoverTreeWarning, stacklevel=3,
+                CoverTreeWarning,
             )
 
     def _aim(self):

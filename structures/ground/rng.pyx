@@ -49,10 +49,13 @@ def generator(seed, purpose, *, unit=0, step=0):
 def resolve_seed(random_state=None):
     """Return the 64-bit seed of a run: an integer in [0, 2**64) unchanged, otherwise one draw.
 
-    None reads 64 bits from the operating system. A NumPy Generator or RandomState is advanced by one draw.
+    None reads 64 bits from the operating system. A NumPy Generator or RandomState is advanced by one draw. The module
+    `numpy.random` stands for its global RandomState, as in scikit-learn.
     """
     if random_state is None:
         return secrets.randbits(64)
+    if random_state is np.random:
+        random_state = np.random.mtrand._rand
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(0, 2**64, dtype=np.uint64))
     if isinstance(random_state, np.random.RandomState):
@@ -62,10 +65,13 @@ def resolve_seed(random_state=None):
         seed = random_state.__index__()
     except AttributeError:
         raise TypeError(
-            f"random_state must be None, an integer, a numpy Generator or a RandomState; got {random_state!r}"
+            "random_state must be None, an integer, a numpy Generator or RandomState, or the module numpy.random; got"
+            f" {random_state!r}: write random_state=0"
         ) from None
     if not 0 <= seed < 2**64:
-        raise ValueError(f"an integer random_state must lie in [0, 2**64); got {seed}")
+        raise ValueError(
+            f"an integer random_state must lie in [0, 2**64); got {seed}: write random_state={abs(seed) % 2**32}"
+        )
     return seed
 
 

@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # public names of all rooms of the package.
 FLOORS = (
     ("expfam.contracts", "expfam.protocols", "expfam.errors"),
-    ("expfam.params", "expfam.lazy", "expfam.staging", "expfam.structures.ground"),
+    (
+        *("expfam.params", "expfam.lazy", "expfam.staging", "expfam.near_names", "expfam.user_warnings"),
+        "expfam.structures.ground",
+    ),
     ("expfam.archive",),
     ("expfam.structures.simd",),
     ("expfam.structures",),
@@ -58,7 +61,7 @@ FLOORS = (
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 CONTRACTS = set(FLOORS[0])
-REGISTRY_MAY_IMPORT = {"expfam.protocols", "expfam.errors", "expfam.families.base"}
+REGISTRY_MAY_IMPORT = {"expfam.protocols", "expfam.errors", "expfam.near_names", "expfam.families.base"}
 PLUGINS_MAY_BE_IMPORTED_BY = {
     "expfam.plugins.registry": {
         "expfam",

@@ -40,7 +40,7 @@ PUBLIC = {
     """,
     "expfam.errors": """
         ArchiveError CapabilityError DataError DataTypeError DataWarning ExactnessWarning ExpFamError
-        PluginError ResourceError ResultError SupportError
+        PluginError ResourceError ResultError SupportError UnknownNameError
     """,
     "expfam.plugins.conformance": """
         Report Result check_family check_kernel check_proposal checks parametrize_with_checks

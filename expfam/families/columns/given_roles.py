@@ -13,13 +13,14 @@ from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.base import Family
 from expfam.families.columns.encoding import NUMBERS, check_finite, require_seconds
 from expfam.families.columns.family_choice import count_role
-from expfam.families.columns.messages import keyword, nearest
+from expfam.families.columns.messages import keyword
 from expfam.families.columns.named_families import FAMILIES, FAMILY_OF_ROLE, family_of, role_of
 from expfam.families.columns.roles import ColumnRole, Roles
 from expfam.families.columns.rules import category_role
 from expfam.families.counts.categorical import Categorical
 from expfam.families.counts.poisson import Poisson
 from expfam.io.frames import Column, Frame, listed
+from expfam.near_names import did_you_mean
 
 _WHOLE = 1e-9  # counts differ from integers by no more
 
@@ -41,7 +42,9 @@ def given_roles(
 
 
 def _no_column(owner, name, frame):
-    return f"{owner}: the frame has no column {name!r}{nearest(name, frame.names)} (it has {listed(frame.names, 20)})"
+    return (
+        f"{owner}: the frame has no column {name!r}{did_you_mean(name, frame.names)} (it has {listed(frame.names, 20)})"
+    )
 
 
 def _wish(name, wish):
@@ -59,7 +62,7 @@ def _wish(name, wish):
             return _wish(name, FAMILIES[wish]())
         known = [*(role for role in FAMILY_OF_ROLE if role != "dropped"), "drop", *FAMILIES]
         raise ValueError(
-            f"column {name!r}: {wish!r} is no role and no family{nearest(wish, known)} (known: {', '.join(known)})"
+            f"column {name!r}: {wish!r} is no role and no family{did_you_mean(wish, known)} (known: {', '.join(known)})"
         )
     hint = f": write {wish.__name__}()" if isinstance(wish, type) and issubclass(wish, Family) else ""
     raise TypeError(f"column {name!r}: give a family, a role or 'drop'; got {wish!r}{hint}")
@@ -79,12 +82,13 @@ def _checked(role):
     """Return a role that was read from JSON if role and family go together."""
     if role.role and role.role not in FAMILY_OF_ROLE:
         raise ValueError(
-            f"roles: column {role.column!r} has the unknown role {role.role!r}{nearest(role.role, FAMILY_OF_ROLE)}"
+            f"roles: column {role.column!r} has the unknown role {role.role!r}{did_you_mean(role.role, FAMILY_OF_ROLE)}"
             f" (known: {', '.join(FAMILY_OF_ROLE)})"
         )
     if role.family and role.family not in FAMILIES:
+        hint = did_you_mean(role.family, FAMILIES)
         raise ValueError(
-            f"roles: column {role.column!r} has the unknown family {role.family!r}{nearest(role.family, FAMILIES)};"
+            f"roles: column {role.column!r} has the unknown family {role.family!r}{hint};"
             f" give a family of your own as {keyword(role.column, 'YourFamily()').replace(chr(39), '')}"
         )
     if not role.family:

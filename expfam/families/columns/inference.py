@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from expfam.errors import DataError
+from expfam.errors import DataError, DataWarning
 from expfam.families.base import Family
 from expfam.families.columns.encoding import type_of
 from expfam.families.columns.given_roles import as_asked, given_roles
-from expfam.families.columns.messages import warn
 from expfam.families.columns.named_families import family_of
 from expfam.families.columns.roles import ColumnRole, Roles
 from expfam.families.columns.rules import inferred
 from expfam.families.counts.categorical import Categorical
 from expfam.io.frames import as_frame
+from expfam.user_warnings import warn
 
 
 def infer_roles(
@@ -75,7 +75,7 @@ def _report(found, given, owner):
     own = [f"{role.column!r} ({role.note})" for role in found if role.role == "dropped" and role.column not in given]
     if own:
         noun = "column is" if len(own) == 1 else "columns are"
-        warn(f"{owner}: {len(own)} {noun} left out: {', '.join(own)}")
+        warn(f"{owner}: {len(own)} {noun} left out: {', '.join(own)}", DataWarning)
 
 
 def parts_of(roles: Roles, families: Mapping[str, Any] | None = None) -> tuple[tuple[Any, tuple[int, ...]], ...]:

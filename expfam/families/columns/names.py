@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from expfam.errors import DataError
-from expfam.families.columns.messages import warn
+from expfam.errors import DataError, DataWarning
 from expfam.io.frames import listed
+from expfam.user_warnings import warn
 
 
 def check_names(names: Sequence[str], kept: Sequence[str], known: Collection[str], *, owner: str) -> None:
@@ -41,4 +41,7 @@ def check_names(names: Sequence[str], kept: Sequence[str], known: Collection[str
             f" {listed(extra)}: give the frame all columns that were kept at fit, by their feature names"
         )
     if extra:
-        warn(f"{owner}: the frame has columns that were not there at fit, which are ignored: {listed(extra)}")
+        warn(
+            f"{owner}: the frame has columns that were not there at fit, which are ignored: {listed(extra)}",
+            DataWarning,
+        )

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.families.columns.encoding import decoded, encoded, is_lossless
-from expfam.families.columns.messages import nearest
 from expfam.families.columns.names import check_names
 from expfam.io.frames import as_frame
 from expfam.io.new_frames import new_frame
+from expfam.near_names import did_you_mean
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -200,7 +200,7 @@ def _from_dict(values):
     known = [entry.name for entry in fields(ColumnRole)]
     for name in values:
         if name not in known:
-            raise ValueError(f"roles: unknown entry {name!r}{nearest(name, known)} (known: {', '.join(known)})")
+            raise ValueError(f"roles: unknown entry {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})")
     if not isinstance(values.get("column"), str):
         raise ValueError(f"roles: an entry needs the name of its column, as text; got {values.get('column')!r}")
     return ColumnRole(**{name: value for name, value in values.items() if value is not None})

@@ -8,7 +8,6 @@ O(nnz).
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts._natural import CountLaw
 from expfam.families.counts.components import CountComponents
 from expfam.families.weighing import of_all_rows, total_weight
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,11 +82,10 @@ class Multinomial(Family):
         totals = counts.row_sums(X)
         empty = np.flatnonzero(totals == 0)
         if empty.size:
-            warnings.warn(
+            warn(
                 f"multinomial: {empty.size} of {X.shape[0]} rows are empty, the first is row {empty[0]};"
                 " only the prior of the weights decides their cluster",
                 DataWarning,
-                stacklevel=3,
             )
         totals = totals if weight is None else totals * weight
         return {

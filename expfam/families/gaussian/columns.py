@@ -7,7 +7,6 @@ Binding reads the rows four times, in blocks, and costs O(V N).
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -24,6 +23,7 @@ from expfam.params import is_auto
 from expfam.structures.distinct_values import STEPS, DistinctValues
 from expfam.structures.exact_sums import ExactSums, column_extremes, sum_entries
 from expfam.structures.ground.threads import single_blas
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -243,11 +243,10 @@ def usable_variance(variance: Floats, family: str) -> Floats:
         return variance
     others = variance[variance > 0.0]
     stand_in = float(others.mean()) if others.size else 1.0
-    warnings.warn(
+    warn(
         f"{family}: {_listed(constant)} {'is' if constant.size == 1 else 'are'} constant; the prior uses the variance"
         f" {stand_in:.4g} there",
         DataWarning,
-        stacklevel=4,
     )
     return np.where(variance > 0.0, variance, stand_in)
 

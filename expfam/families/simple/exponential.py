@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from expfam.families.base import Family
 from expfam.families.column_sums import column_means
 from expfam.families.simple.columns import _check_positive, _draw_log_gamma, _resolved
 from expfam.families.support import check_scales
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,7 +57,7 @@ class Exponential(Family):
         zero = np.flatnonzero(mean == 0)
         if zero.size:
             message = f"exponential: column {zero[0]} holds zeros only; its prior uses a mean of 1"
-            warnings.warn(message, DataWarning, stacklevel=3)
+            warn(message, DataWarning)
             mean[zero] = 1.0
         check_scales(mean**2, family=self.name)  # the standard deviation of a waiting time is its mean
         a = np.asarray(2.0 if isinstance(self.a, str) else self.a, dtype=np.float64)

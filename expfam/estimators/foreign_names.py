@@ -1,0 +1,169 @@
+"""Keywords and attributes of other libraries, with the lines that do the same here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from expfam.near_names import did_you_mean
+
+_COMPONENTS = "K k n_clusters n_topics n_components n_mixtures num_topics num_clusters clusters components topics"
+_FAMILIES = {"full": "gaussian", "tied": "gaussian", "diag": "gaussian_diag", "spherical": "gaussian_spherical"}
+_STARTS = {"k-means++": "kmeans++", "kmeans": "kmeans", "random": "random", "random_from_data": "random"}
+
+_Keywords = dict[str, Callable[[Any], str]]  # name: value to the arguments that take its place
+
+
+def _renamed(name: str) -> Callable[[Any], str]:
+    return lambda value: f"{name}={value!r}"
+
+
+def _named(words: str, arguments: Callable[[Any], str]) -> _Keywords:
+    return dict.fromkeys(words.split(), arguments)
+
+
+_OF_ALL: _Keywords = {
+    **_named(_COMPONENTS, _renamed("n_components")),
+    "n_jobs": lambda value: f"n_threads={value!r}",
+    **_named("seed rng random_seed", _renamed("random_state")),
+    **_named("verbosity verbose_interval progress", lambda value: f"verbose={bool(value)}"),
+}
+_WITH_STEPS: _Keywords = {
+    **_named("max_iter n_iter n_iterations iterations num_iterations max_steps epochs passes", _renamed("n_steps")),
+    **_named("tol n_iter_no_change", lambda value: "n_steps='auto'"),
+    **_named("batch_size learning_method", lambda value: "sampler='variational'"),
+    **_named("burn_in burnin n_burn warmup tune", _renamed("n_warmup")),
+}
+_WITH_ROWS: _Keywords = {
+    "covariance_type": lambda value: f"family={_FAMILIES.get(str(value), 'gaussian')!r}",
+    **_named("init init_params", lambda value: f"start={_STARTS.get(str(value), 'auto')!r}"),
+    **_named("likelihood distribution model", _renamed("family")),
+}
+_KEYWORDS: Mapping[str, _Keywords] = {
+    "Mixture": {
+        **_WITH_STEPS,
+        **_WITH_ROWS,
+        **_named("alpha concentration weight_concentration_prior", lambda value: f"weights=DirichletProcess({value})"),
+        "weight_concentration_prior_type": lambda value: "weights=DirichletProcess()",
+        **_named("chains num_chains", _renamed("n_chains")),
+        **_named("draws num_samples num_draws", _renamed("n_draws")),
+        "reg_covar": lambda value: "family='gaussian'",
+    },
+    "GroupedMixture": {**_WITH_STEPS, **_WITH_ROWS},
+    "TopicModel": {
+        **_WITH_STEPS,
+        **_named("doc_topic_prior theta_prior", _renamed("alpha")),
+        **_named("topic_word_prior beta", _renamed("eta")),
+        "id2word": _renamed("vocabulary"),
+        **_named("init init_params", lambda value: "start='auto'"),
+    },
+    "BayesianHierarchy": {
+        **_WITH_ROWS,
+        **_named("linkage metric affinity method criterion", lambda value: "family='gaussian_diag'"),
+    },
+}
+
+
+def unknown_keyword(owner: type, name: str, value: Any, known: Iterable[str]) -> str:
+    """Return the message about a keyword that an estimator does not have.
+
+    Parameters
+    ----------
+    owner : type
+        Class of the estimator.
+    name : str
+    value : object
+        Value that was given.
+    known : iterable of str
+        Keywords that the estimator has.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from expfam import Mixture
+    >>> from expfam.estimators.foreign_names import unknown_keyword
+    >>> unknown_keyword(Mixture, "max_iter", 20, ["n_steps", "n_threads"])
+    "Mixture has no keyword 'max_iter': write Mixture(n_steps=20)"
+    """
+    known = list(known)
+    if name == "labels":
+        return (
+            f"{owner.__name__} has no keyword 'labels': Mixture(labels='clusters') and Mixture(labels='classes') use"
+            " the classes of some rows"
+        )
+    arguments = _table(owner, _KEYWORDS).get(name, _OF_ALL.get(name))
+    if arguments is not None:
+        instead = arguments(value)
+        if instead.partition("=")[0] in known:
+            return f"{owner.__name__} has no keyword {name!r}: write {owner.__name__}({instead})"
+    return f"{owner.__name__} has no keyword {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
+
+
+# ---- attributes ------------------------------------------------------------------------------------------------------
+
+_CENTRES = ("params_['mean']", "params_['rate']", "params_['probability']")
+_WIDTHS = ("params_['covariance']", "params_['variance']")
+_SCORES = ("score(X)",)
+_ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "Estimator": {
+        **dict.fromkeys(("means_", "cluster_centers_", "centers_", "centroids_"), _CENTRES),
+        **dict.fromkeys(("covariances_", "covars_", "variances_"), _WIDTHS),
+        **dict.fromkeys(("bic", "aic", "score_sample", "log_likelihood"), _SCORES),
+        **dict.fromkeys(("inertia_", "lower_bound_", "bound_", "loss_"), ("log_joint_",)),
+        **dict.fromkeys(("lower_bounds_", "loss_curve_", "history_"), ("trace_.column('objective')",)),
+        "n_clusters_": ("n_components_",),
+    },
+    "Mixture": {
+        **dict.fromkeys(("transform", "decision_function", "predict_log_proba"), ("predict_proba(X)",)),
+        "fit_transform": ("fit(X).predict_proba(X)",),
+        "weight_concentration_": ("weights_",),
+    },
+    "TopicModel": {
+        "predict": ("transform(X).argmax(axis=1)",),
+        "exp_dirichlet_component_": ("components_",),
+        "doc_topic_prior_": ("alpha_",),
+        "topic_word_prior_": ("eta_",),
+        **dict.fromkeys(("print_topics", "show_topics", "get_topics", "get_topic_words"), ("top_words()",)),
+    },
+    "GroupedMixture": {
+        **dict.fromkeys(("bic", "aic", "score_sample", "log_likelihood"), ("score(X, groups=groups)",)),
+        "weights_": ("group_weights_",),
+        "n_components_": ("n_components",),
+    },
+    "BayesianHierarchy": {
+        **dict.fromkeys(("distances_", "linkage_", "linkage"), ("linkage_matrix()",)),
+        **dict.fromkeys(("inertia_", "lower_bound_", "log_joint_"), ("log_evidence_",)),
+        "n_components_": ("n_clusters_",),
+        "n_clusters": ("n_clusters_",),
+    },
+}
+
+
+def missing_attribute(estimator: Any, name: str) -> str | None:
+    """Return the message about an attribute of another library, or None for other names.
+
+    Of several lines the first one that works on a fitted estimator is named.
+    """
+    lines = _table(type(estimator), _ATTRIBUTES).get(name, _ATTRIBUTES["Estimator"].get(name))
+    if lines is None:
+        return None
+    line = next((each for each in lines if _has_parameter(estimator, each)), lines[0])
+    return f"{type(estimator).__name__} has no attribute {name!r}: write model.{line}, where `model` is the fitted one"
+
+
+def _has_parameter(estimator, line):
+    """Return whether a line is about a usual parameter that the clusters have."""
+    if not line.startswith("params_["):
+        return False
+    try:
+        return line.removeprefix("params_['").removesuffix("']") in estimator.params_
+    except (AttributeError, ValueError, TypeError):  # not fitted, or a family without usual parameters
+        return False
+
+
+def _table(owner, tables):
+    """Return the table of the class, or of the nearest base that has one."""
+    return next((tables[base.__name__] for base in owner.__mro__ if base.__name__ in tables), {})

@@ -1,0 +1,304 @@
+"""Each line that a message tells to type is typed, and it works."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import expfam
+from expfam import BayesianHierarchy, GroupedMixture, Mixture, MixtureModel, Poisson, TopicModel
+from expfam.errors import ResourceError
+from expfam.forecast.memory import check_memory, forecast_sizes
+from expfam.forecast.time import Duration, check_duration
+from expfam.near_names import near_names
+from expfam.samplers import FastEx, TopicGibbs
+from expfam.structures.ground.rng import resolve_seed
+
+X = np.random.default_rng(0).normal(size=(30, 3))
+COUNTS = np.random.default_rng(0).poisson(3.0, (30, 4))
+GROUPS = np.arange(30) // 10
+NAMES = {name: getattr(expfam, name) for name in expfam.__all__} | {
+    "FastEx": FastEx,
+    "TopicGibbs": TopicGibbs,
+    "X": X,
+    "C": COUNTS,
+    "binary": (COUNTS > 2).astype(int),
+    "groups": GROUPS,
+    "labels": np.arange(30) % 2,
+    "family": Poisson(),
+    "np": np,
+}
+QUICK = {"n_steps": 3, "random_state": 0}
+
+
+def typed(line, **more):
+    """What a line gives in a session that has the public names."""
+    return eval(line, NAMES | more)  # the line of a message, which is ours
+
+
+def message_of(call):
+    """The message of the error of a line."""
+    with pytest.raises((ValueError, TypeError, AttributeError, ImportError, MemoryError)) as caught:
+        typed(call)
+    return str(caught.value)
+
+
+def line_of(message):
+    """The whole line after the word "write", with its brackets."""
+    found = re.search(r"\b[Ww]rite (\w[\w.]*(?:\[.*\]|\(.*?\)+)?(?:\.\w+\([^)]*\))*)", message)
+    assert found, f"no line to type: {message}"
+    line = found[1]
+    return line[: len(line) - max(0, line.count(")") - line.count("("))]
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+FAMILIES = {
+    "normal": ("gaussian_diag", "X"),
+    "Normal": ("gaussian_diag", "X"),
+    "Gaussian": ("gaussian", "X"),
+    "GMM": ("gaussian_diag", "X"),
+    "diag": ("gaussian_diag", "X"),
+    "spherical": ("gaussian_spherical", "X"),
+    "poison": ("poisson", "C"),
+    "counts": ("poisson", "C"),
+    "bernouli": ("bernoulli", "binary"),
+    "binary": ("bernoulli", "binary"),
+    "categorial": ("categorical", "C"),
+    "Negative-Binomial": ("negative_binomial", "C"),
+    "text": ("multinomial", "C"),
+    "vMF": ("von_mises_fisher", "X / np.linalg.norm(X, axis=1, keepdims=True)"),
+}
+
+
+@pytest.mark.parametrize("estimator", ["Mixture", "GroupedMixture", "BayesianHierarchy"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_of_other_names(estimator, name):
+    meant, data = FAMILIES[name]
+    arguments = f"{data}, groups=groups" if estimator == "GroupedMixture" else data
+    line = line_of(message_of(f"{estimator}({name!r}).fit({arguments})"))
+    assert line == f"{estimator}({meant!r})"
+    model = typed(line).set_params(n_components=2, random_state=0)
+    if estimator != "BayesianHierarchy":
+        model.set_params(n_steps=2)
+    assert typed(f"model.fit({arguments})", model=model).family_.name == meant
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        ("Mixture('poisson', sampler='Gibbs').fit(C)", "Mixture(sampler='gibbs')"),
+        ("Mixture('poisson', sampler='mcmc').fit(C)", "Mixture(sampler='gibbs')"),
+        ("Mixture('poisson', sampler='vb').fit(C)", "Mixture(sampler='variational')"),
+        ("Mixture('poisson', sampler='Fast-Ex').fit(C)", "Mixture(sampler='fastex')"),
+        ("Mixture('poisson', sampler=FastEx).fit(C)", "Mixture(sampler=FastEx())"),
+        ("Mixture('poisson', sampler=None).fit(C)", "Mixture(sampler='auto')"),
+        ("GroupedMixture('poisson', 2, sampler='gibs').fit(C, groups=groups)", "GroupedMixture(sampler='gibbs')"),
+        ("GroupedMixture('poisson', 2, sampler=FastEx).fit(C, groups=groups)", "GroupedMixture(sampler='auto')"),
+        ("TopicModel(2, sampler='VB').fit(C)", "TopicModel(sampler='variational')"),
+        ("TopicModel(2, sampler=TopicGibbs).fit(C)", "TopicModel(sampler=TopicGibbs())"),
+        ("BayesianHierarchy('poisson', sampler='gibbs').fit(C)", "BayesianHierarchy(sampler='auto')"),
+        ("Mixture('poisson', weights='dp').fit(C)", "Mixture(weights=DirichletProcess())"),
+        ("Mixture('poisson', weights='Dirichlet-Process').fit(C)", "Mixture(weights=DirichletProcess())"),
+        ("Mixture('poisson', weights='py').fit(C)", "Mixture(weights=PitmanYor(discount=0.25))"),
+        ("Mixture('poisson', weights='dirichlet').fit(C)", "Mixture(weights=SymmetricDirichlet(10))"),
+        ("Mixture('poisson', weights=3).fit(C)", "Mixture(weights=SymmetricDirichlet(3))"),
+        ("Mixture('poisson', weights=PitmanYor).fit(C)", "Mixture(weights=PitmanYor(discount=0.25))"),
+        ("Mixture('poisson', 4, weights=SymmetricDirichlet(3)).fit(C)", "Mixture(n_components=4)"),
+        ("Mixture(3).fit(X)", "Mixture(n_components=3)"),
+        ("Mixture(n_components='3').fit(X)", "n_components=3"),
+        ("Mixture(Poisson).fit(C)", "Mixture(Poisson())"),
+    ],
+)
+def test_arguments_of_other_names(call, line):
+    message = message_of(call)
+    assert line_of(message).startswith(line.partition("=")[0] if line == "n_components=3" else line), message
+    estimator = call.partition("(")[0]
+    model = typed(line if "(" in line else f"{estimator}({line})")
+    settings = {name: value for name, value in QUICK.items() if name in model.get_params()}
+    if estimator in ("GroupedMixture", "TopicModel"):
+        settings["n_components"] = 2
+    if "family" in model.get_params() and model.family == "auto":
+        settings["family"] = "poisson"
+    options = {"groups": GROUPS} if estimator == "GroupedMixture" else {}
+    model.set_params(**settings).fit(COUNTS, **options)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "start"),
+    [("Mixture", "k-means++"), ("Mixture", "K-Means"), ("Mixture", "Random"), ("TopicModel", "Variational")],
+)
+def test_starts_of_other_names(estimator, start):
+    settings = f"n_components=2, random_state=0, n_steps=2{', family=family' * (estimator == 'Mixture')}"
+    message = message_of(f"{estimator}({settings}, start={start!r}).fit(C)")
+    keyword = re.search(r"write (start='[^']+')", message)[1]
+    typed(f"{estimator}({settings}, {keyword}).fit(C)")
+
+
+def test_a_model_without_a_prior_names_the_call():
+    line = line_of(message_of("MixtureModel(family, 'crp')"))
+    assert isinstance(typed(line), MixtureModel)
+    with pytest.raises(TypeError, match=r"weights must be a prior"):
+        MixtureModel(Poisson(), None)
+
+
+def test_names_are_compared_without_case_and_hyphens():
+    assert near_names("Two Words", ["two_words", "two"]) == ("two_words",)
+    assert near_names("zzz", ["two_words"]) == ()
+    assert near_names("other", ["mine"], {"other": ("mine", "not installed")}) == ("mine",)
+    assert near_names(3, ["mine"]) == ()
+
+
+# ---- keywords and attributes of scikit-learn -------------------------------------------------------------------------
+
+KEYWORDS = {
+    "Mixture": {
+        "covariance_type": ["full", "tied", "diag", "spherical"],
+        "reg_covar": [1e-6],
+        "n_jobs": [2, -1, None],
+        "max_iter": [100],
+        "tol": [1e-3],
+        "k": [3],
+        "K": [3],
+        "n_clusters": [3],
+        "init": ["k-means++", "random"],
+        "init_params": ["kmeans", "k-means++", "random", "random_from_data"],
+        "weight_concentration_prior": [0.5],
+        "weight_concentration_prior_type": ["dirichlet_process"],
+        "alpha": [2.0],
+        "batch_size": [1024],
+        "seed": [0],
+        "verbose_interval": [10],
+    },
+    "GroupedMixture": {"covariance_type": ["diag"], "n_jobs": [2], "max_iter": [5], "n_clusters": [2], "seed": [1]},
+    "TopicModel": {
+        "n_topics": [3],
+        "num_topics": [3],
+        "doc_topic_prior": [0.1],
+        "topic_word_prior": [0.01],
+        "learning_method": ["online", "batch"],
+        "max_iter": [10],
+        "n_jobs": [1],
+        "passes": [3],
+    },
+    "BayesianHierarchy": {
+        "n_clusters": [3],
+        "linkage": ["ward"],
+        "metric": ["euclidean"],
+        "covariance_type": ["full"],
+        "n_jobs": [2],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "keyword", "value"),
+    [(name, key, value) for name, table in KEYWORDS.items() for key, values in table.items() for value in values],
+)
+def test_keywords_of_scikit_learn(estimator, keyword, value):
+    message = message_of(f"{estimator}({keyword}={value!r})")
+    line = line_of(message)
+    model = typed(line)
+    assert type(model).__name__ == estimator
+    settings = {name: given for name, given in QUICK.items() if name in model.get_params() and f"{name}=" not in line}
+    if "n_components" not in line and "weights" not in line:
+        settings["n_components"] = 2
+    options = {"groups": GROUPS} if estimator == "GroupedMixture" else {}
+    model.set_params(**settings).fit(COUNTS if estimator == "TopicModel" else X, **options)
+    with pytest.raises(ValueError, match=re.escape(message)):  # scikit-learn's word for the same is an error of values
+        typed(f"{estimator}()").set_params(**{keyword: value})
+
+
+ATTRIBUTES = {
+    "Mixture": ["means_", "cluster_centers_", "covariances_", "bic", "aic", "inertia_", "lower_bound_", "transform"],
+    "GroupedMixture": ["means_", "cluster_centers_", "weights_", "lower_bound_", "bic"],
+    "TopicModel": ["predict", "bound_", "exp_dirichlet_component_", "doc_topic_prior_", "print_topics"],
+    "BayesianHierarchy": ["cluster_centers_", "covariances_", "distances_", "inertia_", "n_components_"],
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {
+        "Mixture": Mixture("gaussian_diag", 2, n_steps=3, random_state=0).fit(X),
+        "GroupedMixture": GroupedMixture("gaussian", 2, n_steps=3, random_state=0).fit(X, groups=GROUPS),
+        "TopicModel": TopicModel(2, n_steps=3, random_state=0).fit(COUNTS),
+        "BayesianHierarchy": BayesianHierarchy("gaussian_diag").fit(X),
+    }
+
+
+@pytest.mark.parametrize(("estimator", "name"), [(key, name) for key, names in ATTRIBUTES.items() for name in names])
+def test_attributes_of_scikit_learn(fitted, estimator, name):
+    model = fitted[estimator]
+    with pytest.raises(AttributeError) as caught:
+        getattr(model, name)
+    data = COUNTS if estimator == "TopicModel" else X
+    assert typed(line_of(str(caught.value)), model=model, X=data) is not None
+    assert not hasattr(model, name)
+    assert name not in dir(model)
+
+
+@pytest.mark.parametrize("family", ["poisson", "bernoulli"])
+def test_centres_are_named_as_the_family_names_them(family):
+    model = Mixture(family, 2, n_steps=2, random_state=0).fit(NAMES["binary"])
+    with pytest.raises(AttributeError) as caught:
+        _ = model.cluster_centers_
+    assert typed(line_of(str(caught.value)), model=model).shape[1] == 4
+
+
+def test_hints_leave_the_rest_as_it_is(fitted):
+    for model in fitted.values():
+        with pytest.raises(AttributeError, match="object has no attribute 'zzz'"):
+            _ = model.zzz
+        again = pickle.loads(pickle.dumps(model))
+        assert again.get_params().keys() == model.get_params().keys()
+        assert not hasattr(clone(model), "labels_")
+    with pytest.raises(AttributeError, match="no roles: the model was fitted to numbers alone"):
+        _ = fitted["Mixture"].roles_
+    assert not hasattr(Mixture(), "means_")
+    with pytest.raises(ValueError, match="has no keyword 'zzz'"):
+        Mixture().set_params(zzz=1)
+    assert Mixture("poisson").set_params(n_components=4).n_components == 4
+
+
+# ---- limits and seeds ------------------------------------------------------------------------------------------------
+
+
+def test_the_advised_memory_is_enough():
+    call = "Mixture('poisson', 2, sampler='fastex', n_steps=2, random_state=0, memory_limit={}).fit(C)"
+    advice = re.search(r"write (memory_limit='[^']+')", message_of(call.format("1000")))[1]
+    typed(call.replace("memory_limit={}", advice))
+    for n_rows in (10**3, 10**6, 10**9):
+        forecast = forecast_sizes("gaussian", n_rows=n_rows, n_features=30)
+        with pytest.raises(ResourceError) as caught:
+            check_memory(forecast, 1)
+        check_memory(forecast, re.search(r"write memory_limit='([^']+)'", str(caught.value))[1])
+
+
+@pytest.mark.parametrize("high", [1e-3, 0.4, 59.0, 3e3, 1e6])
+def test_the_advised_time_is_enough(high):
+    duration = Duration(low=high / 2, high=high, probe_rows=10, probe_seconds=1e-4, n_steps=3)
+    with pytest.raises(ResourceError) as caught:
+        check_duration(duration, 1e-9)
+    check_duration(duration, re.search(r"write time_limit='([^']+)'", str(caught.value))[1])
+
+
+def test_seeds():
+    np.random.seed(5)  # noqa: NPY002
+    first = resolve_seed(np.random)
+    np.random.seed(5)  # noqa: NPY002
+    assert resolve_seed(np.random) == first == resolve_seed(np.random.RandomState(5))
+    assert resolve_seed(np.random) != first
+    for estimator in (Mixture("poisson", 2, n_steps=2), TopicModel(2, n_steps=2)):
+        results = []
+        for _ in range(2):
+            np.random.seed(3)  # noqa: NPY002
+            results.append(clone(estimator).set_params(random_state=np.random).fit(COUNTS).log_joint_)
+        assert results[0] == results[1]
+    for wrong in ("0", -3, 2**70, 1.5):
+        keyword = re.search(
+            r"write (random_state=\d+)$", message_of(f"Mixture('poisson', 2, random_state={wrong!r}).fit(C)")
+        )[1]
+        typed(f"Mixture('poisson', 2, n_steps=2, {keyword}).fit(C)")
