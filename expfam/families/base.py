@@ -603,7 +603,11 @@ class Family(DataQuestions, ABC):
         if parts is not None:
             a, f = parts
             total = np.asarray(S.sum(axis=1), dtype=np.float64).ravel()
-            return float(a(n, total).sum() + f(S.indices, np.asarray(S.data, dtype=np.float64)).sum())
+            clusters = np.repeat(np.arange(len(n)), np.diff(S.indptr))
+            terms = f(S.indices, np.asarray(S.data, dtype=np.float64))
+            value = np.bincount(clusters, weights=terms, minlength=len(n)) + a(n, total)
+            step = _block_clusters(S)  # sums are made in the order of those of dense S
+            return float(sum(value[k : k + step].sum() for k in range(0, len(n), step)))
         return float(sum(part.sum() for part in self._log_marginal_parts(n, S)))
 
     def _log_marginal_parts(self, n, S):
@@ -611,7 +615,7 @@ class Family(DataQuestions, ABC):
 
         If `S` is CSR, only the rows of one block are dense at a time.
         """
-        rows = max(1, _BLOCK_BYTES // max(1, 8 * S.shape[1]))
+        rows = _block_clusters(S)
         return (self.log_marginal(n[k : k + rows], dense_rows(S[k : k + rows])) for k in range(0, len(n), rows))
 
     def log_marginal_of_rows(self, n: npt.ArrayLike, S: Any) -> Floats:
@@ -772,3 +776,8 @@ def _warn_numeric(name):
         warn(
             f"{name} has no expected_natural(); its log_marginal is differentiated numerically, which is slow",
         )
+
+
+def _block_clusters(S):
+    """Return how many clusters have dense statistics at a time."""
+    return max(1, _BLOCK_BYTES // max(1, 8 * S.shape[1]))

@@ -24,17 +24,35 @@ def with_float64(block: Any) -> Any:
 
 
 def square_roots(rows: Any) -> Any:
-    """Return the square roots of dense or sparse counts."""
-    return np.sqrt(rows)
+    """Return the square roots of dense or sparse counts, in double precision."""
+    return np.sqrt(with_float64(rows))
 
 
 def roots_of_shares(rows: Any) -> Any:
-    """Return the square roots of counts divided by the sum of their row."""
+    """Return the square roots of counts divided by the sum of their row, in double precision."""
+    rows = with_float64(rows)
     total = np.asarray(rows.sum(axis=1), dtype=np.float64).reshape(-1, 1)
     inverse = 1.0 / np.maximum(total, 1.0)
     if sparse.issparse(rows):
         return (sparse.diags_array(inverse.ravel()) @ rows).sqrt()
     return np.sqrt(rows * inverse)
+
+
+def in_one_form(points: Any, *, widest: int) -> Any:
+    """Return coordinates of discrete data in the one form that dense and CSR rows have.
+
+    Rows of up to `widest` columns become dense, others CSR: products of rows then have the same bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.families.coordinates import in_one_form
+    >>> type(in_one_form(np.eye(3), widest=2)).__name__, type(in_one_form(np.eye(3), widest=3)).__name__
+    ('csr_array', 'ndarray')
+    """
+    if sparse.issparse(points):
+        return points if points.shape[1] > widest else points.toarray()
+    return sparse.csr_array(points) if points.shape[1] > widest else points
 
 
 class StandardisedColumns:

@@ -156,13 +156,13 @@ class DataQuestions:
         -------
         callable
             It maps rows of X, (m, V), to a dense array or CSR. By default it returns square roots of counts, the rows
-            themselves where `is_metric` or where they are sparse, else columns of unit variance.
+            themselves where `is_metric`, or where they are binary or sparse, else columns of unit variance.
         """
         if self.has_own_coordinates or self.allows_missing:
             return of_counted_rows(self.coordinate_map, X, weight)
         if self.has_counts:
             return square_roots
-        if self.is_metric or sparse.issparse(X):
+        if self.is_metric or self.support == "binary" or sparse.issparse(X):
             return lambda rows: rows
         return ScaledColumns(X, weight)
 

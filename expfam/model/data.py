@@ -95,6 +95,7 @@ class Dataset:
         self.known = known
         self._has_sparse_phi: bool | None = None
         self._log_base: npt.NDArray[np.float64] | None = None
+        self._n_nonzero: int | None = None
         self._whole_counts: tuple[bool, float] | None = None
 
     def rows(self, start: int, stop: int) -> Dataset:
@@ -106,7 +107,9 @@ class Dataset:
         other.X = read_only(self.X[start:stop].copy())
         other.n_rows = int(other.X.shape[0])
         other.row_offset = self.row_offset + start
-        other.weight = other.groups = other.known = other.row_ids = other._log_base = other._whole_counts = None
+        other.weight = other.groups = other.known = other.row_ids = other._log_base = other._whole_counts = (
+            other._n_nonzero
+        ) = None
         return other
 
     @property
@@ -155,7 +158,7 @@ class Dataset:
         other.n_rows, other.row_offset = int(chosen.shape[0]), 0
         other.weight = None if self.weight is None else self.weight[rows]
         other.known = None if self.known is None else self.known.part(rows)
-        other.groups = other.row_ids = other._log_base = other._whole_counts = None
+        other.groups = other.row_ids = other._log_base = other._whole_counts = other._n_nonzero = None
         return other
 
     def __len__(self):
@@ -176,6 +179,13 @@ class Dataset:
         if self._has_sparse_phi is None:
             self._has_sparse_phi = sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
         return self._has_sparse_phi
+
+    @property
+    def n_nonzero(self) -> int:
+        """Return how many entries of X are not 0; counted once."""
+        if self._n_nonzero is None:
+            self._n_nonzero = int(np.count_nonzero(self.X.data if self.is_sparse else self.X))
+        return self._n_nonzero
 
     @property
     def log_base(self) -> npt.NDArray[np.float64]:

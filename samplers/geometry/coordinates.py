@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.families.coordinates import with_float64
+from expfam.families.coordinates import in_one_form, with_float64
 from expfam.families.weighing import of_counted_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
@@ -136,9 +136,13 @@ class Rows:
         self.data, self._map = data, of_counted_rows(data.family.coordinate_map, data.X, data.weight)
 
     def take(self, rows: Any) -> Any:
-        """Compute the coordinates of some rows: dense float64 or CSR."""
+        """Compute the coordinates of some rows: dense float64 or CSR.
+
+        Those of discrete data are CSR where they have more than 64 columns, whatever the data are.
+        """
         points = self._map(self.data.X[rows])
-        return points if points.dtype == np.float64 else with_float64(points)
+        points = points if points.dtype == np.float64 else with_float64(points)
+        return in_one_form(points, widest=_PROJECTED) if self.data.family.is_discrete else points
 
     def blocks(self, n_columns: int) -> list[tuple[int, int]]:
         """Return bounds of blocks of rows that are small enough for temporaries of `n_columns`.
@@ -152,7 +156,7 @@ class Rows:
     def embedding(self, seed: int, n_threads: int | None) -> npt.NDArray[np.float32]:
         """Compute the coordinates of all rows: (N, C), dense.
 
-        Sparse rows of more than 64 columns are projected to 64.
+        Sparse coordinates of more than 64 columns, such as those of all discrete data, are projected to 64.
         """
         project = self.projection(seed)
         width = self.take(slice(0, 1)).shape[1] if project is None else project.shape[1]
@@ -161,7 +165,10 @@ class Rows:
         return out
 
     def projection(self, seed: int) -> Any:
-        """Draw the matrix that projects sparse rows of more than 64 columns to 64, else None."""
+        """Draw the matrix that projects sparse coordinates of more than 64 columns to 64.
+
+        It is None for others.
+        """
         first = self.take(slice(0, 1))
         if not sparse.issparse(first) or first.shape[1] <= _PROJECTED:
             return None

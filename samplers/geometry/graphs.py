@@ -103,8 +103,8 @@ def hash_graph(
 def _points(data, n_threads):
     """Compute the coordinates to compare; multinomial and sparse rows get unit length."""
     rows = Rows(data)
-    if data.family.has_counts and data.is_sparse:
-        points = sparse.csr_array(rows.take(slice(None)))
+    if data.family.has_counts and sparse.issparse(rows.take(slice(0, 1))):
+        points = rows.take(slice(None))
         lengths = np.sqrt(squared_norms(points))
         return sparse.csr_array(points.multiply(1.0 / np.where(lengths > 0, lengths, 1.0)[:, None]))
     points = rows.embedding(0, n_threads)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.families.coordinates import in_one_form
 from expfam.families.weighing import of_counted_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
@@ -34,12 +35,16 @@ def neighbourhood(data: Dataset, seed: int) -> npt.NDArray[np.float32]:
     """Compute coordinates of the rows in which near data have similar laws over clusters.
 
     The result is (N, d) float32. The family says what the coordinates are; if they are the rows, and these are float32,
-    the result is the data themselves. Sparse coordinates of more than 64 columns and dense ones of more than 256 are
-    projected to 64 columns; `seed` is that of the projection.
+    the result is the data themselves. Coordinates of sparse and of discrete data with more than 64 columns and others
+    of more than 256 are projected to 64 columns; `seed` is that of the projection.
     """
     if is_taken_as_it_is(data):
         return data.X
-    transform = of_counted_rows(data.family.neighbour_map, data.X, data.weight)
+    of_rows = of_counted_rows(data.family.neighbour_map, data.X, data.weight)
+
+    def transform(rows):
+        return in_one_form(of_rows(rows), widest=_WIDTH) if data.family.is_discrete else of_rows(rows)
+
     first = transform(data.X[:1])
     n_columns, width = first.shape[1], _width(first)
     rng = generator(seed, "tables", unit=_PROJECTION_UNIT)

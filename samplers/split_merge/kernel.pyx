@@ -306,15 +306,16 @@ cdef class MoveRunner:
     def cost_of_evidence(self):
         """Return the work of a cluster's evidence, in predictives of one cluster.
 
-        It is 1 for dense statistics. For sparse statistics it is the number of a cluster's present words, on average,
-        divided by the number of entries of a row.
+        It is 1 for real data. For discrete data it is the number of a cluster's present words, on average, divided by
+        the number of entries of a row that are not 0, whether the data are dense or sparse.
         """
         data = self.state.data
-        if not data.has_sparse_phi:
+        reads_entries = data.family.is_discrete and data.family.accepts_sparse
+        if not (data.has_sparse_phi or reads_entries):
             return 1.0
         S = self.state.components.export()[1]
-        words = S.nnz / max(self.state.n_clusters, 1) if sparse.issparse(S) else data.n_statistics
-        per_row = data.X.nnz / data.n_rows if data.is_sparse else data.n_features
+        words = np.count_nonzero(S.data if sparse.issparse(S) else S) / max(self.state.n_clusters, 1)
+        per_row = data.n_nonzero / data.n_rows if reads_entries or data.is_sparse else data.n_features
         return float(max(1.0, words / max(per_row, 1.0)))
 
     cdef object failure(self, int code):
