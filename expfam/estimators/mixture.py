@@ -31,6 +31,7 @@ from expfam.estimators.automatic import (
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkedFit
 from expfam.estimators.coarsen import Coarsening
+from expfam.estimators.few_distinct_rows import warn_of_equal_rows
 from expfam.estimators.known_rows import (
     classes_of_clusters,
     known_rows,
@@ -67,7 +68,7 @@ from expfam.samplers.chain.kernel import Cycle, check_known
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.named import load_sampler
-from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.search import has_few_rows, search_memory
@@ -150,7 +151,8 @@ class Mixture(
         Which partition becomes `labels_`. ``"mode"``: from the draw of the highest log joint, of all chains, all rows
         move to their most probable cluster as long as the log joint rises, so that `labels_` are those of
         ``predict(X)``. With
-        `n_components` on real values there are as many clusters, if as many rows are distinct: clusters that are lost,
+        `n_components` on real values there are as many clusters, if as many rows are distinct (equal rows have equal
+        labels, and a warning tells of fewer clusters): clusters that are lost,
         or left with a row that would rather be elsewhere, are opened anew as halves of others. Where that leaves such
         rows all the same, they keep their clusters, and `predict` gives them another label. ``"vi"``,
         ``"binder"``, ``"omari"``: the partition with the least expected loss that a search finds, see
@@ -356,7 +358,7 @@ class Mixture(
             self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
         else:
             labels = self._chosen_partition(trace, state, data, best.best, runs[0].start)
-            self._adopt(state.model, data, labels if known is None else data.known.numbered_by_class(labels))
+            self._adopt(state.model, data, labels if data.known is None else data.known.numbered_by_class(labels))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
         self._label_all(whole)
         self._set_known(known)
@@ -364,6 +366,7 @@ class Mixture(
         self.n_init_chosen_, self.traces_ = runs[0].name, [run.trace for run in runs]
         self._set_trace(trace)
         self._conclude(runs)
+        warn_of_equal_rows(data, self.n_components, self.n_components_)
         self.__dict__.pop("stream_", None)
         return self
 
@@ -541,15 +544,9 @@ class Mixture(
                         seed=state.seed,
                         n_threads=self.n_threads,
                     )
-                labels = ascend(
-                    state.model,
-                    data,
-                    labels,
-                    keep_clusters=keeps,
-                    max_passes=_MOST_PASSES,
-                    n_threads=self.n_threads,
-                )
-                return by_first_appearance(labels)[1]
+                rows = EqualRows(state.model, data, n_threads=self.n_threads)
+                summit = rows.climb(labels, keep_clusters=keeps, max_passes=_MOST_PASSES)
+                return by_first_appearance(summit.labels)[1]
         except KeyboardInterrupt:
             trace.interrupted = True
         return state.partition

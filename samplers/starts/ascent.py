@@ -15,6 +15,8 @@ from expfam.model.assignment import LoadedClusters
 from expfam.model.statistics import weighted_statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
 
@@ -101,10 +103,12 @@ def climb(
     keep_clusters: bool,
     max_passes: int,
     n_threads: int | None,
+    first_equal: Callable[[], npt.NDArray[np.intp]] | None = None,
 ) -> Summit:
     """Do what `ascend` does, and tell also where each row would go.
 
-    The parameters are those of `ascend`.
+    The parameters are those of `ascend`; `first_equal` returns the first row that is equal to each row. With it the
+    rows of a cluster that are equal to the row which keeps its label keep theirs too.
     """
     present = _checked(labels, data.n_rows)
     held = None if data.known is None else data.known.stays
@@ -120,7 +124,7 @@ def climb(
             wanted[held] = present[held]
         moved = wanted
         if keep_clusters:
-            moved = _held_back(wanted, present, clusters, data)
+            moved = _held_back(wanted, present, clusters, data, first_equal)
         if np.array_equal(moved, present):
             break
         if reached is None:
@@ -138,7 +142,7 @@ def _log_joint(model: Any, clusters: LoadedClusters, data: Dataset) -> float:
     return float(model.weights.log_prior(clusters.n) + clusters.log_marginal(data).sum())
 
 
-def _held_back(wanted, labels, clusters, data):
+def _held_back(wanted, labels, clusters, data, first_equal):
     """Give a row back to each cluster that would be emptied; return the labels with these rows.
 
     A row that is given back may be the only one that another cluster has gained, so the clusters are counted again.
@@ -148,7 +152,10 @@ def _held_back(wanted, labels, clusters, data):
     while (lost := np.flatnonzero(held & (np.bincount(moved, minlength=n_clusters) == 0))).size:
         moved = wanted.copy() if moved is wanted else moved
         members = np.flatnonzero(labels == lost[0])
-        moved[members[clusters.log_predictive(data, members, lost[0]).argmax()]] = lost[0]
+        kept = members[clusters.log_predictive(data, members, lost[0]).argmax()]
+        if first_equal is not None:
+            kept = members[first_equal()[members] == first_equal()[kept]]
+        moved[kept] = lost[0]
     return moved
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from expfam.model.data import Dataset
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.model.statistics import weighted_statistics
-from expfam.samplers.starts.ascent import climb
+from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.kmeans import lloyd_labels
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def refilled(
     data : Dataset
     labels : (N,) array_like of non-negative int
     n_clusters : int
-        Wanted; there are fewer only where fewer rows are distinct.
+        Wanted; there are fewer only where fewer rows are distinct, or where equal rows would have to be divided.
     max_passes : int
         Of each ascent.
     seed : int
@@ -56,8 +56,8 @@ def refilled(
     Returns
     -------
     (N,) int32 ndarray
-        Numbered by first appearance. A row has another label than its most probable cluster only where no opening of a
-        cluster in another place avoids that.
+        Numbered by first appearance. Equal rows have equal labels. A row has another label than its most probable
+        cluster only where no opening of a cluster in another place avoids that.
 
     Examples
     --------
@@ -87,21 +87,23 @@ class _Refill:
 
     def __init__(self, model, data, n_clusters, max_passes, seed, n_threads):
         self.model, self.data, self.n_clusters, self.seed = model, data, n_clusters, seed
-        self.max_passes, self.n_threads = max_passes, n_threads
+        self.max_passes, self.rows = max_passes, EqualRows(model, data, n_threads=n_threads)
 
     def climb(self, labels, max_passes=None):
         passes = self.max_passes if max_passes is None else max_passes
-        return climb(self.model, self.data, labels, keep_clusters=True, max_passes=passes, n_threads=self.n_threads)
+        return self.rows.climb(labels, keep_clusters=True, max_passes=passes)
 
     def grown(self, labels):
         """Open clusters until all are there, each time by the best of some ascents."""
-        labels = compact_labels(labels)
-        while labels.max() + 1 < self.n_clusters:
+        labels, n_wanted = compact_labels(labels), min(self.n_clusters, self.rows.n_distinct)
+        while (n_used := labels.max() + 1) < n_wanted:
             halvings = _halvings(self.model, self.data, labels, self.seed)
             if not halvings:
                 break
             trials = [self.climb(halved, _PASSES_TRIED) for halved in halvings]
             labels = compact_labels(max(trials, key=self.rank).labels)
+            if labels.max() + 1 <= n_used:  # every half has joined its equals again
+                break
         return self.climb(labels)
 
     def is_full(self, summit):

@@ -1,0 +1,34 @@
+"""Warning of more clusters than distinct rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from expfam.errors import DataWarning
+from expfam.model.equal_rows import n_distinct_rows
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
+
+def warn_of_equal_rows(data: Dataset, n_components: int | None, n_found: int) -> None:
+    """Warn where fewer clusters of real values were found because fewer rows are distinct.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_components : int or None
+        Clusters that were asked for.
+    n_found : int
+    """
+    if n_components is None or n_found >= n_components or data.family.is_discrete:
+        return
+    n_distinct = n_distinct_rows(data.X, n_components)
+    if n_distinct < n_components:
+        warnings.warn(
+            f"Mixture: n_components={n_components}, but {n_distinct} rows are distinct, and equal rows have equal"
+            f" labels: {n_found} clusters hold data. Take n_components={n_distinct}, or None for an open number",
+            DataWarning,
+            stacklevel=4,
+        )
