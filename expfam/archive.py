@@ -47,7 +47,7 @@ def write_archive(path: str | os.PathLike[str], kind: str, *, header: dict[str, 
     ...     read_archive(path, "sums")
     ({'sweep': 3}, {'cluster': {'n': array([1., 1.])}})
     """
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(_possible(path)))
     _refuse_foreign(target, kind)
     members, listing = _flatten(arrays)
     with staged(target) as stage:
@@ -77,7 +77,7 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
     Sparse matrices are `csr_array`. An ArchiveError tells that there is no archive, or that it is damaged, of another
     kind, or of a newer format.
     """
-    path = Path(path)
+    path = _possible(path)
     for _ in range(_TRIES):
         place = _place_of(path)
         before = _identity(place)
@@ -104,7 +104,7 @@ def check_place(path: str | os.PathLike[str], kind: str) -> None:
     Directories that the check makes are removed again. It raises ArchiveError where `write_archive` would not replace
     what is there, and OSError where no directory can be made.
     """
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(_possible(path)))
     _refuse_foreign(target, kind)
     missing = [folder for folder in reversed(target.parents) if not folder.exists()]
     trial = staging_place(target)
@@ -116,6 +116,14 @@ def check_place(path: str | os.PathLike[str], kind: str) -> None:
     finally:
         for folder in reversed(made):
             folder.rmdir()
+
+
+def _possible(path):
+    """Return a path that the system can have."""
+    path = Path(path)
+    if "\0" in str(path):
+        raise ArchiveError(f"{str(path)!r} holds a null character, which no name of a directory has")
+    return path
 
 
 def _place_of(path):

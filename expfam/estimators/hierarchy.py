@@ -426,9 +426,9 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
     def _statistics(self, nodes):
         """Return statistics of nodes, each the sum over the leaves below it."""
         below = [self.tree_.leaves(node) for node in nodes]
-        indptr = np.concatenate([[0], np.cumsum([len(leaves) for leaves in below])])
-        shape = (len(nodes), self.tree_.n_leaves)
-        member = sparse.csr_array((np.ones(indptr[-1]), np.concatenate(below), indptr), shape=shape)
+        indptr = np.concatenate([[0], np.cumsum([len(leaves) for leaves in below])]).astype(np.int64)
+        shape, none = (len(nodes), self.tree_.n_leaves), np.zeros(0, dtype=np.int64)
+        member = sparse.csr_array((np.ones(indptr[-1]), np.concatenate([none, *below]), indptr), shape=shape)
         S = member @ self._S
         return member @ self._n, sparse.csr_array(S) if sparse.issparse(S) else np.ascontiguousarray(S)
 

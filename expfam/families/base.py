@@ -368,6 +368,13 @@ class Family(DataQuestions, ABC):
     def _resolved(self, X, weight):
         return of_counted_rows(self.resolve, X, weight)
 
+    def check_learned(self) -> None:
+        """Raise ValueError for learned attributes that `bind` cannot have set.
+
+        Families that were read from a file are checked by it. This default accepts all. Shapes, and whether numbers
+        are finite, are checked beside it.
+        """
+
     def opened_for(self, X: Any) -> Self:
         """Return the bound family with statistics that fit the missing values of other data.
 

@@ -25,12 +25,14 @@ from expfam.io.saved_values import (
     check_keywords,
     check_mixture,
     check_names,
+    check_threads,
     check_topics,
 )
 from expfam.model.mixture import MixtureModel
-from expfam.params import Settings
+from expfam.params import Settings, check_settings
 from expfam.samplers.chain.trace import WarmedColumns
 from expfam.samplers.hierarchy.tree import HierarchyTree
+from expfam.samplers.variational.schedules import Schedule
 from expfam.structures.ground.stored import restoring
 
 if TYPE_CHECKING:
@@ -146,7 +148,7 @@ def _saved_mixture(estimator):
 
 def _load_mixture(estimator, results, parts):
     model = MixtureModel(parts["family"], parts["weights"])
-    check_mixture(results, model.family)
+    check_mixture(results, model.family, model.weights)
     if "trace_" in results:
         # files of older versions do not have the length of the warm-up
         results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
@@ -176,6 +178,7 @@ def _saved_topics(estimator):
 def _load_topics(estimator, results, parts):
     check_topics(results)
     _set(estimator, results)
+    estimator._names(estimator.components_.shape[1])  # refuses a vocabulary of another length
     estimator._n_features_out = len(estimator.components_)
 
 
@@ -218,6 +221,7 @@ def _read(path, kind, estimator_class, trust):
         check_keywords(header.get("not_kept", {}), estimator_class, "settings that were not kept")
         estimator = _made(estimator_class, header["params"], arrays, classes, "settings")
         results = _unpack(header["results"], arrays, classes)
+        check_threads(getattr(estimator, "n_threads", None))
         parts = {name: _unpack(header[name], arrays, classes) for name in _PARTS if name in header}
         check_names(results, [*_RESULTS[kind].split(), *_OTHER_RESULTS[kind].split(), "feature_names_in_"])
         if "feature_names_in_" in results:
@@ -349,7 +353,10 @@ def _unpack(value, arrays, classes):
     if tag == "$weights":
         return _made(classes.weights(inner["class"]), inner["params"], arrays, classes, "parameters of the weights")
     if tag == "$settings":
-        return _made(classes.settings(inner["class"]), inner["params"], arrays, classes, "settings of the sampler")
+        made = _made(classes.settings(inner["class"]), inner["params"], arrays, classes, "settings of the sampler")
+        if isinstance(made, Schedule):  # kernels are checked when they are used
+            check_settings(made)
+        return made
     raise ArchiveError(f"the header holds the unknown mark {tag!r}: it is damaged, or a newer expfam wrote it")
 
 

@@ -18,10 +18,15 @@ from expfam.families.base import Family
 from expfam.families.columns.family import Columns
 from expfam.families.columns.parts import PRESENCE, READINGS
 from expfam.families.components import Components
+from expfam.families.support import dense_rows
 from expfam.model.data import Dataset
-from expfam.structures.ground.stored import TINY, integers, matrix, numbers
+from expfam.structures.ground.stored import MOST, TINY, integers, matrix, numbers
 
 _MOST_COLUMNS = 1 << 31
+_LARGEST, _SMALLEST = 1e100, 1e-100  # of what families and weights take, and so of all numbers that follow
+_LARGEST_SINGLE = 1e30  # of numbers that are also kept in single precision
+_METHODS = ("gibbs", "active", "dense", "tokens")  # that find topics
+_ORDERS = ("odds", "odds_size", "ward", "linkage")  # that make trees
 _ROUNDING = 1e-6  # of probabilities in single precision
 
 
@@ -47,10 +52,36 @@ def check_family(family: Any) -> None:
         numbers({name: value}, name, (), low=TINY)
     if not _is_own(family):
         return
+    _check_sizes(found, "family")
+    family.check_learned()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         reference = type(family)(**family.get_params()).bind(_rows_for(family, columns))
     _compare(found, vars(reference), columns)
+
+
+def check_weights(weights: Any) -> None:
+    """Refuse a prior on weights with parameters that no number of its formulas holds."""
+    if _is_own(weights):
+        _check_sizes(weights.get_params(), "weights")
+
+
+def _check_sizes(found, owner):
+    """Refuse numbers whose products or logarithms would be infinite or NaN."""
+    for name, value in found.items():
+        array = np.asarray(value) if isinstance(value, (int, float, np.ndarray)) else np.zeros(0)
+        if array.dtype.kind in "iuf" and array.size and not (np.abs(array) <= _LARGEST).all():
+            raise ArchiveError(
+                f"{name!r} of the {owner} holds numbers beyond {_LARGEST:g} or NaN: the file was altered"
+            )
+
+
+def check_threads(n_threads: Any) -> None:
+    """Refuse a setting `n_threads` that is no number of threads."""
+    is_number = isinstance(n_threads, (int, float)) and not isinstance(n_threads, bool)
+    is_whole = is_number and (n_threads == -1 or 1 <= n_threads < 1 << 31) and n_threads == int(n_threads)
+    if n_threads is not None and not is_whole:
+        raise ArchiveError(f"the setting 'n_threads' is {n_threads!r}: the file was altered")
 
 
 def _check_parts(table):
@@ -123,22 +154,29 @@ def check_keywords(params: Any, made: type, what: str) -> None:
 
 def check_statistics(results: Mapping[str, Any], family: Any, n: str = "n_", S: str = "S_") -> int:
     """Refuse counts (K,) and sums (K, F) that do not fit a family; return K."""
-    K = len(numbers(results, n, (None,), low=0.0))
+    most = _LARGEST if _is_own(family) else MOST
+    K = len(numbers(results, n, (None,), low=0.0, high=most))
     if K < 1:
         raise ArchiveError("there are no clusters: the file was altered")
-    matrix(results, S, (K, family.n_statistics_))
+    sums = matrix(results, S, (K, family.n_statistics_), low=-most, high=most)
+    is_empty = np.asarray(results[n]) == 0
+    if is_empty.any() and np.any(dense_rows(sums[np.flatnonzero(is_empty)])):
+        raise ArchiveError(f"{S!r} has sums of clusters whose {n!r} is 0: the file was altered")
+    with np.errstate(all="ignore"):
+        if not np.isfinite(family.log_marginal_of_rows(results[n], sums)).all():
+            raise ArchiveError(f"the evidence of {n!r} and {S!r} is not finite under the family: the file was altered")
     if _is_own(family):
         data = Dataset(_rows_for(family, family.n_features_in_), family)
         Components(family, data, K).load(results[n], results[S])  # refuses impossible sums
     return K
 
 
-def check_mixture(results: Mapping[str, Any], family: Any) -> None:
-    """Refuse results of a `Mixture` that do not fit each other or the family."""
+def check_mixture(results: Mapping[str, Any], family: Any, weights: Any) -> None:
+    """Refuse results of a `Mixture` that do not fit each other, the family or the weights."""
     check_family(family)
+    check_weights(weights)
     K = check_statistics(results, family)
-    numbers(results, "weights_", (K,), low=0.0)
-    numbers(results, "log_weight_new_", (), finite=False, high=0.0)
+    _check_mass(results, weights, K)
     numbers(results, "cluster_sizes_", (K,), low=0.0)  # not whole numbers if rows had weights
     if "n_warmup" in results:
         integers(results, "n_warmup", (), 0)
@@ -150,6 +188,17 @@ def check_mixture(results: Mapping[str, Any], family: Any) -> None:
         lengths = {name: numbers(results["trace_"], name, (None,), finite=False).size for name in results["trace_"]}
         if len(set(lengths.values())) != 1:
             raise ArchiveError(f"the columns of the trace have the lengths {lengths}: the file was altered")
+
+
+def _check_mass(results, weights, K):
+    """Refuse weights of clusters that do not follow from their counts and the prior."""
+    mass = numbers(results, "weights_", (K,), low=0.0, high=1.0 + _ROUNDING)
+    new = numbers(results, "log_weight_new_", (), finite=False, high=0.0)
+    wanted, wanted_new = weights.posterior_mean(np.asarray(results["n_"], dtype=np.float64))
+    if not np.allclose(mass, wanted, rtol=_ROUNDING, atol=0.0):
+        raise ArchiveError("'weights_' do not follow from 'n_' and the prior on weights: the file was altered")
+    if not np.isclose(np.exp(new), wanted_new, rtol=_ROUNDING, atol=0.0):
+        raise ArchiveError("'log_weight_new_' does not follow from 'n_' and the prior on weights: the file was altered")
 
 
 def _check_draws(draws, n_rows):
@@ -165,20 +214,27 @@ def check_grouped(results: Mapping[str, Any], family: Any) -> None:
     """Refuse results of a `GroupedMixture` that do not fit each other or the family."""
     check_family(family)
     K = check_statistics(results, family)
-    numbers(results, "alpha_", (K,), low=TINY)
-    matrix(results, "group_counts_", (None, K), low=0.0)
+    numbers(results, "alpha_", (K,), low=_SMALLEST, high=_LARGEST)
+    if "group_counts_" in results:
+        matrix(results, "group_counts_", (None, K), low=0.0, high=_LARGEST)
     _check_run(results, family.n_features_in_, K)
 
 
 def check_topics(results: Mapping[str, Any]) -> None:
     """Refuse results of a `TopicModel` that do not fit each other."""
-    K, V = numbers(results, "components_", (None, None), low=0.0).shape
+    K, V = numbers(results, "components_", (None, None), low=_SMALLEST, high=_LARGEST).shape
     if K < 1 or V < 1:
         raise ArchiveError("there are no topics or no words: the file was altered")
-    numbers(results, "alpha_", (K,), low=TINY)
-    numbers(results, "eta_", () if np.ndim(results["eta_"]) == 0 else (V,), low=TINY)
+    numbers(results, "alpha_", (K,), low=_SMALLEST, high=_LARGEST_SINGLE)
+    shape = () if np.ndim(results.get("eta_", 0)) == 0 else (V,)
+    eta = numbers(results, "eta_", shape, low=_SMALLEST, high=_LARGEST)
     if "seeds_" in results:
-        matrix(results, "seeds_", (V, K), low=1)
+        matrix(results, "seeds_", (V, K), low=1, high=(1 << 30) - 1)
+    if (results["components_"] < eta * (1.0 - _ROUNDING)).any():
+        raise ArchiveError("'components_' holds numbers below 'eta_', which is a part of each: the file was altered")
+    if "n_documents_" in results:
+        numbers(results, "n_documents_", (), low=0.0, high=_LARGEST)
+    _check_choice(results, "method_", _METHODS)
     _check_run(results, V, K)
 
 
@@ -188,9 +244,10 @@ def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:
     L = check_statistics(results, family, "n", "S")
     M = len(integers(results, "children", (None, 2), 0, 2 * L))
     counts = integers(results, "counts", (L + M,), 1, 1 << 40)
-    numbers(results, "log_block", (L + M,))
-    numbers(results, "leaf_weight", (L,))
-    numbers(results, "alpha_", (), low=TINY)
+    numbers(results, "log_block", (L + M,), low=-_LARGEST, high=_LARGEST)
+    numbers(results, "leaf_weight", (L,), low=-_LARGEST, high=_LARGEST)
+    numbers(results, "alpha_", (), low=_SMALLEST, high=_LARGEST)
+    _check_choice(results, "order_", _ORDERS)
     leaf = integers(results, "leaf_", (None,), 0, L)
     integers(results, "labels_", leaf.shape, 0, max(len(leaf), 1))
     below = np.concatenate([np.bincount(leaf, minlength=L), counts[results["children"]].sum(axis=1)])
@@ -199,7 +256,37 @@ def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:
     _check_run(results, family.n_features_in_, L)
 
 
+def _check_choice(results, name, allowed):
+    """Refuse a text that is none of those that a fit writes."""
+    if name in results and not (isinstance(results[name], str) and results[name] in allowed):
+        raise ArchiveError(
+            f"{name!r} is {results[name]!r}; one of {', '.join(map(repr, allowed))} is expected: the file was altered"
+        )
+
+
+def _check_flags(results):
+    """Refuse flags that are no booleans, and a start that is no text."""
+    for name in ("interrupted_", "converged_"):
+        if name in results and not isinstance(results[name], (bool, np.bool_)):
+            raise ArchiveError(f"{name!r} is {results[name]!r}; True or False is expected: the file was altered")
+    start = results.get("n_init_chosen_")
+    if start is not None and not isinstance(start, str):
+        raise ArchiveError(f"'n_init_chosen_' is {start!r}; text or None is expected: the file was altered")
+
+
+def _check_classes(results, n_clusters):
+    """Refuse classes of clusters and rows that do not fit each other."""
+    if "classes_" in results and np.ndim(results["classes_"]) != 1:
+        raise ArchiveError(f"'classes_' has shape {np.shape(results['classes_'])}, not one axis: the file was altered")
+    if "cluster_classes_" in results:
+        integers(results, "cluster_classes_", (n_clusters,), -1, max(np.size(results.get("classes_", ())), 0))
+    if "n_known_" in results:
+        integers(results, "n_known_", ())
+
+
 def _check_run(results, columns, n_clusters):
+    _check_flags(results)
+    _check_classes(results, n_clusters)
     integers(results, "n_features_in_", (), columns, columns + 1)
     for name in ("n_iter_", "n_scores_"):
         if name in results:
@@ -207,7 +294,7 @@ def _check_run(results, columns, n_clusters):
     if "log_joint_" in results:
         numbers(results, "log_joint_", (), finite=False)
     if "labels_" in results and np.size(results["labels_"]):
-        integers(results, "labels_", (None,), -1, max(n_clusters, np.size(results["labels_"])))
+        integers(results, "labels_", (None,), 0, n_clusters)
     if "probabilities_" in results:
         numbers(results, "probabilities_", np.shape(results.get("labels_", ())), low=0.0, high=1.0 + _ROUNDING)
     names = results.get("feature_names_in_")

@@ -29,6 +29,7 @@ _FAULTS = (
     TypeError,
     ValueError,
 )
+MOST = 1e200  # absolute value of stored numbers: sums and products of larger ones are soon infinite or NaN
 TINY = np.finfo(np.float64).tiny  # least number that is taken as positive
 _COUNTS_TO = 2**62  # largest counter of steps and moves: the sum of two still fits into 64 bits
 
@@ -91,18 +92,21 @@ def numbers(
     name: str,
     shape: tuple[int | None, ...],
     *,
-    low: float = -np.inf,
-    high: float = np.inf,
+    low: float = -MOST,
+    high: float = MOST,
     finite: bool = True,
     dtype: npt.DTypeLike = np.float64,
 ) -> np.ndarray:
     """Return a copy of a named array after checking real numbers from `low` to `high`.
 
-    `finite=False` also allows inf and NaN. Other parameters and errors are those of `integers`.
+    `finite=False` allows all numbers above `low` and below `high`, if these are given, and NaN. Other parameters and
+    errors are those of `integers`.
     """
     found = _shaped(arrays, name, shape, "iuf")
     if finite and not np.isfinite(found).all():
         raise ArchiveError(f"{name!r} holds numbers that are not finite: the file was altered")
+    if not finite:
+        low, high = (low if low != -MOST else -np.inf), (high if high != MOST else np.inf)
     if (found < low).any() or (found > high).any():
         raise ArchiveError(f"{name!r} holds numbers outside {low:g} to {high:g}: the file was altered")
     return np.array(found, dtype=dtype, order="C")
@@ -113,20 +117,21 @@ def matrix(
     name: str,
     shape: tuple[int | None, ...],
     *,
-    low: float = -np.inf,
+    low: float = -MOST,
+    high: float = MOST,
     allow_dense: bool = True,
 ) -> Any:
-    """Return a copy of a named matrix, CSR or dense, after checking real numbers from `low`.
+    """Return a copy of a named matrix, CSR or dense, after checking its numbers.
 
-    Other parameters and errors are those of `integers`.
+    They must be real, from `low` to `high`. Other parameters and errors are those of `integers`.
     """
     found: Any = arrays.get(name)
     if not sparse.issparse(found):
         if not allow_dense:
             raise ArchiveError(f"{name!r} is no CSR matrix of shape {shape}: the file was altered")
-        return numbers(arrays, name, shape, low=low)
+        return numbers(arrays, name, shape, low=low, high=high)
     _check_shape(name, found, shape)
-    numbers({name: found.data}, name, (None,), low=low)
+    numbers({name: found.data}, name, (None,), low=low, high=high)
     return sparse.csr_array(found, copy=True)
 
 

@@ -81,6 +81,12 @@ class ColumnParameters(PartSums):
                 found[prefix] = [f"{name}={level}" for name, own in zip(names, levels) for level in own]
         return found
 
+    def check_learned(self) -> None:
+        """Raise ValueError for roles that are not one for each column."""
+        kept = Roles(self.roles).kept if self.roles else ()
+        if self.roles and len(kept) != self.n_features_in_:
+            raise ValueError(f"columns: there are roles of {len(kept)} columns, not of {self.n_features_in_}")
+
     def _plain_name(self, j):
         """Return the name of a column, or its number as text."""
         if self.roles:

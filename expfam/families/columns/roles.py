@@ -6,7 +6,7 @@ encoded as the first one was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -203,4 +203,17 @@ def _from_dict(values):
             raise ValueError(f"roles: unknown entry {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})")
     if not isinstance(values.get("column"), str):
         raise ValueError(f"roles: an entry needs the name of its column, as text; got {values.get('column')!r}")
+    _check_entries(values)
     return ColumnRole(**{name: value for name, value in values.items() if value is not None})
+
+
+def _check_entries(values):
+    """Refuse entries of other types than `to_list` writes."""
+    column, role, levels = values["column"], values.get("role") or "", values.get("levels")
+    if not isinstance(role, str):
+        raise ValueError(f"roles: the role of column {column!r} must be text; got {role!r:.60}")
+    if levels is not None and not (isinstance(levels, (list, tuple)) and all(isinstance(v, Hashable) for v in levels)):
+        raise ValueError(f"roles: the levels of column {column!r} must be a list of values; got {levels!r:.60}")
+    offset = values.get("offset")
+    if offset is not None and not (isinstance(offset, (int, float)) and np.isfinite(offset)):
+        raise ValueError(f"roles: the offset of column {column!r} must be a finite number; got {offset!r:.60}")

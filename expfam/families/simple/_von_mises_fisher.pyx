@@ -235,12 +235,13 @@ cdef double find_range(const vmf_state *s, double n, double square, double along
     the margin are below it, too. The search begins where the concentration of a mean direction of the present length
     lies (Banerjee et al. 2005, eq. 4.4).
     """
-    cdef double rows = n + s.pseudo_rows, length, kappa, top
+    cdef double rows = n + s.pseudo_rows, length, kappa, top, place
     cdef Py_ssize_t a, b, at = 0
     if s.nodes > 1:
         length = min((sqrt(max(square, 0.0)) + s.pseudo_length) / rows, 1.0 - 1e-12)
         kappa = length * (2.0 * s.nu + 2.0 - length * length) / (1.0 - length * length)
-        at = <Py_ssize_t> min(max((log(max(kappa, 1e-300)) - s.bottom) * s.steps, 0.0), s.nodes - 1.0)
+        place = (log(max(kappa, 1e-300)) - s.bottom) * s.steps
+        at = <Py_ssize_t> min(place, s.nodes - 1.0) if place > 0.0 else 0  # NaN begins at the first node
     a, b = max(at - CHUNK, 0), min(at + CHUNK, s.nodes)
     some_terms(s, a, b, n, square, along, terms)
     top = top_of(terms, a, b, terms[a])
@@ -315,7 +316,7 @@ cdef inline void range_of(const vmf_state *s, Py_ssize_t k, double square, Py_ss
     low[0], high[0] = ends[0], ends[1]
     if s.turn[k] != 0.0:
         place = (shortfall(s, s.base.n[k] + 1.0, square) - s.begin[k]) * s.turn[k]
-        place = min(max(place, 0.0), <double> BINS)
+        place = min(place, <double> BINS) if place > 0.0 else 0.0  # also where it is NaN
         e = min(<Py_ssize_t> place, BINS - 1)
         place -= e
         ends += 2 * e

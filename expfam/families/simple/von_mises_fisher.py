@@ -232,6 +232,12 @@ class VonMisesFisher(Family):
         rows = _PRIOR_ROWS * (_log_constant(d, nodes) + _mean_length(d, _PRIOR_GAIN * overall) * nodes)
         return {"kappa_nodes_": nodes, "kappa_log_weights_": rows - _log_sum(rows[None])[0]}
 
+    def check_learned(self) -> None:
+        """Raise ValueError unless the nodes are positive and rise, as `bind` makes them."""
+        nodes = self.__dict__.get("kappa_nodes_")
+        if nodes is not None and not (np.all(nodes > 0) and np.all(np.diff(nodes) > 0)):
+            raise ValueError(f"{self.name}: 'kappa_nodes_' must be positive numbers that rise; got {nodes!r:.200}")
+
     def nodes(self) -> tuple[Floats, Floats]:
         """Return the concentrations that a cluster may have, and their log prior weights.
 
