@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from expfam.errors import DataWarning
 from expfam.model.equal_rows import n_distinct_rows
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -26,9 +26,8 @@ def warn_of_equal_rows(data: Dataset, n_components: int | None, n_found: int) ->
         return
     n_distinct = n_distinct_rows(data.X, n_components)
     if n_distinct < n_components:
-        warnings.warn(
+        warn(
             f"Mixture: n_components={n_components}, but {n_distinct} rows are distinct, and equal rows have equal"
             f" labels: {n_found} clusters hold data. Take n_components={n_distinct}, or None for an open number",
             DataWarning,
-            stacklevel=4,
         )
