@@ -88,8 +88,13 @@ class Estimator(BaseEstimator):
         """Name the line that takes the place of an attribute of another library."""
         message = None if hasattr(type(self), name) else missing_attribute(self, name)
         if message is not None:
-            raise AttributeError(message, name=name, obj=self)
-        return object.__getattribute__(self, name)  # raises its own error
+            raise AttributeError(message)
+        try:
+            return object.__getattribute__(self, name)  # raises its own error
+        except AttributeError as error:
+            if isinstance(error.__cause__, AttributeError):  # of a method that scikit-learn hides: why it is hidden
+                raise AttributeError(f"{error}: {error.__cause__}") from None
+            raise
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 
@@ -141,7 +146,7 @@ class Estimator(BaseEstimator):
         if alpha != "auto":
             raise ValueError(
                 f"{type(self).__name__}: alpha must be 'auto', a positive number, or one for each component; got"
-                f" {alpha!r}. To have it learned, set learn_hyper=True"
+                f" {alpha!r}. To have it learned, write {type(self).__name__}(alpha='auto', learn_hyper=True)"
             )
         return first
 

@@ -43,7 +43,7 @@ def _learns_chunks(estimator):
     if not hasattr(kernel, "stream"):
         raise AttributeError(
             f"{type(kernel).__name__} needs all data at once; chunks are learned with sampler='variational' or"
-            " SparseVariational(...)"
+            f" SparseVariational(...): write {type(estimator).__name__}(sampler='variational')"
         )
     return True
 
@@ -337,7 +337,10 @@ class ChunkedFit(ChunkLearner):
     def _open_stream(self, X, options, *, is_first, in_passes=False):
         """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
         if self.learn_hyper is True:
-            raise CapabilityError("learn_hyper=True: hyper-parameters are not learned from chunks; give their values")
+            raise CapabilityError(
+                "learn_hyper=True: hyper-parameters are not learned from chunks: write"
+                f" {type(self).__name__}(learn_hyper=False), and give their values to the family"
+            )
         kernel = self._kernel()
         if is_first:
             data = Dataset(X, for_chunks(self._family()), **options)

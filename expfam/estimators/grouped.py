@@ -59,7 +59,7 @@ def _learns_groups(mixture):
     if not (isinstance(mixture.sampler, GroupedVariational) or mixture.sampler == "variational"):
         raise AttributeError(
             "sampling needs all groups at once; chunks are learned with sampler='variational' or"
-            " GroupedVariational(...)"
+            " GroupedVariational(...): write GroupedMixture(sampler='variational')"
         )
     return True
 
@@ -752,7 +752,10 @@ def _required(groups, n_rows):
 
 def _given(groups):
     if groups is None:
-        raise ValueError("GroupedMixture needs groups=, the group of each row; for rows without groups take Mixture")
+        raise ValueError(
+            "GroupedMixture needs groups=, the group of each row: write fit(X, groups=groups), and so for new rows; for"
+            " rows without groups write Mixture()"
+        )
     return groups
 
 

@@ -285,9 +285,9 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         n_leaves, K = len(np.unique(labels)), self.n_components
         if K is not None and n_leaves < K:
             raise ValueError(
-                f"n_components={K} is more than the {n_leaves} leaves of the tree, which are {kind}: ask for at most"
-                f" {n_leaves}, give the labels of a finer partition as start, or leave out start and take leaves='rows'"
-                " for a tree over single rows"
+                f"n_components={K} is more than the {n_leaves} leaves of the tree, which are {kind}: write"
+                f" BayesianHierarchy(n_components={n_leaves}), or BayesianHierarchy(leaves='rows') without a start for"
+                " a tree over single rows, or give the labels of a finer partition as start"
             )
 
     def _tunes(self):

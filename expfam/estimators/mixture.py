@@ -779,7 +779,10 @@ class Mixture(
         """
         self._check_fitted()
         if not hasattr(self, "cluster_classes_"):
-            raise AttributeError("predict_class needs a fit with y and labels='clusters' or labels='classes'")
+            raise AttributeError(
+                "predict_class needs a fit with y and labels='clusters' or labels='classes': write"
+                " Mixture(labels='classes').fit(X, y)"
+            )
         return most_probable_class(self, X, unknown)
 
     def predict_proba(self, X: Any, n_top: int | None = None) -> Any:

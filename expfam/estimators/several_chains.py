@@ -105,7 +105,10 @@ def starts_of_chains(start: Any, n_chains: int) -> list[Any]:
     if not isinstance(start, (list, tuple)) or all(np.ndim(one) == 0 and not isinstance(one, str) for one in start):
         return [start] * n_chains
     if len(start) != n_chains:
-        raise ValueError(f"Mixture: start is a list of {len(start)} starts, and n_chains={n_chains}: give one a chain")
+        raise ValueError(
+            f"Mixture: start is a list of {len(start)} starts, and n_chains={n_chains}: give one a chain: write"
+            f" n_chains={len(start)}"
+        )
     return list(start)
 
 
@@ -115,7 +118,7 @@ def check_chains(kernel: Kernel, n_chains: int) -> None:
     if n_chains > 1 and kind is not None and (hasattr(kind, "soft_partition") or issubclass(kind, ExpectationState)):
         raise CapabilityError(
             f"Mixture: n_chains={n_chains}: {type(kernel).__name__} makes no draws of a partition; it keeps the best of"
-            " several starts: use n_init"
+            f" several starts: use n_init: write Mixture(n_init={n_chains})"
         )
 
 

@@ -72,5 +72,5 @@ def _remedy(model, data):
             kernel.check(model, data)
         except CapabilityError:
             continue
-        return f"sampler={name!r} moves all rows together and is many times faster"
+        return f"sampler={name!r} moves all rows together and is many times faster: write Mixture(sampler={name!r})"
     return "Take fewer rows or fewer steps"

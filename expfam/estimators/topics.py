@@ -59,7 +59,7 @@ def _learns_documents(model):
     if isinstance(model.sampler, TopicGibbs) or model.sampler == "gibbs":
         raise AttributeError(
             "Gibbs sampling needs all documents at once; chunks are learned with sampler='auto', 'variational' or"
-            " TopicVariational(...)"
+            " TopicVariational(...): write TopicModel(sampler='variational')"
         )
     return True
 
@@ -857,7 +857,7 @@ def split_documents(
     X.sum_duplicates()
     X.eliminate_zeros()
     if unit == "token" and first_where(X, lambda values: values != np.floor(values)) is not None:
-        raise DataError("unit='token' needs whole counts, each is so many tokens; use unit='type' for others")
+        raise DataError("unit='token' needs whole counts, each is so many tokens; for others write unit='type'")
     sizes = np.diff(X.indptr) if unit == "type" else np.asarray(X.sum(axis=1)).ravel().astype(np.int64)
     kept = np.flatnonzero(sizes >= 2)
     n_skipped, X, sizes = int(len(sizes) - len(kept)), X[kept], sizes[kept]

@@ -189,11 +189,13 @@ def _limit(memory_limit):
     return float("inf") if allowed is None else allowed
 
 
-def _require_room(path, n_bytes, limit, what):
+def _require_room(path, n_bytes, limit, what, *, is_all=True):
+    """Refuse what does not fit; `is_all` tells whether `n_bytes` are all that are needed."""
     if n_bytes > limit:
+        enough = f"memory_limit={n_bytes}" if is_all else "memory_limit='1TB'"
         raise DataError(
             f"{path}: {what} {format_bytes(n_bytes)}; {format_bytes(limit)} are free, or allowed by memory_limit: if"
-            " you expect this size, read the file with a higher memory_limit"
+            f" you expect this size, write read({str(path)!r}, {enough})"
         )
 
 
@@ -208,7 +210,7 @@ def _require_unpacked(path, limit):
     with _parsing(path, "cannot be read as UTF-8 text: it cannot be decompressed"), gzip.open(path, "rb") as file:
         while block := file.read(_CHUNK):
             size += len(block)
-            _require_room(path, size, limit, "unpacks to more than")
+            _require_room(path, size, limit, "unpacks to more than", is_all=False)
 
 
 def _require_table(path, limit, n_rows, n_columns, n_entries=None):
@@ -361,7 +363,10 @@ def _matrix_of_npz(path, arrays, key):
     side = {name for keys in _SIDE_KEYS.values() for name in keys}
     candidates = [name for name in ("X", "data") if name in names] or sorted(names - side)
     if len(candidates) != 1 and candidates[:1] != ["X"]:
-        raise DataError(f"{path}: it is not clear which array holds the data; choose one with key=: {sorted(names)}")
+        raise DataError(
+            f"{path}: it is not clear which array holds the data; choose one with key=: {sorted(names)}, for example"
+            f" read({str(path)!r}, key={min(names)!r}), or --key {min(names)}"
+        )
     return arrays[candidates[0]], {candidates[0]}
 
 
@@ -492,20 +497,23 @@ def _columns_of_svmlight(path, X, n_features, zero_based, limit):
     if zero_based not in (True, False, "auto"):
         raise DataError(f"{path}: zero_based must be True, False or 'auto'; got {zero_based!r}")
     if zero_based is False and X.nnz and low == 0:
-        raise DataError(f"{path}: names a column 0, so that columns are counted from 0: read it with zero_based=True")
+        raise DataError(
+            f"{path}: names a column 0, so that columns are counted from 0: write read({str(path)!r}, zero_based=True)"
+        )
     from_one = X.nnz > 0 and low > 0 and zero_based in (False, "auto")
     if from_one and zero_based == "auto" and n_features != high:
         warn(
             f"{path}: no entry is in a column 0, so columns are assumed to be counted from 1; if they are counted from"
             " 0 and the first one is empty, all columns are wrong by one: give zero_based=False or True (on the command"
-            " line --no-zero-based or --zero-based)",
+            f" line --no-zero-based or --zero-based), as in read({str(path)!r}, zero_based=True)",
             DataWarning,
         )
     needed = max(high + 1 - from_one, 1)
     if n_features is not None and n_features < needed:
         raise DataError(
-            f"{path}: names column {high}, counted from {int(from_one)}, but n_features={n_features}: give a larger"
-            " n_features, or say whether columns are counted from 0 (zero_based)"
+            f"{path}: names column {high}, counted from {int(from_one)}, but n_features={n_features}: write"
+            f" read({str(path)!r}, n_features={needed}, zero_based={not from_one}), or say whether columns are counted"
+            " from 0 (zero_based)"
         )
     shape = (X.shape[0], needed if n_features is None else int(n_features))
     _require_table(path, limit, *shape, X.nnz)

@@ -9,9 +9,11 @@ from sklearn.base import clone
 
 import expfam
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, MixtureModel, Poisson, TopicModel
-from expfam.errors import ResourceError
+from expfam.errors import DataError, DataWarning, ResourceError
+from expfam.estimators import slow_fits
 from expfam.forecast.memory import check_memory, forecast_sizes
 from expfam.forecast.time import Duration, check_duration
+from expfam.io.readers import read
 from expfam.near_names import near_names
 from expfam.samplers import FastEx, TopicGibbs
 from expfam.structures.ground.rng import resolve_seed
@@ -302,3 +304,76 @@ def test_seeds():
             r"write (random_state=\d+)$", message_of(f"Mixture('poisson', 2, random_state={wrong!r}).fit(C)")
         )[1]
         typed(f"Mixture('poisson', 2, n_steps=2, {keyword}).fit(C)")
+
+
+# ---- lines about data, files and chunks ------------------------------------------------------------------------------
+
+
+CALLS = {
+    "groups": ("GroupedMixture('poisson', 2, n_steps=2).fit(C)", "model.{}", GroupedMixture("poisson", 2, n_steps=2)),
+    "chunks of groups": ("GroupedMixture('poisson', 2).partial_fit(C, groups=groups)", "{}", None),
+    "chunks of documents": ("TopicModel(2, sampler='gibbs').partial_fit(C)", "{}", None),
+    "chunks": ("Mixture('poisson', 2, sampler='gibbs').partial_fit(C)", "{}", None),
+    "learned from chunks": (
+        "Mixture('poisson', 2, sampler='variational', learn_hyper=True).partial_fit(C)",
+        "{}.set_params(family='poisson', sampler='variational', n_components=2).partial_fit(C)",
+        None,
+    ),
+    "classes": ("Mixture('poisson', 2, n_steps=2).fit(C).predict_class(C)", "{}", None),
+    "alpha": ("TopicModel(2, alpha='learned').fit(C)", "{}.set_params(n_components=2, n_steps=2).fit(C)", None),
+    "chains": (
+        "Mixture('poisson', 2, sampler='em', n_chains=3).fit(C)",
+        "{}.set_params(family='poisson', n_components=2, sampler='em').fit(C)",
+        None,
+    ),
+    "leaves": (
+        "BayesianHierarchy('gaussian_diag', 5, start=labels).fit(X)",
+        "{}.set_params(family='gaussian_diag', start=labels).fit(X)",
+        None,
+    ),
+    "levels": (
+        "Categorical().bind([[0, 1], [1, 0]]).validate([[0.0, 3.0]])",
+        "{}.bind([[0, 1], [1, 0]]).validate([[0.0, 3.0]])",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_lines_about_data_and_chunks(name):
+    call, use, model = CALLS[name]
+    with_classes = {"X": COUNTS, "y": GROUPS, "groups": GROUPS}
+    line = line_of(message_of(call))
+    assert typed(use.format(line), model=model, **with_classes) is not None
+
+
+def read_line(message):
+    return re.search(r"\bread\('.*?\)", message)[0]
+
+
+def test_lines_about_files(tmp_path):
+    np.savez(tmp_path / "two.npz", a=X, b=X)
+    (tmp_path / "zero.svm").write_text("1 0:5 2:6\n")
+    (tmp_path / "one.svm").write_text("1 1:5 2:6\n")
+    np.save(tmp_path / "large.npy", X)
+    (tmp_path / "large.mtx").write_text("%%MatrixMarket matrix array real general\n3 1\n1.0\n2.0\n3.0\n")
+    for file, options in [
+        ("two.npz", ""),
+        ("zero.svm", ", zero_based=False"),
+        ("one.svm", ", n_features=1, zero_based=True"),
+        ("large.mtx", ", memory_limit=1"),
+    ]:
+        with pytest.raises(DataError) as caught:
+            typed(f"read({str(tmp_path / file)!r}{options})", read=read)
+        assert typed(read_line(str(caught.value)), read=read).X.shape[0] in (1, 3, 30)
+    with pytest.warns(DataWarning, match="counted from 1") as warned:
+        read(tmp_path / "one.svm")
+    assert typed(read_line(str(warned[0].message)), read=read).X.shape == (1, 3)
+
+
+def test_the_faster_sampler_of_a_slow_fit(monkeypatch):
+    monkeypatch.setattr(slow_fits, "_MOST_MOVES", 10)
+    with pytest.warns(DataWarning, match="is many times faster") as warned:
+        Mixture("exponential", 2, sampler="gibbs", n_steps=2, random_state=0).fit(COUNTS + 0.5)
+    line = line_of(str(warned[0].message))
+    typed(line).set_params(family="exponential", n_components=2, n_steps=2).fit(COUNTS + 0.5)

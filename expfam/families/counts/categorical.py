@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from expfam.protocols import Floats
 
 _MOST_LEVELS = 1 << 20  # of one column
+_MOST_TYPED = 12  # columns whose numbers of levels a message lists
 _MOST_STATISTICS = 1 << 24  # levels of all columns together
 _FREQUENCIES = "frequencies"
 _PRIOR_ROWS = 4.0  # as many as stand behind the prior variances of Gaussian columns, whose shape is 2
@@ -144,8 +145,15 @@ class Categorical(Family):
             row = int(np.argmax(X[:, column] >= levels[column]))
             raise SupportError(
                 f"categorical: column {column} has the levels 0..{levels[column] - 1}; row {row} holds the unknown code"
-                f" {int(X[row, column])}: give n_levels to leave room for levels not seen at fit, or code it as -1"
+                f" {int(X[row, column])}: write Categorical(n_levels={self._room_for(X, levels)}) to leave room for"
+                " levels not seen at fit, or code it as -1"
             )
+
+    @staticmethod
+    def _room_for(X, levels):
+        """Return `n_levels` that hold known and new codes: a number, or one for each column."""
+        room = np.maximum(levels, X.max(axis=0).astype(np.int64) + 1)
+        return int(room.max()) if room.size > _MOST_TYPED or (room == room[0]).all() else room.tolist()
 
     def example_rows(self, n_columns: int) -> npt.NDArray[np.float64]:
         """Return two rows that the family takes: the first and the last level of each column."""
