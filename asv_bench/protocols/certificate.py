@@ -3,6 +3,8 @@
 Run by hand: `python asv_bench/protocols/certificate.py`, or `python -m asv_bench.protocols.certificate` in the folder
 of the project. The whole table takes some hours of one idle core. The file is written after each cell, so a run that
 was stopped goes on with `--missing`, which makes only the cells that the file lacks or has of fewer replicates.
+`--time-limit SECONDS` begins no cell after this time, and with 0 it makes the page alone. So `--missing --time-limit
+3600`, run again and again, makes the whole table in parts.
 `--only gibbs,poisson,dp` makes the cells whose names match, `*` matches any; the others keep what the file holds of
 them, and the page says how many there are. Samplers that are wrong on purpose stand at the foot of the page, `--only
 wrong` makes them: each must fail.
@@ -22,6 +24,7 @@ from collections import Counter
 from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 
@@ -173,16 +176,18 @@ def matches(only, names):
     return only is None or all(fnmatch(name, pattern) for name, pattern in zip(names, only))
 
 
-def run(only, n_replicates, stored, is_missing_only, keep):
+def run(only, n_replicates, stored, is_missing_only, keep, time_limit=float("inf")):
     """Make the cells that are asked for, those that are wrong on purpose without --only, into the stored results.
 
-    `keep` is called after each of them.
+    `keep` is called after each of them. No cell begins after `time_limit` seconds.
     """
-    failures = []
+    failures, end = [], monotonic() + time_limit
     for names in all_cells():
         sampler, family, weights = names
         if not matches(only, names) or (is_missing_only and holds(stored["cells"], ",".join(names), n_replicates)):
             continue
+        if monotonic() >= end:
+            return failures
         found = stored["cells"][",".join(names)] = cell(SAMPLERS[sampler], family, weights, CHECKS, n_replicates)
         told(",".join(names), found)
         keep()
@@ -190,6 +195,8 @@ def run(only, n_replicates, stored, is_missing_only, keep):
     for name, (kernel, family, weights, check) in WRONG.items() if only is None or only[0] == "wrong" else ():
         if is_missing_only and holds(stored["wrong"], name, n_replicates):
             continue
+        if monotonic() >= end:
+            return failures
         found = stored["wrong"][name] = cell(kernel, family, weights, [check], n_replicates)
         told(name, found)
         keep()
@@ -213,7 +220,9 @@ HEAD = """# Certificates of the samplers
 
 Each cell is a call of `expfam.check_model` with the checks "rows", "truth" and "data": is the sampler exact? A number
 is the smallest p-value over all quantities, times their number. A sampler that is right gives one below 1e-4 once in
-ten thousand cells. "-": the sampler refuses the model. "·": nothing could be checked. Empty: not made yet.
+ten thousand cells. The replicates of the cell stand in brackets; with "truth only" the two other checks could not be
+made, because the sampler cuts the process off at numbered sticks, whose partitions cannot be enumerated. "-": the
+sampler refuses the model. "·": nothing could be checked. Empty: not made yet.
 
 **{n_made} of {n_all} cells have been made**, and {n_wrong} of {n_faults} samplers that are wrong on purpose.
 {replicates}
@@ -281,7 +290,10 @@ def shown(found):
         return "-"
     if found["p"] is None:
         return "·"
-    return f"**{found['p']:.0e}**" if found["verdict"] == "NOT EXACT" else f"{found['p']:.2g}"
+    left = [check for check in CHECKS if check not in found.get("skipped", {})]
+    said = f"{found['replicates']}" if left == list(CHECKS) else f"{found['replicates']}, {' and '.join(left)} only"
+    p = f"**{found['p']:.0e}**" if found["verdict"] == "NOT EXACT" else f"{found['p']:.2g}"
+    return f"{p} ({said})"
 
 
 def main(arguments=None):
@@ -290,6 +302,9 @@ def main(arguments=None):
     parser.add_argument("--only", metavar="SAMPLER,FAMILY,WEIGHTS", help="names with *; or wrong")
     parser.add_argument("--missing", action="store_true", help="only what the file lacks, or has of fewer replicates")
     parser.add_argument("--replicates", type=int, default=REPLICATES, help="of each check; default: %(default)s")
+    parser.add_argument(
+        "--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="begin no cell after it"
+    )
     parser.add_argument("--json", type=Path, default=ROOT / "asv_bench" / "certificate.json")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "certificate.md")
     args = parser.parse_args(arguments)
@@ -302,7 +317,7 @@ def main(arguments=None):
         args.json.write_text(json.dumps(stored, indent=1) + "\n")
         args.page.write_text(page(stored))
 
-    failures = run(only, args.replicates, stored, args.missing, keep)
+    failures = run(only, args.replicates, stored, args.missing, keep, args.time_limit)
     if only not in (None, ["wrong"]) and not any(matches(only, name.split(",")) for name in stored["cells"]):
         parser.error(f"no cell is called {args.only}")
     keep()

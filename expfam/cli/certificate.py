@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expfam.cli.arguments import concentration, positive_float, positive_int, seed_number, thread_count
+from expfam.cli.columns import rows_of_table
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, replacing
 from expfam.cli.plugins import run_check
@@ -76,7 +77,8 @@ def run(args: argparse.Namespace) -> int:
     from expfam.evaluation.certificate import check_model
     from expfam.io.readers import read
 
-    model, X = _model(args), read(Path(args.names[1])).X
+    model, table = _model(args), read(Path(args.names[1]), frame=True)
+    X = table.X if getattr(getattr(model, "family_", None), "roles", None) else rows_of_table(table)
     settings: dict[str, Any] = {
         "checks": None if args.checks is None else [name.strip() for name in args.checks.split(",")],
         "sampler": args.sampler,

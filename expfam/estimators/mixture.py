@@ -215,7 +215,8 @@ class Mixture(
     n_iter_ : int
         Steps made over all rows.
     converged_ : bool
-        Whether the rule of ``n_steps="auto"`` or the tolerance of an optimiser has ended the run.
+        Whether the rule of ``n_steps="auto"`` or the tolerance of an optimiser has ended the run, or the log joint was
+        level at its end.
     n_init_chosen_ : str or None
         Start that was chosen: "lloyd 1" and so on for k-means runs, "free", or "random 1"; None if no start was
         searched.
@@ -862,9 +863,12 @@ def _ruled(phases):
 
 
 def _has_converged(run):
-    """Return whether its rule, or the tolerance of its kernel, has ended a run."""
-    last, rule = run.phases[-1], _ruled(run.phases).rule
-    return bool(rule.is_reached if rule is not None else last.kernel.is_done(run.state) or not last.n_steps)
+    """Return whether a rule or tolerance has ended a run, or it was level at its end."""
+    last, ruled = run.phases[-1], _ruled(run.phases)
+    if ruled.rule is None:
+        return bool(last.kernel.is_done(run.state) or not last.n_steps)
+    is_through = len(ruled.rule.objectives) >= ruled.n_steps
+    return bool(ruled.rule.is_reached or (is_through and ruled.rule.is_level))
 
 
 def _adapted_kernel(kernel, former, state):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from expfam.evaluation.exactness import Found, Problem, Ranks, Skipped, generator_of, possible_draw, prior_draw
+from expfam.evaluation.exactness import Found, Problem, Ranks, Skipped, generator_of, possible_draw, prior_draw, started
 from expfam.evaluation.quantities import distances_to_others
 from expfam.evaluation.ranks import gaussian_p, rank_of_truth, uniform_p
 from expfam.samplers.chain.driver import sample
@@ -62,7 +62,7 @@ class KernelRun:
 
     def __call__(self, X: Any, seed: int) -> list[Draw]:
         """Return the draw after each step that counts."""
-        state = self.kernel.init(self.model, X, seed=seed)
+        state = started(self.kernel, self.model, X, seed=seed)
         sample(self.kernel, state, self.n_warmup)
         draws: list[Draw] = []
 

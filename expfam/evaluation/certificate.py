@@ -36,6 +36,9 @@ from expfam.evaluation.exactness import (
     check_truth,
 )
 from expfam.evaluation.ranks import least_shift, least_variation
+from expfam.families.columns.numbers import numbers_of_frame
+from expfam.families.columns.roles import Roles
+from expfam.io.frames import as_frame, is_frame
 from expfam.model.data import Dataset
 from expfam.model.hyper_prior import HyperPrior
 from expfam.model.mixture import MixtureModel
@@ -64,6 +67,15 @@ LEVEL = 1e-4  # probability that a right sampler fails, over all checks and quan
 DOUBT = 1e-2  # below this a check is repeated
 SECOND = 1e-3  # level of the repetition
 NO_ERROR = "no error is raised"  # a quantity that is only written where it fails
+_INSTEAD = {  # of check_model, by the kind of estimator
+    "hierarchy": "it merges greedily and has no chain, so its answer is no draw of a posterior. To check a"
+    " sampler on these rows, give a mixture: check_model(Mixture(family), X). `log_evidence_` compares trees",
+    "topic_model": "its chain moves the topics of tokens, and the checks know partitions of rows. To see whether runs"
+    " agree, fit with several random_state and compare score(X) and top_words(); check_model(Mixture('multinomial', K),"
+    " X) checks one topic for each document",
+    "grouped_mixture": "the checks draw rows without groups. check_model(Mixture(family, K), X) checks the same family"
+    " with one set of weights; to see whether runs agree, fit with several random_state and compare log_joint_",
+}
 _SBC = {"truth": "prior_sbc", "data": "posterior_sbc", "cold": "cold_sbc"}  # groups of an ArviZ tree
 _MORE = 4  # times as many replicates in a repetition
 _FEWEST = 100  # replicates that a time limit leaves
@@ -156,6 +168,8 @@ class Certificate:
         """Conclusion in one or two sentences."""
         if self.is_exact is False:
             return f"NOT EXACT: {self._worst('rows', 'truth', 'data')}."
+        if any(row.check == "cold" and row.quantity == NO_ERROR for row in self.table):  # no run came to an end
+            return f"FAILED: {self._worst('cold')}."
         if self.has_converged is False:
             begin = "exact, not converged" if self.is_exact else "not converged (exactness was not checked)"
             return f"{begin}: {self._worst('cold')}. {self.advice}"
@@ -279,8 +293,8 @@ def check_model(
     model : Mixture or MixtureModel
         A mixture that is not fitted is fitted to `X` first. Hyper-parameters are those of the fit; a model that is not
         bound is bound to `X`.
-    X : array_like or sparse matrix, shape (N, V)
-        At least 3 rows.
+    X : array_like, sparse matrix or frame, shape (N, V)
+        At least 3 rows. A table is encoded by the roles of its columns, as for a fit.
     sampler : str or Kernel, optional
         Sampler to check; by default that of the mixture, and ``"auto"`` for a MixtureModel.
     checks : sequence of {"rows", "truth", "data", "cold"}
@@ -306,7 +320,10 @@ def check_model(
     ValueError
         An argument is out of range.
     CapabilityError
-        The sampler refuses the model, or it moves no labels.
+        The sampler refuses the model, or it moves no labels. The mixture knows classes or links of rows, which the
+        checks do not draw.
+    TypeError
+        `model` is of a class that has no chain of partitions; the message says what to do instead.
 
     Notes
     -----
@@ -338,7 +355,7 @@ def check_model(
     True
     """
     checks = _checked(checks, n_replicates, n_rows, time_limit)
-    seed, X = resolve_seed(random_state), X.to_numpy() if hasattr(X, "to_numpy") else X
+    seed = resolve_seed(random_state)
     with warnings.catch_warnings():
         for kind in (ExactnessWarning, DataWarning):
             warnings.simplefilter("ignore", kind)
@@ -393,6 +410,7 @@ class _Stated(NamedTuple):
 def _stated(model, X, sampler, seed, n_rows, n_threads):
     """Return what is certified."""
     estimator = None if isinstance(model, MixtureModel) else _fitted(model, X, sampler, seed)
+    X = _matrix(X, model if estimator is None else estimator.model_)
     bound = model.bind(X) if estimator is None else estimator.model_
     data = Dataset(X, bound.family)
     if data.n_rows < 3:
@@ -455,19 +473,41 @@ def _no_sampler(problem):
     )
 
 
+def _matrix(X, model):
+    """Return rows as a matrix: a frame is encoded by the roles that the family of a model has."""
+    if not is_frame(X):
+        return X
+    roles = getattr(model.family, "roles", None)
+    if roles:
+        return Roles(roles).encode(X, owner="check_model")
+    return numbers_of_frame(as_frame(X, owner="check_model"), of_fit=True)
+
+
+def _check_kind(mixture):
+    """Refuse what has no chain of partitions of rows, and what is known of rows."""
+    kind, name = getattr(mixture, "saved_kind", None), type(mixture).__name__
+    if kind in _INSTEAD:
+        raise TypeError(f"check_model: there is no certificate of a {name}: {_INSTEAD[kind]}")
+    if kind != "mixture":
+        raise TypeError(f"check_model: model must be a Mixture or a MixtureModel; got {name}")
+    if mixture.labels is not None or hasattr(mixture, "n_known_"):
+        known = "links of rows" if mixture.labels is None else f"labels={mixture.labels!r}"
+        raise CapabilityError(
+            f"check_model: the {name} was made with {known}, and the checks draw rows of which nothing is known: they"
+            " would speak of another posterior. To check the steps without what is known:"
+            " check_model(mixture.model_, X, sampler=mixture.sampler) after a fit, or leave out what is known"
+        )
+
+
 def _fitted(mixture, X, sampler, seed):
     """Return a copy of a mixture with its fitted model, and with the given sampler."""
-    if not hasattr(mixture, "get_params") or not hasattr(mixture, "fit"):
-        raise TypeError(f"check_model: model must be a Mixture or a MixtureModel; got {type(mixture).__name__}")
+    _check_kind(mixture)
     settings = mixture.get_params(deep=False) | ({} if sampler is None else {"sampler": sampler})
     copied = type(mixture)(**settings)
     if hasattr(mixture, "model_"):
         copied.model_ = mixture.model_
         return copied
-    fitted = type(mixture)(**settings | {"random_state": seed}).fit(X)
-    if not isinstance(fitted.model_, MixtureModel):
-        raise TypeError(f"check_model: a {type(mixture).__name__} cannot be checked, only a Mixture")
-    copied.model_ = fitted.model_
+    copied.model_ = type(mixture)(**settings | {"random_state": seed}).fit(X).model_
     return copied
 
 
@@ -605,7 +645,11 @@ def _power(table):
         said.append(f"a mean log joint of few rows that is off by {shift} of its standard deviation")
     if not said:
         return ""
-    return f"Nine times in ten, a run of this size finds {' or '.join(said)}; smaller errors need more replicates."
+    more = "smaller errors need more replicates"
+    if "rows" not in sizes:
+        more += ', or checks=["rows"]: it compares with the enumerated posterior, and finds smaller errors, such as a'
+        more += " concentration that is a tenth too large"
+    return f"Nine times in ten, a run of this size finds {' or '.join(said)}; {more}."
 
 
 def _two(value):

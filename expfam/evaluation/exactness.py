@@ -449,12 +449,31 @@ def walk(
     return found._replace(is_right=_is_consistent(state))
 
 
+def started(kernel: Kernel, model: MixtureModel, data: Any, **options: Any) -> Any:
+    """Return the state with which a kernel begins; its model must be the one that was given.
+
+    Raises
+    ------
+    ExpFamError
+        The kernel has put another model into its state: it would draw from another posterior.
+    """
+    state = kernel.init(model, data, **options)
+    for what in ("weights", "family"):
+        mine, theirs = getattr(model, what), getattr(state.model, what)
+        if mine != theirs:
+            raise ExpFamError(
+                f"{type(kernel).__name__}.init has put another model into the state: its {what} {theirs!r:.200} are not"
+                f" {mine!r:.200}, which were given: init must keep the model that it gets"
+            )
+    return state
+
+
 def _begun(problem, kernel, data, seed):
     """Return a state that has made a step from one cluster.
 
     What a kernel makes once, in its first step, then follows from the data alone.
     """
-    state = kernel.init(problem.model, data, seed=seed, start=np.zeros(data.n_rows, dtype=np.int32))
+    state = started(kernel, problem.model, data, seed=seed, start=np.zeros(data.n_rows, dtype=np.int32))
     state.n_steps = LENGTH * _TIME
     kernel.step(state)
     return state

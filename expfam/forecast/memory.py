@@ -16,6 +16,7 @@ from scipy import sparse
 
 from expfam.errors import ResourceError
 from expfam.families.columns.family import Columns
+from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Forecast:
         Assumed number of clusters.
     is_guess : bool
         Whether this number was guessed, because the model has no limit.
+    remedy : str
+        What needs less memory, as the end of the sentence "the fit needs ...: ".
     """
 
     data: int
@@ -63,6 +66,7 @@ class Forecast:
     n_components: int
     is_guess: bool = False
     proposals: int = 0
+    remedy: str = "use fewer components or columns"
 
     def with_chains(self, n_more: int, chain: Forecast) -> Forecast:
         """Return the forecast with more chains, each of which needs as much as `chain`."""
@@ -137,13 +141,21 @@ def forecast_topics(data: Dataset, *, kernel: Any, model: AdmixtureModel, start:
     the pseudo-counts that become `components_`.
     """
     K = model.n_components
-    return Forecast(
+    forecast = Forecast(
         data=_bytes_of(data.X),
         labels=16 * data.n_rows,
         statistics=24 * data.n_features * K,
         scratch=_SMALL_BYTES + (0 if data.is_sparse else 20 * data.X.size),  # dense counts become CSR
         n_components=K,
         proposals=int(max(kernel.memory(model, data, K), kernel.start_memory(start, model, data))),
+    )
+    if not isinstance(kernel, TopicGibbs) or 2 * forecast.proposals < forecast.beside_data:
+        return forecast
+    n_tokens = float(data.X.sum())
+    return replace(
+        forecast,
+        remedy=f"Gibbs sampling holds each of the {n_tokens:.3g} tokens. Variational inference holds counts:"
+        f' write TopicModel({K}, sampler="variational")',
     )
 
 
@@ -244,8 +256,8 @@ def check_memory(forecast: Forecast, limit: float | str | None = None) -> None:
         whose = "are free" if limit is None else "are allowed (memory_limit)"
         enough = f"memory_limit='{math.ceil(forecast.beside_data / 1e6)} MB'"
         raise ResourceError(
-            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: use fewer components or columns, or"
-            f" write {enough} to run it nevertheless"
+            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: {forecast.remedy}, or write {enough}"
+            " to run it nevertheless"
         )
 
 

@@ -59,6 +59,16 @@ class Plateau:
             self.is_reached = max(self.objectives[-w:]) - max(self.objectives[:-w]) < self.least_gain
         return self.is_reached
 
+    @property
+    def is_level(self) -> bool:
+        """Return whether the second half of the steps has gained almost nothing over the first one.
+
+        On few rows splits and merges may be accepted in every window, and the rule ends no run, although the log joint
+        has long ceased to rise.
+        """
+        half = len(self.objectives) // 2
+        return half >= self.window and max(self.objectives[half:]) - max(self.objectives[:half]) < self.least_gain
+
 
 def _cluster_moves(info):
     """Return how many splits and merges a step has accepted, also within compositions."""

@@ -31,6 +31,7 @@ def test_cells_are_made_and_kept(run):
     assert stored["cells"]["fast_ex_included,poisson,dp"]["verdict"] == "refused"
     assert "**2 of 54 cells have been made**" in page
     assert "| fast_ex_included | - |" in page
+    assert " (40) |" in page
     assert "0 of 1 cells with a result are not exact" in page
     assert "Cells: 1 of 40 replicates." in page
 
@@ -58,6 +59,24 @@ def test_a_run_goes_on_where_it_was_stopped(run, monkeypatch):
     assert not certificate.holds(stored["cells"], "gibbs,poisson,py", 40)
     assert certificate.holds(stored["cells"], "gibbs,poisson,dp", 40)
     assert certificate.holds({"refused": {"verdict": "refused", "replicates": 1}}, "refused", 40)
+
+
+def test_the_page_says_how_many_replicates_and_which_checks_a_cell_has(run):
+    code, stored, page = run("--only", "uncollapsed,poisson,dp")
+    assert code == 0
+    assert set(stored["cells"]["uncollapsed,poisson,dp"]["skipped"]) == {"rows", "data"}
+    assert " (40, truth only) |" in page
+
+
+def test_a_time_limit_ends_a_run_between_cells(run, monkeypatch):
+    monkeypatch.setattr(certificate, "SAMPLERS", {"gibbs": certificate.CollapsedGibbs()})
+    code, stored, page = run("--time-limit", "0")
+    assert code == 0
+    assert stored == {"cells": {}, "wrong": {}}
+    assert "**0 of 3 cells have been made**" in page
+    now = iter([0.0, 1.0, 5.0])
+    monkeypatch.setattr(certificate, "monotonic", lambda: next(now))
+    assert len(run("--missing", "--time-limit", "3")[1]["cells"]) == 1
 
 
 def test_a_sampler_that_is_not_exact_makes_the_command_fail(run, monkeypatch, capsys):

@@ -76,3 +76,19 @@ def test_bad_usage(arguments, message, data, tmp_path, capsys):
     places = {"DATA": data, "FOLDER": tmp_path}
     assert run(*(places.get(each, each) for each in arguments)) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_a_table_with_its_model(suffix, tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"u": rng.normal(size=40), "kind": rng.choice(["a", "b"], 40)})
+    table.loc[3, "u"] = np.nan
+    path = tmp_path / f"table{suffix}"
+    table.to_csv(path, index=False, sep="," if suffix == ".csv" else "\t")
+    Mixture(n_components=2, random_state=0).fit(table).save(tmp_path / "model")
+    assert run(tmp_path / "model", path, "--sampler", "gibbs", *FEW[:4], "--checks", "rows,data") == 0
+    assert "no error found by rows, data" in capsys.readouterr().out
+    numbers = tmp_path / f"numbers{suffix}"
+    table[["u"]].fillna(0.0).to_csv(numbers, index=False, sep="," if suffix == ".csv" else "\t")
+    assert run("gaussian_diag", numbers, "--n-components", 2, *FEW[:4], "--checks", "rows") == 0

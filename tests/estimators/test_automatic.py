@@ -165,6 +165,15 @@ def test_a_run_that_is_cut_says_so(monkeypatch):
     assert not mixture.converged_
 
 
+@pytest.mark.parametrize("rows", [[[0.0], [1.0]], [[0.0, 1.0], [2.0, 0.0], [5.0, 5.0]]])
+def test_few_rows_whose_clusters_still_change_are_not_said_to_rise(rows):
+    for seed in range(4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            warnings.filterwarnings("ignore", message=".*parameters of a full")
+            assert Mixture("gaussian", random_state=seed).fit(rows).converged_
+
+
 def test_optimisers_say_whether_they_have_converged():
     X, _ = blobs()
     assert Mixture("gaussian_diag", 8, sampler="em", random_state=0).fit(X).converged_

@@ -7,20 +7,24 @@ import numpy as np
 import pytest
 from arviz_groups import groups_of, skip_without_arviz
 from scipy import sparse
+from wrong_samplers import OtherModel, OtherWeights
 
 from expfam import (
+    BayesianHierarchy,
     Categorical,
     DirichletProcess,
+    GroupedMixture,
     Mixture,
     MixtureModel,
     Multinomial,
     PitmanYor,
     Poisson,
     SymmetricDirichlet,
+    TopicModel,
 )
 from expfam.errors import CapabilityError, DataError
 from expfam.evaluation.certificate import Certificate, CheckedQuantity, check_model
-from expfam.evaluation.exactness import Ranks
+from expfam.evaluation.exactness import Ranks, started
 from expfam.evaluation.quantities import NAMES, Quantities, distances_to_others
 from expfam.evaluation.ranks import frequencies_p, least_shift, least_variation, rank_of_truth, uniform_p
 from expfam.samplers import CollapsedGibbs, Cycle, FastEx, UncollapsedGibbs, UpdateHyper
@@ -299,3 +303,91 @@ def test_the_two_verdicts_are_kept_apart():
     alone = Certificate("s", "m", (row("cold", "failed", 1e-9),), advice="Try more.")
     assert alone.verdict.startswith("not converged (exactness was not checked)")
     assert not any(each.passed for each in (wrong, short, alone))
+
+
+# ---- tables, and what has no certificate -----------------------------------------------------------------------------
+
+
+def table_of(n_rows=40):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    columns = {"u": rng.normal(size=n_rows), "kind": rng.choice(["a", "b"], n_rows), "n": rng.poisson(3, n_rows)}
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("is_fitted", [False, True])
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_a_table_has_a_certificate(is_fitted, library):
+    table = table_of()
+    if library == "polars":
+        table = pytest.importorskip("polars").DataFrame(table.to_dict("list"))
+    elif library == "arrow":
+        table = pytest.importorskip("pyarrow").table(table.to_dict("list"))
+    mixture = Mixture(n_components=2, random_state=0)
+    found = check_model(mixture.fit(table) if is_fitted else mixture, table, **FEW)
+    assert found.is_exact
+    assert {row.check for row in found.table if row.p is not None} == {"rows", "truth", "data", "cold"}
+
+
+def test_a_table_with_holes_and_a_model_of_a_table():
+    table = table_of()
+    table.loc[3, "u"] = None
+    table.loc[5, "kind"] = None
+    mixture = Mixture(n_components=2, random_state=0).fit(table)
+    once = check_model(mixture, table, checks=["rows", "data"], **FEW)
+    assert once.is_exact
+    again = check_model(mixture.model_, table, sampler="auto", checks=["rows", "data"], **FEW)
+    assert [row.p for row in again.table] == [row.p for row in once.table]
+    numbers = check_model(Mixture("gaussian_diag", 2, random_state=0), table[["n"]], checks="rows", **FEW)
+    assert numbers.passed
+
+
+@pytest.mark.parametrize("labels", ["clusters", "classes"])
+def test_known_rows_are_not_left_out_without_a_word(labels):
+    with pytest.raises(CapabilityError, match=f"was made with labels='{labels}', and the checks draw rows of which"):
+        check_model(Mixture("poisson", 2, labels=labels), X, **FEW)
+    y = np.where(np.arange(40) < 6, np.arange(40) % 2, -1)
+    fitted = Mixture("poisson", 2, labels=labels, random_state=0).fit(X, y)
+    with pytest.raises(CapabilityError, match=r"check_model\(mixture\.model_, X, sampler=mixture\.sampler\)"):
+        check_model(fitted, X, **FEW)
+    assert check_model(fitted.model_, X, sampler=fitted.sampler, checks="rows", **FEW).passed
+    linked = Mixture("poisson", 2, random_state=0).fit(X, links=np.where(np.arange(40) < 2, 0, -1))
+    with pytest.raises(CapabilityError, match="was made with links of rows"):
+        check_model(linked, X, **FEW)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (TopicModel(2), r"certificate of a TopicModel: its chain moves the topics of tokens.*compare score\(X\)"),
+        (BayesianHierarchy(), r"certificate of a BayesianHierarchy: it merges greedily.*check_model\(Mixture\(family"),
+        (GroupedMixture(n_components=2), r"certificate of a GroupedMixture: .*check_model\(Mixture\(family, K\), X\)"),
+    ],
+)
+def test_other_estimators_say_why_there_is_none_and_what_to_do(estimator, said):
+    with pytest.raises(TypeError, match=said):
+        check_model(estimator, X, **FEW)
+
+
+@pytest.mark.parametrize("checks", ["rows", "truth", "data", "cold"])
+def test_a_kernel_that_begins_with_another_model_is_no_short_run(checks):
+    found = check_model(MODEL, X, sampler=OtherModel(), checks=checks, **FEW)
+    assert not found.passed
+    assert "OtherModel.init has put another model into the state: its weights" in found.verdict
+    assert "too few" not in found.verdict
+
+
+@pytest.mark.parametrize("name", ["gibbs", "fastex", "split_merge", "uncollapsed_gibbs", "canopy"])
+def test_own_kernels_begin_with_the_model_that_they_get(name):
+    bound = MODEL.bind(X)
+    state = started(load_sampler(name, weights=bound.weights), bound, X, seed=0)
+    assert state.model.weights == bound.weights
+
+
+def test_the_verdict_says_that_rows_finds_what_ranks_do_not():
+    small = OtherWeights(strength=1.1)
+    by_ranks = check_model(MODEL, X, sampler=small, checks="truth", n_replicates=60, n_rows=30)
+    assert by_ranks.passed
+    assert 'or checks=["rows"]: it compares with the enumerated posterior' in by_ranks.verdict
+    assert not check_model(MODEL, X, sampler=small, checks="rows", n_replicates=600).passed
+    assert "enumerated" not in check_model(MODEL, X, sampler="gibbs", checks="rows", **FEW).verdict

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from expfam import Dataset, Gaussian, Mixture, Poisson
+from expfam import Dataset, Gaussian, Mixture, Poisson, TopicModel
 from expfam.errors import ResourceError
 from expfam.forecast.memory import check_memory, forecast_memory, forecast_sizes, format_bytes, parse_bytes
 
@@ -58,3 +58,14 @@ def test_sizes_in_words(text, size):
 def test_bad_sizes(text):
     with pytest.raises(ValueError):
         parse_bytes(text)
+
+
+def test_tokens_of_topics_are_what_the_advice_is_about():
+    X = np.random.default_rng(0).poisson(1, (50, 30)).astype(float)
+    X[0, 0] = 1e9
+    with pytest.raises(ResourceError, match=r'holds each of the 1e\+09 tokens.*TopicModel\(5, sampler="variational"\)'):
+        TopicModel(5, random_state=0, memory_limit="1GB").fit(X)
+    given = TopicModel(5, sampler="variational", random_state=0, memory_limit="1GB", n_steps=2)
+    assert given.fit(X).n_iter_ == 2  # the advice helps
+    with pytest.raises(ResourceError, match="use fewer components or columns"):
+        TopicModel(10**6, random_state=0, memory_limit="10MB").fit(np.ones((4, 30)))

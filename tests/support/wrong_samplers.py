@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from expfam import PitmanYor
+from expfam import DirichletProcess, PitmanYor
 from expfam.model.simulation import draw_partition
 from expfam.samplers import CollapsedGibbs, CollapsedState, Kernel, UpdateHyper
 from expfam.samplers.collapsed.gibbs import OPPOSITE, conditional
@@ -34,6 +34,13 @@ def log_joint(state, labels):
     """Log joint of a partition, from the statistics of the labels."""
     labels = np.unique(labels, return_inverse=True)[1]
     return CollapsedState(state.model, state.data, labels, seed=0).log_joint
+
+
+class OtherModel(CollapsedGibbs):
+    """Right steps for another model: `init` puts it into the state."""
+
+    def init(self, model, data, **options):
+        return super().init(model.with_weights(DirichletProcess(3.0)), data, **options)
 
 
 class PriorDraws(OnPartitions):

@@ -60,3 +60,16 @@ def test_the_rule_does_not_read_the_clock():
     plateau = Plateau(10)
     ends = [plateau(Info(t, 0.0, 3, 0, 0, 1e9 if t % 2 else 0.0, {}), None) for t in range(10)]
     assert ends == [False] * 9 + [True]
+
+
+def test_a_log_joint_that_stays_is_level_although_clusters_still_change():
+    plateau = Plateau(2, window=5)
+    for t in range(100):
+        plateau(Info(t, -4.0 - (t % 3), 2, 0, 0, 0.0, {"splits_accepted": 1}), None)
+    assert not plateau.is_reached
+    assert plateau.is_level
+    rising = Plateau(2, window=5)
+    for t in range(100):
+        rising(Info(t, float(t), 2, 0, 0, 0.0, {"splits_accepted": 1}), None)
+    assert not rising.is_level
+    assert not Plateau(2).is_level  # no step was made
