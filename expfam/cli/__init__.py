@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from expfam.cli import certificate, coarsen, columns, demo, fit, plugins, predict, tables, tree
 from expfam.cli.errors import fail, is_bad_input, message_of, show_warning
+from expfam.cli.lines import in_shell
 
 _EPILOG = """exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by
 Ctrl-C (fit then keeps the result so far). With --json, standard output is one JSON object; it is empty after an error.
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else closing the output raises again
         return 1
     except Exception as error:
-        return fail(args, message_of(error), 2 if is_bad_input(error) else 1)
+        return fail(args, in_shell(message_of(error), args), 2 if is_bad_input(error) else 1)
 
 
 def build_parser() -> argparse.ArgumentParser:

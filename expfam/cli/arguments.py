@@ -127,6 +127,7 @@ def add_family(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def family_of(name: str, settings: list[str]) -> Family:
     """Make the family of that name, with hyper-parameters given as text."""
     from expfam import load_family
+    from expfam.errors import PluginError, UnknownNameError
 
     hyper = {}
     for setting in settings:
@@ -136,6 +137,9 @@ def family_of(name: str, settings: list[str]) -> Family:
         hyper[key] = _value(text)
     try:
         return load_family(name, **hyper)
+    except UnknownNameError as error:
+        lines = " or ".join(f"--family {near}" for near in error.near)
+        raise PluginError(f"{error}. Write {lines}" if lines else str(error)) from None
     except TypeError as error:
         known = load_family(name).get_params() if hyper else {}
         unknown = [key for key in hyper if key not in known]

@@ -1,0 +1,65 @@
+"""Each option that an error on the command line tells to type is typed, and it works."""
+
+import re
+import shlex
+from argparse import Namespace
+
+import numpy as np
+import pytest
+
+from expfam.cli import main
+from expfam.cli.lines import in_shell
+
+
+@pytest.fixture
+def counts(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).poisson(3.0, (30, 4)))
+    return tmp_path / "x.npy"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("--family normal", "--family gaussian_diag"),
+        ("--family Poison", "--family poisson"),
+        ("--family poisson --sampler vb", "--sampler variational"),
+        ("--family poisson --sampler Gibbs", "--sampler gibbs"),
+        ("--family poisson --sampler fastex --memory-limit 1000", "--memory-limit '11 MB'"),
+        ("--family poisson --time-limit 1e-9", "--time-limit '1 s'"),
+    ],
+)
+def test_an_option_of_a_message_works(counts, capsys, given, told):
+    fixed = ["fit", str(counts), "--steps", "2", "--seed", "0", "-k", "2"]
+    assert main([*fixed, *given.split()]) in (1, 2)
+    said = capsys.readouterr().err
+    found = re.search(r"[wW]rite ((?:--[\w-]+ (?:'[^']*'|\w+))+)", said)
+    assert found, said
+    if "memory" not in told and "time" not in told:
+        assert found[1] == told
+    options = shlex.split(found[1])
+    name = options[0]
+    rest = re.sub(rf"{name} \S+", "", given).split()
+    assert main([*fixed, *rest, *options]) == 0, capsys.readouterr().err
+
+
+def test_the_key_of_an_archive(tmp_path, capsys):
+    X = np.random.default_rng(0).poisson(3.0, (30, 4))
+    np.savez(tmp_path / "two.npz", a=X, b=X)
+    line = ["fit", str(tmp_path / "two.npz"), "--family", "poisson", "--steps", "2", "-k", "2"]
+    assert main(line) == 2
+    option = re.search(r"or (--key \w+)", capsys.readouterr().err)[1]
+    assert main([*line, *option.split()]) == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("write read('x.svm', zero_based=True)", "write --zero-based"),
+        ("write read('x.svm', n_features=3, zero_based=False), or say", "write --n-features 3 --no-zero-based, or say"),
+        ("write Mixture(n_components=4)", "write --components 4"),
+        ("write Mixture(n_init=4)", "write Mixture(n_init=4)"),  # the command has no such option
+        ("write X.columns = X.columns.astype(str)", "write X.columns = X.columns.astype(str)"),
+    ],
+)
+def test_lines_become_options_that_the_command_has(message, said):
+    assert in_shell(message, Namespace(zero_based=None, n_features=None, components=3)) == said
