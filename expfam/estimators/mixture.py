@@ -504,8 +504,8 @@ class Mixture(
         is_through = n_counted == MOST_STEPS if ruled is last else n_counted > 0
         if has_rule and not self.converged_ and ruled.n_steps == MOST_STEPS and is_through:
             warn(
-                f"Mixture: the log joint was still rising after {MOST_STEPS} steps; set n_steps to a larger number, or"
-                " look at trace_",
+                f"Mixture: the log joint was still rising after {MOST_STEPS} steps; set n_steps to a larger number:"
+                f" write Mixture(n_steps={4 * MOST_STEPS}), or look at trace_",
                 ConvergenceWarning,
             )
         if len(runs) > 1 and hasattr(self, "_draws") and not trace.interrupted:

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import expfam
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, MixtureModel, Poisson, TopicModel
@@ -377,3 +378,11 @@ def test_the_faster_sampler_of_a_slow_fit(monkeypatch):
         Mixture("exponential", 2, sampler="gibbs", n_steps=2, random_state=0).fit(COUNTS + 0.5)
     line = line_of(str(warned[0].message))
     typed(line).set_params(family="exponential", n_components=2, n_steps=2).fit(COUNTS + 0.5)
+
+
+def test_the_steps_of_a_run_that_was_still_rising(monkeypatch):
+    monkeypatch.setattr("expfam.samplers.chain.plateau.Plateau.__call__", lambda self, info, state: False)
+    with pytest.warns(ConvergenceWarning, match="still rising") as warned:
+        first = Mixture("poisson", 2, n_warmup=2, random_state=0).fit(COUNTS)
+    longer = typed(line_of(str(warned[0].message))).set_params(family="poisson", n_components=2, n_warmup=2)
+    assert longer.fit(COUNTS).n_iter_ > 3 * first.n_iter_
