@@ -104,7 +104,7 @@ def test_uninstalling_takes_the_name_away(environment, tmp_path):
     (info,) = site.glob("expfam_rayleigh*.dist-info")
     shutil.rmtree(info)
     assert messages(python, tmp_path, ["rayleigh"])["rayleigh"].startswith(
-        "PluginError: no family is called 'rayleigh'"
+        "UnknownNameError: no family is called 'rayleigh'"
     )
 
 
