@@ -31,6 +31,13 @@ from expfam.estimators.automatic import (
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkedFit
 from expfam.estimators.coarsen import Coarsening
+from expfam.estimators.drawn_hyper import (
+    kernel_of_draws,
+    mean_model,
+    model_of_best,
+    values_of_draws,
+    values_of_steps,
+)
 from expfam.estimators.few_distinct_rows import warn_of_equal_rows
 from expfam.estimators.known_rows import (
     classes_of_clusters,
@@ -67,6 +74,7 @@ from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle, check_known
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.chain.trace import Trace
+from expfam.samplers.hyper.record import HyperRecorder, prior_of_updates
 from expfam.samplers.named import load_sampler
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
@@ -90,6 +98,7 @@ _LOSSES = {"vi": "vi", "point": "vi", "binder": "binder", "omari": "omari"}
 _PARTITIONS = ("mode", *_LOSSES, "last")
 _DRAW_BYTES = 10**8  # of the draws that "auto" keeps
 _DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
+_SETTLING = 20  # steps with hyper-parameters before the draws
 _SEARCH_STARTS = 4
 
 
@@ -132,8 +141,8 @@ class Mixture(
     n_chains : int
         Number of chains, which begin far from each other, so that `posterior_` can tell whether they agree. Chain 0 is
         the fit with one chain and the same draws, bit for bit. The others begin with another number of clusters, and
-        with the hyper-parameters that chain 0 has found. Chains share `n_threads`; those of a family written in NumPy
-        take turns. Samplers that optimise take one chain.
+        at some distance from the hyper-parameters that chain 0 has learned. Chains share `n_threads`; those of a family
+        written in NumPy take turns. Samplers that optimise take one chain.
     n_draws : int or "auto"
         Number of draws of the partition that are kept for `posterior_`, at most, of all chains together, evenly spaced
         over the steps after the warm-up; a draw takes 1, 2 or 4 bytes a row. ``"auto"`` keeps none of one chain with
@@ -142,7 +151,9 @@ class Mixture(
         where that is more.
     learn_hyper : bool or "auto"
         Learn hyper-parameters late in the warm-up: all that the family declares, or with ``"auto"`` those that it
-        learns by default and that were left at ``"auto"``.
+        learns by default and that were left at ``"auto"``. Where draws are kept they are drawn after the warm-up too,
+        together with the partition, each chain its own (`posterior_.hyper`); else they keep their last values. The
+        result has those of the best draw, or with "vi", "binder" and "omari" their mean.
     start : str, (N,) array_like of int, or list of these
         Starting labels or the name of a start; a list has one for each chain. ``"auto"`` searches
         one for chain 0: of `n_init` k-means runs and of one run with an open number of clusters, merged to K, the one
@@ -354,6 +365,8 @@ class Mixture(
         self._keep_draws(runs)
         best = max(runs, key=lambda run: run.best.log_joint)
         state, trace = (best if self.partition == "mode" else runs[0]).state, runs[0].trace
+        if runs[0].hyper is not None and self.partition != "last":
+            state.set_model(model_of_best(best) if self.partition == "mode" else mean_model(runs))
         if hasattr(state, "soft_partition"):
             labels, n, S = state.soft_partition()
             self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
@@ -413,10 +426,13 @@ class Mixture(
         """Make the steps of a chain; `group` has what it shares with other chains, if there are any."""
         state.chain = chain
         best, trace = BestDraw(), Trace(max_kept=max(2, self._draws_of_chain(state.data)))
-        counted = [best] if group is None else [best, group.recorder(state)]
+        recorder = None if group is None else group.recorder(state)
+        prior = prior_of_updates(phases[-1].kernel, state.model) if self._draws_of_chain(state.data) else None
+        hyper = None if prior is None else HyperRecorder(prior)
+        counted = [each for each in (best, recorder, hyper) if each is not None]
         self._run(state, phases, counted=counted, trace=trace)
         name, start = (None, None) if begun is None or begun.name is None else (begun.name, begun.start)
-        return ChainRun(state, trace, best, phases, name, start, *counted[1:])
+        return ChainRun(state, trace, best, phases, name, start, recorder, hyper)
 
     def _set_certainty(self, data, trace):
         """Set `probabilities_`; Ctrl-C leaves it out."""
@@ -591,6 +607,7 @@ class Mixture(
         if not n_kept:
             return
         rows = [run.trace.kept_steps[:n_kept] - 1 for run in runs]
+        recorders = [run.hyper for run in runs]
 
         def of_draws(name):
             return np.concatenate([run.trace.column(name)[own] for run, own in zip(runs, rows)])
@@ -604,8 +621,11 @@ class Mixture(
             "acceptance_rate": rate,
             "seconds": of_draws("seconds"),
         }
+        hyper = values_of_draws(recorders, [own - run.trace.n_warmup for run, own in zip(runs, rows)])
+        if hyper:
+            self._draws["hyper"] = hyper
         if len(runs) > 1:
-            self._steps = record_of_steps([run.recorder for run in runs])
+            self._steps = record_of_steps([run.recorder for run in runs], values_of_steps(recorders))
 
     def _posterior(self):
         """Return the posterior of the kept draws."""
@@ -616,6 +636,7 @@ class Mixture(
             self._draws["draws"],
             **named,
             sample_stats=stats,
+            hyper=self._draws.get("hyper"),
             steps=self.__dict__.get("_steps"),
             family=family,
             names=getattr(self, "feature_names_in_", None),
@@ -708,23 +729,30 @@ class Mixture(
                 return [Phase(kernel, 0)]  # the posterior prefers one wide cluster: the labels of EM stay
             is_open = model.weights.max_components is None and splits
             phases = automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled, is_open=is_open)
-            return [*phases, *self._draw_phases(kernel, data)]
+            return [*phases, *self._draw_phases(kernel, learned, data)]
         n_learning = (n_warmup + 1) // 2 if learned else 0
         learns = learning(kernel, learned) if learned else kernel
-        rule = None
+        made = [Phase(kernel, n_warmup - n_learning), Phase(learns, n_learning)]
         if self._follows_rule():
-            n_steps, rule = MOST_STEPS, Plateau(data.n_rows)
-        made = [Phase(kernel, n_warmup - n_learning), Phase(learns, n_learning), Phase(kernel, n_steps, rule)]
-        made += self._draw_phases(kernel, data) if rule else []
+            made.append(Phase(kernel, MOST_STEPS, Plateau(data.n_rows)))
+            made += self._draw_phases(kernel, learned, data)
+        else:
+            made.append(Phase(kernel_of_draws(kernel, learned, n_draws=self._most_draws(data)), n_steps))
         if self._is_automatic() and isinstance(kernel, Cycle):
             n_sweeps = n_warmup - max(n_learning, (n_warmup + 1) // 2)
             made = [Phase(kernel.kernels[-1], n_sweeps), Phase(kernel, n_warmup - n_learning - n_sweeps), *made[1:]]
         return made
 
-    def _draw_phases(self, kernel, data):
-        """Return the phase of steps from which draws are kept, after those of the rule."""
+    def _draw_phases(self, kernel, learned, data):
+        """Return the phase of steps from which draws are kept, after those of the rule.
+
+        Hyper-parameters that are drawn too first leave the values at which the rule has held them.
+        """
         n_draws = self._most_draws(data)
-        return [Phase(kernel, max(n_draws, _DRAW_STEPS))] if n_draws else []
+        if not n_draws:
+            return []
+        draws = kernel_of_draws(kernel, learned, n_draws=n_draws)
+        return [*([Phase(draws, _SETTLING)] if draws is not kernel else []), Phase(draws, max(n_draws, _DRAW_STEPS))]
 
     # ---- prediction -------------------------------------------------------------------------------------------------
 
@@ -875,6 +903,9 @@ def _adapted_kernel(kernel, former, state):
     """Return the kernel of the steps that count, with what the warm-up has adapted."""
     if former is kernel:
         return kernel.frozen(state)
+    if _learns(kernel, former):
+        frozen = former.frozen(state)
+        return Cycle(*(frozen.kernels if type(former) is Cycle else (frozen,)), kernel.kernels[-1])
     if not _learns(former, kernel):
         return kernel  # the first sweeps alone adapt nothing
     frozen = former.frozen(state).kernels[:-1]

@@ -1,8 +1,9 @@
 """Several chains of a mixture: their seeds, starts and threads, and what they disagree on.
 
 Each chain is a fit of its own in a thread. Chain 0 is the fit with one chain, bit for bit. The others begin from other
-numbers of clusters, with other seeds, once the hyper-parameters of chain 0 are final, and take these: with others they
-would sample another posterior.
+numbers of clusters, with other seeds, once chain 0 has learned its hyper-parameters. Where these are drawn together
+with the partition, each chain draws its own and begins at some distance from those of chain 0. Otherwise all chains
+take those of chain 0: with others they would sample another posterior.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from expfam.errors import CapabilityError
 from expfam.estimators.automatic import BestDraw, automatic_phases, has_small_clusters
+from expfam.estimators.drawn_hyper import kernel_of_draws
 from expfam.families.base import Family
 from expfam.model.assignment import extended_labels
 from expfam.params import is_auto
@@ -33,6 +35,7 @@ from expfam.samplers.chain.agreement import (
     choose_pairs,
 )
 from expfam.samplers.chain.callbacks import Progress, close_all
+from expfam.samplers.hyper.record import HyperRecorder, prior_of_updates, spread_hyper
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.starts.rules import default_n_clusters
 from expfam.samplers.uncollapsed.em import ExpectationState
@@ -67,6 +70,8 @@ class ChainRun(NamedTuple):
     start : (N,) ndarray of int, or None
         Labels of that start.
     recorder : PartitionRecorder or None
+    hyper : HyperRecorder or None
+        Where draws are kept and hyper-parameters are drawn with them.
     """
 
     state: Any
@@ -76,6 +81,7 @@ class ChainRun(NamedTuple):
     name: str | None
     start: Any
     recorder: PartitionRecorder | None = None
+    hyper: HyperRecorder | None = None
 
 
 def starts_of_chains(start: Any, n_chains: int) -> list[Any]:
@@ -330,21 +336,28 @@ def _one_chain(mixture, group, chain, start, *, n_threads):
     one = copy.copy(mixture)
     one.start, one.n_threads, one.verbose = start, n_threads, 0
     one.callbacks, one._of_all_steps = [group.watch(chain)], (group.pause,)
-    if chain:
-        one.learn_hyper = False
-    else:
+    if not chain:
         one._entered = group.publisher(is_learning=bool(one._learned(one._family())))
     return one
 
 
 def _other_chain(one, group, chain, model, data, family, seed, *, is_own):
-    """Run a chain with the hyper-parameters of chain 0; return None if the run is over before."""
+    """Run a chain after chain 0 has learned; return None if the run is over before.
+
+    It begins with other hyper-parameters than those of chain 0 if it draws its own.
+    """
     with group.turns.left():
         group.begun.wait()
     if group.is_over or group.model is None:
         return None
     model, seed = group.model, seed_of_chain(seed, chain)
     kernel = one._kernel_of_rows(model, data)
+    learned = one._learned(family)
+    prior = prior_of_updates(kernel_of_draws(kernel, learned, n_draws=one._most_draws(data)), model)
+    if prior is None:
+        one.learn_hyper, learned = False, []
+    else:
+        model = spread_hyper(prior, model, seed=seed)
     rule, n_clusters = _spread_start(one.start, kernel, model, data, 0 if is_own else chain)
     K = model.weights.max_components
     rows = search_rows(data.n_rows, K, seed) if one._follows_rule() and isinstance(rule, str) else None
@@ -352,7 +365,8 @@ def _other_chain(one, group, chain, model, data, family, seed, *, is_own):
     if rows is not None:  # as chain 0 does: most steps on a sample
         part = data.take(rows)
         state = kernel.init(model, part, seed=seed, start=rule, n_clusters=n_clusters)
-        one._run_on_sample(state, automatic_phases(kernel, (), part.n_rows, is_open=K is None))
+        one._run_on_sample(state, automatic_phases(kernel, learned, part.n_rows, is_open=K is None))
+        model = state.model
         splits = not has_small_clusters(state.partition, part.n_rows)
         rule, n_clusters = extended_labels(model, part, state.partition, data, n_threads=one.n_threads), None
         if data.known is not None:

@@ -40,11 +40,12 @@ from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.columns.roles import Roles
 from expfam.io.frames import as_frame, is_frame
 from expfam.model.data import Dataset
-from expfam.model.hyper_prior import HyperPrior
+from expfam.model.hyper_prior import FACTOR
 from expfam.model.mixture import MixtureModel
 from expfam.params import Integer, check_value, is_auto
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle, Kernel
+from expfam.samplers.hyper.record import prior_of_updates
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import automatic_sampler, load_sampler
 from expfam.structures.ground.rng import resolve_seed
@@ -335,7 +336,8 @@ def check_model(
     - "cold": runs as the user starts them, on data of the prior: ranks of the true partition among the draws,
       intervals of the number of clusters, pairs of rows.
 
-    Where the sampler redraws hyper-parameters (`UpdateHyper`, or a mixture with ``learn_hyper=True``), "truth" draws
+    Where the sampler redraws hyper-parameters (`UpdateHyper`, a mixture with ``learn_hyper=True``, or a fitted mixture
+    that has drawn them with the partition), "truth" draws
     them from their prior too and ranks them beside the partition, and so does "cold" for a kernel with `UpdateHyper`.
     "rows" and "data" check the kernels that move labels, at fixed hyper-parameters.
 
@@ -409,7 +411,7 @@ class _Stated(NamedTuple):
 
 def _stated(model, X, sampler, seed, n_rows, n_threads):
     """Return what is certified."""
-    estimator = None if isinstance(model, MixtureModel) else _fitted(model, X, sampler, seed)
+    estimator, drawn = (None, ()) if isinstance(model, MixtureModel) else _fitted(model, X, sampler, seed)
     X = _matrix(X, model if estimator is None else estimator.model_)
     bound = model.bind(X) if estimator is None else estimator.model_
     data = Dataset(X, bound.family)
@@ -420,25 +422,27 @@ def _stated(model, X, sampler, seed, n_rows, n_threads):
         raise CapabilityError(
             f"check_model: {kernel!r} moves no labels: put it into a Cycle with a kernel that moves them"
         )
-    whole = kernel if estimator is None else _learning(kernel, estimator, bound)
+    whole = kernel if estimator is None else _learning(kernel, estimator, bound, drawn)
     whole.check(bound, data)
     counted = _counted(whole, bound, data, n_rows, seed)
     labels = every = Problem(bound, _of_labels(counted), data.X, n_rows, n_threads)
-    prior = _hyper_prior(whole, bound)
+    prior = prior_of_updates(whole, bound)
     if prior is not None:
         every = every._replace(kernel=counted, prior=prior)
     if estimator is None:
         cold_run: Any = KernelRun(bound, kernel, n_warmup=_KERNEL_STEPS, n_steps=_KERNEL_STEPS)
     else:
         cold_run = EstimatorRun(estimator, bound, n_steps=_COLD_STEPS)
-    # a mixture learns before the steps that count; what they are to draw is the posterior at fixed hyper-parameters
+    # the runs of a mixture learn nothing: what they are to draw is the posterior at fixed hyper-parameters
     return _Stated(kernel, labels, every, every if whole is kernel else labels, cold_run)
 
 
-def _learning(kernel, estimator, model):
-    """Return the kernel of a mixture, with the update of hyper-parameters that it learns."""
-    is_learned = not is_auto(estimator.learn_hyper) and estimator.learn_hyper and model.family.hyper
-    return Cycle(kernel, UpdateHyper(weights=False)) if is_learned else kernel
+def _learning(kernel, estimator, model, drawn):
+    """Return the kernel of a mixture, with the update of what it learns or draws."""
+    names = tuple(model.family.hyper)
+    if is_auto(estimator.learn_hyper) or not estimator.learn_hyper:
+        names = tuple(name for name in names if name + FACTOR in drawn)
+    return Cycle(kernel, UpdateHyper(family=names, weights=False)) if names else kernel
 
 
 def _of_labels(kernel):
@@ -449,14 +453,6 @@ def _of_labels(kernel):
     parts = list(_parts(kernel))
     kept = [part for part in parts if not isinstance(part, UpdateHyper)]
     return kernel if len(kept) == len(parts) else kept[0] if len(kept) == 1 else Cycle(*kept)
-
-
-def _hyper_prior(kernel, model):
-    """Return the prior of the hyper-parameters that a kernel redraws, or None."""
-    updates = [part for part in _parts(kernel) if isinstance(part, UpdateHyper)]
-    names = dict.fromkeys(name for update in updates for name in update.names(model))
-    prior = HyperPrior(model, tuple(names), weights=any(update.weights for update in updates))
-    return prior if prior.names else None
 
 
 def _no_sampler(problem):
@@ -500,15 +496,24 @@ def _check_kind(mixture):
 
 
 def _fitted(mixture, X, sampler, seed):
-    """Return a copy of a mixture with its fitted model, and with the given sampler."""
+    """Return a copy of a mixture with its fitted model and the given sampler.
+
+    The second result names the hyper-parameters of its draws.
+    """
     _check_kind(mixture)
     settings = mixture.get_params(deep=False) | ({} if sampler is None else {"sampler": sampler})
     copied = type(mixture)(**settings)
     if hasattr(mixture, "model_"):
         copied.model_ = mixture.model_
-        return copied
-    copied.model_ = type(mixture)(**settings | {"random_state": seed}).fit(X).model_
-    return copied
+        return copied, _drawn_hyper(mixture)
+    fitted = type(mixture)(**settings | {"random_state": seed}).fit(X)
+    copied.model_ = fitted.model_
+    return copied, _drawn_hyper(fitted)
+
+
+def _drawn_hyper(fitted):
+    """Return the names of the hyper-parameters that a fit has drawn with the partition."""
+    return tuple(fitted.posterior_.hyper) if hasattr(fitted, "posterior_") else ()
 
 
 def _kernel(sampler, model, data):

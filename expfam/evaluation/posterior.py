@@ -27,6 +27,7 @@ from expfam.families.columns.roles import Roles
 from expfam.io.frames import as_frame, is_frame
 from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
+from expfam.model.hyper_prior import FACTOR, at_factors
 from expfam.model.partitions import by_first_appearance, contingency
 from expfam.model.statistics import weighted_statistics
 from expfam.params import Integer, Real, check_value
@@ -95,6 +96,9 @@ class PartitionPosterior:
         Log joint of each draw, nats.
     sample_stats : mapping of str to (M,) or (C, D) array_like, optional
         Further numbers of each draw, for `to_arviz`.
+    hyper : mapping of str to (M,) array_like, optional
+        Hyper-parameters of each draw, where they were drawn with the partition: "rate_factor" is the `rate` of the
+        family over its value at binding; "alpha" and "discount" are those of the weights.
     steps : StepRecord, optional
         Numbers of every step, for `diagnostics`; those of the draws are used without it.
     family : Family, optional
@@ -109,6 +113,7 @@ class PartitionPosterior:
     n_draws, n_rows : int
     chain : (M,) int64 ndarray
     log_joint : (M,) float64 ndarray or None
+    hyper : dict of str to (M,) float64 ndarray
     family : Family or None
     names : list of str or None
 
@@ -141,6 +146,7 @@ class PartitionPosterior:
         chain: npt.ArrayLike | None = None,
         log_joint: npt.ArrayLike | None = None,
         sample_stats: Mapping[str, npt.ArrayLike] | None = None,
+        hyper: Mapping[str, npt.ArrayLike] | None = None,
         steps: StepRecord | None = None,
         family: Family | None = None,
         names: Sequence[str] | None = None,
@@ -157,6 +163,7 @@ class PartitionPosterior:
         self.sample_stats = {
             str(name): _of_draws(name, values, self.n_draws) for name, values in (sample_stats or {}).items()
         }
+        self.hyper = {str(name): _of_draws(name, values, self.n_draws) for name, values in (hyper or {}).items()}
         self.family, self.n_threads, self._steps = family, n_threads, steps
         self._point: npt.NDArray[np.int32] | None = None
         self._found: dict[Any, npt.NDArray[np.int32]] = {}
@@ -405,8 +412,10 @@ class PartitionPosterior:
         rows = rows_of_chains(self.chain)
         steps = record_of_draws(self._draws, self.chain, self.log_joint) if self._steps is None else self._steps
         middle = rows.shape[1] // 2
+        hyper = self.hyper if self._steps is None else {}
         return steps.diagnose(
             {
+                **{name: values[rows] for name, values in hyper.items()},
                 "vi_first": self.distances(self._draws[rows[0, middle]])[rows],
                 "vi_last": self.distances(self._draws[rows[-1, middle]])[rows],
             }
@@ -507,7 +516,8 @@ class PartitionPosterior:
         -----
         For each draw the parameters of its clusters are drawn from their posterior. A cluster of `point` gets the mean
         over its rows of the parameters of the clusters in which they lie, as in Molitor et al. 2010. No labels are
-        matched. Where a cluster dissolves in some draws, its intervals become wider: this is meant.
+        matched. Where a cluster dissolves in some draws, its intervals become wider: this is meant. Where
+        hyper-parameters of the family were drawn with the partition, see `hyper`, each draw has its own.
         """
         self._require_spread()
         _n_inside(probability, self.n_draws)
@@ -552,6 +562,7 @@ class PartitionPosterior:
         z = self._draws[m].astype(np.int32)
         n, S = weighted_statistics(data, z, int(self.n_clusters[m]))
         S = S.toarray() if sparse.issparse(S) else S
+        family = self._family_of_draw(family, m)
         theta, g = family.draw_natural(n, S, generator(seed, "posterior", unit=m))
         params = family.to_params(theta, g) if hasattr(family, "to_params") else {"natural": theta}
         counts = contingency(self.point, z)
@@ -561,6 +572,16 @@ class PartitionPosterior:
             name: (share @ values.reshape(len(values), -1)).reshape(share.shape[0], *values.shape[1:])
             for name, values in ((name, np.asarray(values, dtype=np.float64)) for name, values in params.items())
         }
+
+    def _family_of_draw(self, family, m):
+        """Return the family with the hyper-parameters of a draw."""
+        drawn = {name.removesuffix(FACTOR): values for name, values in self.hyper.items() if name.endswith(FACTOR)}
+        unknown = [name for name in drawn if name not in family.hyper]
+        if unknown:
+            raise ValueError(
+                f"{family.name} has no hyper-parameter {unknown[0]!r}, which the draws have: give their family"
+            )
+        return at_factors(family, {name: float(values[m]) for name, values in drawn.items()})
 
     # ---- in other forms ----------------------------------------------------------------------------------------------
 
@@ -618,6 +639,8 @@ class PartitionPosterior:
         The family is not written: give it to `parameters` again.
         """
         arrays: dict[str, Any] = {"draws": self._draws, "chain": self.chain, "sample_stats": dict(self.sample_stats)}
+        if self.hyper:
+            arrays["hyper"] = dict(self.hyper)
         if self.log_joint is not None:
             arrays["log_joint"] = self.log_joint
         write_archive(path, _KIND, header={"n_draws": self.n_draws, "n_rows": self.n_rows}, arrays=arrays)
@@ -640,7 +663,9 @@ class PartitionPosterior:
                 log_joint = numbers(arrays, "log_joint", (len(draws),), finite=False)
             stats = arrays.get("sample_stats", {})
             stats = {name: numbers(stats, name, (len(draws),), finite=False) for name in stats}
-            return cls(draws, chain=chain, log_joint=log_joint, sample_stats=stats)
+            hyper = arrays.get("hyper", {})
+            hyper = {name: numbers(hyper, name, (len(draws),), finite=False) for name in hyper}
+            return cls(draws, chain=chain, log_joint=log_joint, sample_stats=stats, hyper=hyper)
 
     def to_arviz(self, *, pairs: int | npt.ArrayLike = 0, labels: bool = False, X: Any = None) -> Any:
         """Return the draws as ArviZ keeps them: one value for each chain and draw.
@@ -658,8 +683,8 @@ class PartitionPosterior:
         -------
         xarray.DataTree, or arviz.InferenceData where ArviZ below 1.0 is installed
             Either has the group "posterior" with `n_clusters`, `largest_share`, `entropy` of
-            the sizes (nats), `together` and `labels`; group "sample_stats" with `lp` and other numbers of the draws.
-            Chains are cut to the shortest, which loses its last draws.
+            the sizes (nats), the numbers of `hyper`, `together` and `labels`; group "sample_stats" with `lp` and other
+            numbers of the draws. Chains are cut to the shortest, which loses its last draws.
 
         Raises
         ------
@@ -674,6 +699,7 @@ class PartitionPosterior:
             "largest_share": np.array([share.max() for share in sizes]),
             "entropy": np.array([-(share * np.log(share)).sum() for share in sizes]),
         }
+        posterior |= self.hyper
         coords: dict[str, Any] = {}
         dims: dict[str, list[str]] = {}
         if len(chosen):

@@ -20,6 +20,7 @@ from expfam.families.columns.parts import PRESENCE, READINGS
 from expfam.families.components import Components
 from expfam.families.support import dense_rows
 from expfam.model.data import Dataset
+from expfam.model.hyper_prior import FACTOR
 from expfam.structures.ground.stored import MOST, TINY, integers, matrix, numbers
 
 _MOST_COLUMNS = 1 << 31
@@ -183,7 +184,7 @@ def check_mixture(results: Mapping[str, Any], family: Any, weights: Any) -> None
     integers(results, "n_components_", (), K, K + 1)
     _check_run(results, family.n_features_in_, K)
     if "_draws" in results:
-        _check_draws(results["_draws"], np.size(results.get("labels_", ())))
+        _check_draws(results["_draws"], np.size(results.get("labels_", ())), family)
     if "trace_" in results:
         lengths = {name: numbers(results["trace_"], name, (None,), finite=False).size for name in results["trace_"]}
         if len(set(lengths.values())) != 1:
@@ -201,13 +202,17 @@ def _check_mass(results, weights, K):
         raise ArchiveError("'log_weight_new_' does not follow from 'n_' and the prior on weights: the file was altered")
 
 
-def _check_draws(draws, n_rows):
+def _check_draws(draws, n_rows, family):
     """Refuse draws of a partition that do not fit each other or the labels."""
-    check_names(draws, ["draws", "chain", "log_joint", "acceptance_rate", "seconds"])
+    check_names(draws, ["draws", "chain", "log_joint", "acceptance_rate", "seconds", "hyper"])
     M = len(integers(draws, "draws", (None, n_rows), 0, max(n_rows, 1), dtype=np.uint32))
     integers(draws, "chain", (M,))
     for name in ("log_joint", "acceptance_rate", "seconds"):
         numbers(draws, name, (M,), finite=False)
+    hyper = draws.get("hyper", {})
+    check_names(hyper, [*(name + FACTOR for name in family.hyper), "alpha", "discount"])
+    for name in hyper:
+        numbers(hyper, name, (M,), low=0.0)
 
 
 def check_grouped(results: Mapping[str, Any], family: Any) -> None:

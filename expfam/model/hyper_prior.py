@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from expfam.families.base import Family
     from expfam.model.mixture import MixtureModel
 
+FACTOR = "_factor"  # at the end of the name of a factor
 _SPREAD = 3.0  # of the log of a factor
 
 
@@ -82,10 +83,81 @@ class HyperPrior:
         """Return logs of the factors and of alpha, and the discount: (H,) as `names` says."""
         found = [np.log(_factor_of(model.family, name)) for name in self._family]
         if self.draws_weights:
-            found.append(np.log(model.weights.alpha))
+            alpha = model.weights.alpha
+            found.append(np.log(model.weights.offset if alpha is None else alpha))
         if self._has_discount:
             found.append(model.weights.discount)
         return np.array(found, dtype=np.float64)
+
+    def limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the least and the largest of each of the `values`: two arrays (H,)."""
+        with np.errstate(divide="ignore"):  # a bound of 0 is minus infinity in logs
+            low, high = (list(ends) for ends in zip(*map(self._limits_of, self._places())))
+        return np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
+
+    def _limits_of(self, name):
+        if isinstance(name, str):
+            return tuple(np.log(self._model.family.hyper_bounds(name)))
+        return (0.0, np.nextafter(1.0, 0.0)) if name[1] == "discount" else (-np.inf, np.inf)
+
+    def model_at(self, values: npt.ArrayLike) -> MixtureModel:
+        """Return the model with the hyper-parameters that an array (H,) of `values` stands for.
+
+        Examples
+        --------
+        >>> from expfam import DirichletProcess, MixtureModel, Poisson
+        >>> from expfam.model.hyper_prior import HyperPrior
+        >>> model = MixtureModel(Poisson(shape=2.0, rate=0.5), DirichletProcess()).bind([[1], [3]])
+        >>> HyperPrior(model, ["rate"], weights=False).model_at([0.0]).family.rate
+        0.5
+        """
+        found = dict(zip(self._places(), np.asarray(values, dtype=np.float64).tolist()))
+        model = self._model
+        family = at_factors(model.family, {name: float(np.exp(found[name])) for name in self._family})
+        model = model.with_family(family)
+        if not self.draws_weights:
+            return model
+        settings = {"alpha": float(np.exp(found["", "alpha"]))}
+        if self._has_discount:
+            settings["discount"] = found["", "discount"]
+        return model.with_weights(model.weights.with_hyper(**settings))
+
+    def columns(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.float64]]:
+        """Return rows of `values` (..., H) as named numbers.
+
+        A hyper-parameter of the family is given by its factor over its value at binding, as "rate_factor"; those of the
+        weights are "alpha" and "discount".
+        """
+        values = np.asarray(values, dtype=np.float64)
+        columns = {}
+        for place, name in enumerate(self._places()):
+            if isinstance(name, str):
+                columns[name + FACTOR] = np.exp(values[..., place])
+            else:
+                columns[name[1]] = values[..., place] if name[1] == "discount" else np.exp(values[..., place])
+        return columns
+
+    def _places(self):
+        """Return what each value is of: a name of the family, or ("", a name of the weights)."""
+        own = self.names[len(self._family) :]
+        return [*self._family, *(("", name) for name in own)]
+
+
+def at_factors(family: Family, factors: Mapping[str, float]) -> Family:
+    """Return a bound family with these factors of its hyper-parameters.
+
+    A factor multiplies the value at binding.
+
+    Examples
+    --------
+    >>> from expfam import Poisson
+    >>> from expfam.model.hyper_prior import at_factors
+    >>> at_factors(Poisson(shape=2.0, rate=0.5).bind([[1], [3]]), {"rate": 3.0}).rate
+    1.5
+    """
+    for name, factor in factors.items():
+        family = _scaled(family, name, factor)
+    return family
 
 
 def _factor_of(family: Family, name: str) -> float:

@@ -22,6 +22,7 @@ N_PAIRS = 1000
 MOST_RHAT = 1.05  # of chains that agree
 LEAST_ESS = 25  # effective draws of the log joint a chain
 _LEAST_DRAWS = 4
+_JUDGED = ("pairs", "log_joint", "n_clusters")
 _TITLES = {
     "pairs": "pair agreements",
     "log_joint": "log joint",
@@ -59,7 +60,8 @@ class Diagnostics:
         Chains, and draws of each of them: every step after the warm-up of a fit, else the draws that were kept.
     scalars : dict of str to Convergence
         "log_joint" where it is known, "n_clusters", "largest_share", "entropy"; "vi_first" and "vi_last", the
-        variation of information of the kept draws to one of the first chain and to one of the last.
+        variation of information of the kept draws to one of the first chain and to one of the last; hyper-parameters
+        that are drawn with the partition, such as "rate_factor", the rate over its value at binding, and "alpha".
     rhat_pairs : float
         Pooled R-hat of the agreements of pairs of rows, see `pooled_rhat`.
     deviation_mean, deviation_max : float
@@ -83,14 +85,19 @@ class Diagnostics:
         return {"pairs": self.rhat_pairs} | {name: value.rhat for name, value in self.scalars.items()}
 
     @property
+    def judged(self) -> tuple[str, ...]:
+        """Names by which chains are judged: pairs, log joint, number of clusters, hyper-parameters."""
+        return tuple(name for name in self.rhats if name not in _TITLES or name in _JUDGED)
+
+    @property
     def have_agreed(self) -> bool:
         """Whether the chains agree and are long enough.
 
-        R-hat of pairs, log joint and number of clusters is then at most 1.05, and there are 25 effective draws of the
-        log joint a chain. What never changes in any chain counts as agreed.
+        R-hat of pairs, log joint, number of clusters and each hyper-parameter is then at most 1.05, and there are 25
+        effective draws of the log joint a chain. What never changes in any chain counts as agreed.
         """
-        judged = (value for name, value in self.rhats.items() if name in ("pairs", "log_joint", "n_clusters"))
-        return not any(value > MOST_RHAT for value in judged) and not self.is_short
+        rhats = self.rhats
+        return not any(rhats[name] > MOST_RHAT for name in self.judged) and not self.is_short
 
     @property
     def is_short(self) -> bool:
@@ -103,7 +110,7 @@ class Diagnostics:
         lines.append(f"{'':34}{'R-hat':>8}{'bulk ESS':>10}{'tail ESS':>10}")
         lines.append(f"{_TITLES['pairs']:34}{self.rhat_pairs:8.2f}")
         for name, value in self.scalars.items():
-            lines.append(f"{_TITLES[name]:34}{value.rhat:8.2f}{value.bulk_ess:10.0f}{value.tail_ess:10.0f}")
+            lines.append(f"{_TITLES.get(name, name):34}{value.rhat:8.2f}{value.bulk_ess:10.0f}{value.tail_ess:10.0f}")
         if self.n_chains > 1:
             lines.append(
                 f"probability of a pair over chains: standard deviation {self.deviation_mean:.2f} on average, at most"
@@ -282,12 +289,18 @@ class PartitionRecorder:
         )
 
 
-def record_of_steps(recorders: list[PartitionRecorder]) -> StepRecord:
-    """Return what recorders of several chains have seen, cut to the shortest."""
+def record_of_steps(
+    recorders: list[PartitionRecorder], more: Mapping[str, npt.NDArray[np.float64]] | None = None
+) -> StepRecord:
+    """Return what recorders of several chains have seen, cut to the shortest.
+
+    `more` are further scalars by name, (C, n) each.
+    """
     n = min(map(len, recorders))
     numbers, together = zip(*(recorder.first(n) for recorder in recorders))
     names = ("log_joint", "n_clusters", "largest_share", "entropy")
-    return StepRecord(dict(zip(names, np.stack(numbers, axis=1))), np.stack(together), recorders[0].pairs)
+    scalars = {**dict(zip(names, np.stack(numbers, axis=1))), **(more or {})}
+    return StepRecord(scalars, np.stack(together), recorders[0].pairs)
 
 
 def record_of_draws(

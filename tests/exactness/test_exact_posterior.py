@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from enumeration import exact_posterior
+from enumeration import canonical, exact_posterior
 from tiny import FAMILIES, WEIGHTS
 from visits import LIMIT, run_chain, worst_t
 
-from expfam import MixtureModel, Poisson, SymmetricDirichlet
+from expfam import Mixture, MixtureModel, Poisson, SymmetricDirichlet
 from expfam.errors import ExactnessWarning
 from expfam.samplers import (
     CollapsedGibbs,
@@ -91,7 +91,28 @@ def test_seven_data_and_all_877_partitions():
 
 
 def test_learned_hyper_parameters_average_over_their_posterior():
-    """Partition and rate together: the enumerated law integrates the hyper-parameter by quadrature."""
+    X, family, weights, partitions, pi = _averaged_over_hyper()
+    kernel = Cycle(CollapsedGibbs(), UpdateHyper(weights=False))
+    visits = run_chain(kernel, MixtureModel(family, weights), X, 4000)
+    assert worst_t(visits, partitions, pi) < LIMIT
+
+
+@pytest.mark.parametrize("sampler", ["gibbs", "auto"])
+def test_the_draws_of_a_mixture_average_over_its_hyper_parameters(sampler):
+    """All chains, from the draws that are kept; with the hyper-parameters at one value this is another law."""
+    X, family, weights, partitions, pi = _averaged_over_hyper()
+    settings = {"weights": weights, "sampler": sampler, "n_chains": 2, "random_state": 1}
+    settings |= {"n_steps": 3000, "n_warmup": 50, "n_draws": 6000}
+    laws = {}
+    for learn in (True, False):
+        posterior = Mixture(family, learn_hyper=learn, **settings).fit(X).posterior_
+        assert posterior.n_draws == 6000
+        laws[learn] = worst_t([canonical(labels) for labels in posterior.draws()], partitions, pi)
+    assert laws[True] < LIMIT < laws[False]
+
+
+def _averaged_over_hyper():
+    """Partition and hyper-parameters together: the enumerated law integrates the latter by quadrature."""
     X = np.array([[0], [2], [3], [9]])
     family = Poisson(shape=1.5, rate=0.4).bind(X)
     weights = SymmetricDirichlet(3, alpha=0.6)
@@ -104,10 +125,7 @@ def test_learned_hyper_parameters_average_over_their_posterior():
             )
             partitions, pi, evidence = _posterior_with_evidence(model, X)
             total = total + pi * np.exp(evidence - 0.5 * (shape_step**2 + rate_step**2) / 9.0)
-    pi = total / total.sum()
-    kernel = Cycle(CollapsedGibbs(), UpdateHyper(weights=False))
-    visits = run_chain(kernel, MixtureModel(family, weights), X, 4000)
-    assert worst_t(visits, partitions, pi) < LIMIT
+    return X, family, weights, partitions, total / total.sum()
 
 
 def _posterior_with_evidence(model, X):

@@ -10,7 +10,7 @@ import pytest
 from invariance import symmetry_p
 from scipy import stats
 
-from expfam import Dataset, DiagonalGaussian, Family
+from expfam import Dataset, DiagonalGaussian, Family, Gaussian, ZeroMeanGaussian
 from expfam.families.slice_sampling import slice_sample
 
 N, CELLS, LEAST_P = 6000, 12, 1e-5
@@ -205,21 +205,27 @@ def test_a_step_out_ends_at_the_first_end_below_the_level():
     assert max(np.abs(asked)) < 1.0
 
 
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("name", DiagonalGaussian.hyper)
-def test_the_evidence_along_a_hyper_parameter_is_that_of_the_family(name, missing):
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [(name, DiagonalGaussian(missing=missing)) for name in DiagonalGaussian.hyper for missing in (False, True)]
+    + [(name, Gaussian(mean=30.0)) for name in Gaussian.hyper]
+    + [("scale", ZeroMeanGaussian())],
+)
+def test_the_evidence_along_a_hyper_parameter_is_that_of_the_family(name, family):
     """What is computed once gives the same draws, and differs from the evidence of the clusters by a constant."""
-    family, n, S = clusters_of_rows(DiagonalGaussian(missing=missing))
+    given = family
+    family, n, S = clusters_of_rows(family)
     evidence = family._evidence_along(name, n, S)
     gap = [family._at_factor(name, t).total_log_marginal(n, S) - evidence(t) for t in (-4.0, -1.0, 0.0, 0.3, 2.0)]
     assert np.ptp(gap) < 1e-9 * abs(gap[0])
     drawn = family.update_hyper(n, S, np.random.default_rng(1), names=[name])
 
-    class Plain(DiagonalGaussian):
+    class Plain(type(given)):
         _evidence_along = Family._evidence_along
 
-    plain = clusters_of_rows(Plain(missing=missing))[0].update_hyper(n, S, np.random.default_rng(1), names=[name])
-    assert np.array_equal(getattr(drawn, name), getattr(plain, name))
+    plain = clusters_of_rows(Plain(**given.get_params()))[0]
+    plain = plain.update_hyper(n, S, np.random.default_rng(1), names=[name])
+    np.testing.assert_allclose(getattr(drawn, name), getattr(plain, name), rtol=1e-12)
     assert drawn.hyper_factors_[name] != 1.0
 
 

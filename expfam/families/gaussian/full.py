@@ -7,6 +7,7 @@ packed by `svec`, which keeps Frobenius inner products and norms.
 
 from __future__ import annotations
 
+from math import exp
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -35,6 +36,8 @@ from expfam.families.support import check_hyper, check_ratio
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from expfam.protocols import Floats
@@ -105,6 +108,18 @@ class _Wishart(RealFamily):
         log_det_0 = log_det(factor(self.scale[None], self.name))[0]
         gammas = multigammaln(0.5 * dof, d) - multigammaln(0.5 * self.dof, d)
         return 0.5 * n * d * np.log(2.0) + gammas + 0.5 * (self.dof * log_det_0 - dof * log_det_n)
+
+    def _along_scale(self, n, scale):
+        """Return the log evidence along the log of the factor of the scale, up to a constant.
+
+        `scale` (K, d, d) is that of the posteriors. In the coordinates in which the prior scale is the identity, its
+        factor is added to the eigenvalues of the rest.
+        """
+        d, L = self.n_features_in_, factor(self._base_of("scale")[None], self.name)[0]
+        rest = np.linalg.solve(L, np.linalg.solve(L, scale - self.scale).transpose(0, 2, 1))
+        own = np.maximum(np.linalg.eigvalsh(0.5 * (rest + rest.transpose(0, 2, 1))), 0.0)
+        dof, slope = 0.5 * (self.dof + n)[:, None], 0.5 * self.dof * d * len(n)
+        return lambda t: slope * t - float((dof * np.log(own + exp(t))).sum())
 
     def _expected_log_det(self, n, log_det_n):
         d = self.n_features_in_
@@ -241,6 +256,28 @@ class Gaussian(_Wishart):
         strength, _, scale = self._posterior(n, S)
         shrink = 0.5 * self.n_features_in_ * np.log(self.mean_strength / strength)
         return self._log_evidence(n, log_det(factor(scale, self.name))) + shrink
+
+    def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
+        """Return the sum of log evidences along a hyper-parameter, up to a constant."""
+        n = np.asarray(n, dtype=np.float64)
+        used = n > 0.0
+        n, S = n[used], np.asarray(S, dtype=np.float64)[used]
+        strength, mean, scale = self._posterior(n, S)
+        if name == "scale":
+            return self._along_scale(n, scale)
+        # the posterior scale is that about the mean of the rows, and a multiple of the outer product of `shift`
+        shift = (mean - (self.mean - self.center_)) * (strength / n)[:, None]
+        own = self.mean_strength * n / strength
+        about = scale - own[:, None, None] * shift[:, :, None] * shift[:, None, :]
+        q = np.einsum("ki,ki->k", shift, np.linalg.solve(about, shift[:, :, None])[:, :, 0])
+        base, d, dof = float(self._base_of(name)), self.n_features_in_, 0.5 * (self.dof + n)
+
+        def evidence(t):
+            strength = base * exp(t)
+            share = strength / (strength + n)
+            return float((0.5 * d * np.log(share) - dof * np.log1p(share * n * q)).sum())
+
+        return evidence
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
@@ -389,6 +426,11 @@ class ZeroMeanGaussian(_Wishart):
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
         return self._log_evidence(np.asarray(n, dtype=np.float64), log_det(factor(self._posterior(n, S), self.name)))
+
+    def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
+        """Return the sum of log evidences along the scale, up to a constant."""
+        n = np.asarray(n, dtype=np.float64)
+        return self._along_scale(n, self._posterior(n, S))
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
