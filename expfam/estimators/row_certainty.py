@@ -49,10 +49,10 @@ def certainty_of_labels(
     >>> import numpy as np
     >>> from expfam import Dataset, Poisson
     >>> from expfam.estimators.row_certainty import certainty_of_labels
-    >>> data, labels = Dataset([[0], [1], [30], [31], [9]], Poisson()), np.array([0, 0, 1, 1, 0])
+    >>> data, labels = Dataset([[0], [1], [30], [31], [12]], Poisson()), np.array([0, 0, 1, 1, 0])
     >>> n, S = data.statistics(labels, 2)
     >>> certainty_of_labels(data.family, data, n, S, labels, np.log(n / 5)).round(2)
-    array([1.  , 1.  , 1.  , 1.  , 0.98], dtype=float32)
+    array([1.  , 1.  , 1.  , 1.  , 0.93], dtype=float32)
     """
     found = np.empty(data.n_rows, dtype=np.float32)
     common = np.zeros(len(n)) if kind_of_row is not None else log_weights
