@@ -107,6 +107,7 @@ PROTOCOLS = [
     Protocol("Partition of draws: search", "posterior.py", "search", "--rows 2000 --draws 30"),
     Protocol("Partition of draws: readings", "posterior.py", "readings", "--rows 2000 --draws 30"),
     Protocol("Partition of draws: coverage of balls", "posterior.py", "coverage", "--replicates 30"),
+    Protocol("Default calls beside simple partitions", "answer.py", "search", "--quick --seeds 1 --shape two-rows"),
     Protocol("Tables beside stepmix", "tables.py", "", "--quick"),
     Protocol("Wide rows: von Mises-Fisher", "wide.py", "vmf", "--quick"),
     Protocol("Known rows: what 5 % of labels do", "labels.py", "lift", "--quick", "", True),

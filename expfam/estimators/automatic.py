@@ -18,7 +18,8 @@ from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import SplitMerge
 from expfam.samplers.warm_starts.classes import start_with_classes
 from expfam.samplers.warm_starts.em_race import best_by_em
-from expfam.samplers.warm_starts.search import has_few_rows, search_rows, search_start
+from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_rows
+from expfam.samplers.warm_starts.search import search_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +53,8 @@ class Begun(NamedTuple):
         Whether steps on a sample of the rows were made already.
     splits : bool
         Whether splits and merges on all rows are worth their time, see `has_small_clusters`.
+    others : dict of str to (N,) int32 ndarray
+        Partitions to which the end of the run is to be compared.
     """
 
     model: MixtureModel
@@ -59,6 +62,7 @@ class Begun(NamedTuple):
     name: str | None
     is_sampled: bool
     splits: bool = True
+    others: dict[str, npt.NDArray[np.int32]] = {}  # noqa: RUF012
 
 
 def begin(
@@ -90,7 +94,7 @@ def begin(
         part.without_known(),
         n_init=mixture.n_init,
         adapt_prior=mixture._adapts_prior(),
-        learned=learned if mixture._is_automatic() else (),
+        learned=learned,
         moves=moves,
         seed=seed,
         n_threads=mixture.n_threads,
@@ -99,16 +103,20 @@ def begin(
     if data.known is not None:
         labels = start_with_classes(model, part, labels, moves=moves, seed=seed, n_threads=mixture.n_threads)
     if rows is None:
-        return Begun(model, labels, found.name, False)
+        return Begun(model, labels, found.name, False, others=found.others)
     if mixture._is_automatic() and not has_few_rows(model, data):
         state = kernel.init(model, part, seed=seed, start=labels)
         mixture._run_on_sample(state, automatic_phases(kernel, learned, part.n_rows, is_open=K is None))
         model, labels = state.model, state.partition
     splits = not has_small_clusters(labels, part.n_rows)
     labels = extended_labels(model, part, labels, data, n_threads=mixture.n_threads)
+    others = {
+        name: extended_labels(found.model, part, one, data, n_threads=mixture.n_threads)
+        for name, one in found.others.items()
+    }
     if data.known is not None:
         labels = data.known.agreeing(labels, limit=K)
-    return Begun(model, labels, found.name, True, splits)
+    return Begun(model, labels, found.name, True, splits, others)
 
 
 def has_small_clusters(labels: npt.NDArray[Any], n_rows: int) -> bool:

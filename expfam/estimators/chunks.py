@@ -17,7 +17,8 @@ from sklearn.utils.metaestimators import available_if
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
 from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
-from expfam.estimators.scoring import drop_loaded, opened_data, opened_rows
+from expfam.estimators.scoring import drop_loaded, names_of_fit, opened_data, opened_rows
+from expfam.estimators.searched_starts import searched_start
 from expfam.estimators.weighted_rows import start_of_counted
 from expfam.families.columns.family import Columns
 from expfam.forecast.memory import check_memory, forecast_memory
@@ -150,7 +151,7 @@ class ChunkLearner:
 
     def _chunk_of(self, X, stream, options):
         """Return a further chunk; its family is opened where it lacks cells."""
-        return opened_data(X, stream.model.family, **options)
+        return opened_data(X, stream.model.family, names=names_of_fit(self), **options)
 
     def _validate_chunk(self, X, stream, *, reset):
         return self._validate(X, reset=reset, family=None if stream is None else stream.model.family)
@@ -343,16 +344,19 @@ class ChunkedFit(ChunkLearner):
             )
         kernel = self._kernel()
         if is_first:
-            data = Dataset(X, for_chunks(self._family()), **options)
+            data = Dataset(X, for_chunks(self._family()), names=names_of_fit(self), **options)
             model = MixtureModel(data.family, self._weights())
         else:
-            data, S = opened_rows(X, self.family_, self.n_, self.S_, **options)
+            data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self), **options)
             model = self.model_.with_family(data.family)
         forecast = forecast_memory(data, n_components=kernel.max_clusters(model), kernel=kernel, model=model)
         check_memory(forecast, self.memory_limit)
         seed = resolve_seed(self.random_state)
         if is_first:
-            stream = kernel.stream(model, data.counted(), seed=seed, start=start_of_counted(data, self.start))
+            counted, start, K = data.counted(), start_of_counted(data, self.start), model.weights.max_components
+            if K is not None:
+                start, _ = searched_start(counted, start, K, self._family(), seed=seed, n_threads=self.n_threads)
+            stream = kernel.stream(model, counted, seed=seed, start=start)
             stream.n_classes = 0 if data.known is None else data.known.n_classes
             return stream, data
         if data.known is not None:

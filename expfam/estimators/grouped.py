@@ -21,7 +21,8 @@ from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, st
 from expfam.estimators.chunks import ChunkLearner, for_chunks
 from expfam.estimators.known_rows import known_rows
 from expfam.estimators.row_certainty import certainty_of_labels
-from expfam.estimators.scoring import loaded_clusters, opened_rows
+from expfam.estimators.scoring import loaded_clusters, names_of_fit, opened_data, opened_rows
+from expfam.estimators.searched_starts import searched_start
 from expfam.estimators.table_results import TableResults
 from expfam.estimators.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.families.components import Components
@@ -93,7 +94,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         Learn `alpha`, one for each cluster, under a Gamma(1, 1) prior: always, or with ``"auto"`` where `alpha` was
         left at ``"auto"``.
     start : str or (N,) array_like of int
-        Starting clusters or the name of a start of `Mixture`.
+        Starting clusters or the name of a start of `Mixture`. ``"auto"`` searches one for real values, among
+        all rows, whatever their groups.
     labels : {None, "clusters"}
         What `fit` does with `y`. None: `y` is ignored, with a warning. "clusters": the rows of class j are cluster j,
         and rows of unknown class may join any cluster; for Gibbs sampling.
@@ -230,7 +232,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
         known, classes = known_rows("GroupedMixture", self.labels, y, None, X.shape[0])
         held = known if known is not None and known.n_classes else None
-        whole = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held)
+        whole = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held, names=names_of_fit(self))
         model, seed = self._model(whole.family), self._seed()
         others = {"variational": GroupedVariational()}
         check_weights(self, kernel, model, whole, others=others, fit="fit(X, groups=groups")
@@ -246,7 +248,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             check_known(kernel, model, known)
         forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
-        state = kernel.init(model, data, seed=seed, start=start)
+        start, bound = searched_start(data, start, K, self._family(), seed=seed, n_threads=self.n_threads)
+        state = kernel.init(model.with_family(bound), data, seed=seed, start=start)
         self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self._adopt(state, average, groups)
         self._label_all(whole)
@@ -441,13 +444,14 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
         kernel, seed = self._kernel(), self._seed()
         if is_first:
-            data = Dataset(X, for_chunks(self._family()), **options)
+            data = Dataset(X, for_chunks(self._family()), names=names_of_fit(self), **options)
             model = self._model(data.family)
             forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
             check_memory(forecast, self.memory_limit)
-            start = start_of_counted(data, self.start)
-            return kernel.stream(model, data.counted(), seed=seed, start=start), data
-        data, S = opened_rows(X, self.family_, self.n_, self.S_, **options)
+            counted, start, K = data.counted(), start_of_counted(data, self.start), model.n_components
+            start, _ = searched_start(counted, start, K, self._family(), seed=seed, n_threads=self.n_threads)
+            return kernel.stream(model, counted, seed=seed, start=start), data
+        data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self), **options)
         fit = (self.n_, S, self.group_counts_, self.log_joint_)
         return kernel.resumed_stream(self._fitted_model().with_family(data.family), data, *fit, seed=seed), data
 
@@ -614,7 +618,12 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
         S = self.S_ if columns is None else self.S_[:, columns]
         family = self.family_ if family is None else family
-        data, S = opened_rows(X if is_in_order else X[groups.rows], family, self.n_, S)
+        names = names_of_fit(self)
+        try:
+            data, S = opened_rows(X if is_in_order else X[groups.rows], family, self.n_, S, names=names)
+        except DataError:
+            opened_data(X, family, names=names)  # its error has the numbers of the rows as they were given
+            raise
         K = len(self.n_)
         components = Components(data.family, data, K)
         components.load(self.n_, S)

@@ -16,7 +16,7 @@ from expfam.errors import DataError
 from expfam.estimators.base import FamilyEstimator
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.row_certainty import certainty_of_labels
-from expfam.estimators.scoring import log_scores, log_sum_exp, opened_rows
+from expfam.estimators.scoring import log_scores, log_sum_exp, names_of_fit, opened_rows
 from expfam.estimators.table_results import TableResults
 from expfam.families.support import check_structure
 from expfam.forecast.memory import check_memory, forecast_tree
@@ -208,7 +208,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
             refuse_unused(self, ["cut"], why=f"n_components={K!r}", remedy="leave out n_components")
         self._kernel().refuse_unused()
         self._check_leaves()
-        data = Dataset(self._validate(X, reset=True), self._family())
+        data = Dataset(self._validate(X, reset=True), self._family(), names=names_of_fit(self))
         if K is not None and data.n_rows < K:
             raise ValueError(f"n_components must be from 1 to the {data.n_rows} data; got {K!r}")
         if not isinstance(self.start, str):
@@ -412,7 +412,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         self = cls(family, **params)
         if self.leaves == "clusters":
             raise ValueError("the leaves of a linkage are the rows that it joins: leave out leaves='clusters'")
-        data = Dataset(self._validate(X, reset=True), self._family())
+        data = Dataset(self._validate(X, reset=True), self._family(), names=names_of_fit(self))
         children = np.asarray(Z, dtype=np.float64)[:, :2].astype(np.int64)
         if len(children) != data.n_rows - 1:
             raise ValueError(f"a linkage of {data.n_rows} rows has {data.n_rows - 1} merges; got {len(children)}")
@@ -453,7 +453,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         """
         self._check_fitted()
         n, S = self._blocks()
-        data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S)
+        data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S, names=names_of_fit(self))
         return assigned_labels(data.family, data, n, S, np.log(n), n_threads=self.n_threads)
 
     def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
@@ -476,7 +476,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         if given is not None:
             return self._conditional_scores(X, given)
         n, S, log_weights = self._row_clusters()
-        data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S)
+        data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S, names=names_of_fit(self))
         parts = log_scores(data, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), self.n_threads)
         return np.concatenate(parts) + data.log_base
 

@@ -38,6 +38,7 @@ from expfam.estimators.drawn_hyper import (
     values_of_draws,
     values_of_steps,
 )
+from expfam.estimators.endings import given_ending, least_gain, open_ending
 from expfam.estimators.few_distinct_rows import warn_of_equal_rows
 from expfam.estimators.known_rows import (
     classes_of_clusters,
@@ -46,7 +47,7 @@ from expfam.estimators.known_rows import (
     with_links,
 )
 from expfam.estimators.row_certainty import certainty_of_labels
-from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
+from expfam.estimators.scoring import loaded_clusters, log_sum_exp, names_of_fit, opened_rows
 from expfam.estimators.several_chains import (
     ChainRun,
     check_chains,
@@ -79,7 +80,8 @@ from expfam.samplers.named import load_sampler
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.uncollapsed.em import ExpectationState
-from expfam.samplers.warm_starts.search import has_few_rows, search_memory
+from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_memory, search_rows
+from expfam.samplers.warm_starts.settle import Settler, fit_to_start
 from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
 from expfam.user_warnings import warn
 
@@ -100,6 +102,7 @@ _DRAW_BYTES = 10**8  # of the draws that "auto" keeps
 _DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
 _SETTLING = 20  # steps with hyper-parameters before the draws
 _SEARCH_STARTS = 4
+_MOST_ENDINGS = 3  # of a run that goes on after its end was raised
 
 
 class Mixture(
@@ -128,7 +131,7 @@ class Mixture(
         ``"em"``, ``"variational"``; or a kernel with its settings, such as ``FastEx(mode="crossfit")``.
         ``"variational"`` learns from chunks (`partial_fit`, `fit_chunks`); it and ``"em"`` take sample weights.
     n_init : int
-        Number of k-means runs from which the start is chosen, see `start`; counts have one start of random labels.
+        Number of k-means runs in the coordinates of the family, among the candidates of `start`.
     n_steps : int or "auto"
         Steps of the sampler after the warm-up. With ``sampler="auto"``, ``"auto"`` means: until the log joint has
         stopped rising, at most 100, decided by numbers alone and never by a clock; where there are more than
@@ -155,9 +158,12 @@ class Mixture(
         together with the partition, each chain its own (`posterior_.hyper`); else they keep their last values. The
         result has those of the best draw, or with "vi", "binder" and "omari" their mean.
     start : str, (N,) array_like of int, or list of these
-        Starting labels or the name of a start; a list has one for each chain. ``"auto"`` searches
-        one for chain 0: of `n_init` k-means runs and of one run with an open number of clusters, merged to K, the one
-        from which EM reaches the highest posterior density; on counts random labels in place of k-means.
+        Starting labels or the name of a start; a list has one for each chain. ``"auto"`` searches one for chain 0.
+        Candidates are k-means in standardised, raw and whitened columns (of counts: square roots, counts, logarithms),
+        single columns, and with an open number of clusters also one cluster; each learns the hyper-parameters that fit
+        its labels before any row moves. With a given number of clusters of real values the one wins from which EM
+        reaches the highest posterior density, else the highest log joint. Counts begin with random labels where the
+        number is open, and the end of the run is compared with the best candidate.
     partition : {"mode", "vi", "binder", "omari", "last"}
         Which partition becomes `labels_`. ``"mode"``: from the draw of the highest log joint, of all chains, all rows
         move to their most probable cluster as long as the log joint rises, so that `labels_` are those of
@@ -229,8 +235,9 @@ class Mixture(
         Whether the rule of ``n_steps="auto"`` or the tolerance of an optimiser has ended the run, or the log joint was
         level at its end.
     n_init_chosen_ : str or None
-        Start that was chosen: "lloyd 1" and so on for k-means runs, "free", or "random 1"; None if no start was
-        searched.
+        Start that was chosen: "lloyd 1" and so on for k-means in the coordinates of the family, "raw", "white", "log"
+        or "column" for k-means in others, "one", "free", "random 1", or with an open number of clusters the metric and
+        the number of centres, such as "own 16"; None if no start was searched.
     stream_ : VariationalStream
         Only after `partial_fit` and `fit_chunks`: what learning goes on from.
     classes_ : (C,) ndarray
@@ -342,7 +349,7 @@ class Mixture(
             family = family.bind(X)  # other missing cells than those of its own data may open it
         seed = self._seed()
         known, self.classes_ = known_rows(type(self).__name__, self.labels, y, links, X.shape[0])
-        whole = Dataset(X, family, weight=sample_weight, known=known)
+        whole = Dataset(X, family, weight=sample_weight, known=known, names=names_of_fit(self))
         model = MixtureModel(whole.family, self._weights())
         kernel = self._kernel_of_rows(model, whole)
         check_weights(self, kernel, model, whole, others=self._samplers_with_weights(model))
@@ -371,8 +378,8 @@ class Mixture(
             labels, n, S = state.soft_partition()
             self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
         else:
-            labels = self._chosen_partition(trace, state, data, best.best, runs[0].start)
-            self._adopt(state.model, data, labels if data.known is None else data.known.numbered_by_class(labels))
+            model, labels = self._chosen_partition(trace, best, data, runs[0].start)
+            self._adopt(model, data, labels if data.known is None else data.known.numbered_by_class(labels))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
         self._label_all(whole)
         self._set_known(known)
@@ -420,12 +427,46 @@ class Mixture(
         is_sampled = self._follows_rule() and begun.is_sampled
         phases = self._phases(kernel, family, data, is_sampled=is_sampled, splits=begun.splits)
         state = kernel.init(begun.model, data, seed=seed, start=begun.start)
-        return self._run_phases(state, phases, begun=begun, group=group)
+        if begun.name is None and self._is_automatic():
+            fit_to_start(state, self._learned(family), adapts_prior=self._adapts_prior())
+        run = self._run_phases(state, phases, begun=begun, group=group)
+        if not self._seeks_open_mode(data) or self._draws_of_chain(data):
+            return run
+        return self._gone_on(run, model, kernel, family, begun)
 
-    def _run_phases(self, state, phases, *, begun=None, chain=0, group=None):
+    def _seeks_open_mode(self, data):
+        """Tell whether the end of a run is a mode, with a number of clusters that may change."""
+        keeps = self.n_components is not None and not data.family.is_discrete
+        return self._follows_rule() and self.partition == "mode" and data.known is None and not keeps
+
+    def _gone_on(self, run, model, kernel, family, begun):
+        """Take the best draw and the start uphill; make more steps where that has gained."""
+        learned, data = self._learned(family), run.state.data
+        settler = Settler(model, data, learned, self._adapts_prior(), run.state.seed, self.n_threads)
+        try:
+            for left in reversed(range(_MOST_ENDINGS)):
+                if run.trace.interrupted or run.best.labels is None:
+                    return run
+                others = {} if run.start is None else {"start": run.start, **begun.others}
+                others |= {} if run.ending is None else {"ending": run.ending.labels}
+                ending = open_ending(settler, {"chain": run.best.labels, **others}, splits=begun.splits)
+                run = run._replace(ending=ending, name=ending.name if ending.name in begun.others else run.name)
+                if ending.gain < least_gain(data.n_rows) or not left:
+                    return run
+                state = kernel.init(ending.model, data, seed=run.state.seed, start=ending.labels)
+                is_sampled = search_rows(data.n_rows, model.weights.max_components, state.seed) is not None
+                phases = automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled, is_open=begun.splits)
+                more = self._run_phases(state, phases, trace=run.trace)
+                run = more._replace(name=run.name, start=run.start, ending=ending)
+        except KeyboardInterrupt:
+            run.trace.interrupted = True
+        return run
+
+    def _run_phases(self, state, phases, *, begun=None, chain=0, group=None, trace=None):
         """Make the steps of a chain; `group` has what it shares with other chains, if there are any."""
         state.chain = chain
-        best, trace = BestDraw(), Trace(max_kept=max(2, self._draws_of_chain(state.data)))
+        best = BestDraw()
+        trace = Trace(max_kept=max(2, self._draws_of_chain(state.data))) if trace is None else trace
         recorder = None if group is None else group.recorder(state)
         prior = prior_of_updates(phases[-1].kernel, state.model) if self._draws_of_chain(state.data) else None
         hyper = None if prior is None else HyperRecorder(prior)
@@ -541,32 +582,42 @@ class Mixture(
             state.memory.clear()
         return adapted
 
-    def _chosen_partition(self, trace, state, data, best, start):
-        """Return the partition that `partition` asks for, or the last one after Ctrl-C."""
+    def _chosen_partition(self, trace, run, data, start):
+        """Return the model and the partition that `partition` asks for; the last one after Ctrl-C."""
+        state = run.state
         try:
             if self.partition in _LOSSES and trace.n_kept:
-                return self._searched_partition(state)
+                return state.model, self._searched_partition(state)
             if self.partition == "mode":
-                labels = state.partition if best.labels is None else best.labels
-                keeps = self.n_components is not None and not data.family.is_discrete
-                if keeps and data.known is None:  # a cluster of known rows is never halved
-                    if self._follows_rule():
-                        labels = summed_out(state, labels, start, n_threads=self.n_threads)
-                    return refilled(
-                        state.model,
-                        data,
-                        labels,
-                        self.n_components,
-                        max_passes=_MOST_PASSES,
-                        seed=state.seed,
-                        n_threads=self.n_threads,
-                    )
-                rows = EqualRows(state.model, data, n_threads=self.n_threads)
-                summit = rows.climb(labels, keep_clusters=keeps, max_passes=_MOST_PASSES)
-                return by_first_appearance(summit.labels)[1]
+                return self._mode(run, data, start)
         except KeyboardInterrupt:
             trace.interrupted = True
-        return state.partition
+        return state.model, state.partition
+
+    def _mode(self, run, data, start):
+        """Return the model and the mode that is reached from the best draw."""
+        state, ending = run.state, run.ending
+        best = state.partition if run.best.labels is None else run.best.labels
+        keeps = self.n_components is not None and not data.family.is_discrete
+        if keeps and data.known is None:  # a cluster of known rows is never halved
+            return state.model, self._mode_of_given_number(state, data, best, start)
+        if ending is None and self._seeks_open_mode(data) and not run.trace.interrupted:
+            # draws are of one model, which stays
+            candidates = {"chain": best} if start is None else {"chain": best, "start": start}
+            settler = Settler(state.model, state.data, seed=state.seed, n_threads=self.n_threads)
+            ending = open_ending(settler, candidates)
+        model, labels = (state.model, best) if ending is None else (ending.model, ending.labels)
+        rows = EqualRows(model, data, n_threads=self.n_threads)
+        summit = rows.climb(labels, keep_clusters=keeps, max_passes=_MOST_PASSES)
+        return model, by_first_appearance(summit.labels)[1]
+
+    def _mode_of_given_number(self, state, data, labels, start):
+        follows_rule = self._follows_rule()
+        if follows_rule:
+            labels = summed_out(state, labels, start, n_threads=self.n_threads)
+        options = {"max_passes": _MOST_PASSES, "seed": state.seed, "n_threads": self.n_threads}
+        labels = refilled(state.model, data, labels, self.n_components, **options)
+        return given_ending(state.model, data, labels, self.n_components, **options) if follows_rule else labels
 
     def _searched_partition(self, state):
         """Return the partition with the least expected loss.
@@ -765,7 +816,7 @@ class Mixture(
         return self._loaded_rows(self._validate(X, reset=False))
 
     def _loaded_rows(self, X):
-        data, S = opened_rows(X, self.family_, self.n_, self.S_)
+        data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self))
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
         return data, loaded_clusters(self, data.family, self.n_, S), log_weights
@@ -893,6 +944,8 @@ def _ruled(phases):
 def _has_converged(run):
     """Return whether a rule or tolerance has ended a run, or it was level at its end."""
     last, ruled = run.phases[-1], _ruled(run.phases)
+    if run.ending is not None and not run.ending.is_settled:
+        return False
     if ruled.rule is None:
         return bool(last.kernel.is_done(run.state) or not last.n_steps)
     is_through = len(ruled.rule.objectives) >= ruled.n_steps

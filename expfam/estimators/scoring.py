@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from expfam.estimators.tables import array_has_holes
 from expfam.families.columns.cells import as_columns
+from expfam.families.columns.names import named_columns
 from expfam.model.assignment import LoadedClusters
 from expfam.model.data import Dataset
 
@@ -74,6 +75,11 @@ def drop_loaded(estimator: Any) -> None:
     _kept.pop(estimator, None)
 
 
+def names_of_fit(estimator: Any) -> Any:
+    """Return the names of the columns of the fit, for messages; None if it was one of an array."""
+    return estimator.__dict__.get("feature_names_in_")
+
+
 def opened_data(X: Any, family: Family, **options: Any) -> Dataset:
     """Return the data set of new rows; the family is opened for cells that they lack.
 
@@ -93,7 +99,8 @@ def opened_data(X: Any, family: Family, **options: Any) -> Dataset:
     if not family.allows_missing and array_has_holes(X):
         family = as_columns(family)
     data = Dataset(X, family, **options)
-    opened = family.opened_for(data.X)
+    with named_columns(options.get("names")):
+        opened = family.opened_for(data.X)
     return data if opened is family else Dataset(data.X, opened, **options)
 
 

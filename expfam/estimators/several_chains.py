@@ -39,12 +39,13 @@ from expfam.samplers.hyper.record import HyperRecorder, prior_of_updates, spread
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.starts.rules import default_n_clusters
 from expfam.samplers.uncollapsed.em import ExpectationState
-from expfam.samplers.warm_starts.search import search_rows
+from expfam.samplers.warm_starts.sample_rows import search_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import resolve_n_threads
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
+    from expfam.estimators.endings import Ending
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
     from expfam.samplers.chain.kernel import Kernel
@@ -72,6 +73,8 @@ class ChainRun(NamedTuple):
     recorder : PartitionRecorder or None
     hyper : HyperRecorder or None
         Where draws are kept and hyper-parameters are drawn with them.
+    ending : Ending or None
+        Where the run was taken uphill after its last step.
     """
 
     state: Any
@@ -82,6 +85,7 @@ class ChainRun(NamedTuple):
     start: Any
     recorder: PartitionRecorder | None = None
     hyper: HyperRecorder | None = None
+    ending: Ending | None = None
 
 
 def starts_of_chains(start: Any, n_chains: int) -> list[Any]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.estimators.cluster_results import ClusterResults, known_levels
-from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
+from expfam.estimators.scoring import loaded_clusters, log_sum_exp, names_of_fit, opened_rows
 from expfam.families.columns.cells import as_columns, cell_laws
 from expfam.families.columns.family import Columns
 from expfam.families.columns.holes import about_columns, drawn_holes, whole_rows
+from expfam.families.columns.names import named_columns
 from expfam.families.support import dense_rows
 from expfam.io.frames import as_frame, is_frame, listed
 from expfam.io.new_frames import in_backend, new_frame, with_cells
@@ -54,7 +55,7 @@ class TableResults(ClusterResults):
         """
         n, S, log_weights = self._row_clusters()
         S = S if columns is None else S[:, columns]
-        data, S = opened_rows(X, family, n, S)
+        data, S = opened_rows(X, family, n, S, names=names_of_fit(self))
         n_empty = len(log_weights) - len(n)
         clusters = loaded_clusters(self, data.family, n, S, n_empty=n_empty)
         if mass is None:
@@ -140,6 +141,8 @@ class TableResults(ClusterResults):
             check_value(f"{type(self).__name__}: impute: draws", draws, (Integer(1),))
         family = as_columns(self.family_)
         matrix = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)  # type: ignore[attr-defined]
+        with named_columns(names_of_fit(self)):
+            family.validate(matrix)  # all rows: only those with holes are scored, by other numbers
         holes = np.isnan(matrix)
         rows = np.flatnonzero(holes.any(axis=1))
         mass = None if mass_of is None else mass_of(matrix)[rows]

@@ -21,8 +21,10 @@ from expfam.estimators.base import Estimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.cluster_results import rounded_sizes, typical_words
 from expfam.estimators.matrices import checked_input
+from expfam.estimators.scoring import names_of_fit
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
+from expfam.families.columns.names import named_columns
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast.memory import check_memory, forecast_topics
@@ -256,7 +258,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if isinstance(self.eta, str) and self.eta != "auto":
             raise ValueError(f"TopicModel: eta must be 'auto', a number or one a word; got {self.eta!r}")
         family = Multinomial(_ETA if is_auto(self.eta) else self.eta, allow_fractional=True)
-        data = Dataset(X, family, weight=weight)
+        data = Dataset(X, family, weight=weight, names=names_of_fit(self))
         seeds = seed_matrix(self.seeds, self.seed_tokens, data.X, K, self._names(data.n_features))
         return AdmixtureModel(data.family, K, alpha, seeds), data
 
@@ -433,7 +435,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             check_memory(forecast_topics(data, kernel=kernel, model=model), self.memory_limit)
             return kernel.stream(model, data, seed=seed, start=self.start), data
         model = self._fitted_model()
-        data, eta = Dataset(X, model.family, **options), model.family.pseudocounts()[0]
+        data, eta = Dataset(X, model.family, names=names_of_fit(self), **options), model.family.pseudocounts()[0]
         counts = self._word_counts()
         rest = self.log_joint_ - log_evidence_of_topics(
             counts, eta, model.seeds
@@ -636,7 +638,12 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         negative = first_where(X, lambda values: values < 0)
         if negative is not None:
             # the words that scikit-learn's checks look for
-            raise DataError(f"Negative values in data passed to TopicModel: {negative[2]}; give counts of words")
+            row, column, value = negative
+            with named_columns(names_of_fit(self)):
+                raise DataError(
+                    f"Negative values in data passed to TopicModel: row {row}, column {column} holds {value}; give"
+                    " counts of words"
+                )
         return X
 
     def __sklearn_is_fitted__(self):

@@ -25,7 +25,7 @@ from expfam.families import support as _support
 from expfam.families._checked import check_methods
 from expfam.families.generic import GenericComponents
 from expfam.families.questions import DataQuestions
-from expfam.families.slice_sampling import slice_sample
+from expfam.families.slice_sampling import climb_to_mode, slice_sample
 from expfam.families.support import dense_rows
 from expfam.families.weighing import checked_weight, of_counted_rows
 from expfam.user_warnings import warn
@@ -48,6 +48,8 @@ _OPTIONAL = {  # ability: the method that a family needs for it
 _LAW = frozenset({"sufficient_statistics", "log_marginal"})  # methods from which all others follow
 _RESTATED = ("components", "separable", "log_predictive")  # optional methods that compute the same law faster
 _OF_TWO_VALUES = "the family takes 0 and 1: write X = X > 0.5 with a bound of your own, or take family='gaussian_diag'"
+_MOST_ROUNDS = 3  # of the moves of several hyper-parameters to their mode
+_SETTLED = 0.1  # change of the log of a factor below which a further round brings nothing
 _BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries are about this large
 
 
@@ -671,6 +673,51 @@ class Family(DataQuestions, ABC):
             family = family._at_factor(name, t)
         return family
 
+    def fit_hyper(self, n: Floats, S: Any, *, names: Sequence[str] | None = None) -> Self:
+        """Move each declared hyper-parameter to the mode of its log target, given the partition.
+
+        A start uses it: rows move to clusters only after the prior fits these. The target is that of `update_hyper`.
+
+        Parameters
+        ----------
+        n : (K,) float64
+        S : (K, F) float64 or CSR
+        names : sequence of str, optional
+            Move only these hyper-parameters.
+
+        Returns
+        -------
+        Family
+            A copy with the new values. Nothing is drawn: the result is a function of the arguments.
+
+        Notes
+        -----
+        One hyper-parameter is moved after the other, in a few rounds, each to about 0.03 in logs.
+        """
+        self.require_bound()
+        family, names = self, list(self.hyper if names is None else names)
+        for _ in range(_MOST_ROUNDS if len(names) > 1 else 1):
+            moved = 0.0
+            for name in names:
+                factor = family.__dict__.get("hyper_factors_", {}).get(name, 1.0)
+                with np.errstate(divide="ignore", invalid="ignore"):  # as in `update_hyper`
+                    low, high = np.log(self.hyper_bounds(name))
+                    target = _finite(family._target_along(name, n, S))
+                    t = climb_to_mode(target, float(np.log(factor)), low=low, high=high)
+                moved = max(moved, abs(t - np.log(factor)))
+                family = family._at_factor(name, t)
+            if moved < _SETTLED:
+                break
+        return family if np.isfinite(_finite(lambda t: family.total_log_marginal(n, S))(0.0)) else self
+
+    def log_hyper_prior(self, names: Sequence[str]) -> float:
+        """Return the log prior density of learned hyper-parameters, nats, up to a constant.
+
+        It is that of `update_hyper`: normal in the log of the factor over the value at binding, standard deviation 3.
+        """
+        factors = self.__dict__.get("hyper_factors_", {})
+        return -0.5 * sum((float(np.log(factors.get(name, 1.0))) / 3.0) ** 2 for name in names)
+
     def _target_along(self, name, n, S):
         """Return the log target of a hyper-parameter as a function of the log of its factor."""
         evidence = self._evidence_along(name, n, S)
@@ -783,6 +830,19 @@ def _warn_numeric(name):
         warn(
             f"{name} has no expected_natural(); its log_marginal is differentiated numerically, which is slow",
         )
+
+
+def _finite(target):
+    """Return a log target that is -inf where it cannot be computed, far out."""
+
+    def of(t: float) -> float:
+        try:
+            value = target(t)
+        except FloatingPointError:
+            return -np.inf
+        return value if isfinite(value) else -np.inf
+
+    return of
 
 
 def _block_clusters(S):

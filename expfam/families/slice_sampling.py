@@ -1,6 +1,6 @@
-"""Slice sampling of one real variable, the update of all learned hyper-parameters.
+"""Updates of learned hyper-parameters: slice sampling of one real variable, and its mode.
 
-One update evaluates the target about ten times.
+Either evaluates the target about ten times.
 """
 
 from __future__ import annotations
@@ -50,3 +50,59 @@ def slice_sample(
             right = proposal
         if right - left < 1e-12 * (1.0 + abs(t)):
             return t
+
+
+def climb_to_mode(
+    target: Callable[[float], float], t: float, *, low: float = -np.inf, high: float = np.inf, tol: float = 0.03
+) -> float:
+    """Return a maximum of `target` that is reached from `t` uphill.
+
+    It lies between `low` and `high` and is found within `tol`.
+    Steps double as long as the target rises; then parabolas and thirds shrink the interval around the best point.
+    """
+    best, step = float(np.clip(t, low, high)), 0.5
+    value = target(best)
+    left, right = max(best - step, low), min(best + step, high)
+    at_left = target(left) if left < best else -np.inf
+    at_right = target(right) if right > best else -np.inf
+    while at_left > value or at_right > value:
+        step *= 2.0
+        if at_right >= at_left:
+            left, at_left, best, value = best, value, right, at_right
+            right = min(best + step, high)
+            at_right = target(right) if right > best else -np.inf
+        else:
+            right, at_right, best, value = best, value, left, at_left
+            left = max(best - step, low)
+            at_left = target(left) if left < best else -np.inf
+    while right - left > 2.0 * tol:
+        proposal = _inner_point(left, best, right, at_left, value, at_right, tol)
+        found = target(proposal)
+        if found > value:
+            if proposal > best:
+                left, at_left = best, value
+            else:
+                right, at_right = best, value
+            best, value = proposal, found
+        elif proposal > best:
+            right, at_right = proposal, found
+        else:
+            left, at_left = proposal, found
+        if max(best - left, right - best) <= tol:
+            break
+    return best
+
+
+def _inner_point(left, best, right, at_left, value, at_right, tol):
+    """Return a point to try next: the top of a parabola, or a third of the longer side."""
+    down, up = best - left, right - best
+    if np.isfinite(at_left) and np.isfinite(at_right) and down > 0.0 and up > 0.0:
+        rise, fall = (value - at_left) / down, (value - at_right) / up
+        bend = rise + fall
+        if bend > 0.0:
+            top = best + 0.5 * (rise * up - fall * down) / bend
+            if abs(top - best) < tol:  # else the longer side would never shrink
+                top = best + tol if up > down else best - tol
+            if left < top < right:
+                return top
+    return best + 0.38 * up if up > down else best - 0.38 * down

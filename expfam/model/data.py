@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import DataError
+from expfam.families.columns.names import named_columns
 from expfam.families.counts.components import count_rows
 from expfam.families.support import read_only
 from expfam.families.weighing import bound_family, checked_weight
@@ -45,6 +46,8 @@ class Dataset:
         Group of each row, for models whose weights differ from group to group.
     known : Known, optional
         What is known of the partition of the rows; samplers draw from the posterior given that.
+    names : sequence of str, optional
+        Names of the columns, which errors about the data then say.
 
     Attributes
     ----------
@@ -79,11 +82,13 @@ class Dataset:
         row_ids: Sequence[Any] | None = None,
         groups: npt.ArrayLike | Groups | None = None,
         known: Known | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         if weight is not None:
             weight = checked_weight(weight, X.shape[0] if hasattr(X, "shape") else len(X))
-        self.family: Any = family if family.is_bound else bound_family(family, X, weight)
-        self.X: Any = self.family.validate(X)
+        with named_columns(names):
+            self.family: Any = family if family.is_bound else bound_family(family, X, weight)
+            self.X: Any = self.family.validate(X)
         self.n_rows, self.n_features = (int(size) for size in self.X.shape)
         self.n_statistics = self.family.n_statistics_
         self.row_offset = int(row_offset)
@@ -129,7 +134,7 @@ class Dataset:
         >>> from expfam import Dataset, Poisson
         >>> data = Dataset([[1], [900], [2]], Poisson(), weight=[2, 0, 1])
         >>> data.counted().X.ravel(), data.counted().weight
-        (array([1, 2]), array([2., 1.]))
+        (array([1., 2.]), array([2., 1.]))
         """
         rows = self.counted_rows
         if rows is None:
@@ -145,6 +150,14 @@ class Dataset:
             return self
         other = copy.copy(self)
         other.known = None
+        return other
+
+    def without_groups(self) -> Dataset:
+        """Return the same data without groups; the arrays are shared."""
+        if self.groups is None:
+            return self
+        other = copy.copy(self)
+        other.groups = None
         return other
 
     def take(self, rows: npt.NDArray[np.int64]) -> Dataset:

@@ -35,7 +35,7 @@ def prior_of_updates(kernel: Any, model: MixtureModel) -> HyperPrior | None:
     >>> from expfam.samplers.hyper.record import prior_of_updates
     >>> model = MixtureModel(Poisson(shape=2.0, rate=0.5), DirichletProcess()).bind([[1], [3]])
     >>> prior_of_updates(Cycle(CollapsedGibbs(), UpdateHyper(weights=False)), model).names
-    ('rate',)
+    ('shape', 'rate')
     >>> prior_of_updates(CollapsedGibbs(), model) is None
     True
     """

@@ -105,12 +105,19 @@ class DensePhi(PhiBlocks):
         return np.asarray(self.family.sufficient_statistics(self.data.X[rows]))
 
     def set_origin(self) -> None:
-        """Set the origin to the mean statistics of some thousand rows at regular distances."""
-        N = self.data.n_rows
-        rows = np.arange(0, N, max(1, N // _SAMPLED_ROWS))
+        """Set the origin to the mean statistics of some thousand rows at regular distances.
+
+        Rows of weight 0 are passed over.
+        """
+        rows, weight = self.data.counted_rows, self.data.weight
+        rows = np.arange(self.data.n_rows) if rows is None else rows
+        rows = rows[:: max(1, rows.size // _SAMPLED_ROWS)]
         blocks = np.array_split(rows, -(-rows.size // _SAMPLED_BLOCK))
-        total = sum(self._statistics(block).sum(axis=0) for block in blocks)
-        self.origin = np.ascontiguousarray(total / rows.size)
+        if weight is None:
+            total, size = sum(self._statistics(block).sum(axis=0) for block in blocks), rows.size
+        else:
+            total, size = sum(weight[block] @ self._statistics(block) for block in blocks), weight[rows].sum()
+        self.origin = np.ascontiguousarray(total / size)
 
     def fill(self, rows: slice | npt.NDArray[np.integer], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Write the statistics of some rows, minus the origin, to `out` (m, F); return it."""
@@ -236,16 +243,17 @@ def _is_packed(family):
 def whitening_map(data: Dataset, family: Any) -> tuple[npt.NDArray[np.float64], float]:
     """Return the matrix (d, d) that whitens the rows, and its log |det|.
 
-    After the map the second moments of the rows about the family's centre are the identity. Directions with less than
-    1e-8 of the largest moment are scaled as if they had that much, so a constant direction stays small.
+    After the map the second moments of the weighted rows about the family's centre are the identity. Directions with
+    less than 1e-8 of the largest moment are scaled as if they had that much, so a constant direction stays small.
     """
     d = data.n_features
     moments = np.zeros((d, d))
     center = family.center_ if family.has_linear_part else np.zeros(d)
     for start in range(0, data.n_rows, _BLOCK_ROWS):
         block = np.asarray(data.X[start : start + _BLOCK_ROWS], dtype=np.float64) - center
-        moments += block.T @ block
-    values, vectors = np.linalg.eigh(moments / data.n_rows)
+        own = block if data.weight is None else block * data.weight[start : start + _BLOCK_ROWS, None]
+        moments += own.T @ block
+    values, vectors = np.linalg.eigh(moments / (data.n_rows if data.weight is None else data.weight.sum()))
     if not values[-1] > 0:
         return np.eye(d), 0.0
     scales = 1.0 / np.sqrt(np.maximum(values, _LEAST_SHARE * values[-1]))

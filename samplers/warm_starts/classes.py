@@ -23,7 +23,7 @@ from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.collapsed.linked import LinkedGibbs
 from expfam.samplers.starts.ascent import ascend
-from expfam.samplers.warm_starts.search import has_few_rows
+from expfam.samplers.warm_starts.sample_rows import has_few_rows
 
 _STEPS = 5
 

@@ -1,8 +1,12 @@
-"""The start of a fit without settings: the best of several candidates by its posterior.
+"""The start of a fit without settings: candidates race, each under the prior that fits it.
 
-A fixed number of clusters of real values starts from the best of some k-means runs and one run of a sampler with an
-open number of clusters, whose clusters are merged greedily. The best is the one from which EM reaches the highest
-posterior density: the joint density of a hard partition prefers lopsided clusters where clusters overlap.
+No start suits all data. k-means in standardised columns fails where columns of noise outvote the one that tells the
+groups apart, k-means in raw columns where units differ; pieces of one wide cluster are never merged one by one; one
+cluster is right for a blob. So all of these are candidates. Each learns the hyper-parameters that fit its labels before
+any row moves; then merges, splits and moves of rows take it uphill, and the highest log joint wins.
+
+A given number of clusters of real values is judged by the posterior density that EM reaches: the joint density of a
+hard partition prefers lopsided clusters where clusters overlap.
 """
 
 from __future__ import annotations
@@ -19,32 +23,29 @@ from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
-from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.hyper.slice import UpdateHyper
-from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.greedy_merge import merged_labels
-from expfam.samplers.starts.kmeans import lloyd_labels, row_tiles
 from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.samplers.states.collapsed import CollapsedState
+from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.em_race import best_by_em
-from expfam.structures.ground.rng import generator
+from expfam.samplers.warm_starts.sample_rows import MOST_CENTRES, candidate_rows, has_few_rows, race_rows
+from expfam.samplers.warm_starts.settle import Fitted, Settler
 
-_SAMPLE_ROWS = 20_000
-_SAMPLE_ROWS_EACH = 20  # for each cluster
-# of the candidates for a given number of clusters, whose steps take most of the time of a search
-_CANDIDATE_ROWS, _CANDIDATE_ROWS_EACH = 2000, 100
-_CANDIDATE_ROWS_A_STATISTIC = 4  # of each cluster: a full covariance needs more
-_TILE_ROWS = 512  # of EM, which takes nearly as long for a tile of a few rows
-_MOST_CENTRES = 256  # of the k-means run from which an open number of clusters starts
 _FREE_STEPS = 20
 _SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}  # rule of a free run that is merged to a given number
 _FREE_ROWS = 1000  # fewer rows are divided as well by k-means, for a fraction of the time
-_COUNT_STEPS = 5  # sweeps of a candidate on counts
+_COUNT_STEPS = 5  # sweeps of random labels of counts
+_FEW_CENTRES = 16
+_SETTLED = 2  # candidates for an open number that are taken uphill, beside one cluster
+_RACED = 4  # candidates for a given number from which EM is run; those of the highest log joint
+_CLOSE = 0.02  # nats a row between candidates that steps of the chain are to tell apart
+_MOST_OF_A_BLOB = 0.5  # share of the rows in the largest of a given number of clusters
 
 
 class FoundStart(NamedTuple):
@@ -54,53 +55,23 @@ class FoundStart(NamedTuple):
     ----------
     labels : (n,) int32 ndarray
     name : str
-        Candidate that was taken: "lloyd 1" and so on, "free", or "random 1" and so on.
+        Candidate that was taken: "lloyd 1" and so on for k-means in the family's coordinates, "raw", "white", "log" or
+        "column" for k-means in others, "one", "free", or "random 1".
     model : MixtureModel
-        The given one, whose prior has the shape of the first clusters where the family asks for that.
+        The given one with the hyper-parameters that fit the labels, and the shape of the prior that the family makes of
+        them.
     scores : dict of str to float
-        Log posterior density, nats, that each candidate has reached; they are comparable among each other only.
+        Log joint or log posterior density, nats, that each candidate has reached; they are comparable among each other
+        only.
+    others : dict of str to (n,) int32 ndarray
+        Partitions to which the end of the run is to be compared.
     """
 
     labels: npt.NDArray[np.int32]
     name: str
     model: MixtureModel
     scores: dict[str, float]
-
-
-def search_rows(n_rows: int, n_clusters: int | None, seed: int) -> npt.NDArray[np.int64] | None:
-    """Draw the rows on which a start is searched: sorted, or None for all rows.
-
-    At most 20,000 rows and 20 for each cluster are drawn; an open number of clusters counts as 256.
-
-    Examples
-    --------
-    >>> from expfam.samplers.warm_starts.search import search_rows
-    >>> search_rows(1000, 3, 0) is None, len(search_rows(100_000, 3, 0))
-    (True, 20060)
-    """
-    n_sample = _most_rows(n_clusters)
-    if n_rows <= n_sample:
-        return None
-    return np.sort(generator(seed, "start", unit=7).choice(n_rows, n_sample, replace=False, shuffle=False))
-
-
-def search_memory(data: Dataset, n_clusters: int | None) -> int:
-    """Return the bytes that a search needs at its peak, beside the statistics of the clusters.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import Dataset, DiagonalGaussian
-    >>> from expfam.samplers.warm_starts.search import search_memory
-    >>> search_memory(Dataset(np.eye(100, 10), DiagonalGaussian()), 3)
-    17600
-    """
-    n = min(data.n_rows, _most_rows(n_clusters))
-    of_part = 0 if n == data.n_rows else _bytes_of_rows(data, n)
-    if n_clusters is not None and (n_candidate := _n_candidate_rows(data, n_clusters)) < n:
-        of_part += _bytes_of_rows(data, n_candidate)
-    # coordinates in double and in single precision, labels of four candidates
-    return of_part + n * ((0 if data.family.is_discrete else 12 * min(data.n_features, 1 << 16)) + 56)
+    others: dict[str, npt.NDArray[np.int32]] = {}  # noqa: RUF012
 
 
 def search_start(
@@ -117,7 +88,8 @@ def search_start(
     """Find the start of a fit.
 
     Candidates for a given number K of clusters of real values are made on at most about 5,000 + K max(100, 4 F) rows, F
-    statistics each; the other rows then get their most probable cluster.
+    statistics each, those for an open number on 5,000 rows, with a full covariance of V columns on 80 V if that is
+    more; the other rows then get their most probable cluster.
 
     Parameters
     ----------
@@ -125,14 +97,13 @@ def search_start(
         Bound to the data. Weights with a fixed number of components stand for as many clusters.
     data : Dataset
     n_init : int
-        Number of k-means runs on real values; on counts there is one start of random labels.
+        Number of k-means runs in the coordinates of the family.
     adapt_prior : bool
-        Whether the prior may take the shape of the first clusters, see `Family.prior_from_clusters`.
+        Whether the prior may take the shape of the clusters, see `Family.prior_from_clusters`.
     moves : Kernel, optional
-        Splits and merges for the candidate with an open number of clusters, to be used in turn with Gibbs sweeps.
+        Splits and merges, to be used in turn with Gibbs sweeps where steps of a chain are made.
     learned : sequence of str
-        Hyper-parameters of the family that the candidate with an open number of clusters learns; all candidates are
-        then judged under their values.
+        Hyper-parameters of the family that each candidate learns from its labels.
     seed : int
     n_threads : int or None
         Number of threads; the result does not depend on it.
@@ -152,172 +123,193 @@ def search_start(
     >>> np.bincount(found.labels).tolist()
     [30, 30, 30]
     """
-    if data.family.is_discrete:
-        return _Search(model, data, moves, learned, seed, n_threads).of_counts()
-    rows = _candidate_rows(model, data, seed)
+    is_open, is_discrete = model.weights.max_components is None, data.family.is_discrete
+    rows = race_rows(data, seed) if is_open else None if is_discrete else candidate_rows(model, data, seed)
     part = data if rows is None else data.take(rows)
-    found = _Search(model, part, moves, learned, seed, n_threads).of_real_values(n_init, adapt_prior)
+    search = _Search(model, part, moves, learned, adapt_prior, n_init, seed, n_threads)
+    found = search.found()
     if rows is None:
         return found
-    return found._replace(labels=extended_labels(found.model, part, found.labels, data, n_threads=n_threads))
-
-
-def has_few_rows(model: MixtureModel, data: Dataset) -> bool:
-    """Tell whether clusters with a full covariance have fewer rows on average than parameters.
-
-    The joint density of a partition, EM and held-out densities then all prefer one wide cluster and some tight ones.
-    """
-    K = model.weights.max_components
-    return K is not None and model.family.has_full_covariance and data.n_rows < K * data.n_statistics
-
-
-def _candidate_rows(model, data, seed):
-    """Draw the rows for candidates of a given number of clusters: sorted, or None for all."""
-    K = model.weights.max_components
-    if K is None or has_few_rows(model, data) or data.n_rows <= (n := _n_candidate_rows(data, K)):
-        return None
-    return np.sort(generator(seed, "start", unit=8).choice(data.n_rows, n, replace=False, shuffle=False))
-
-
-def _n_candidate_rows(data, n_clusters):
-    each = max(_CANDIDATE_ROWS_EACH, _CANDIDATE_ROWS_A_STATISTIC * data.n_statistics)
-    return -(-(_CANDIDATE_ROWS + each * n_clusters) // _TILE_ROWS) * _TILE_ROWS
-
-
-def _most_rows(n_clusters):
-    return _SAMPLE_ROWS + _SAMPLE_ROWS_EACH * (_MOST_CENTRES if n_clusters is None else n_clusters)
-
-
-def _bytes_of_rows(data, n):
-    X = data.X
-    whole = X.data.nbytes + X.indices.nbytes if data.is_sparse else X.nbytes
-    return int(whole * (n / data.n_rows)) + 8 * n
+    others = {
+        name: extended_labels(found.model, part, one, data, n_threads=n_threads) for name, one in found.others.items()
+    }
+    if is_open and is_discrete:
+        labels = random_start(found.model, data, seed)
+    else:
+        labels = extended_labels(found.model, part, found.labels, data, n_threads=n_threads)
+    return found._replace(labels=labels, others=others)
 
 
 class _Search:
     """Candidates for the start of one fit."""
 
-    def __init__(self, model, data, moves, learned, seed, n_threads):
+    def __init__(self, model, data, moves, learned, adapts_prior, n_init, seed, n_threads):
         self.model, self.data, self.moves, self.learned = model, data, moves, tuple(learned)
-        self.seed, self.n_threads = seed, n_threads
+        self.n_init, self.seed, self.n_threads = n_init, seed, n_threads
         self.is_weighted = data.weight is not None and bool((data.weight != 1.0).any())
-        self.K, self._tiles = model.weights.max_components, None
+        self.K = model.weights.max_components
+        self.settler = Settler(model, data, self.learned, adapts_prior, seed, n_threads)
+        self.divisions = Divisions(data, seed=seed, n_threads=n_threads)
 
-    def of_real_values(self, n_init, adapt_prior):
-        """Take the best of some k-means runs and of the merged clusters of a free run."""
-        candidates, self.n_init = {}, n_init
-        if self.K is not None:
-            candidates = {f"lloyd {run + 1}": self._lloyd(self.K, run) for run in range(n_init)}
-        candidates = _distinct(candidates)
-        is_free = self._may_run_free() and self._pays(candidates)
-        pieces = self._merged(self._lloyd(self._n_pieces(), n_init)) if is_free or not candidates else None
-        if adapt_prior:
-            self.model = self._adapted(candidates or {"free": pieces})
-        if is_free:
-            labels = self._free(pieces, _FREE_STEPS)
-            if not candidates or labels.max() + 1 >= self.K:  # else it lacks clusters that were asked for
-                candidates["free"] = labels
-        elif not candidates:
-            candidates["free"] = pieces
-        if len(candidates) == 1:
-            (name, labels), scores = next(iter(candidates.items())), {}
-            return FoundStart(labels, name, self.model, scores)
-        try:
-            best = best_by_em(self.model, self.data, candidates, seed=self.seed, n_threads=self.n_threads)
-        except CapabilityError:  # no mode or prior density
-            return self._best_by_sweeps(candidates)
-        return FoundStart(best.labels, best.name, self.model, best.scores)
+    def found(self):
+        """Return the start that is best for what is asked."""
+        if self.K is None:
+            return self.of_open_number()
+        return self.of_counts() if self.data.family.is_discrete else self.of_real_values()
 
-    def of_counts(self):
-        """Take the best of some sweeps from random labels and of the merged clusters of a free run."""
-        if self.K is None or not self._may_run_free():
-            return FoundStart(self._random(0), "random 1", self.model, {})
-        candidates = {"random 1": self._random(0), "free": self._free(self._random(0, free=True), _FREE_STEPS)}
-        return self._best_by_sweeps(candidates)
+    # ---- an open number of clusters ----------------------------------------------------------------------------------
 
-    def _best_by_sweeps(self, candidates):
-        """Return the candidate of the highest score after some sweeps; of equal ones the first."""
-        reached = {name: self._by_sweeps(labels) for name, labels in candidates.items()}
-        name = max(reached, key=lambda name: reached[name][0])
-        return FoundStart(reached[name][1], name, self.model, {name: score for name, (score, _) in reached.items()})
+    def of_open_number(self):
+        """Take the candidate that settles at the highest log joint.
 
-    # ---- candidates --------------------------------------------------------------------------------------------------
+        Counts begin with random labels: sweeps from there often end higher than any division, but not always.
+        """
+        name, best, scores = self._best_open(self.settler)
+        if self.data.family.is_discrete:
+            return FoundStart(self._random(), "random 1", best.model, scores, {name: best.labels})
+        return FoundStart(best.labels, name, best.model, scores)
 
-    def _lloyd(self, n_clusters, run):
-        if self._tiles is None:
-            self._tiles = row_tiles(self.data, seed=self.seed, n_threads=self.n_threads)
-        K = min(n_clusters, self.data.n_rows)
-        return lloyd_labels(self.data, K, seed=self.seed, run=run, rows=self._tiles, n_threads=self.n_threads)
+    def _best_open(self, settler):
+        begun = {"one": settler.fitted(np.zeros(self.data.n_rows, dtype=np.int32))}
+        for name, labels in self._pieces().items():
+            begun[name] = settler.merged(settler.fitted(labels))
+        first = sorted(begun, key=lambda name: -begun[name].log_joint)[:_SETTLED]
+        settled = {name: settler.settled(begun[name])[0] for name in dict.fromkeys([*first, "one"])}
+        settled = self._stepped(settler, _distinct(settled))
+        name = max(settled, key=lambda name: settled[name].log_joint)
+        return name, settled[name], {name: fitted.log_joint for name, fitted in {**begun, **settled}.items()}
 
-    def _random(self, run, free=False):
-        model = self._free_model() if free else self.model
-        return starting_labels(
-            "random", model, self.data, seed=self.seed + run, n_clusters=default_n_clusters(model, self.data.n_rows)
-        )
+    def _pieces(self):
+        """Return k-means divisions with few and with many centres, in each metric."""
+        many = int(min(np.ceil(np.sqrt(self.data.n_rows)), MOST_CENTRES))
+        sizes = sorted({min(_FEW_CENTRES, many), many})
+        pieces = {f"{metric} {K}": self.divisions.kmeans(metric, K) for metric in self.divisions.metrics for K in sizes}
+        return _distinct_labels({**pieces, **self.divisions.of_columns()})
 
-    def _free(self, labels, n_steps):
-        """Run some steps with an open number of clusters; merge these to the given number."""
-        model = self._free_model()
+    def _stepped(self, settler, settled):
+        """Let a chain make steps from the candidates that are close to the best one."""
+        best = max(fitted.log_joint for fitted in settled.values())
+        close = [name for name, fitted in settled.items() if best - fitted.log_joint < _CLOSE * self.data.n_rows]
+        if len(close) < 2 or not self._may_step():
+            return settled
+        return {**settled, **{name: settler.settled(self._after_steps(settler, settled[name]))[0] for name in close}}
+
+    def _after_steps(self, settler, fitted):
         kernels = [CollapsedGibbs()] if self.moves is None else [self.moves, CollapsedGibbs()]
         if self.learned:
             kernels.append(UpdateHyper(family=self.learned, weights=False))
         kernel = Cycle(*kernels)
-        state = kernel.init(model, self.data, seed=self.seed, start=labels)
-        advance(kernel, state, n_steps, rule=Plateau(self.data.n_rows, **({} if self.K is None else _SHORT)))
-        model = state.model
-        self.model = self.model.with_family(model.family)
+        state = kernel.init(fitted.model, self.data, seed=self.seed, start=fitted.labels)
+        advance(kernel, state, _FREE_STEPS, rule=Plateau(self.data.n_rows, **_SHORT))
         # a draw has rows in improbable clusters, and clusters that look alike for that reason would be merged
-        labels = ascend(model, self.data, state.partition, n_threads=self.n_threads)
-        return merged_labels(model, self.data, labels, n_clusters=self.K)
+        reached = settler.merged(settler.ascended(settler.fitted(state.partition)))
+        return reached if reached.log_joint > fitted.log_joint else fitted
 
-    def _merged(self, labels):
-        return merged_labels(self._free_model(), self.data, labels)
+    # ---- a given number of clusters ----------------------------------------------------------------------------------
 
-    def _pays(self, candidates):
+    def of_real_values(self):
+        """Take the candidate from which EM reaches the highest posterior density."""
+        candidates = {f"lloyd {run + 1}": self.divisions.kmeans("own", self.K, run) for run in range(self.n_init)}
+        n_equal = len(_distinct_labels(candidates))
+        for metric in self.divisions.metrics:
+            if metric != "own":
+                candidates[metric] = self.divisions.kmeans(metric, self.K)
+        if (cut := self.divisions.of_best_column(self.K)) is not None:
+            candidates["column"] = cut
+        candidates = _distinct_labels(candidates)
+        if self._pays(n_equal, len(candidates)):
+            labels = self._free(candidates)
+            if labels is not None:
+                candidates["free"] = labels
+        fitted = {name: self.settler.fitted(labels) for name, labels in candidates.items()}
+        first = max(fitted, key=lambda name: fitted[name].log_joint)
+        model = fitted[first].model
+        if len(candidates) == 1:
+            return FoundStart(candidates[first], first, model, {})
+        raced = sorted(candidates, key=lambda name: -fitted[name].log_joint)[:_RACED]
+        racers = {name: labels for name, labels in candidates.items() if name in raced}
+        try:
+            best = best_by_em(model, self.data, racers, seed=self.seed, n_threads=self.n_threads)
+        except CapabilityError:  # no mode or prior density
+            return FoundStart(candidates[first], first, model, {name: one.log_joint for name, one in fitted.items()})
+        return FoundStart(best.labels, best.name, model, best.scores)
+
+    def of_counts(self):
+        """Take the candidate of the highest log joint after some sweeps."""
+        candidates = {"random 1": self._random()}
+        for metric in self.divisions.metrics:
+            candidates[_name_of(metric)] = self.divisions.kmeans(metric, self.K)
+        if self._may_step():
+            free = self._free(candidates)
+            if free is not None:
+                candidates["free"] = free
+            fitted = {name: self._swept(labels) for name, labels in _distinct_labels(candidates).items()}
+        else:
+            fitted = {name: self.settler.fitted(labels) for name, labels in _distinct_labels(candidates).items()}
+        name = max(fitted, key=lambda name: fitted[name].log_joint)
+        scores = {name: one.log_joint for name, one in fitted.items()}
+        return FoundStart(fitted[name].labels, name, fitted[name].model, scores)
+
+    def _free(self, candidates):
+        """Return the best partition with an open number of clusters, merged to the given one.
+
+        None where it has fewer clusters than were asked for, or is one wide cluster with tight remainders.
+        """
+        free = MixtureModel(self.model.family, DirichletProcess())
+        settler = Settler(free, self.data, self.learned, self.settler.adapts_prior, self.seed, self.n_threads)
+        many = int(max(min(np.ceil(np.sqrt(self.data.n_rows)), MOST_CENTRES), 2 * self.K))
+        best = self._after_steps(settler, settler.merged(settler.fitted(self.divisions.kmeans("own", many))))
+        labels = merged_labels(best.model, self.data, best.labels, n_clusters=self.K)
+        if labels.max() + 1 < self.K and not self.data.family.is_discrete:
+            return None
+        if has_few_rows(self.model, self.data) and np.bincount(labels).max() > _MOST_OF_A_BLOB * self.data.n_rows:
+            return None
+        return labels
+
+    def _pays(self, n_own, n_all):
         """Tell whether a free run is tried.
 
-        It is for an open number of clusters, and else where rows are many enough and k-means runs do not agree.
+        It is where rows are many enough, and k-means runs do not agree.
         """
-        if not candidates:
-            return True
-        if len(candidates) == 1 < self.n_init:
+        if not self._may_step() or n_all == 1 < self.n_init:
             return False
-        return self.data.n_rows >= _FREE_ROWS and not has_few_rows(self.model, self.data)
+        return self.data.n_rows >= _FREE_ROWS
 
-    def _free_model(self):
-        weights = self.model.weights if self.K is None else DirichletProcess()
-        return MixtureModel(self.model.family, weights)
+    # ---- counts ------------------------------------------------------------------------------------------------------
 
-    def _n_pieces(self):
-        few = min(np.ceil(np.sqrt(self.data.n_rows)), _MOST_CENTRES)
-        return int(few if self.K is None else max(few, 2 * self.K))
+    def _random(self):
+        return random_start(self.model, self.data, self.seed)
 
-    def _may_run_free(self):
+    def _swept(self, labels):
+        """Return labels after some Gibbs sweeps under the hyper-parameters that fit them."""
+        begun = self.settler.fitted(labels)
+        state = CollapsedState(begun.model, self.data, begun.labels, seed=self.seed)
+        advance(CollapsedGibbs(), state, _COUNT_STEPS)
+        return self.settler.fitted(np.asarray(state.labels))
+
+    def _may_step(self):
         """Tell whether collapsed steps take the weights of the rows, and do not take long."""
         return type(self.data.family).components is not Family.components and not self.is_weighted
 
-    def _adapted(self, candidates):
-        """Return the model with the prior of the tightest candidate."""
-        family, best = self.model.family, None
-        for labels in candidates.values():
-            n, S = weighted_statistics(self.data, labels, int(labels.max()) + 1)
-            fit = family.total_log_marginal(n, S)
-            if best is None or fit > best[0]:
-                best = fit, n, S
-        return self.model.with_family(family.prior_from_clusters(*best[1:]))
 
-    # ---- scores ------------------------------------------------------------------------------------------------------
-
-    def _by_sweeps(self, labels):
-        """Return the log joint after some Gibbs sweeps, and the labels there."""
-        state = CollapsedState(self.model, self.data, labels, seed=self.seed)
-        advance(CollapsedGibbs(), state, _COUNT_STEPS)
-        return state.log_joint, np.asarray(state.labels, dtype=np.int32)
+def random_start(model: MixtureModel, data: Dataset, seed: int) -> npt.NDArray[np.int32]:
+    """Return random labels of as many clusters as a start has by default: (N,) int32."""
+    K = default_n_clusters(model, data.n_rows)
+    return starting_labels("random", model, data, seed=seed, n_clusters=K)
 
 
-def _distinct(candidates):
+def _name_of(metric):
+    return "lloyd 1" if metric == "own" else metric
+
+
+def _distinct_labels(candidates):
     """Return the candidates without those that divide the rows as an earlier one does."""
     kept: dict[bytes, tuple[str, Any]] = {}
     for name, labels in candidates.items():
         kept.setdefault(by_first_appearance(labels)[1].tobytes(), (name, labels))
     return dict(kept.values())
+
+
+def _distinct(fitted: dict[str, Fitted]) -> dict[str, Fitted]:
+    names = _distinct_labels({name: one.labels for name, one in fitted.items()})
+    return {name: fitted[name] for name in names}

@@ -25,6 +25,7 @@ X = RNG.poisson(np.array([[1.0, 20.0, 5.0], [20.0, 1.0, 5.0], [8.0, 8.0, 1.0]])[
 LABELS = (np.arange(60) % 3).astype(np.int32)
 WEIGHT = np.array([1, 2, 0, 3, 1])[np.arange(60) % 5].astype(np.float64)
 FAMILY = Poisson().bind(X)
+OF_ROWS = ("labels_", "probabilities_", "trace_")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Case:
     make: Callable
     weights: str
     fit: Callable = lambda estimator, rows, **weight: estimator.fit(rows, **weight)
-    lost: tuple = ("labels_", "traces_")
+    lost: tuple = ("labels_", "probabilities_", "traces_")
     grows: bool = False
     rtol: float = 1e-5
 
@@ -87,8 +88,8 @@ CASES = {
     "TopicModel gibbs": Case(topics(sampler="gibbs"), "refused", lost=("trace_",)),
     "TopicModel dense": Case(topics(sampler="variational"), "seeded", lost=("trace_",)),
     "TopicModel by chunks": Case(topics(sampler="variational"), "equal", from_a_chunk, lost=("trace_",)),
-    "GroupedMixture gibbs": Case(grouped("gibbs"), "refused", in_groups, lost=("labels_", "trace_")),
-    "GroupedMixture variational": Case(grouped("variational"), "equal", in_groups, lost=("labels_", "trace_")),
+    "GroupedMixture gibbs": Case(grouped("gibbs"), "refused", in_groups, lost=OF_ROWS),
+    "GroupedMixture variational": Case(grouped("variational"), "equal", in_groups, lost=OF_ROWS),
     "BayesianHierarchy": Case(lambda labels: BayesianHierarchy(FAMILY), "none", lost=(), grows=True),
 }
 FITTED = {}

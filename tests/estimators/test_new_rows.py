@@ -22,7 +22,7 @@ from expfam import (
     TopicModel,
     merge,
 )
-from expfam.errors import CapabilityError, DataError, DataTypeError, DataWarning
+from expfam.errors import CapabilityError, DataError, DataTypeError, DataWarning, SupportError
 from expfam.families.simple.bernoulli import Bernoulli
 from expfam.samplers import Memoized, SparseVariational, Stochastic
 
@@ -470,3 +470,42 @@ def test_no_documents_and_no_rows_of_a_chunk():
     mixture = Mixture(n_components=3, sampler="variational", random_state=0).partial_fit(rows())
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         mixture.partial_fit(np.empty((0, 3)))
+
+
+# ---- values that a family does not take ------------------------------------------------------------------------------
+
+
+def negative(frame):
+    """The same counts, of which one is negative."""
+    return frame.assign(b=frame["b"].mask(frame.index == 6, -1.0))
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_errors_of_a_family_name_the_column_of_a_frame(kind, make):
+    df = frame_of(counts())
+    message = r"poisson needs .* row 6, column 'b' holds -1\.0"
+    with pytest.raises(SupportError, match=message):
+        fitted(kind, make(negative(df)), "poisson")
+    model = fitted(kind, make(df), "poisson")
+    options = {"groups": GROUPS} if kind is GroupedMixture else {}
+    for call in (model.predict, model.score_samples, model.impute):
+        with pytest.raises(SupportError, match=message):
+            call(make(negative(df).assign(a=df["a"].mask(df.index == 9))), **options)
+    with pytest.raises(SupportError, match="row 6, column 1 holds -1"):
+        fitted(kind, negative(df).to_numpy(), "poisson")
+
+
+def test_errors_of_chunks_and_documents_name_the_column_of_a_frame():
+    df = frame_of(counts())
+    mixture = Mixture("poisson", 2, sampler="variational", random_state=0)
+    with pytest.raises(SupportError, match="row 6, column 'b' holds"):
+        mixture.partial_fit(negative(df))
+    with pytest.raises(SupportError, match="row 6, column 'b' holds"):
+        mixture.partial_fit(df).partial_fit(negative(df))
+    with pytest.raises(SupportError, match="row 6, column 'b' holds"):
+        mixture.fit_chunks([df, negative(df)])
+    with pytest.raises(DataError, match="row 6, column 'b' holds -1"):
+        TopicModel(2).fit(negative(df))
+    with pytest.raises(DataError, match="column 'a' has a standard deviation of"):
+        Mixture().fit(frame_of(1e18 * rows()))

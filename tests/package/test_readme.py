@@ -38,4 +38,8 @@ def test_every_command_line_in_the_readme_is_understood():
 
 def test_every_file_that_the_readme_points_to_exists():
     for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", TEXT):
-        assert (README.parent / target).exists(), target
+        file, _, heading = target.partition("#")
+        assert (README.parent / file).exists(), target
+        headings = re.findall(r"^#+ (.+)$", (README.parent / file).read_text(), flags=re.M) if heading else []
+        anchors = [re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings]
+        assert not heading or heading in anchors, target

@@ -101,8 +101,8 @@ FAULTS = [
     Fault(
         "evidence of sparse statistics without the clusters' term",
         BASE,
-        "float(a(n, total).sum() + f(",
-        "float(f(",
+        "minlength=len(n)) + a(n, total)\n            step = _block",
+        "minlength=len(n))\n            step = _block",
         "tests/families/test_counts.py -k 'learned or definition'",
     ),
     Fault(

@@ -248,3 +248,44 @@ def test_unusable_arguments_are_named():
     for bad in (np.zeros(3), np.zeros((0, 3)), np.zeros((3, 0))):
         with pytest.raises(DataError, match="X must"):
             RowTiles(bad)
+
+
+def test_weighted_rows_are_repeated_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 3)) + 9 * np.eye(3)[np.arange(700) % 3]
+    times = rng.integers(1, 5, 700)
+    rows = np.repeat(np.arange(700), times)
+    for seed in range(4):
+        weighted = RowTiles(X, weight=times).kmeans(3, np.random.default_rng(seed))
+        repeated = RowTiles(X[rows]).kmeans(3, np.random.default_rng(seed))
+        np.testing.assert_array_equal(weighted[0][rows], repeated[0])
+        np.testing.assert_allclose(weighted[1], repeated[1], rtol=1e-5)
+    means = [np.average(X[weighted[0] == k], axis=0, weights=times[weighted[0] == k]) for k in range(3)]
+    np.testing.assert_allclose(weighted[1], means, rtol=1e-5)
+
+
+def test_weights_of_one_change_no_bit():
+    X = np.random.default_rng(1).normal(size=(500, 4))
+    plain, ones = (RowTiles(X, weight=w).kmeans(7, np.random.default_rng(0)) for w in (None, np.ones(500)))
+    np.testing.assert_array_equal(plain[0], ones[0])
+    np.testing.assert_array_equal(plain[1], ones[1])
+
+
+def test_seeds_follow_the_weights_and_threads_change_nothing():
+    X = np.random.default_rng(2).normal(size=(9000, 2))
+    weight = np.where(np.arange(9000) < 20, 1.0, 1e-9)
+    first = {int(RowTiles(X, weight=weight).seeds(2, np.random.default_rng(seed))[0]) for seed in range(30)}
+    assert first <= set(range(20))
+    assert len(first) > 5
+    weight = np.random.default_rng(3).gamma(1.0, size=9000)
+    one, two = (
+        RowTiles(X, weight=weight, n_threads=t).kmeans(30, np.random.default_rng(0), n_threads=t) for t in (1, 3)
+    )
+    np.testing.assert_array_equal(one[0], two[0])
+    np.testing.assert_array_equal(one[1], two[1])
+
+
+@pytest.mark.parametrize("weight", [[1.0, 0.0, 1.0], [1.0, -1.0, 1.0], [1.0, np.nan, 1.0], [1.0, 1.0]])
+def test_weights_that_are_not_positive_are_refused(weight):
+    with pytest.raises(DataError, match="weight must be 3 positive numbers: leave out rows of weight 0"):
+        RowTiles(np.eye(3), weight=weight)

@@ -7,6 +7,7 @@ from scipy.special import gammaln
 
 from expfam.families.base import Family
 from expfam.families.counts.poisson import Poisson
+from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess, PitmanYor, SymmetricDirichlet
@@ -15,9 +16,11 @@ from expfam.samplers import (
     CollapsedGibbs,
     ExpectationMaximization,
     FastEx,
+    SparseVariational,
     StochasticEM,
     UncollapsedGibbs,
 )
+from expfam.samplers.chain.driver import advance
 from expfam.samplers.geometry.coordinates import NearestSeeds, nearest
 from expfam.samplers.starts import rules as starts
 from expfam.samplers.starts import tree as tree_start
@@ -497,3 +500,21 @@ def test_unusable_numbers_of_clusters_are_named():
     model, data = setup(np.zeros((4, 1), dtype=int))
     with pytest.raises(ValueError, match="below 4, the number of data"):
         starting_labels([0, 0, 4, 0], model, data, seed=0)
+
+
+@pytest.mark.parametrize("start", ["kmeans", "kmeans++", "tree", "sequential", "variational"])
+@pytest.mark.parametrize("kernel", [ExpectationMaximization(), SparseVariational()], ids=lambda k: type(k).__name__)
+def test_no_kernel_sees_a_row_of_weight_0(kernel, start):
+    classes = np.arange(90) % 3
+    X = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])[classes] + np.random.default_rng(0).normal(size=(90, 2))
+    found = []
+    for rows, weight in (
+        (np.insert(X, 40, [1e6, -1e6], axis=0), np.insert(np.full(90, 2.0), 40, 0.0)),
+        (X, [2.0] * 90),
+    ):
+        data = Dataset(rows, DiagonalGaussian(), weight=weight)
+        state = kernel.init(MixtureModel(data.family, SymmetricDirichlet(3, 1.0)), data, seed=0, start=start)
+        advance(kernel, state, 5)
+        found.append(state)
+    assert found[0].log_joint == pytest.approx(found[1].log_joint, rel=1e-7)
+    np.testing.assert_array_equal(np.delete(found[0].labels, 40), found[1].labels)

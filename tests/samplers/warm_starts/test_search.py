@@ -15,7 +15,9 @@ from expfam import (
 )
 from expfam.samplers import SplitMerge
 from expfam.samplers.warm_starts import search
-from expfam.samplers.warm_starts.search import has_few_rows, search_memory, search_rows, search_start
+from expfam.samplers.warm_starts.candidates import Divisions
+from expfam.samplers.warm_starts.sample_rows import candidate_rows, has_few_rows, race_rows, search_memory, search_rows
+from expfam.samplers.warm_starts.search import search_start
 
 
 def blobs(n_each=60, K=4, d=2, *, apart=12.0, seed=0):
@@ -29,13 +31,19 @@ def found(X, family, weights, **options):
 
 
 def given_runs(monkeypatch, runs):
-    """Let the k-means runs of a search return given labels."""
-    monkeypatch.setattr(search, "lloyd_labels", lambda data, K, *, seed, run, rows, n_threads: runs[run])
+    """Let the k-means runs of a search in the family's coordinates return given labels, and leave others out."""
+
+    def kmeans(self, metric, n_clusters, run=0):
+        return runs[run] if metric == "own" else runs[0]
+
+    monkeypatch.setattr(Divisions, "kmeans", kmeans)
+    monkeypatch.setattr(Divisions, "of_best_column", lambda self, n_clusters: None)
 
 
 def test_the_candidate_of_the_highest_score_is_taken():
     start, _ = found(blobs(n_each=260, apart=1.5), DiagonalGaussian(), SymmetricDirichlet(4, 1.0), moves=SplitMerge())
-    assert {"lloyd 1"} <= set(start.scores) <= {"lloyd 1", "lloyd 2", "lloyd 3", "free"}
+    assert set(start.scores) <= {"lloyd 1", "lloyd 2", "lloyd 3", "raw", "white", "column", "free"}
+    assert 2 <= len(start.scores) <= 4
     assert start.scores[start.name] == max(start.scores.values())
     assert np.unique(start.labels).size == 4
 
@@ -62,12 +70,13 @@ def test_runs_that_agree_are_one_candidate(monkeypatch):
     assert set(start.scores) == {"lloyd 1", "lloyd 3"}
 
 
-def test_more_k_means_runs_are_more_candidates(monkeypatch):
+def test_em_runs_from_the_four_candidates_of_the_highest_log_joint(monkeypatch):
     X = blobs()
     labels = np.repeat(np.arange(4, dtype=np.int32), 60)
-    given_runs(monkeypatch, [np.roll(labels, 5 * run) for run in range(5)])
+    given_runs(monkeypatch, [np.roll(labels, 5 * run) for run in (4, 3, 0, 2, 1)])
     start, _ = found(X, DiagonalGaussian(), SymmetricDirichlet(4, 1.0), n_init=5)
-    assert set(start.scores) == {f"lloyd {run}" for run in range(1, 6)}
+    assert set(start.scores) == {f"lloyd {run}" for run in (2, 3, 4, 5)}
+    assert start.name == "lloyd 3"
 
 
 def test_a_free_run_with_fewer_clusters_is_no_candidate(monkeypatch):
@@ -79,18 +88,50 @@ def test_a_free_run_with_fewer_clusters_is_no_candidate(monkeypatch):
     assert np.unique(start.labels).size > 4
 
 
-def test_an_open_number_of_clusters_has_one_candidate():
+def test_an_open_number_of_clusters_is_found_from_one_and_from_many():
     start, _ = found(blobs(), DiagonalGaussian(), DirichletProcess(), moves=SplitMerge())
-    assert start.name == "free"
+    assert {"one", "own 16"} <= set(start.scores)
+    assert start.scores[start.name] == max(start.scores.values())
     assert np.unique(start.labels).size == 4
 
 
-def test_counts_start_from_random_labels_or_from_merged_clusters():
+@pytest.mark.parametrize("family", [DiagonalGaussian, Gaussian])
+@pytest.mark.parametrize("weights", [SymmetricDirichlet(2, 1.0), DirichletProcess()], ids=["given", "open"])
+def test_one_telling_direction_among_many_is_found(family, weights):
+    """Standardised columns hide two groups that lie far apart along the first principal component."""
+    rng, y = np.random.default_rng(0), np.arange(400) % 2
+    X = (rng.normal(size=(2, 60)) * 3.0)[y] + rng.normal(size=(400, 60))
+    U, s, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    names = family.learned_by_default
+    start, _ = found(U[:, :12] * s[:12], family(), weights, learned=names, moves=SplitMerge())
+    assert adjusted_rand_score(y, start.labels) > 0.99
+
+
+def test_rows_of_one_cluster_stay_one():
+    X = np.random.default_rng(0).normal(size=(1500, 3))
+    names = DiagonalGaussian.learned_by_default
+    start, data = found(X, DiagonalGaussian(), DirichletProcess(), learned=names, moves=SplitMerge())
+    assert not start.labels.any()
+    assert start.model.family != data.family  # the prior fits one cluster
+
+
+def test_counts_start_from_random_labels_from_k_means_or_from_merged_clusters():
     rng = np.random.default_rng(0)
     X = rng.multinomial(30, np.eye(4) * 0.9 + 0.025, size=(50, 4)).reshape(-1, 4)
     start, _ = found(X, Multinomial(), SymmetricDirichlet(4), moves=SplitMerge())
-    assert set(start.scores) == {"random 1", "free"}
+    assert "random 1" in start.scores
+    assert set(start.scores) <= {"random 1", "lloyd 1", "raw", "log", "free"}
     assert np.unique(start.labels).size == 4
+
+
+def test_counts_of_an_open_number_begin_at_random_and_are_compared_with_the_best_division():
+    rng = np.random.default_rng(0)
+    X = rng.multinomial(30, np.eye(4) * 0.9 + 0.025, size=(50, 4)).reshape(-1, 4)
+    start, _ = found(X, Multinomial(), DirichletProcess(), moves=SplitMerge())
+    assert start.name == "random 1"
+    assert np.unique(start.labels).size > 4
+    (other,) = start.others.values()
+    assert adjusted_rand_score(np.tile(np.arange(4), 50), other) > 0.9
 
 
 def test_the_prior_takes_the_shape_of_the_clusters():
@@ -136,10 +177,8 @@ def test_threads_do_not_change_the_start(family):
 @pytest.mark.parametrize(("n_each", "n_candidate"), [(640, 2560), (1500, 2560), (630, 2520)])
 def test_candidates_are_made_on_some_of_many_rows(monkeypatch, n_each, n_candidate):
     """2000 rows and 100 for each cluster, in whole tiles of EM; all rows get labels."""
-    sizes, lloyd = [], search._Search._lloyd
-    monkeypatch.setattr(
-        search._Search, "_lloyd", lambda self, *run: sizes.append(self.data.n_rows) or lloyd(self, *run)
-    )
+    sizes, divisions = [], search.Divisions
+    monkeypatch.setattr(search, "Divisions", lambda data, **own: sizes.append(data.n_rows) or divisions(data, **own))
     start, data = found(blobs(n_each, d=3), DiagonalGaussian(), SymmetricDirichlet(4, 1.0))
     assert set(sizes) == {n_candidate}
     assert start.labels.shape == (data.n_rows,)
@@ -147,12 +186,17 @@ def test_candidates_are_made_on_some_of_many_rows(monkeypatch, n_each, n_candida
     assert adjusted_rand_score(classes, start.labels) > 0.95
 
 
-def test_full_covariances_and_open_numbers_of_clusters_have_more_rows():
+def test_full_covariances_have_more_rows():
     data = Dataset(blobs(1500, d=20), Gaussian())  # 230 statistics
     K = SymmetricDirichlet(4, 1.0)
-    assert search._candidate_rows(MixtureModel(data.family, K), data, 0) is None
-    assert search._candidate_rows(MixtureModel(data.family, DirichletProcess()), data, 0) is None
-    assert search._candidate_rows(MixtureModel(data.family, K), Dataset(blobs(2400, d=20), data.family), 0).size == 6144
+    assert candidate_rows(MixtureModel(data.family, K), data, 0) is None
+    assert candidate_rows(MixtureModel(data.family, K), Dataset(blobs(2400, d=20), data.family), 0).size == 6144
+
+
+def test_an_open_number_of_clusters_races_on_five_thousand_rows_or_eighty_a_column():
+    assert race_rows(Dataset(np.eye(5000, 2), DiagonalGaussian()), 0) is None
+    assert race_rows(Dataset(np.eye(5001, 2), DiagonalGaussian()), 0).size == 5000
+    assert race_rows(Dataset(blobs(2500, d=70), Gaussian()), 0).size == 5600
 
 
 def test_a_search_on_some_of_the_rows_is_part_of_the_forecast():

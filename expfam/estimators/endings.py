@@ -1,0 +1,143 @@
+"""The end of a run without settings: no merge, split or simple partition is better.
+
+A chain stops when its log joint has stopped rising. That alone does not show that it is anywhere near a mode: pieces of
+one wide cluster are never merged one by one, and columns of noise hide the one that tells the groups apart. So the best
+draw and the start are taken uphill, and the result is compared with k-means in several metrics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.model.assignment import extended_labels
+from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
+from expfam.samplers.starts.ascent import climb
+from expfam.samplers.starts.refill import refilled
+from expfam.samplers.warm_starts.candidates import Divisions
+from expfam.samplers.warm_starts.sample_rows import search_rows
+from expfam.samplers.warm_starts.settle import Fitted, Settler
+
+if TYPE_CHECKING:
+    pass
+
+_LEAST_GAIN = 0.5  # nats
+_GAIN_PER_ROW = 5e-5  # nats a row that another partition must gain
+
+
+class Ending(NamedTuple):
+    """Partition in which a run ends.
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+    model : MixtureModel
+        With the hyper-parameters under which the labels are a mode.
+    gain : float
+        Nats that were gained over the best draw.
+    is_settled : bool
+        Whether neither a merge nor a split raises the log joint further.
+    name : str
+        Candidate from which it was reached.
+    """
+
+    labels: npt.NDArray[np.int32]
+    model: MixtureModel
+    gain: float
+    is_settled: bool
+    name: str
+
+
+def least_gain(n_rows: int) -> float:
+    """Return the nats by which a partition must be better to count as another one."""
+    return max(_LEAST_GAIN, _GAIN_PER_ROW * n_rows)
+
+
+def open_ending(settler: Settler, candidates: dict[str, Any], *, splits: bool = True) -> Ending:
+    """Take the best of some partitions uphill, and compare it with simple ones.
+
+    Parameters
+    ----------
+    settler : Settler
+        Of all rows.
+    candidates : dict of str to (N,) array_like of int
+        The first one is the best draw.
+    splits : bool
+        Whether cuts of clusters are tried.
+
+    Returns
+    -------
+    Ending
+    """
+    begun = {name: settler.ascended(settler.fitted(labels)) for name, labels in candidates.items()}
+    name = max(begun, key=lambda name: begun[name].log_joint)
+    reached, is_settled = settler.settled(begun[name], splits=splits)
+    rival = _best_rival(settler, reached)
+    if rival is not None and rival.log_joint > reached.log_joint + least_gain(settler.data.n_rows):
+        reached, is_settled = settler.settled(rival, splits=splits)
+    gain = reached.log_joint - next(iter(begun.values())).log_joint
+    return Ending(reached.labels, reached.model, gain, is_settled, name)
+
+
+def _best_rival(settler: Settler, reached: Fitted) -> Fitted | None:
+    """Return the best of one cluster and k-means with as many clusters as were reached."""
+    data = settler.data
+    K = int(reached.labels.max()) + 1
+    if search_rows(data.n_rows, None, settler.seed) is not None:  # compared on a sample before
+        return settler.fitted(np.zeros(data.n_rows, dtype=np.int32)) if K > 1 else None
+    rivals = [np.zeros(data.n_rows, dtype=np.int32)] if K > 1 else []
+    if K > 1:
+        divisions = Divisions(data, seed=settler.seed, n_threads=settler.n_threads)
+        rivals += [divisions.kmeans(metric, K, run=1) for metric in divisions.metrics]
+    found = [settler.ascended(settler.fitted(labels)) for labels in rivals]
+    return max(found, key=lambda one: one.log_joint, default=None)
+
+
+def given_ending(
+    model: MixtureModel,
+    data: Dataset,
+    labels: npt.NDArray[np.int32],
+    n_clusters: int,
+    *,
+    max_passes: int,
+    seed: int,
+    n_threads: int | None,
+) -> npt.NDArray[np.int32]:
+    """Return labels with a given number of clusters that are not below those of k-means.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    data : Dataset
+    labels : (N,) int32 ndarray
+        Moved to their own mode already, see `refilled`.
+    n_clusters : int
+    max_passes : int
+        Of each ascent.
+    seed : int
+    n_threads : int or None
+
+    Returns
+    -------
+    (N,) int32 ndarray
+        The given ones, unless those of k-means reach a higher log joint. Where there are more rows than a search looks
+        at, a sample of the rows decides.
+    """
+    rows = search_rows(data.n_rows, n_clusters, seed)
+    part = data if rows is None else data.take(rows)
+    options: Any = {"keep_clusters": True, "max_passes": max_passes, "n_threads": n_threads}
+    divisions = Divisions(part, seed=seed, n_threads=n_threads)
+    own = labels if rows is None else labels[rows]
+    best, best_joint = None, model.log_joint(part, own) + least_gain(part.n_rows)
+    for metric in divisions.metrics:
+        rival = climb(model, part, divisions.kmeans(metric, n_clusters), **options).labels
+        if (log_joint := model.log_joint(part, rival)) > best_joint and rival.max() + 1 == n_clusters:
+            best, best_joint = rival, log_joint
+    if best is None:
+        return labels
+    if rows is not None:
+        best = extended_labels(model, part, best, data, n_threads=n_threads)
+    return refilled(model, data, best, n_clusters, max_passes=max_passes, seed=seed, n_threads=n_threads)

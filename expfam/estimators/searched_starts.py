@@ -1,0 +1,67 @@
+"""Starts that are searched, as those of `Mixture` are, for groups and first chunks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from expfam.model.mixture import MixtureModel
+from expfam.model.weights import SymmetricDirichlet
+from expfam.params import is_auto
+from expfam.samplers.named import SplitMerge
+from expfam.samplers.warm_starts.search import search_start
+
+if TYPE_CHECKING:
+    from expfam.families.base import Family
+    from expfam.model.data import Dataset
+
+
+class SearchedStart(NamedTuple):
+    """Start of a fit with a given number of clusters.
+
+    Attributes
+    ----------
+    start : str or (N,) array of int
+        The given one, unless it was left to the search.
+    family : Family
+        Bound, with the hyper-parameters that fit the start where it was searched.
+    """
+
+    start: Any
+    family: Family
+
+
+def searched_start(
+    data: Dataset, start: Any, n_clusters: int, family: Family, *, seed: int, n_threads: int | None
+) -> SearchedStart:
+    """Search a start of real values where it was left at "auto".
+
+    It is not searched where classes of rows are known.
+
+    Parameters
+    ----------
+    data : Dataset
+        Groups of rows have no part in the search.
+    start : str or (N,) array_like of int
+    n_clusters : int
+    family : Family
+        As it was given, which tells what may be learned.
+    seed : int
+    n_threads : int or None
+
+    Returns
+    -------
+    SearchedStart
+    """
+    is_open = isinstance(start, str) and start == "auto"
+    if not is_open or family.is_discrete or data.known is not None:
+        return SearchedStart(start, data.family)
+    found = search_start(
+        MixtureModel(data.family, SymmetricDirichlet(n_clusters, 1.0)),
+        data.without_groups(),
+        adapt_prior=is_auto(getattr(family, "scale", None)),
+        moves=SplitMerge(n_threads=n_threads),
+        learned=[name for name in family.learned_by_default if is_auto(getattr(family, name))],
+        seed=seed,
+        n_threads=n_threads,
+    )
+    return SearchedStart(found.labels, found.model.family)

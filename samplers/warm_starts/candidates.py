@@ -1,0 +1,85 @@
+"""Divisions of rows that anybody could write down: by k-means, or by single columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.samplers.geometry.column_cuts import best_cut
+from expfam.samplers.geometry.metrics import metrics_of
+from expfam.structures.ground.rng import generator
+from expfam.structures.kmeans import RowTiles
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
+_UNIT = 5  # stream of the purpose "start"; runs of the family's coordinates are those of `lloyd_labels`
+_RUNS_A_METRIC = 1 << 16
+_LEAST_TOLD = 0.05  # nats a row by which a cut of a column must pay
+_MOST_LEVELS = 20
+_MOST_COLUMNS = 64  # columns of few values that are looked at
+
+
+class Divisions:
+    """Divisions of the rows of a search; coordinates are made once.
+
+    Parameters
+    ----------
+    data : Dataset
+    seed : int
+    n_threads : int or None
+        No result depends on it.
+
+    Attributes
+    ----------
+    metrics : list of str
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DiagonalGaussian
+    >>> from expfam.samplers.warm_starts.candidates import Divisions
+    >>> divisions = Divisions(Dataset([[0.0], [0.1], [8.0], [8.1]], DiagonalGaussian()), seed=0)
+    >>> labels = divisions.kmeans("own", 2)
+    >>> labels[0] == labels[1] != labels[2] == labels[3]
+    np.True_
+    """
+
+    def __init__(self, data: Dataset, *, seed: int, n_threads: int | None = None) -> None:
+        self._data, self._seed, self._n_threads = data, seed, n_threads
+        self._points = metrics_of(data, seed=seed)
+        self._tiles: dict[str, RowTiles] = {}
+        self.metrics = list(self._points)
+
+    def kmeans(self, metric: str, n_clusters: int, run: int = 0) -> npt.NDArray[np.int32]:
+        """Return the labels of one k-means run in a metric: (N,) int32."""
+        if metric not in self._tiles:
+            self._tiles[metric] = RowTiles(self._points[metric], n_threads=self._n_threads)
+        step = _RUNS_A_METRIC * self.metrics.index(metric) + run
+        return self._run(self._tiles[metric], n_clusters, step)
+
+    def of_columns(self) -> dict[str, npt.NDArray[np.int32]]:
+        """Return the partitions by the values of single columns of a table that have few of them."""
+        if not hasattr(self._data.family, "parts"):
+            return {}
+        found = {}
+        for j in range(self._data.n_features):
+            values, labels = np.unique(self._data.X[:, j], return_inverse=True)
+            if 2 <= values.size <= _MOST_LEVELS and len(found) < _MOST_COLUMNS:
+                found[f"column {j}"] = labels.astype(np.int32)
+        return found
+
+    def of_best_column(self, n_clusters: int) -> npt.NDArray[np.int32] | None:
+        """Return k-means on the one column that tells most rows apart; None where none does."""
+        points = self._points["own"]
+        if n_clusters < 2 or points.shape[1] < 2 or (cut := best_cut(points)) is None:
+            return None
+        if cut.gain < _LEAST_TOLD * len(points):
+            return None
+        step = _RUNS_A_METRIC * len(self.metrics)
+        return self._run(RowTiles(points[:, [cut.column]], n_threads=self._n_threads), n_clusters, step)
+
+    def _run(self, tiles, n_clusters, step):
+        rng = generator(self._seed, "start", unit=_UNIT, step=step)
+        return tiles.kmeans(min(n_clusters, self._data.n_rows), rng, n_threads=self._n_threads)[0]

@@ -1,0 +1,217 @@
+"""A partition with the prior that fits it, moved uphill by merges, splits and moves of rows.
+
+Rows move only under hyper-parameters that were learned from their labels: under a prior that does not fit them yet,
+even the true labels can merge into one cluster. Where neither a merge of two clusters nor a split of one raises the log
+joint, the partition has settled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.model.partitions import compact_labels
+from expfam.model.statistics import weighted_statistics
+from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.greedy_merge import merged_clusters, merged_labels
+from expfam.samplers.starts.halves import best_halves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+
+_MOST_ROUNDS = 12
+_LEAST_GAIN = 1e-6  # nats; less is rounding
+_REFITTED = 3  # best splits that are judged under hyper-parameters of their own
+
+
+class Fitted(NamedTuple):
+    """Labels, the model with the hyper-parameters that fit them, and their log joint.
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+        Numbers from 0 without gaps.
+    model : MixtureModel
+    log_joint : float
+        Of labels, data and learned hyper-parameters, nats; the latter up to a constant.
+    """
+
+    labels: npt.NDArray[np.int32]
+    model: MixtureModel
+    log_joint: float
+
+
+@dataclass(frozen=True)
+class Settler:
+    """Moves partitions of one data set uphill.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound; hyper-parameters have the values from which they are learned.
+    data : Dataset
+    learned : sequence of str
+        Hyper-parameters of the family that are learned.
+    adapts_prior : bool
+        Whether the prior has the shape of the clusters, see `Family.prior_from_clusters`.
+    seed : int
+    n_threads : int or None
+        No result depends on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
+    >>> from expfam.samplers.warm_starts.settle import Settler
+    >>> X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0.0, 0.0], [9.0, 0.0]], 30, axis=0)
+    >>> data = Dataset(X, DiagonalGaussian())
+    >>> settler = Settler(MixtureModel(data.family, DirichletProcess()), data, ("mean_strength", "rate"))
+    >>> settled, is_settled = settler.settled(settler.fitted(np.zeros(60, dtype=np.int32)))
+    >>> np.bincount(settled.labels), settled.labels[0] == settled.labels[29], is_settled
+    (array([30, 30]), np.True_, True)
+    """
+
+    model: MixtureModel
+    data: Dataset
+    learned: Sequence[str] = ()
+    adapts_prior: bool = False
+    seed: int = 0
+    n_threads: int | None = None
+
+    def fitted(self, labels: npt.ArrayLike) -> Fitted:
+        """Learn hyper-parameters from labels."""
+        labels = compact_labels(np.asarray(labels))
+        n, S = self._statistics(labels)
+        family = self.model.family
+        if self.adapts_prior:
+            family = family.prior_from_clusters(n, S)
+        if self.learned:
+            family = family.fit_hyper(n, S, names=self.learned)
+        model = self.model.with_family(family)
+        log_joint = model.weights.log_prior(n) + family.total_log_marginal(n, S) + family.log_hyper_prior(self.learned)
+        return Fitted(labels, model, float(log_joint))
+
+    def merged(self, present: Fitted) -> Fitted:
+        """Merge clusters greedily under the present hyper-parameters; the result is never worse."""
+        if self.data.weight is None:
+            return self._better(present, merged_labels(present.model, self.data, present.labels))
+        labels = compact_labels(present.labels)
+        n, S = weighted_statistics(self.data, labels, int(labels.max()) + 1)
+        if not n.all():
+            return present
+        return self._better(present, merged_clusters(present.model, n, S)[labels])
+
+    def ascended(self, present: Fitted, max_passes: int = 10) -> Fitted:
+        """Move rows to their most probable clusters; the result is never worse."""
+        moved = ascend(present.model, self.data, present.labels, max_passes=max_passes, n_threads=self.n_threads)
+        return self._better(present, moved)
+
+    def split(self, present: Fitted, tried: set[bytes] | None = None) -> Fitted:
+        """Cut clusters in two where that raises the log joint; the result is never worse.
+
+        `tried` holds clusters whose cuts are known to bring nothing, and takes more of them.
+        """
+        tried = set() if tried is None else tried
+        weights, n_clusters = present.model.weights, int(present.labels.max()) + 1
+        order = np.argsort(present.labels, kind="stable")
+        ends = np.cumsum(np.bincount(present.labels, minlength=n_clusters))
+        sizes = np.diff(ends, prepend=0).astype(np.float64)
+        found = []
+        for k in range(n_clusters):
+            rows = order[ends[k] - int(sizes[k]) : ends[k]]
+            key = rows.tobytes()
+            if key in tried:
+                continue
+            tried.add(key)
+            cut = best_halves(present.model, self.data, rows, seed=self.seed, run=k, n_threads=self.n_threads)
+            if cut is not None:
+                found.append((_gain(weights, sizes, k, *cut), rows[cut[0] == 1]))
+        found.sort(key=lambda pair: -pair[0])
+        gaining = [rows for gain, rows in found if gain > _LEAST_GAIN]
+        best = self._better(present, _with_new(present.labels, gaining)) if gaining else present
+        if best is not present:
+            return best
+        for _, rows in found[:_REFITTED]:
+            best = max(best, self.fitted(_with_new(present.labels, [rows])), key=_log_joint)
+        return best if best.log_joint > present.log_joint + _LEAST_GAIN else present
+
+    def settled(self, present: Fitted, *, splits: bool = True, max_rounds: int = _MOST_ROUNDS) -> tuple[Fitted, bool]:
+        """Merge, ascend and split in turn until nothing raises the log joint.
+
+        Returns
+        -------
+        fitted : Fitted
+            Never worse than `present`.
+        is_settled : bool
+            Whether nothing was left to do, rather than `max_rounds` rounds made.
+        """
+        tried: set[bytes] = set()
+        for _ in range(max_rounds):
+            before = present
+            present = self.ascended(self.merged(present))
+            present = self.split(present, tried) if splits else present
+            if present is before:
+                return present, True
+        return present, False
+
+    def _statistics(self, labels):
+        """Return the statistics of the clusters, without those whose rows have no weight."""
+        n, S = weighted_statistics(self.data, labels, int(labels.max()) + 1)
+        return (n, S) if n.all() else (n[n > 0.0], S[n > 0.0])
+
+    def _better(self, present: Fitted, labels: npt.NDArray[np.int32]) -> Fitted:
+        if np.array_equal(labels, present.labels):
+            return present
+        other = self.fitted(labels)
+        return other if other.log_joint > present.log_joint + _LEAST_GAIN else present
+
+
+def fit_to_start(state: Any, learned: Sequence[str], *, adapts_prior: bool) -> None:
+    """Learn the hyper-parameters of a new state from its labels, before any row moves.
+
+    Parameters
+    ----------
+    state : State
+        Changed in place.
+    learned : sequence of str
+        Hyper-parameters of the family that are learned.
+    adapts_prior : bool
+        Whether the prior has the shape of the clusters, see `Family.prior_from_clusters`.
+    """
+    if not learned and not adapts_prior:
+        return
+    n, S = state.statistics()
+    used = np.flatnonzero(n > 0.0)
+    if not used.size:
+        return
+    family, n, S = state.model.family, n[used], S[used]
+    family = family.prior_from_clusters(n, S) if adapts_prior else family
+    state.set_model(state.model.with_family(family.fit_hyper(n, S, names=learned) if learned else family))
+
+
+def _gain(weights, sizes, k, halves, rise):
+    """Return the change of the log joint where cluster k is cut in two."""
+    if weights.max_components is not None and len(sizes) >= weights.max_components:
+        return -np.inf
+    n_new = float(halves.sum())
+    after = np.append(sizes, n_new)
+    after[k] -= n_new
+    return rise + weights.log_prior(after) - weights.log_prior(sizes)
+
+
+def _log_joint(fitted: Fitted) -> float:
+    return fitted.log_joint
+
+
+def _with_new(labels, new_clusters):
+    """Return labels in which each of some lists of rows is a cluster of its own."""
+    labels = labels.copy()
+    for k, rows in enumerate(new_clusters, start=int(labels.max()) + 1):
+        labels[rows] = k
+    return labels

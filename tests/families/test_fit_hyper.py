@@ -1,0 +1,69 @@
+"""Hyper-parameters at the mode of their log target, given a partition."""
+
+import numpy as np
+import pytest
+
+from expfam import Dataset, DiagonalGaussian, Gaussian, Poisson, SphericalGaussian, load_family
+from expfam.families.slice_sampling import climb_to_mode
+
+RNG = np.random.default_rng(0)
+LABELS = np.arange(60) % 4
+REAL = RNG.normal(size=(4, 3))[LABELS] * 4.0 + RNG.normal(size=(60, 3))
+COUNTS = RNG.poisson(RNG.gamma(2.0, 4.0, size=(4, 3))[LABELS])
+
+
+def target(family, n, S):
+    return family.total_log_marginal(n, S) + family.log_hyper_prior(tuple(family.hyper))
+
+
+@pytest.mark.parametrize(
+    ("family", "X"),
+    [
+        (DiagonalGaussian(), REAL),
+        (DiagonalGaussian(missing=True), REAL),
+        (Gaussian(), REAL),
+        (SphericalGaussian(), REAL),
+        (SphericalGaussian(variance="shared"), REAL),
+        (load_family("gaussian_zero"), REAL),
+        (load_family("lognormal"), np.exp(REAL / 4.0)),
+        (Poisson(), COUNTS),
+        (load_family("negative_binomial"), COUNTS),
+        (load_family("multinomial"), COUNTS),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_mode_is_that_of_a_grid(family, X):
+    data = Dataset(X, family)
+    n, S = data.statistics(LABELS, 4)
+    fitted = data.family.fit_hyper(n, S)
+    reached = target(fitted, n, S)
+    assert reached >= target(data.family, n, S)
+    for name in data.family.hyper:
+        low, high = np.log(data.family.hyper_bounds(name))
+        now = np.log(fitted.hyper_factors_[name])
+        for t in np.clip(now + np.linspace(-6.0, 6.0, 49), low, high):
+            assert target(fitted._at_factor(name, t), n, S) <= reached + 0.3
+    assert fitted == data.family.fit_hyper(n, S)  # nothing is drawn
+
+
+def test_only_named_hyper_parameters_move():
+    data = Dataset(REAL, DiagonalGaussian())
+    fitted = data.family.fit_hyper(*data.statistics(LABELS, 4), names=["rate"])
+    assert fitted.mean_strength is data.family.mean_strength or np.array_equal(
+        fitted.mean_strength, data.family.mean_strength
+    )
+    assert not np.allclose(fitted.rate, data.family.rate)
+
+
+@pytest.mark.parametrize("mode", [-7.3, -0.2, 0.0, 1.1, 25.0])
+def test_the_climb_reaches_a_mode_within_bounds(mode):
+    calls = []
+
+    def parabola(t):
+        calls.append(t)
+        return -((t - mode) ** 2)
+
+    assert climb_to_mode(parabola, 0.5) == pytest.approx(mode, abs=0.05)
+    assert len(calls) < 40
+    assert climb_to_mode(parabola, 0.5, low=-1.0, high=2.0) == pytest.approx(np.clip(mode, -1.0, 2.0), abs=0.05)
+    assert climb_to_mode(lambda t: -abs(t - mode), 0.5) == pytest.approx(mode, abs=0.05)

@@ -1,0 +1,95 @@
+"""Cuts of one cluster in two, and of single columns."""
+
+import numpy as np
+import pytest
+
+from expfam import Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Poisson
+from expfam.samplers.geometry.column_cuts import best_cut
+from expfam.samplers.geometry.metrics import metrics_of
+from expfam.samplers.starts.halves import best_halves
+
+
+def gain_of(column, low):
+    """Return what two normal densities gain over one, in the plainest way."""
+    n, total = len(column), 0.0
+    for side in (column[low], column[~low]):
+        total += 0.5 * len(side) * np.log(max(side.var(), 1e-3 * column.var())) - len(side) * np.log(len(side) / n)
+    return 0.5 * n * np.log(column.var()) - total
+
+
+def test_the_best_cut_is_the_best_of_all_cuts():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(40, 3))
+    points[:9, 1] += 5.0
+    points[:, 2] = np.round(points[:, 2])  # equal values are never cut apart
+    best = max(
+        (gain_of(points[:, j], points[:, j] < value), j, value)
+        for j in range(3)
+        for value in np.unique(points[:, j])
+        if 2 <= (points[:, j] < value).sum() <= 38
+    )
+    cut = best_cut(points)
+    assert (cut.column, cut.threshold) == best[1:]
+    assert cut.gain == pytest.approx(best[0], rel=1e-9)
+
+
+def test_constant_columns_and_few_rows_are_not_cut():
+    assert best_cut(np.ones((10, 3))) is None
+    assert best_cut(np.arange(6.0).reshape(3, 2)) is None
+
+
+@pytest.mark.parametrize("family", [DiagonalGaussian(), Gaussian()])
+@pytest.mark.parametrize("n", [300, 5000])
+def test_two_groups_told_apart_by_one_column_are_found(family, n):
+    rng, y = np.random.default_rng(0), np.arange(n) % 2
+    rows = rng.normal(size=(n, 8))
+    rows[:, 5] = 1e-3 * (rows[:, 5] + 12.0 * y)
+    data = Dataset(rows, family)
+    model = MixtureModel(data.family, DirichletProcess())
+    halves, rise = best_halves(model, data, seed=0)
+    assert np.array_equal(halves == halves[0], y == y[0])
+    n_, S = data.statistics(halves, 2)
+    whole = data.family.total_log_marginal(*data.statistics(np.zeros(n, int), 1))
+    assert rise == pytest.approx(data.family.total_log_marginal(n_, S) - whole, rel=1e-9)
+
+
+def test_many_rows_of_one_group_are_not_cut():
+    data = Dataset(np.random.default_rng(0).normal(size=(5000, 2)), DiagonalGaussian())
+    n, S = data.statistics(np.zeros(5000, int), 1)
+    family = data.family.fit_hyper(n, S)
+    model = MixtureModel(family, DirichletProcess())
+    halves, rise = best_halves(model, data, seed=0)
+    assert rise + model.weights.log_prior(np.bincount(halves)) < model.weights.log_prior([5000])
+
+
+def test_fewer_than_four_rows_are_not_cut():
+    data = Dataset([[0.0], [9.0], [50.0]], DiagonalGaussian())
+    assert best_halves(MixtureModel(data.family, DirichletProcess()), data, seed=0) is None
+
+
+# ---- metrics -------------------------------------------------------------------------------------------------------
+
+
+def test_whitened_columns_are_uncorrelated():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4)) @ rng.normal(size=(4, 4))
+    found = metrics_of(Dataset(X, DiagonalGaussian()), seed=0)
+    assert set(found) == {"own", "raw", "white"}
+    np.testing.assert_allclose(np.cov(found["white"].T, bias=True), np.eye(4), atol=1e-10)
+    spread = found["raw"].std(axis=0) / X.std(axis=0)
+    np.testing.assert_allclose(spread, spread[0])  # one scale for all columns
+
+
+def test_metrics_that_tell_nothing_new_are_left_out():
+    rng = np.random.default_rng(0)
+    assert set(metrics_of(Dataset(rng.normal(size=(500, 1)), DiagonalGaussian()), seed=0)) == {"own"}
+    assert set(metrics_of(Dataset(rng.normal(size=(8, 4)), DiagonalGaussian()), seed=0)) <= {"own", "raw"}
+    assert set(metrics_of(Dataset(rng.poisson(2, (30, 3)), Poisson()), seed=0)) == {"own", "raw", "log"}
+
+
+def test_missing_cells_are_at_the_mean_of_the_column():
+    X = np.array([[0.0, 100.0], [np.nan, 300.0], [2.0, 200.0], [1.0, np.nan]])
+    raw = metrics_of(Dataset(X, DiagonalGaussian(missing=True)), seed=0)["raw"]
+    assert np.isfinite(raw).all()
+    assert raw[1, 0] == pytest.approx(raw[3, 0])
+    assert raw[3, 1] == pytest.approx(raw[2, 1])

@@ -1,0 +1,99 @@
+"""Partitions moved uphill under the prior that fits them: never worse, and settled where nothing is left to do."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from expfam import Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Poisson, SphericalGaussian
+from expfam.samplers.starts.halves import best_halves
+from expfam.samplers.warm_starts.settle import Settler, fit_to_start
+
+CLASSES = np.arange(240) % 3
+X = np.array([[0.0, 0.0], [7.0, 0.0], [0.0, 7.0]])[CLASSES] + np.random.default_rng(0).normal(size=(240, 2))
+
+
+def settler_of(family, rows, **options):
+    data = Dataset(rows, family, weight=options.pop("weight", None))
+    names = data.family.learned_by_default
+    return Settler(MixtureModel(data.family, DirichletProcess()), data, names, family.name == "gaussian", **options)
+
+
+@pytest.mark.parametrize("family", [DiagonalGaussian(), Gaussian(), SphericalGaussian()])
+@pytest.mark.parametrize("begin", ["one", "random", "many"])
+def test_three_groups_are_found_from_anywhere(family, begin):
+    rng = np.random.default_rng(1)
+    labels = {"one": np.zeros(240, int), "random": rng.integers(0, 12, 240), "many": np.arange(240) % 60}[begin]
+    settler = settler_of(family, X)
+    fitted = settler.fitted(labels)
+    settled, is_settled = settler.settled(fitted)
+    assert is_settled
+    assert settled.log_joint >= fitted.log_joint
+    if begin != "many":  # pieces of all groups say nothing
+        assert adjusted_rand_score(CLASSES, settled.labels) > 0.97
+    assert settler.settled(settled) == (settled, True)
+    for step in (settler.merged, settler.ascended, settler.split):
+        assert step(settled) is settled
+
+
+def test_no_split_of_a_settled_cluster_and_no_merge_raises_the_log_joint():
+    settler = settler_of(DiagonalGaussian(), X)
+    settled = settler.settled(settler.fitted(np.zeros(240, int)))[0]
+    reached = settled.model.log_joint(settler.data, settled.labels)
+    K = settled.labels.max() + 1
+    for k in range(K):
+        rows = np.flatnonzero(settled.labels == k)
+        halves = best_halves(settled.model, settler.data, rows, seed=0)[0]
+        cut = settled.labels.copy()
+        cut[rows[halves == 1]] = K
+        assert settled.model.log_joint(settler.data, cut) < reached
+        for other in range(k):
+            merged = np.where(settled.labels == k, other, settled.labels)
+            assert settled.model.log_joint(settler.data, merged) < reached
+
+
+def test_the_true_labels_of_directions_stay():
+    """Under hyper-parameters that do not fit them yet they would be merged into one cluster."""
+    rng, y = np.random.default_rng(0), np.arange(300) % 10
+    centres = rng.normal(size=(10, 80))
+    rows = centres[y] / np.linalg.norm(centres[y], axis=1)[:, None] + 1.2 * rng.normal(size=(300, 80)) / np.sqrt(80)
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    settler = settler_of(SphericalGaussian(), rows)
+    assert adjusted_rand_score(y, settler.settled(settler.fitted(y))[0].labels) == 1.0
+
+
+def test_weights_are_repeated_rows():
+    weight = np.random.default_rng(2).integers(1, 4, 240)
+    weighted = settler_of(DiagonalGaussian(), X, weight=weight.astype(float))
+    repeated = settler_of(DiagonalGaussian(), np.repeat(X, weight, axis=0))
+    one = weighted.settled(weighted.fitted(np.zeros(240, int)))[0]
+    other = repeated.settled(repeated.fitted(np.zeros(weight.sum(), int)))[0]
+    assert one.log_joint == pytest.approx(other.log_joint, abs=1e-6)
+    assert adjusted_rand_score(np.repeat(one.labels, weight), other.labels) == 1.0
+
+
+def test_threads_change_nothing():
+    fits = [settler_of(Gaussian(), X, n_threads=n) for n in (1, 3)]
+    one, three = (settler.settled(settler.fitted(np.zeros(240, int)))[0] for settler in fits)
+    np.testing.assert_array_equal(one.labels, three.labels)
+    assert one.log_joint == three.log_joint
+
+
+def test_counts_without_learned_hyper_parameters():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.poisson(np.where(CLASSES == 0, 200, 8)), rng.poisson(3, (240, 10))])
+    settler = settler_of(Poisson(), rows)
+    settled = settler.settled(settler.fitted(np.zeros(240, int)))[0]
+    assert adjusted_rand_score(CLASSES == 0, settled.labels) == 1.0
+    assert settled.model.family == settler.data.family
+
+
+def test_a_state_gets_the_prior_that_fits_its_labels():
+    from expfam.samplers import CollapsedGibbs
+
+    data = Dataset(X, DiagonalGaussian())
+    state = CollapsedGibbs().init(MixtureModel(data.family, DirichletProcess()), data, seed=0, start=CLASSES)
+    before = state.log_joint
+    fit_to_start(state, ("mean_strength", "rate"), adapts_prior=False)
+    assert state.log_joint > before
+    settler = settler_of(DiagonalGaussian(), X)
+    assert state.model.family == settler.fitted(CLASSES).model.family
