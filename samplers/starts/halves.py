@@ -76,20 +76,20 @@ def best_halves(
     Rows then move to the likelier side in a few passes. Cuts of more than 2000 rows are looked for in 2000 of them, and
     made in all only if the rise for each row would outweigh the prior of the partition.
     """
-    rows = np.arange(data.n_rows) if rows is None else rows
-    n = rows.size
+    members: npt.NDArray[np.int64] = np.arange(data.n_rows, dtype=np.int64) if rows is None else rows.astype(np.int64)
+    n = members.size
     if n < _FEWEST_ROWS:
         return None
     free = MixtureModel(model.family, DirichletProcess())
     chosen = _drawn_rows(n, _MOST_ROWS, seed, run)
-    part = data.take(rows if chosen is None else rows[chosen])
+    part = data.take(members if chosen is None else members[chosen])
     found = _best_of_cuts(free, part, seed, run, n_threads)
     if found is None or chosen is None:
         return found
     share = np.bincount(found[0]) * (n / part.n_rows)
     if _HOPE * found[1] * (n / part.n_rows) + free.weights.log_prior(share) - free.weights.log_prior([n]) < 0.0:
         return None
-    whole = data.take(rows)
+    whole = data.take(members)
     begun = extended_labels(free, part, found[0], whole, n_threads=n_threads)
     moved = ascend(free, whole, begun, max_passes=_PASSES, n_threads=n_threads)
     if not moved.any() or moved.all():

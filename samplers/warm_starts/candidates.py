@@ -63,7 +63,7 @@ class Divisions:
         """Return the partitions by the values of single columns of a table that have few of them."""
         if not hasattr(self._data.family, "parts"):
             return {}
-        found = {}
+        found: dict[str, npt.NDArray[np.int32]] = {}
         for j in range(self._data.n_features):
             values, labels = np.unique(self._data.X[:, j], return_inverse=True)
             if 2 <= values.size <= _MOST_LEVELS and len(found) < _MOST_COLUMNS:

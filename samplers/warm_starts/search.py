@@ -210,15 +210,14 @@ class _Search:
     def of_real_values(self):
         """Take the candidate from which EM reaches the highest posterior density."""
         candidates = {f"lloyd {run + 1}": self.divisions.kmeans("own", self.K, run) for run in range(self.n_init)}
-        n_equal = len(_distinct_labels(candidates))
         for metric in self.divisions.metrics:
             if metric != "own":
                 candidates[metric] = self.divisions.kmeans(metric, self.K)
         if (cut := self.divisions.of_best_column(self.K)) is not None:
             candidates["column"] = cut
         candidates = _distinct_labels(candidates)
-        if self._pays(n_equal, len(candidates)):
-            labels = self._free(candidates)
+        if self._pays(len(candidates)):
+            labels = self._free()
             if labels is not None:
                 candidates["free"] = labels
         fitted = {name: self.settler.fitted(labels) for name, labels in candidates.items()}
@@ -240,7 +239,7 @@ class _Search:
         for metric in self.divisions.metrics:
             candidates[_name_of(metric)] = self.divisions.kmeans(metric, self.K)
         if self._may_step():
-            free = self._free(candidates)
+            free = self._free()
             if free is not None:
                 candidates["free"] = free
             fitted = {name: self._swept(labels) for name, labels in _distinct_labels(candidates).items()}
@@ -250,7 +249,7 @@ class _Search:
         scores = {name: one.log_joint for name, one in fitted.items()}
         return FoundStart(fitted[name].labels, name, fitted[name].model, scores)
 
-    def _free(self, candidates):
+    def _free(self):
         """Return the best partition with an open number of clusters, merged to the given one.
 
         None where it has fewer clusters than were asked for, or is one wide cluster with tight remainders.
@@ -266,14 +265,12 @@ class _Search:
             return None
         return labels
 
-    def _pays(self, n_own, n_all):
+    def _pays(self, n_candidates):
         """Tell whether a free run is tried.
 
         It is where rows are many enough, and k-means runs do not agree.
         """
-        if not self._may_step() or n_all == 1 < self.n_init:
-            return False
-        return self.data.n_rows >= _FREE_ROWS
+        return self._may_step() and n_candidates > 1 and self.data.n_rows >= _FREE_ROWS
 
     # ---- counts ------------------------------------------------------------------------------------------------------
 
