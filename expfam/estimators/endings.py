@@ -18,7 +18,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.samplers.starts.ascent import climb
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.warm_starts.candidates import Divisions
-from expfam.samplers.warm_starts.sample_rows import search_rows
+from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_rows
 from expfam.samplers.warm_starts.settle import Fitted, Settler
 
 if TYPE_CHECKING:
@@ -132,7 +132,10 @@ def given_ending(
     divisions = Divisions(part, seed=seed, n_threads=n_threads)
     own = labels if rows is None else labels[rows]
     best, best_joint = None, model.log_joint(part, own) + least_gain(part.n_rows)
+    is_narrow = has_few_rows(model, data)  # one wide cluster with tight remainders has the highest log joint then
     for metric in divisions.metrics:
+        if metric == "white" and is_narrow:
+            continue
         rival = climb(model, part, divisions.kmeans(metric, n_clusters), **options).labels
         if (log_joint := model.log_joint(part, rival)) > best_joint and rival.max() + 1 == n_clusters:
             best, best_joint = rival, log_joint

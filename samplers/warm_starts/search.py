@@ -210,10 +210,11 @@ class _Search:
     def of_real_values(self):
         """Take the candidate from which EM reaches the highest posterior density."""
         candidates = {f"lloyd {run + 1}": self.divisions.kmeans("own", self.K, run) for run in range(self.n_init)}
+        is_narrow = has_few_rows(self.model, self.data)  # evidence then prefers one wide cluster and tight remainders
         for metric in self.divisions.metrics:
-            if metric != "own":
+            if metric == "raw" or (metric != "own" and not is_narrow):
                 candidates[metric] = self.divisions.kmeans(metric, self.K)
-        if (cut := self.divisions.of_best_column(self.K)) is not None:
+        if not is_narrow and (cut := self.divisions.of_best_column(self.K)) is not None:
             candidates["column"] = cut
         candidates = _distinct_labels(candidates)
         if self._pays(len(candidates)):
