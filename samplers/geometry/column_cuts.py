@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 _LEAST_SHARE = 0.005  # of the rows, on either side
 _FLOOR = 1e-3  # share of a column's variance that either side keeps at least
-_COLUMNS_AT_ONCE = 64
+_COLUMNS_AT_ONCE = 16  # a few arrays of this many columns are held
 
 
 class ColumnCut(NamedTuple):
@@ -52,7 +52,7 @@ def best_cut(points: npt.NDArray[np.float64]) -> ColumnCut | None:
     """
     n = len(points)
     least = max(2, int(np.ceil(_LEAST_SHARE * n)))
-    if n < 2 * least:
+    if n < 2 * least or not points.shape[1]:
         return None
     blocks = range(0, points.shape[1], _COLUMNS_AT_ONCE)
     cuts = [_best_of(points[:, start : start + _COLUMNS_AT_ONCE], start, least) for start in blocks]

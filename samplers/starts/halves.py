@@ -16,6 +16,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess
 from expfam.samplers.geometry.column_cuts import best_cut
+from expfam.samplers.geometry.drawn_rows import drawn_rows
 from expfam.samplers.geometry.metrics import metrics_of
 from expfam.samplers.starts.ascent import ascend
 from expfam.structures.ground.rng import generator
@@ -81,7 +82,7 @@ def best_halves(
     if n < _FEWEST_ROWS:
         return None
     free = MixtureModel(model.family, DirichletProcess())
-    chosen = _drawn_rows(n, _MOST_ROWS, seed, run)
+    chosen = drawn_rows(n, _MOST_ROWS, seed=seed, unit=_UNIT, step=2 * run)
     part = data.take(members if chosen is None else members[chosen])
     found = _best_of_cuts(free, part, seed, run, n_threads)
     if found is None or chosen is None:
@@ -117,13 +118,6 @@ def _best_of_cuts(free, part, seed, run, n_threads):
 
 def _evidence(model, data, labels):
     return float(model.family.total_log_marginal(*weighted_statistics(data, labels, int(labels.max()) + 1)))
-
-
-def _drawn_rows(n, most, seed, run):
-    """Draw the places of at most `most` of n rows: sorted, or None for all."""
-    if n <= most:
-        return None
-    return np.sort(generator(seed, "start", unit=_UNIT, step=2 * run).choice(n, most, replace=False, shuffle=False))
 
 
 def _cuts(data, seed, run):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
-from expfam.structures.ground.rng import generator
+from expfam.samplers.geometry.drawn_rows import drawn_rows
 
 MOST_CENTRES = 256  # of the k-means run from which an open number of clusters starts
 _SAMPLE_ROWS = 20_000
@@ -32,7 +32,7 @@ def search_rows(n_rows: int, n_clusters: int | None, seed: int) -> npt.NDArray[n
     >>> search_rows(1000, 3, 0) is None, len(search_rows(100_000, 3, 0))
     (True, 20060)
     """
-    return drawn_rows(n_rows, _most_rows(n_clusters), seed, _SAMPLE_UNIT)
+    return drawn_rows(n_rows, _most_rows(n_clusters), seed=seed, unit=_SAMPLE_UNIT)
 
 
 def candidate_rows(model: MixtureModel, data: Dataset, seed: int) -> npt.NDArray[np.int64] | None:
@@ -40,19 +40,12 @@ def candidate_rows(model: MixtureModel, data: Dataset, seed: int) -> npt.NDArray
     K = model.weights.max_components
     if K is None or has_few_rows(model, data):
         return None
-    return drawn_rows(data.n_rows, _n_candidate_rows(data, K), seed, _CANDIDATE_UNIT)
+    return drawn_rows(data.n_rows, _n_candidate_rows(data, K), seed=seed, unit=_CANDIDATE_UNIT)
 
 
 def race_rows(data: Dataset, seed: int) -> npt.NDArray[np.int64] | None:
     """Draw the rows for candidates of an open number of clusters: sorted, or None for all."""
-    return drawn_rows(data.n_rows, _n_race_rows(data), seed, _RACE_UNIT)
-
-
-def drawn_rows(n_rows: int, n_drawn: int, seed: int, unit: int) -> npt.NDArray[np.int64] | None:
-    """Draw `n_drawn` of the rows: sorted, or None if there are no more."""
-    if n_rows <= n_drawn:
-        return None
-    return np.sort(generator(seed, "start", unit=unit).choice(n_rows, n_drawn, replace=False, shuffle=False))
+    return drawn_rows(data.n_rows, _n_race_rows(data), seed=seed, unit=_RACE_UNIT)
 
 
 def search_memory(data: Dataset, n_clusters: int | None) -> int:

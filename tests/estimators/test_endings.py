@@ -1,0 +1,38 @@
+"""No simple partition, merge or split is better than the end of a default fit."""
+
+import numpy as np
+
+from expfam import Dataset, Mixture
+from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.halves import best_halves
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 2)) + np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 40, axis=0)
+
+
+def test_no_merge_split_or_simple_partition_is_better():
+    fit = Mixture(random_state=0).fit(X)
+    labels = fit.labels_
+    data = Dataset(X, fit.family_)
+    model = fit.model_
+    own, K = model.log_joint(data, labels), labels.max() + 1
+    for k in range(K):
+        for other in range(k):
+            assert model.log_joint(data, np.where(labels == k, other, labels)) <= own
+        rows = np.flatnonzero(labels == k)
+        cut = best_halves(model, data, rows, seed=5)
+        if cut is not None:
+            split = labels.copy()
+            split[rows[cut[0] == 1]] = K
+            assert model.log_joint(data, split) <= own
+    for simple in (np.zeros(120, np.int32), np.repeat(np.arange(3, dtype=np.int32), 40)):
+        assert model.log_joint(data, ascend(model, data, simple)) <= own + 0.5
+
+
+def test_a_given_number_is_not_below_the_groups_of_one_far_column():
+    """Standardised columns hide the one that tells the rows apart."""
+    rng, y = np.random.default_rng(1), np.arange(300, dtype=np.int32) % 2
+    far = np.column_stack([y * 20 + rng.normal(size=300), rng.normal(size=(300, 20))])
+    fit = Mixture(n_components=2, random_state=0).fit(far)
+    model, data = fit.model_, Dataset(far, fit.family_)
+    assert model.log_joint(data, ascend(model, data, y)) <= model.log_joint(data, fit.labels_) + 0.5
