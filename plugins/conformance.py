@@ -162,7 +162,7 @@ def check_family(
     Examples
     --------
     >>> from expfam.plugins.conformance import check_family
-    >>> from expfam.families.simple.bernoulli import Bernoulli
+    >>> from expfam import Bernoulli
     >>> check_family(Bernoulli(a=0.5, b=2.0)).passed
     True
     """
@@ -378,7 +378,7 @@ def parametrize_with_checks(
     Examples
     --------
     >>> from expfam.plugins.conformance import parametrize_with_checks
-    >>> from expfam.families.simple.exponential import Exponential
+    >>> from expfam import Exponential
     >>> @parametrize_with_checks([Exponential(a=2.0, b=1.0)])
     ... def test_family(family, check):
     ...     check(family)

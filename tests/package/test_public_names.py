@@ -5,14 +5,18 @@ import pickle
 
 import pytest
 
+import expfam
+from expfam import list_plugins
 from expfam.params import Settings
+from expfam.plugins.registry import family_class
 
 PUBLIC = {
     "expfam": """
-        AdmixtureModel BayesianHierarchy Categorical Columns Dataset DiagonalGaussian DirichletProcess Family Gaussian
-        GroupedMixture Groups Known LogNormal Mixture MixtureModel Multinomial PartitionPosterior PitmanYor Poisson
-        SphericalGaussian SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ check_model get_include
-        link_groups list_plugins load_family load_proposal merge purity register variation_of_information
+        AdmixtureModel BayesianHierarchy Bernoulli Categorical Columns Dataset DiagonalGaussian DirichletProcess
+        Exponential Family Gaussian Geometric GroupedMixture Groups Known LogNormal Mixture MixtureModel Multinomial
+        NegativeBinomial PartitionPosterior PitmanYor Poisson SphericalGaussian SymmetricDirichlet TopicModel
+        VonMisesFisher ZeroMeanGaussian __version__ check_model get_include link_groups list_plugins load_family
+        load_proposal merge purity register variation_of_information
     """,
     "expfam.samplers": """
         Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves
@@ -66,6 +70,14 @@ def test_the_errors_are_these():
     module = importlib.import_module("expfam.errors")
     own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
     assert sorted(name for name in own if name[0] != "_") == PUBLIC["expfam.errors"].split()
+
+
+def test_every_family_with_a_name_is_imported_from_the_package():
+    own = [each for each in list_plugins() if each.group == "expfam.families" and each.distribution == "expfam"]
+    assert len(own) >= 14
+    for each in own:
+        found = family_class(each.name)
+        assert getattr(expfam, found.__name__) is found
 
 
 @pytest.mark.parametrize(("package", "name"), list(names()))
