@@ -72,7 +72,7 @@ def known_rows(owner: str, labels: Kind | None, y: Any, links: Any, n_rows: int)
         warn(f"{owner}: no row is known: all of y is missing", DataWarning)
     if codes is None and links is None:
         return KnownRows(None, classes)
-    return KnownRows(Known(codes, labels or "clusters", links=links), classes)
+    return KnownRows(Known(codes, labels or "clusters", links=links, class_names=classes), classes)
 
 
 def known_of_chunk(mixture: Any, y: Any, classes: Any, n_rows: int, *, is_anew: bool) -> Known | None:
@@ -123,7 +123,8 @@ def known_of_chunk(mixture: Any, y: Any, classes: Any, n_rows: int, *, is_anew: 
             " all classes, classes=[...]"
         )
     places = np.array([of_name[name] for name in names.tolist()] + [-1], dtype=np.int32)
-    return Known(places[codes] if y is not None else np.full(n_rows, -1), labels, n_classes=len(of_name))
+    found = places[codes] if y is not None else np.full(n_rows, -1)
+    return Known(found, labels, n_classes=len(of_name), class_names=mixture.classes_)
 
 
 def n_numbered_classes(mixture: Any) -> int:

@@ -6,14 +6,11 @@ No penalty and no weight is involved. Rows are free or held: kernels of single r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse.csgraph import connected_components
 
 from expfam.errors import DataError
 from expfam.model.partitions import by_first_appearance
@@ -36,6 +33,8 @@ class Known:
         Rows with an equal number of at least 0 are in one cluster; -1 for rows without a link.
     n_classes : int, optional
         Number of classes, where more may exist than these rows have.
+    class_names : (C,) array_like, optional
+        Names of the classes, for messages.
 
     Attributes
     ----------
@@ -71,11 +70,13 @@ class Known:
         *,
         links: npt.ArrayLike | None = None,
         n_classes: int | None = None,
+        class_names: npt.ArrayLike | None = None,
     ) -> None:
         check_value("labels", kind, KINDS)
         if classes is None and links is None:
             raise ValueError("nothing is known: give classes, links or both")
         self.kind = kind
+        self.class_names = None if class_names is None else np.asarray(class_names)
         self.links = None if links is None else _checked(links, "links")
         self.classes = None if classes is None else _checked(classes, "y")
         known = self.classes if self.classes is not None else self.links
@@ -83,7 +84,7 @@ class Known:
         if self.links is not None and self.classes is not None:
             if len(self.links) != len(self.classes):
                 raise DataError(f"y has {len(self.classes)} rows, links {len(self.links)}")
-            self.classes = _spread(self.classes, self.links)
+            self.classes = self._spread()
         self.n_classes = max(n_classes or 0, 0 if self.classes is None else int(self.classes.max(initial=-1)) + 1)
         held = np.zeros(self.n_rows, dtype=bool)
         if self.classes is not None and self.fixes_rows:
@@ -124,7 +125,28 @@ class Known:
         """Return what is known of some of the rows."""
         classes = None if self.classes is None else self.classes[rows]
         links = None if self.links is None else self.links[rows]
-        return Known(classes, self.kind, links=links, n_classes=self.n_classes)
+        return Known(classes, self.kind, links=links, n_classes=self.n_classes, class_names=self.class_names)
+
+    def _class_of(self, row):
+        """Return the name of the class of a known row, or its number, as text."""
+        place = int(self.classes[row])
+        is_named = self.class_names is not None and place < len(self.class_names)
+        return repr(self.class_names[place : place + 1].tolist()[0]) if is_named else str(place)
+
+    def _spread(self):
+        """Give the rows of a link group the class of its known rows; refuse two classes."""
+        classes, links = self.classes.copy(), self.links
+        known = np.flatnonzero((links >= 0) & (classes >= 0))
+        pair = _first_pair(links[known], classes[known], known)
+        if pair:
+            classes_of_pair = " and ".join(map(self._class_of, pair))
+            raise DataError(
+                f"rows {pair[0]} and {pair[1]} are linked, and are of the classes {classes_of_pair}: write"
+                f" links[{pair[1]}] = -1, or give both the same class in y"
+            )
+        of_group = np.full(int(links.max(initial=-1)) + 2, -1, dtype=np.int32)
+        of_group[links[known]] = classes[known]
+        return np.where(classes < 0, of_group[links], classes).astype(np.int32)  # links of -1 read the last place
 
     # ---- partitions --------------------------------------------------------------------------------------------------
 
@@ -145,9 +167,12 @@ class Known:
         known = np.flatnonzero(self.classes >= 0)
         mixed = _first_pair(labels[known], self.classes[known], known)
         if mixed:
-            return f"rows {mixed[0]} and {mixed[1]} are of two classes and lie in one cluster"
+            names = f"{self._class_of(mixed[0])} and {self._class_of(mixed[1])}"
+            return f"rows {mixed[0]} and {mixed[1]} are of two classes, {names}, and lie in one cluster"
         apart = _first_pair(self.classes[known], labels[known], known) if self.fixes_rows else None
-        return f"rows {apart[0]} and {apart[1]} are of one class and lie in two clusters" if apart else None
+        if apart is None:
+            return None
+        return f"rows {apart[0]} and {apart[1]} are of one class, {self._class_of(apart[0])}, and lie in two clusters"
 
     def agreeing(self, labels: npt.ArrayLike, *, limit: int | None = None) -> npt.NDArray[np.int32]:
         """Return labels near to the given ones that agree with what is known.
@@ -231,49 +256,6 @@ class Known:
         return labels
 
 
-def link_groups(pairs: Iterable[Sequence[int]] | npt.ArrayLike, n_rows: int) -> npt.NDArray[np.int64]:
-    """Return the links of rows that belong together, from pairs of rows.
-
-    Parameters
-    ----------
-    pairs : (P, 2) array_like of int
-        Two rows that are in one cluster; chains of pairs make one group.
-    n_rows : int
-
-    Returns
-    -------
-    (N,) int64 ndarray
-        Number of the group of each row, by first appearance; -1 for rows in no pair. It is what `Mixture.fit` takes as
-        ``links=``.
-
-    Raises
-    ------
-    DataError
-        A pair names a row that does not exist.
-
-    Examples
-    --------
-    >>> from expfam import link_groups
-    >>> link_groups([(0, 3), (3, 4)], n_rows=6)
-    array([ 0, -1, -1,  0,  0, -1])
-    """
-    given: Any = pairs if isinstance(pairs, np.ndarray) else list(pairs)  # type: ignore[arg-type]
-    found = np.asarray(given)
-    if found.size == 0:
-        return np.full(n_rows, -1)
-    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
-        raise DataError(f"pairs must be (P, 2) integers, two rows each; got {found.dtype} of shape {found.shape}")
-    bad = np.flatnonzero(((found < 0) | (found >= n_rows)).any(axis=1))
-    if bad.size:
-        raise DataError(f"pair {bad[0]} is {tuple(found[bad[0]].tolist())}; rows are the numbers 0 to {n_rows - 1}")
-    graph = sparse.coo_array((np.ones(len(found)), (found[:, 0], found[:, 1])), shape=(n_rows, n_rows))
-    groups = connected_components(graph, directed=False)[1]
-    links = np.full(n_rows, -1)
-    paired = np.unique(found)
-    links[paired] = by_first_appearance(groups[paired])[1]
-    return links
-
-
 def _checked(values: Any, name: str) -> npt.NDArray[np.int32]:
     found = np.asarray(values)
     if found.ndim != 1 or found.dtype.kind not in "iu":
@@ -300,20 +282,6 @@ def _groups_of(links):
     return np.split(order, np.flatnonzero(np.diff(links[order])) + 1) if len(order) else []
 
 
-def _spread(classes, links):
-    """Give the rows of a link group the class of its known rows; refuse two classes."""
-    classes = classes.copy()
-    known = np.flatnonzero((links >= 0) & (classes >= 0))
-    pair = _first_pair(links[known], classes[known], known)
-    if pair:
-        raise DataError(
-            f"rows {pair[0]} and {pair[1]} are linked, and are of the classes {classes[pair[0]]} and {classes[pair[1]]}"
-        )
-    of_group = np.full(int(links.max(initial=-1)) + 2, -1, dtype=np.int32)
-    of_group[links[known]] = classes[known]
-    return np.where(classes < 0, of_group[links], classes).astype(np.int32)  # links of -1 read the last place
-
-
 def _first_pair(keys, values, rows):
     """Return the first two rows with equal keys and different values, or None."""
     if not len(keys):
@@ -328,4 +296,4 @@ def _first_pair(keys, values, rows):
     return int(rows[first[at]]), int(rows[order[at]])
 
 
-__all__ = ["Known", "link_groups"]
+__all__ = ["Known"]

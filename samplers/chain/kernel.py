@@ -27,6 +27,7 @@ _TAKERS = {
     "classes": "collapsed samplers: 'gibbs', 'fastex', 'split_merge'",
     "links": "collapsed and uncollapsed samplers",
 }
+_NAMED = 5  # classes that a message names
 
 
 class Kernel(Settings):
@@ -443,8 +444,17 @@ def check_known(kernel: Any, model: Any, known: Any) -> None:
     limit = _most_clusters(model)
     if limit is not None and known.n_classes > limit:
         raise DataError(
-            f"y has {known.n_classes} classes, and {getattr(model, 'weights', model)!r} allows {limit} clusters"
+            f"y has {known.n_classes} classes{_some_names(known)}, and {getattr(model, 'weights', model)!r} allows"
+            f" {limit} clusters: write n_components={known.n_classes}, or more"
         )
+
+
+def _some_names(known):
+    """Return the names of the first classes, for a message; nothing where they have none."""
+    if known.class_names is None:
+        return ""
+    names = [repr(name) for name in known.class_names[:_NAMED].tolist()]
+    return f" ({', '.join(names)}{', ...' if known.n_classes > _NAMED else ''})"
 
 
 def _most_clusters(model):

@@ -182,7 +182,7 @@ def test_nothing_known_of_rows_in_groups_changes_no_bit():
     ("settings", "error", "words"),
     [
         ({"labels": "classes"}, ValueError, "labels must be"),
-        ({"labels": "clusters", "n_components": 2}, DataError, "y has 3 classes, and AdmixtureModel"),
+        ({"labels": "clusters", "n_components": 2}, DataError, r"y has 3 classes \(0, 1, 2\), and AdmixtureModel"),
         ({"labels": "clusters", "sampler": "variational"}, CapabilityError, "GroupedVariational cannot use labels="),
     ],
 )

@@ -176,6 +176,34 @@ def test_pairs_that_name_no_rows():
     assert link_groups([], 3).tolist() == [-1, -1, -1]
 
 
+@pytest.mark.parametrize(
+    ("settings", "links", "words"),
+    [
+        (
+            {"labels": "classes"},
+            np.zeros(120, dtype=int),
+            r"rows \d+ and \d+ are linked, and are of the classes 'a' and 'b'",
+        ),
+        (
+            {"labels": "clusters", "start": np.zeros(120, dtype=int)},
+            None,
+            "are of two classes, 'a' and 'b', and lie in",
+        ),
+        ({"labels": "clusters", "start": np.arange(120)}, None, "are of one class, 'a', and lie in two clusters"),
+        (
+            {"labels": "clusters", "n_components": 2},
+            None,
+            r"y has 3 classes \('a', 'b', 'c'\), and .* allows 2 clusters: write n_components=3",
+        ),
+    ],
+)
+def test_contradictions_name_the_classes(settings, links, words):
+    y = np.array(["a", "b", "c"])[np.argsort(np.argsort(Z, kind="stable"), kind="stable") // 40]
+    order = np.argsort(Z, kind="stable")
+    with pytest.raises(DataError, match=words):
+        Mixture("gaussian_diag", **settings).fit(X[order], y[order], links=links)
+
+
 def test_a_saved_mixture_keeps_its_classes(tmp_path):
     mixture = Mixture("gaussian_diag", labels="classes", random_state=0).fit(X, np.array(["a", "b", "c"])[Z])
     mixture.save(tmp_path / "m")
