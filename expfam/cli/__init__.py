@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = show_warning
+            warnings.showwarning = lambda message, *place: show_warning(in_shell(str(message), args), *place)
             return args.run(args)
     except KeyboardInterrupt:
         return fail(args, "interrupted before there was a result; nothing was saved", 130)

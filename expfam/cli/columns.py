@@ -15,7 +15,7 @@ from expfam.near_names import did_you_mean
 if TYPE_CHECKING:
     import argparse
 
-_OPTIONS = ("roles", "column", "drop", "columns", "missing")
+_OPTIONS = ("roles", "column", "drop", "columns", "missing", "missing_values")
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +36,14 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         "--missing",
         choices=("ignorable", "informative"),
         help="whether the absence of a cell is itself a fact that tells clusters apart; default: ignorable",
+    )
+    group.add_argument(
+        "--missing-values",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="VALUE",
+        help="values that stand for missing cells, for example '?' -999, in all columns, or as NAME=VALUE in one",
     )
 
 
@@ -102,15 +110,16 @@ def is_automatic(args: argparse.Namespace) -> bool:
 
 def _refuse(given, needs):
     if given:
-        raise UsageError(f"--{given[0]} needs {needs}")
+        raise UsageError(f"--{given[0].replace('_', '-')} needs {needs}")
 
 
 def _family(args, frame):
     """Return the family of a frame by its roles and the options."""
     from expfam import Columns
 
-    roles, missing = _read_roles(args.roles), args.missing or "ignorable"
-    return Columns.from_frame(frame, roles=roles, missing=missing, **_by_column(args, frame))
+    (roles, gone), missing = _read_roles(args.roles), args.missing or "ignorable"
+    values = _missing_values(args, frame, gone)
+    return Columns.from_frame(frame, roles=roles, missing=missing, missing_values=values, **_by_column(args, frame))
 
 
 def _selected(args, frame):
@@ -137,6 +146,20 @@ def _by_column(args, frame):
     return by_column
 
 
+def _missing_values(args, frame, gone):
+    """Return values that stand for missing cells, by column, of the file and of the option."""
+    from expfam.families.columns.missing_values import missing_values_of
+
+    found = missing_values_of(gone, frame.names, owner="--roles")
+    for given in args.missing_values:
+        name, equals, value = given.partition("=")
+        if name and equals:
+            _check_name("--missing-values", name, frame)
+        for column in [name] if name and equals else frame.names:
+            found.setdefault(column, []).append(value if name and equals else given)
+    return found
+
+
 def _check_name(option, name, frame):
     if name in frame.names:
         return
@@ -145,16 +168,19 @@ def _check_name(option, name, frame):
 
 
 def _read_roles(path):
+    """Return the roles of a file, and its values that stand for missing cells of all columns."""
     if path is None:
-        return None
+        return None, None
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"--roles: {path} cannot be read as JSON ({error})") from error
-    found = found.get("roles") if isinstance(found, dict) else found
+    gone = found.get("missing_values") if isinstance(found, dict) else None
+    if isinstance(found, dict):
+        found = found.get("roles", [] if gone is not None else None)
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
         raise UsageError(f"--roles: {path} holds no list of roles, such as `expfam roles DATA --output FILE` writes")
-    return found
+    return found, gone
 
 
 # ---- what is printed of a family -------------------------------------------------------------------------------------

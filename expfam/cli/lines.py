@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
+import shlex
 
 _DESTINATIONS = {"n_components": "components", "n_steps": "steps", "random_state": "seed"}  # where the names differ
 _ARGUMENT = r"(\w+)=('[^']*'|[\w.+-]+)"
 _CALL = re.compile(rf"\bwrite (?:\w+\((?:'[^']*', )?)?({_ARGUMENT}(?:, {_ARGUMENT})*)\)?")
+_TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_ROLE = "'(binary|category|count|positive|real|numeric|drop)'"
+_COLUMN = re.compile(rf"(Columns\.from_frame\(df, )?(?:\b([^\W\d]\w*)={_ROLE}|\*\*\{{({_TEXT}): {_ROLE}\}})(?(1)\))")
+_MISSING = re.compile(rf"Columns\.from_frame\(df, missing_values=(\[{_TEXT}(?:, {_TEXT})*\])\)")
 
 
 def in_shell(message: str, args: argparse.Namespace) -> str:
@@ -31,7 +37,25 @@ def in_shell(message: str, args: argparse.Namespace) -> str:
         given = [_option(name, value, args) for name, value in re.findall(_ARGUMENT, match[1])]
         return match[0] if None in given else f"write {' '.join(given)}"
 
-    return _CALL.sub(options, message)
+    message = _CALL.sub(options, message)
+    return _of_columns(message) if hasattr(args, "missing_values") else message
+
+
+def _of_columns(message):
+    """Return a message in which the keywords of columns are options."""
+
+    def option(match):
+        name = match[2] or ast.literal_eval(match[4])
+        role = match[3] or match[5]
+        return f"--drop {shlex.quote(name)}" if role == "drop" else f"--column {shlex.quote(f'{name}={role}')}"
+
+    def values(match):
+        found = ast.literal_eval(match[1])
+        if any(value.startswith("--") for value in found):
+            return match[0]  # as a word of its own it would be an option
+        return f"--missing-values {' '.join(map(shlex.quote, found))}"
+
+    return _MISSING.sub(values, _COLUMN.sub(option, message))
 
 
 def _option(name, value, args):

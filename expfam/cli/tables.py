@@ -81,7 +81,7 @@ def run_impute(args: argparse.Namespace) -> int:
     table = read(args.data, frame=True, **reading_options(args))
     if not isinstance(table.X, Frame):
         raise UsageError(f"{args.data}: impute fills the columns of a table: give a CSV, TSV or Parquet file")
-    n_missing = {name: int(table.X.column(name).missing.sum()) for name in table.X.names}
+    n_missing = _n_missing(mixture, table.X)
     filled = mixture.impute(table.X, draws=1)[0] if args.draw else mixture.impute(table.X)
     n_left = sum(cell is None for column in filled.values() for cell in column)
     columns: dict[str, Any] = {} if table.row_ids is None else {"row_id": table.row_ids.tolist()}
@@ -100,6 +100,15 @@ def run_impute(args: argparse.Namespace) -> int:
         result["table"] = {name: [plain(cell) for cell in column] for name, column in columns.items()}
     print_json(args, result)
     return 0
+
+
+def _n_missing(mixture, frame):
+    """Return the number of missing cells of each column, as the roles of the model read it."""
+    from expfam.families.columns.roles import Roles, read_column
+
+    roles = {role.column: role for role in Roles(getattr(mixture.family_, "roles", None) or ()).kept}
+    columns = {name: read_column(frame, roles[name]) if name in roles else frame.column(name) for name in frame.names}
+    return {name: int(column.missing.sum()) for name, column in columns.items()}
 
 
 def _write(file, columns):

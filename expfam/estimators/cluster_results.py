@@ -10,7 +10,7 @@ from expfam.errors import CapabilityError
 from expfam.estimators.frame_output import FrameOutput
 from expfam.families.columns.cells import CellLaw, as_columns, cell_laws
 from expfam.families.support import dense_rows
-from expfam.io.new_frames import new_frame
+from expfam.io.new_frames import moments, new_frame
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value
 
@@ -189,12 +189,40 @@ def _texts(law, role):
     """Return mean and spread, or mode and probability, of a column in each cluster."""
     if law.probability is None:
         offset = 0.0 if role is None else role.offset
+        if role is not None and role.type in ("datetime", "date", "duration"):
+            spreads = [f" ({spans(sd)})" if np.isfinite(sd) else "" for sd in law.sd]
+            return [f"{_time_text(mean - offset, role.type)}{spread}" for mean, spread in zip(law.mean, spreads)]
         spreads = [f" ({_short(sd, 3)})" if np.isfinite(sd) else "" for sd in law.sd]
         return [f"{_short(mean - offset, 4)}{spread}" for mean, spread in zip(law.mean, spreads)]
     law = known_levels(law, role)
     best = law.probability.argmax(axis=1)
     levels = best if role is None else [role.levels[code] for code in best]
     return [f"{level} ({p:.2f})" for level, p in zip(levels, law.probability.max(axis=1))]
+
+
+def _time_text(seconds, kind):
+    """Return seconds as a date or a point in time, or as a duration."""
+    if kind == "duration":
+        return spans(seconds)
+    try:
+        moment = moments([float(seconds)], "datetime" if kind == "datetime" else "date")[0]
+    except OverflowError:  # beyond the year 9999
+        return f"{_short(seconds, 4)} s since 1970"
+    return moment.isoformat(sep=" ", timespec="seconds") if kind == "datetime" else moment.isoformat()
+
+
+def spans(seconds: float) -> str:
+    """Return a number of seconds in the largest unit of which there is one at least.
+
+    Examples
+    --------
+    >>> from expfam.estimators.cluster_results import spans
+    >>> spans(90.0), spans(36 * 3600.0)
+    ('1.5 min', '1.5 days')
+    """
+    units = {"days": 86400.0, "h": 3600.0, "min": 60.0}
+    unit = next((name for name, size in units.items() if abs(seconds) >= size), "s")
+    return f"{_short(seconds / units.get(unit, 1.0), 3)} {unit}"
 
 
 def _short(value, digits):

@@ -18,8 +18,9 @@ from expfam.families.columns.family import Columns
 from expfam.families.columns.holes import about_columns, drawn_holes, whole_rows
 from expfam.families.columns.names import named_columns
 from expfam.families.support import dense_rows
+from expfam.io.filled_cells import with_cells
 from expfam.io.frames import as_frame, is_frame, listed
-from expfam.io.new_frames import in_backend, new_frame, with_cells
+from expfam.io.new_frames import in_backend, new_frame
 from expfam.params import Integer, check_value
 from expfam.structures.ground.rng import generator
 
@@ -205,7 +206,7 @@ class TableResults(ClusterResults):
             at = np.flatnonzero(holes[:, j])
             if at.size:
                 cells[name] = (at, [_plain(values[name][row]) for row in at])
-        found = with_cells(X, cells)
+        found = with_cells(X, cells, None if roles is None else roles.types)
         return found if self._asked_kind == "default" else in_backend(found, self._asked_kind)
 
     # ---- drawn rows --------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import numpy as np
 
 from expfam.errors import DataError
 from expfam.io.frames import Column, Frame, column_of_objects
+from expfam.io.numerals import plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 MISSING = frozenset({"", "NA", "NaN", "nan", "null", "NULL", "None"})
 _TRUTH = {"true": True, "false": False}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
+_DAY = len("2020-01-31")
 _MAGIC = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}
 _CHUNK = 1 << 20
 
@@ -139,34 +141,16 @@ def column_of_text(name: str, cells: Sequence[str]) -> Column:
     present = [cell for cell in cells if cell not in MISSING] if missing.any() else cells
     if not present:
         return Column(name, "empty", np.zeros(len(cells)), missing)
-    for kind, convert in (("integer", _integers), ("float", _floats), ("boolean", _truths), ("time", _dates)):
+    for convert in (plain_numbers, _truths, _dates):
         found = convert(present)
         if found is not None:
+            kind = {"i": "integer", "f": "float", "b": "boolean", "M": "time"}[found.dtype.kind]
+            found = found.astype(np.int64) / 1e6 if kind == "time" else found
             values = np.zeros(len(cells), dtype=found.dtype)
             values[~missing] = found
-            return Column(name, kind, values, missing)
+            is_day = kind == "time" and all(len(cell) == _DAY for cell in present)
+            return Column(name, kind, values, missing, type="date" if is_day else "datetime" if kind == "time" else "")
     return column_of_objects(name, cells, missing)
-
-
-def _integers(cells):
-    try:
-        values = np.array(list(map(int, cells)), dtype=np.int64)
-    except (ValueError, OverflowError):
-        return None
-    return None if _has_codes(cells) else values
-
-
-def _floats(cells):
-    try:
-        values = np.array(list(map(float, cells)), dtype=np.float64)
-    except ValueError:
-        return None
-    return None if _has_codes(cells) else values
-
-
-def _has_codes(cells):
-    """Return whether numbers are written as codes are: with leading zeros or underscores."""
-    return any((cell[0] == "0" and len(cell) > 1 and cell.isdigit()) or "_" in cell for cell in cells)
 
 
 def _truths(cells):
@@ -179,7 +163,7 @@ def _dates(cells):
     if not all(_DATE.fullmatch(cell) for cell in cells):
         return None
     try:
-        return np.array(cells, dtype="datetime64[us]").astype(np.int64) / 1e6
+        return np.array(cells, dtype="datetime64[us]")
     except ValueError:
         return None
 

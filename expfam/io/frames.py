@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -199,6 +200,8 @@ def _read_column(frame, position, name):
         return Column(name, "empty", np.zeros(len(missing)), missing)
     if dtype == nw.Boolean:
         return Column(name, "boolean", _filled(series, missing, False, np.bool_), missing, type="boolean")
+    if dtype in (nw.Int128, nw.UInt128) or _holds_objects(series):
+        return column_of_objects(name, series.to_list(), missing)
     if dtype.is_integer():
         wide = np.uint64 if dtype == nw.UInt64 else np.int64
         return Column(name, "integer", _filled(series, missing, 0, wide), missing, type="integer")
@@ -233,6 +236,11 @@ def _dense(series):
     return nw.from_native(native.sparse.to_dense(), series_only=True) if is_sparse else series
 
 
+def _holds_objects(series):
+    """Return whether a column of pandas holds objects, which narwhals judges by the first ones."""
+    return str(getattr(series.to_native(), "dtype", "")) == "object"
+
+
 def _filled(series, missing, value, dtype):
     return np.asarray((series.fill_null(value) if missing.any() else series).to_numpy()).astype(dtype, copy=False)
 
@@ -247,22 +255,23 @@ def _seconds(values):
 def _text_column(name, cells, missing):
     """Return a column of the levels that occur, sorted by type and value."""
     seen: dict = {}
-    codes = np.fromiter(
-        (-1 if gone else seen.setdefault(cell, len(seen)) for cell, gone in zip(cells, missing.tolist())),
-        dtype=np.int32,
-        count=len(cells),
-    )
+    numbers = (-1 if gone else seen.setdefault(cell, len(seen)) for cell, gone in zip(cells, missing.tolist()))
+    try:
+        codes = np.fromiter(numbers, dtype=np.int32, count=len(cells))
+    except TypeError as error:  # lists and structs have no hash
+        row = next(row for row in np.flatnonzero(~missing).tolist() if not isinstance(cells[row], Hashable))
+        raise _unusable(name, row, type(cells[row]).__name__) from error
     first = list(seen)
     order = sorted(range(len(first)), key=lambda code: (type(first[code]).__name__, first[code]))
     place = np.empty(len(first) + 1, dtype=np.int32)
     place[order], place[-1] = np.arange(len(first)), -1
-    return Column(name, "text", place[codes], missing, tuple(_plain(first[code]) for code in order))
+    return Column(name, "text", place[codes], missing, tuple(level_of(first[code]) for code in order))
 
 
 def _category_column(name, series, missing):
     native = series.to_native()
     if hasattr(native, "cat") and hasattr(native.cat, "codes"):  # pandas and what speaks as it does
-        levels = tuple(_plain(level) for level in native.cat.categories)
+        levels = tuple(level_of(level) for level in native.cat.categories)
         return Column(name, "category", native.cat.codes.to_numpy().astype(np.int32), missing, levels, True)
     declared = getattr(series.dtype, "categories", None)
     column = _text_column(name, series.to_list(), missing)
@@ -272,8 +281,10 @@ def _category_column(name, series, missing):
     return Column(name, "category", place[column.values], missing, tuple(declared), True)
 
 
-def _plain(value):
-    return value.item() if isinstance(value, np.generic) else value
+def level_of(value: Any) -> Any:
+    """Return a level as text, a number or a truth value; intervals and dates as their text."""
+    value = value.item() if isinstance(value, np.generic) and value.dtype.kind in "biufU" else value
+    return value if isinstance(value, (str, bool, int, float)) else str(value)
 
 
 def column_of_objects(name: str, cells: Sequence[Any], missing: npt.NDArray[np.bool_]) -> Column:
@@ -287,22 +298,53 @@ def column_of_objects(name: str, cells: Sequence[Any], missing: npt.NDArray[np.b
     if kind == "text":
         return _text_column(name, cells, missing)
     if kind == "time":
-        return Column(name, kind, _seconds_of_objects(cells, missing), missing)
+        return Column(name, kind, _seconds_of_objects(cells, missing), missing, type=_type_of_times(types))
     dtype = {"boolean": np.bool_, "integer": np.int64, "float": np.float64}[kind]
     values: Any
     try:
         values = np.array([0 if gone else cell for cell, gone in zip(cells, missing)], dtype=dtype)
     except OverflowError:
-        kind, values = "float", np.array([0.0 if gone else float(cell) for cell, gone in zip(cells, missing)])
+        return _column_of_large_integers(name, cells, missing)
     is_float = kind == "float"
     return Column(
         name, kind, values, missing | np.isnan(values) if is_float else missing, type="" if is_float else kind
     )
 
 
+def _column_of_large_integers(name, cells, missing):
+    """Return integers beyond 64 bits as floats if these differ as they do, else as digits."""
+    present = [int(cell) if cell == cell // 1 else cell for cell, gone in zip(cells, missing) if not gone]
+    try:
+        values = np.array([0.0 if gone else float(cell) for cell, gone in zip(cells, missing)])
+        if len(set(values[~missing].tolist())) == len(set(present)):
+            return Column(name, "float", values, missing)
+    except OverflowError:
+        pass
+    digits = [None if gone else _digits(name, row, cell) for row, (cell, gone) in enumerate(zip(cells, missing))]
+    return _text_column(name, digits, missing)
+
+
+def _digits(name, row, cell):
+    try:
+        return str(cell)
+    except ValueError as error:  # Python writes no integers of more than 4300 digits
+        raise DataError(
+            f"column {name!r}, row {row} holds an integer of {cell.bit_length()} bits: put a smaller number or text in"
+            f" its place, or leave the column out ({_as_keyword(name, 'drop')})"
+        ) from error
+
+
 def _is_of(found, kind, allowed):
     is_boolean = issubclass(found, (bool, np.bool_))
     return issubclass(found, allowed) and (kind == "boolean" or not is_boolean)
+
+
+def _type_of_times(types):
+    """Return whether objects are dates, points in time or durations."""
+    if all(issubclass(found, (datetime.timedelta, np.timedelta64)) for found in types):
+        return "duration"
+    is_date = all(issubclass(found, datetime.date) and not issubclass(found, datetime.datetime) for found in types)
+    return "date" if is_date else "datetime"
 
 
 def _seconds_of_objects(cells, missing):
@@ -321,10 +363,14 @@ def _mixed(name, cells, missing):
         return _unusable(name, row, type(first).__name__)
     other = next((pair for pair in present if not _are_of_one_kind(first, pair[1])), present[-1])
     found = type(other[1]).__name__
+    n_texts = sum(isinstance(cell, str) for _, cell in present)
+    line = (
+        f"pd.to_numeric(df[{name!r}], errors='coerce')" if 2 * n_texts < len(present) else f"df[{name!r}].astype(str)"
+    )
     return DataTypeError(
-        f"column {name!r} mixes values of several types: row {row} holds {first!r} ({type(first).__name__}), row"
-        f" {other[0]} holds {repr(other[1])[:40]} ({found}): give all cells one type, for example with"
-        f" df[{name!r}].astype(str), or leave the column out ({_as_keyword(name, 'drop')})"
+        f"column {name!r} mixes values of several types: row {row} holds {repr(first)[:40]} ({type(first).__name__}),"
+        f" row {other[0]} holds {repr(other[1])[:40]} ({found}): give all cells one type, for example df[{name!r}] ="
+        f" {line}, or leave the column out ({_as_keyword(name, 'drop')})"
     )
 
 

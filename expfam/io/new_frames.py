@@ -1,4 +1,4 @@
-"""Data frames of pandas, Polars and PyArrow from arrays, and with other cells."""
+"""Data frames of pandas, Polars and PyArrow from arrays."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from expfam.errors import DataError
-from expfam.io.frames import BACKENDS, Frame
+from expfam.io.frames import BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
 
 _TIMES = ("datetime", "date", "duration")
 
@@ -65,14 +63,23 @@ def _typed(series, kind, levels):
     if kind in ("category", "enum"):
         return _categories(series, kind, levels)
     if kind in _TIMES:
+        kind = "datetime" if kind == "date" and is_pandas and find_spec("pyarrow") is None else kind  # a type of Arrow
         dtype = {"datetime": nw.Datetime("us"), "date": nw.Date(), "duration": nw.Duration("us")}[kind]
         return nw.new_series(series.name, moments(series.to_list(), kind), dtype, backend=series.implementation)
+    if kind == "integer" and not _fits(series, -(2.0**63), 2.0**63):
+        return series.cast(nw.UInt64) if _fits(series, 0.0, 2.0**64) and not is_pandas else series
     if not is_pandas:
         return series.cast(nw.Boolean if kind == "boolean" else nw.Int64)
     nullable = {"boolean": "boolean", "integer": "Int64"}
     plain = {"boolean": "bool", "integer": "int64"}
     name = (nullable if series.is_null().any() else plain)[kind]
     return nw.from_native(series.to_native().astype(name), series_only=True)
+
+
+def _fits(series, low, high):
+    """Return whether all values of a column are within some bounds."""
+    least, most = series.min(), series.max()
+    return least is None or (low <= least and most < high)
 
 
 def _categories(series, kind, levels):
@@ -117,57 +124,6 @@ def _installed(backend):
         if find_spec(name) is not None:
             return name
     raise DataError("a result is a data frame, and neither pandas nor Polars nor PyArrow is installed: install one")
-
-
-def with_cells(X: Any, cells: Mapping[str, tuple[npt.NDArray[np.intp], Sequence[Any]]]) -> Any:
-    """Return a copy of a frame with other values in some cells.
-
-    Types of columns, and an index, stay. Numbers are rounded where the column holds integers.
-
-    Parameters
-    ----------
-    X : frame
-        Of a library, or a `Frame`, of which a dict of lists is returned.
-    cells : dict
-        Rows and their values, by the name of the column.
-    """
-    import narwhals as nw
-
-    if isinstance(X, Frame):
-        return {name: _python_cells(X.column(name), *cells.get(name, ((), ()))) for name in X.names}
-    frame = nw.from_native(X, eager_only=True)
-    place = {str(name): position for position, name in enumerate(frame.columns)}
-    changed = []
-    for name, (rows, values) in cells.items():
-        series = frame[:, place[name]]
-        if series.dtype.is_integer():
-            values = [round(value) for value in values]
-        elif (kind := type(series.dtype).__name__.lower()) in _TIMES:
-            values = moments(values, kind, getattr(series.dtype, "time_zone", None))
-        changed.append(_with_values(series, [int(row) for row in rows], list(values)))
-    return (frame.with_columns(*changed) if changed else frame.clone()).to_native()
-
-
-def _with_values(series, rows, values):
-    import narwhals as nw
-
-    cells = series.to_list()
-    for row, value in zip(rows, values):
-        cells[row] = value
-    if nw.get_native_namespace(series).__name__ == "pandas":
-        native = series.to_native().copy()
-        native.iloc[rows] = values
-        return nw.from_native(native, series_only=True)
-    return nw.new_series(series.name, cells, series.dtype, backend=series.implementation)
-
-
-def _python_cells(column, rows, values):
-    cells = [column.levels[code] for code in column.values] if column.levels else column.values.tolist()
-    for row in np.flatnonzero(column.missing):
-        cells[row] = None
-    for row, value in zip(rows, values):
-        cells[row] = round(value) if column.kind == "integer" else value
-    return cells
 
 
 def in_backend(frame: Any, backend: str) -> Any:

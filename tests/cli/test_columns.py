@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+import shlex
 import sys
 
 import numpy as np
@@ -48,7 +50,7 @@ def test_roles_are_printed_and_written(path, tmp_path, capsys):
         ["kind", "category", "categorical"],
         ["income", "positive", "lognormal"],
     ]
-    assert "1 column is left out: 'id' (looks like an id: id='category' keeps it)" in printed.err
+    assert "1 column is left out: 'id' (looks like an id: --column id=category keeps it)" in printed.err
     assert [role["column"] for role in json.loads((tmp_path / "roles.json").read_text())] == [
         "id",
         "size",
@@ -86,6 +88,59 @@ def test_columns_are_chosen_dropped_and_named(path, capsys):
         ("kind", ""),
     ]
     assert result["family"] == "columns"
+
+
+def coded(path):
+    """A table with codes for missing cells, and numbers as text because of them."""
+    table = pd.read_csv(path).drop(columns="id")
+    table["note"] = table["size"].map("{:.2f}".format).replace("nan", "?")
+    table["size"] = table["size"].fillna(-999)
+    table.to_csv(path, index=False)
+    return path
+
+
+def missing_of(result):
+    return {role["column"]: role["missing"] for role in result["hyper"]["roles"]}
+
+
+def test_codes_are_missing_cells_in_the_fit_and_in_new_rows(path, tmp_path, capsys):
+    n_holes = int(pd.read_csv(path)["size"].isna().sum())
+    coded(path)
+    codes = ("--missing-values", "?", "size=-999")
+    assert run("fit", path, *codes, *QUICK, "--output", tmp_path / "model", "--json") == 0
+    found = missing_of(json.loads(capsys.readouterr().out))
+    assert found == {"size": n_holes, "note": n_holes, "kind": 0, "income": 0}
+    assert run("impute", tmp_path / "model", path, "--output", tmp_path / "filled.csv") == 0
+    assert f"{2 * n_holes} cells filled" in capsys.readouterr().err
+    filled = pd.read_csv(tmp_path / "filled.csv")
+    assert filled["size"].min() > -100
+    assert filled["note"].dtype == float
+
+
+def test_codes_stand_in_the_file_of_roles(path, tmp_path, capsys):
+    roles = tmp_path / "roles.json"
+    assert run("roles", coded(path), "--missing-values", "?", "-999", "--output", roles, "--json") == 0
+    expected = json.loads(capsys.readouterr().out)["roles"]
+    assert run("roles", path, "--roles", roles, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["roles"] == expected
+    roles.write_text(json.dumps({"missing_values": ["?", -999]}))
+    assert run("roles", path, "--roles", roles, "--json") == 0
+    again = json.loads(capsys.readouterr().out)["roles"]
+    assert [role["missing"] for role in again] == [role["missing"] for role in expected]
+
+
+@pytest.mark.filterwarnings("default::expfam.errors.DataWarning")
+def test_the_options_of_a_warning_do_what_it_says(path, capsys):
+    assert run("roles", coded(path), "--json") == 0
+    said = capsys.readouterr().err
+    options = re.search(r"'\?' among them: (--missing-values \S+), or (--column \S+) keeps it", said)
+    assert options, said
+    for option, expected in zip(options.groups(), ("real", "category")):
+        assert run("roles", path, *shlex.split(option), "--json") == 0
+        printed = capsys.readouterr()
+        assert "note" not in printed.err
+        found = {role["column"]: role["role"] for role in json.loads(printed.out)["roles"]}
+        assert found["note"] == expected
 
 
 @pytest.mark.filterwarnings("default::expfam.errors.DataWarning")
@@ -129,6 +184,11 @@ ERRORS = {
     ),
     "a family": (("--family", "poisson", "--drop", "id"), "--drop needs --family auto, which is the default"),
     "hyper": (("--hyper", "shape=3"), "--hyper: name the family with --family first"),
+    "codes of no column": (
+        ("--missing-values", "incme=-999"),
+        "--missing-values: the table has no column 'incme'; did you mean 'income'?",
+    ),
+    "codes and a family": (("--family", "poisson", "--missing-values", "?"), "--missing-values needs --family auto"),
     "no file": (("--roles", "no-such.json"), "--roles: no-such.json cannot be read as JSON"),
     "text for numbers": (
         ("--family", "gaussian_diag"),
@@ -140,6 +200,42 @@ ERRORS = {
 @pytest.mark.parametrize(("options", "message"), ERRORS.values(), ids=ERRORS)
 def test_error(path, options, message, capsys):
     assert run("fit", path, *options, *QUICK) == 2
+    assert message in capsys.readouterr().err
+
+
+ENTRIES = {
+    "no dict": ([3], "holds no list of roles"),
+    "a large offset": (
+        [{"column": "size", "role": "real", "offset": 2**1100}],
+        "entry offset of column 'size' must be a finite number",
+    ),
+    "a list as offset": (
+        [{"column": "size", "role": "real", "offset": [1]}],
+        "entry offset of column 'size' must be a finite number",
+    ),
+    "a number as role": ([{"column": "size", "role": 3}], "entry role of column 'size' must be text; got 3"),
+    "lists as levels": (
+        [{"column": "kind", "role": "category", "levels": [["x"]]}],
+        "entry levels of column 'kind' must be a list of",
+    ),
+    "a number as settings": (
+        [{"column": "size", "role": "real", "settings": 2}],
+        "entry settings of column 'size' must be hyper-param",
+    ),
+    "a text as setting": ([{"column": "size", "family": "gaussian_diag", "settings": {"shape": -1}}], "column 'size'"),
+    "a text as missing": (
+        [{"column": "size", "role": "real", "missing": "2"}],
+        "entry missing of column 'size' must be a whole number",
+    ),
+    "codes of another type": ({"missing_values": [[1]]}, "--roles: missing_values must be texts and numbers"),
+    "codes of no column": ({"missing_values": {"sise": "?"}}, "no column 'sise'; did you mean 'size'?"),
+}
+
+
+@pytest.mark.parametrize(("roles", "message"), ENTRIES.values(), ids=ENTRIES)
+def test_entries_of_a_file_of_roles(path, tmp_path, capsys, roles, message):
+    (tmp_path / "roles.json").write_text(json.dumps(roles))
+    assert run("fit", path, "--drop", "id", "--roles", tmp_path / "roles.json", *QUICK) == 2
     assert message in capsys.readouterr().err
 
 

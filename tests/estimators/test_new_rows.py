@@ -364,9 +364,9 @@ def test_errors_name_column_and_row(change, error, message, make):
 
 
 LINES = {
-    "pandas": r"X\['b'\] = pandas.to_numeric\(X\['b'\], errors='coerce'\)",
-    "polars": r"X = X.with_columns\(polars.col\('b'\).cast\(polars.Float64, strict=False\)\)",
-    "pyarrow": r"X = X.to_pandas\(\); X\['b'\] = pandas.to_numeric\(X\['b'\], errors='coerce'\)",
+    "pandas": r"df\['b'\] = pd.to_numeric\(df\['b'\], errors='coerce'\)",
+    "polars": r"df = df.with_columns\(pl.col\('b'\).cast\(pl.Float64, strict=False\)\)",
+    "pyarrow": r"df = df.to_pandas\(\); df\['b'\] = pd.to_numeric\(df\['b'\], errors='coerce'\)",
 }
 
 
@@ -378,9 +378,9 @@ def test_text_for_numbers_is_refused_with_a_line_that_mends_it(library, make_fit
     X = FRAMES[library](df.assign(b=["?", *df["b"].round(3).astype(str)[1:]]))
     with pytest.raises(DataTypeError, match=f"column 'b' held numbers at fit; .*{LINES[library]}") as error:
         model.predict(X)
-    scope = {"X": X, "pandas": pd, "polars": pl}
+    scope = {"df": X, "pd": pd, "pl": pl}
     exec(str(error.value).rsplit("missing: ", 1)[1], scope)
-    assert len(model.predict(scope["X"])) == 120
+    assert len(model.predict(scope["df"])) == 120
 
 
 @pytest.mark.parametrize("family", ["gaussian_diag", "poisson"])

@@ -277,5 +277,5 @@ def test_columns_whose_names_are_numbers_are_filled():
 
 def test_numbers_as_text_are_left_out_with_the_remedy():
     df = pd.DataFrame({"a": np.arange(30.0), "x": [f"{value}.5" for value in range(30)]})
-    with pytest.warns(DataWarning, match="'x' .numbers as text: convert it to numbers, or x='category' keeps it"):
+    with pytest.warns(DataWarning, match=r"'x' \(numbers as text.*: df\['x'\] = pd\.to_numeric\(df\['x'\]\), or x='c"):
         Mixture(n_components=2, **QUICK).fit(df)

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from expfam import Categorical, Columns, DiagonalGaussian, Gaussian, LogNormal, Poisson
+from expfam import Categorical, Columns, DiagonalGaussian, Gaussian, LogNormal, Mixture, Poisson
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
 from expfam.families.columns.evidence import column_evidence, spread_ties
 from expfam.families.columns.inference import infer_roles
@@ -60,6 +61,24 @@ RULES = {
     "Poisson counts": (RNG.poisson(50, 2000), ("count", "poisson", 0)),
     "spread counts": (RNG.negative_binomial(2, 0.05, 2000), ("count", "lognormal", 0)),
     "counts about two means": (np.rint(RNG.normal([1000, 2000], 10, (500, 2))).ravel(), ("real", "gaussian_diag", 0)),
+    "account numbers of 14 digits": (RNG.integers(10**13, 10**14, N), ("dropped", "", 0)),
+    "account numbers of 16 digits": (RNG.integers(10**15, 10**16, N), ("dropped", "", 0)),
+    "account numbers with holes": ([None, *RNG.integers(10**13, 10**14, N - 1).tolist()], ("dropped", "", 0)),
+    "account numbers of many rows": (
+        np.resize(10**15 + 7919 * 10**11 * np.arange(25) ** 2, N),
+        ("category", "categorical", 26),
+    ),
+    "amounts of 14 digits": (np.resize(RNG.integers(10**13, 10**14, 40), N), ("count", "gaussian_diag", 0)),
+    "numbers of 64 bits": (RNG.integers(0, 2**63, N).astype("u8") * 2, ("dropped", "", 0)),
+    "integers of 310 digits": ([10**309 + i * i for i in range(N)], ("dropped", "", 0)),
+    "integers of 26 digits": ([10**25 + i % 7 for i in range(N)], ("category", "categorical", 8)),
+    "large amounts": (np.exp(RNG.normal(size=N)) * 1e20, ("positive", "lognormal", 0)),
+    "dates": (pd.date_range("2020-01-01", periods=N), ("dropped", "", 0)),
+    "days": ([datetime.date(2020, 1, 1 + i % 28) for i in range(N)], ("dropped", "", 0)),
+    "durations": (pd.to_timedelta(np.arange(N), unit="h"), ("dropped", "", 0)),
+    "periods": (pd.period_range("2020", periods=N, freq="M"), ("dropped", "", 0)),
+    "times of day": ([datetime.time(i % 24) for i in range(N)], ("dropped", "", 0)),
+    "intervals": (pd.cut(KEPT, 3), ("category", "categorical", 3)),
     "amounts": (np.exp(RNG.normal(0, 2, N)), ("positive", "lognormal", 0)),
     "positive and symmetric": (RNG.normal(100, 1, N), ("real", "gaussian_diag", 0)),
     "floats of both signs": (RNG.normal(size=N), ("real", "gaussian_diag", 0)),
@@ -93,7 +112,7 @@ def test_many_levels_are_dropped_unless_named():
 
 def test_roles_do_not_depend_on_the_order_of_rows():
     X = pd.DataFrame({name: np.resize(np.asarray(values, dtype=object), 2000) for name, (values, _) in RULES.items()})
-    X = X.drop(columns=["row numbers", "shuffled row numbers", "ids"])
+    X = X.drop(columns=[name for name, (_, found) in RULES.items() if found[0] == "dropped"])
     X["floats with zero"] = X["floats with zero"].astype(float)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
@@ -228,13 +247,63 @@ def test_dates_as_numbers_are_seconds_since_the_earliest():
     assert infer_roles(X, None, {"when": "drop"}).names == ("y",)
 
 
-ERRORS = {
+LEFT_OUT = {
     "dates": (
-        [datetime.date(2020, 1, 1)] * N,
-        {},
-        DataTypeError,
-        r"'x' holds dates: give x='numeric' \(seconds since the earliest\), x='drop', or derived columns",
+        pd.date_range("2020-01-01", periods=N),
+        r"'x' \(dates: Columns\.from_frame\(df, x='numeric'\) takes it in as seconds since the earliest\)",
     ),
+    "durations": (
+        pd.to_timedelta(np.arange(N), unit="h"),
+        r"'x' \(durations: Columns\.from_frame\(df, x='numeric'\) takes it in as seconds from the shortest\)",
+    ),
+    "periods": (pd.period_range("2020", periods=N, freq="M"), r"'x' \(periods or times of day: convert them to dates"),
+    "14 digits": (
+        RNG.integers(10**13, 10**14, N),
+        r"'x' \(looks like an id of many digits: x='real' takes it as a number, x='drop' says so, x='category' keeps",
+    ),
+    "64 bits": (RNG.integers(0, 2**63, N).astype("u8"), r"'x' \(looks like an id of many digits: x='drop' says so"),
+    "310 digits": ([10**309 + i * i for i in range(N)], r"'x' \(looks like an id"),
+}
+
+
+@pytest.mark.parametrize(("values", "message"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_what_is_left_out_is_named_with_the_line_that_takes_it_in(values, message):
+    X = pd.DataFrame({"x": values, "kept": np.linspace(-1.2, 2.1, N) ** 3})
+    with pytest.warns(DataWarning, match=message):
+        mixture = Mixture(n_components=2, n_steps=2, random_state=0).fit(X)
+    assert mixture.family_.names == ("kept",)
+    assert mixture.predict(X[:3]).shape == (3,)
+
+
+def test_dates_are_taken_in_by_the_line_of_the_warning():
+    df = pd.DataFrame({"when": pd.date_range("2020", periods=N), "kept": np.linspace(-1.2, 2.1, N) ** 3})
+    with pytest.warns(DataWarning) as caught:
+        Columns.from_frame(df)
+    line = re.search(r"Columns\.from_frame\(df, when='numeric'\)", str(caught[0].message))[0]
+    assert eval(line, {"Columns": Columns, "df": df}).names == ("when", "kept")
+
+
+def test_a_table_of_dates_alone_has_no_column_left():
+    with pytest.raises(DataError, match=r"no column is left: 'when' \(dates: Columns\.from_frame\(df, when='numeric'"):
+        Mixture().fit(pd.DataFrame({"when": pd.date_range("2020", periods=N)}))
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_column_that_no_family_takes_is_named(place):
+    X = pd.DataFrame({"kept": np.linspace(-1.2, 2.1, N) ** 3, "kind": ["a", "b", "c"] * 20})
+    X.insert(place, "large", RNG.normal(size=N) * 1e20)
+    with pytest.raises(DataError, match=r"'large'.* has a standard deviation of"):
+        Mixture(n_components=2).fit(X)
+
+
+def test_counts_that_are_asked_for_may_add_up_to_much():
+    values = np.resize(RNG.integers(10**13, 10**14, 40), N)
+    assert facts(role_of(values, x="count")) == ("count", "gaussian_diag", 0)
+    with pytest.raises(SupportError, match=r"column 'x', row 1 holds -5.0: Negative values in data: give x='real'"):
+        role_of([3, -5, 7] * 20, x="count")
+
+
+ERRORS = {
     "infinity": ([0.5, np.inf, -1.5] * 20, {}, DataError, r"column 'x', row 1 holds inf"),
     "three values of a binary": (
         [1, 2, 3] * 20,
@@ -335,6 +404,56 @@ READ_ERRORS = {
         r"role 'category' and the family 'poisson', which do not go together: change the family to categorical",
     ),
     "neither": ({"column": "kept"}, r"'kept' has neither a role nor a family"),
+    "a number as role": ({"column": "kept", "role": 3}, r"entry role of column 'kept' must be text; got 3"),
+    "a list as family": (
+        {"column": "kept", "family": ["x"]},
+        r"entry family of column 'kept' must be text; got \['x'\]",
+    ),
+    "a number as settings": (
+        {"column": "kept", "role": "real", "settings": 2},
+        r"entry settings of column '.*' must be hyper-par.*got 2",
+    ),
+    "an unknown setting": (
+        {"column": "kept", "role": "real", "settings": {"shpe": 2.0}},
+        r"column 'kept': family 'gaussian_diag' has no setting 'shpe'; did you mean 'shape'\?",
+    ),
+    "a wrong setting": (
+        {"column": "kept", "role": "real", "settings": {"shape": "x"}},
+        r"roles: column 'kept': gaussian_diag: shape must be",
+    ),
+    "a huge offset": (
+        {"column": "kept", "role": "real", "offset": 10**400},
+        r"entry offset of column '.*' must be a finite number below 1e300; got 1",
+    ),
+    "text as offset": (
+        {"column": "kept", "role": "real", "offset": "1"},
+        r"entry offset of column '.*' must be a finite number below 1e300; got '1'",
+    ),
+    "a huge count": (
+        {"column": "kept", "role": "real", "missing": 2**70},
+        r"entry missing of column '.*' must be a whole number from 0",
+    ),
+    "text as levels": (
+        {"column": "kept", "role": "category", "levels": "ab"},
+        r"entry levels of column '.*' must be a list of different",
+    ),
+    "lists as levels": (
+        {"column": "kept", "role": "category", "levels": [["a"]]},
+        r"entry levels of column '.*' must be a list of diffe",
+    ),
+    "equal levels": (
+        {"column": "kept", "role": "category", "levels": ["a", "a"]},
+        r"entry levels of column '.*' must be a list of diffe",
+    ),
+    "a number as other": (
+        {"column": "kept", "role": "category", "other": 2},
+        r"entry other of column '.*' must be true or false; got 2",
+    ),
+    "an unknown type": (
+        {"column": "kept", "role": "real", "type": "day"},
+        r"entry type of column '.*' must be one of '', 'boolean', .*day",
+    ),
+    "no dict": (["kept"], r"an entry is a dict such as \{'column': 'age', 'role': 'real'\}; got \['kept'\]"),
 }
 
 
@@ -342,6 +461,12 @@ READ_ERRORS = {
 def test_error_of_roles_that_were_edited(entry, message):
     with pytest.raises(ValueError, match=message):
         infer_roles(pd.DataFrame({"kept": KEPT}), [entry])
+
+
+@pytest.mark.parametrize("roles", [3, "kept", {"column": "kept", "role": "real"}])
+def test_roles_that_are_no_list(roles):
+    with pytest.raises(ValueError, match="roles must be a list of dicts, one for each column; got"):
+        infer_roles(pd.DataFrame({"kept": KEPT}), roles)
 
 
 def test_a_table_of_which_nothing_is_left():

@@ -159,6 +159,58 @@ def test_mixed_objects_are_refused_with_two_rows():
         as_frame(pd.DataFrame({"x": ["a", None, 3]}, dtype=object)).column("x")
 
 
+MIXED = {
+    "a number after many texts": ["a"] * 150 + [3.5] + ["b"] * 20,
+    "a text after many numbers": [3.5] * 150 + ["b"] + [2.5] * 20,
+    "a truth value after many texts": ["a"] * 150 + [True],
+}
+
+
+@pytest.mark.parametrize("cells", MIXED.values(), ids=MIXED)
+def test_mixed_objects_are_refused_wherever_they_stand(cells):
+    line = "to_numeric" if isinstance(cells[0], float) else "astype"
+    with pytest.raises(DataTypeError, match=rf"'x' mixes .* row 150 holds .*: give .* df\['x'\] = .*{line}\("):
+        as_frame(pd.DataFrame({"x": cells}, dtype=object)).column("x")
+
+
+@pytest.mark.parametrize("levels", [[[1], [2]], [{"a": 1}, {"a": 2}]], ids=["lists", "structs"])
+def test_levels_without_a_hash_are_refused_with_their_row(levels):
+    cells = pa.DictionaryArray.from_arrays(pa.array([None, 0, 1], pa.int8()), pa.array(levels))
+    for X in (pa.table({"x": cells}), pd.DataFrame({"x": pd.arrays.ArrowExtensionArray(cells)})):
+        with pytest.raises(DataTypeError, match=r"column 'x': row 1 holds a value of type (list|dict)"):
+            as_frame(X).column("x")
+
+
+def test_levels_are_plain_values_that_json_takes():
+    cells = {"cut": pd.cut([1.0, 5.0, 9.0], 2), "day": pd.Categorical(pd.to_datetime(["2020-01-01"] * 3))}
+    frame = as_frame(pd.DataFrame(cells))
+    assert frame.column("cut").levels == ("(0.992, 5.0]", "(5.0, 9.0]")
+    assert frame.column("day").levels == ("2020-01-01 00:00:00",)
+
+
+@pytest.mark.parametrize("dtype", [pl.UInt64, pl.Int128, pl.UInt128])
+def test_integers_beyond_63_bits_of_polars(dtype):
+    cells = [2**63 + 5, None, 2**63 + 9]
+    column = as_frame(pl.DataFrame({"x": pl.Series(cells, dtype=dtype)})).column("x")
+    found = column.levels if column.levels else tuple(map(str, column.present.tolist()))
+    assert found == (str(2**63 + 5), str(2**63 + 9))
+
+
+def test_integers_that_floats_do_not_tell_apart_are_text():
+    column = as_frame(pd.DataFrame({"x": [10**30, 10**30 + 1, None]}, dtype=object)).column("x")
+    assert (column.kind, column.levels) == ("text", (str(10**30), str(10**30 + 1)))
+    column = as_frame(pd.DataFrame({"x": [10**309, 1, None]}, dtype=object)).column("x")
+    assert (column.kind, column.levels) == ("text", ("1", str(10**309)))
+    with pytest.raises(DataError, match=r"column 'x', row 1 holds an integer of 16610 bits: .*x='drop'"):
+        as_frame(pd.DataFrame({"x": [1, 10**5000]}, dtype=object)).column("x")
+
+
+def test_objects_that_are_dates_have_their_type():
+    days, times = [datetime.date(2020, 1, 1), None], [datetime.datetime(2020, 1, 1), None]
+    for cells, kind in ((days, "date"), (times, "datetime"), ([datetime.timedelta(1), None], "duration")):
+        assert as_frame(pd.DataFrame({"x": cells}, dtype=object)).column("x").type == kind
+
+
 def test_plain_frames_are_floats_without_holes():
     X = pd.DataFrame({"a": [0.5, 1.5], "b": np.array([1, 2], dtype=np.float32)})
     assert as_frame(X).is_plain()

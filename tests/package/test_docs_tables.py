@@ -31,7 +31,7 @@ def test_the_page_runs_and_prints_what_it_shows(tmp_path, monkeypatch):
     shown = re.findall(r"^    (?!expfam )(.+)$", TEXT, flags=re.M)
     shown = [line for line in shown if not line.strip().startswith(('"', "})", "#"))]
     lines = [line.split() for line in shown]
-    assert len(lines) == 14
+    assert len(lines) == 15
     told = [word for line in lines for word in line]
     assert len(told) == len(words)
     assert [pair for pair in zip(told, words) if not are_alike(*pair)] == []
@@ -42,6 +42,6 @@ def test_the_page_runs_and_prints_what_it_shows(tmp_path, monkeypatch):
 
 def test_the_commands_are_understood():
     commands = re.findall(r"^    expfam (.+)$", TEXT, flags=re.M)
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         build_parser().parse_args(command.split())

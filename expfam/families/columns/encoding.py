@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.errors import DataError, DataTypeError, SupportError
+from expfam.families.columns.doubts import conversion_of
 from expfam.io.frames import Column, listed
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from expfam.families.columns.roles import ColumnRole
 
+_LARGEST = 2.0**63  # whole numbers up to it are int64
 NUMBERS = ("boolean", "integer", "float")
 
 
@@ -63,14 +65,9 @@ def _as_numbers(column, backend):
     if column.kind == "time":
         return (
             "turn it into numbers of a unit that you choose, such as"
-            f" X[{name}] = (X[{name}] - X[{name}].min()) / numpy.timedelta64(1, 'D')"
+            f" df[{name}] = (df[{name}] - df[{name}].min()) / numpy.timedelta64(1, 'D')"
         )
-    line = f"X[{name}] = pandas.to_numeric(X[{name}], errors='coerce')"
-    if backend == "polars":
-        line = f"X = X.with_columns(polars.col({name}).cast(polars.Float64, strict=False))"
-    elif backend == "pyarrow":
-        line = f"X = X.to_pandas(); {line}"
-    return f"convert the column to numbers, which leaves other cells missing: {line}"
+    return f"convert the column to numbers, which leaves other cells missing: {conversion_of(column, backend)}"
 
 
 def check_finite(column: Column) -> None:
@@ -145,7 +142,8 @@ def decoded(role: ColumnRole, values: npt.NDArray[Any], *, whole: bool = False) 
     values = values.astype(np.float64) - role.offset
     if whole and (role.role == "count" or role.type == "integer"):
         values = np.rint(np.maximum(values, 0.0) if role.role == "count" else values)
-        values = values if gone.any() else values.astype(np.int64)
+        fits = not gone.any() and bool(np.all(np.abs(values) < _LARGEST))
+        values = values.astype(np.int64) if fits else values
     return [None if hole else value for value, hole in zip(values.tolist(), gone)] if gone.any() else values
 
 

@@ -117,6 +117,7 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         roles: Sequence[Mapping[str, Any]] | None = None,
         missing: Literal["ignorable", "informative"] = "ignorable",
         max_levels: int = 1000,
+        missing_values: Any = None,
         **by_column: Any,
     ) -> Self:
         """Return the family of a data frame by the roles of its columns.
@@ -132,6 +133,10 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         missing : {"ignorable", "informative"}
         max_levels : int
             Columns of text with more distinct values are dropped unless they are named.
+        missing_values : str, number, list of them, or dict, optional
+            Values that stand for missing cells, such as ``["?", -999]``, of all columns, or of some as
+            ``{"age": [-999]}``. They are kept with the roles, so later frames are read the same way. A column of text
+            in which one of them occurs, and whose other cells are plain numbers, is one of numbers.
         **by_column
             By the name of a column: a family such as ``LogNormal()``, the name of one, ``"drop"``, or a role:
             ``"binary"``, ``"category"``, ``"count"``, ``"positive"``, ``"real"``, and ``"numeric"`` for dates. It comes
@@ -147,6 +152,12 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         DataError, DataTypeError, SupportError
             The message names the column and what to do.
 
+        Warns
+        -----
+        DataWarning
+            Names each column that is left out, such as ids, free text and dates, and each column of text that may be
+            meant otherwise, such as numbers as people write them. It has the line to type.
+
         Examples
         --------
         >>> import pandas as pd
@@ -154,8 +165,11 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         >>> df = pd.DataFrame({"colour": ["red", None, "blue", "green"], "size": [1.0, 2.5, -3.0, None]})
         >>> [role["family"] for role in Columns.from_frame(df).roles]
         ['categorical', 'gaussian_diag']
+        >>> asked = pd.DataFrame({"age": ["31.5", "?", "47", "52"], "size": [1.0, 2.5, -3.0, -999.0]})
+        >>> [role["missing"] for role in Columns.from_frame(asked, missing_values=["?", -999]).roles]
+        [1, 1]
         """
-        found = table_of(X, roles=roles, max_levels=max_levels, by_column=by_column)
+        found = table_of(X, roles=roles, max_levels=max_levels, missing_values=missing_values, by_column=by_column)
         return cls(**found, missing=missing)
 
     # ---- binding -----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from expfam.errors import DataError
 from expfam.families.columns.evidence import column_evidence, quantiles, spread_ties
 from expfam.families.counts.poisson import Poisson
 from expfam.families.gaussian.diagonal import DiagonalGaussian
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from expfam.families.columns.roles import ColumnRole
     from expfam.protocols import Floats
 
+_MOST_COUNTED = 2.0**53  # sums of counts beyond it are not exact, and refused
 _TIED = 3.0  # nats of evidence; within them the simpler family is taken, first the Gaussian
 
 
@@ -27,9 +29,10 @@ def count_role(base: ColumnRole, values: Floats) -> ColumnRole:
     """
     counts = quantiles(values)
     cells = spread_ties(counts, 1.0)
-    evidence = {"gaussian_diag": column_evidence(DiagonalGaussian(), cells)}
-    evidence["poisson"] = column_evidence(Poisson(), counts)
-    evidence["lognormal"] = column_evidence(LogNormal(), cells + 0.5)
+    evidence = {"gaussian_diag": _evidence(DiagonalGaussian(), cells)}
+    if values.sum() < _MOST_COUNTED:
+        evidence["poisson"] = _evidence(Poisson(), counts)
+    evidence["lognormal"] = _evidence(LogNormal(), cells + 0.5)
     best = _best(evidence)
     return replace(
         base,
@@ -47,10 +50,18 @@ def positive_role(base: ColumnRole, values: Floats) -> ColumnRole:
     is_tied = 2 * (len(gaps) + 1) <= len(values)
     if is_tied and gaps.min() < 2.0 * values[0]:
         values = spread_ties(values, gaps.min())
-    evidence = {"gaussian_diag": column_evidence(DiagonalGaussian(), values)}
-    evidence["lognormal"] = column_evidence(LogNormal(), values)
+    evidence = {"gaussian_diag": _evidence(DiagonalGaussian(), values)}
+    evidence["lognormal"] = _evidence(LogNormal(), values)
     best = _best(evidence)
     return replace(base, role="positive" if best == "lognormal" else "real", family=best)
+
+
+def _evidence(family, values):
+    """Return the log evidence of a column, minus infinity if the family refuses it."""
+    try:
+        return column_evidence(family, values)
+    except DataError:
+        return -np.inf
 
 
 def _best(evidence):

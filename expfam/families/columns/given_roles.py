@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.base import Family
+from expfam.families.columns.doubts import conversion_of
 from expfam.families.columns.encoding import NUMBERS, check_finite, require_seconds
 from expfam.families.columns.family_choice import count_role
 from expfam.families.columns.messages import keyword
@@ -30,6 +31,8 @@ def given_roles(
 ) -> dict[str, ColumnRole]:
     """Return what the user gave, by column; `by_column` comes before `roles`."""
     given = {}
+    if roles is not None and (isinstance(roles, (str, Mapping)) or not isinstance(roles, Iterable)):
+        raise ValueError(f"roles must be a list of dicts, one for each column; got {roles!r}")
     for role in Roles(list(roles or ())).roles:
         if role.column not in frame.names and role.role != "dropped":
             raise ValueError(_no_column("roles", role.column, frame))
@@ -107,8 +110,11 @@ def _checked(role):
     return role
 
 
-def as_asked(column: Column, wish: ColumnRole, own: Any) -> ColumnRole:
-    """Return the whole role of a column from what the user said of it."""
+def as_asked(column: Column, wish: ColumnRole, own: Any, backend: str = "pandas") -> ColumnRole:
+    """Return the whole role of a column from what the user said of it.
+
+    Errors have lines to type for the library `backend`.
+    """
     if not wish.role:
         raise ValueError(f"roles: column {column.name!r} has neither a role nor a family; give one of them")
     wish = replace(wish, missing=int(column.missing.sum()))
@@ -120,10 +126,10 @@ def as_asked(column: Column, wish: ColumnRole, own: Any) -> ColumnRole:
     if wish.role == "numeric" and column.kind == "time":
         require_seconds(column)
         return replace(wish, offset=wish.offset or -float(np.min(column.present)), note="seconds since the earliest")
-    _require_numbers(column, wish)
+    _require_numbers(column, wish, backend)
     if wish.role == "count" and not wish.family:
         values = np.sort(column.present).astype(np.float64)
-        _check_values(column, Poisson(), ColumnRole(column.name))
+        _check_counts(column)
         return count_role(wish, values)
     _check_values(column, own if isinstance(own, Family) else family_of(wish), wish)
     return wish
@@ -147,15 +153,16 @@ def _asked_category(column, wish):
     return replace(found, family=wish.family or Categorical.name)
 
 
-def _require_numbers(column, wish):
+def _require_numbers(column, wish, backend):
     if column.kind in NUMBERS:
         return
     row = int(np.argmin(column.missing))
     held = {"text": "text", "category": "categories", "time": "dates"}[column.kind]
     value = f" (row {row}: {column.levels[column.values[row]]!r})" if column.levels else ""
+    line = "" if held == "dates" else f": {conversion_of(column, backend)}"
     raise DataTypeError(
-        f"column {column.name!r} holds {held}{value}; {wish.family or wish.role} needs numbers: convert the column, or"
-        f" give {keyword(column.name, 'category' if held != 'dates' else 'numeric')}"
+        f"column {column.name!r} holds {held}{value}; {wish.family or wish.role} needs numbers: convert the column"
+        f"{line}, or give {keyword(column.name, 'category' if held != 'dates' else 'numeric')}"
     )
 
 
@@ -169,6 +176,19 @@ def _check_values(column, family, wish):
     except SupportError as error:
         text = re.sub(r"row (\d+), column 0\b", lambda m: f"column {column.name!r}, row {rows[int(m[1])]}", str(error))
         raise SupportError(text) from error
+
+
+def _check_counts(column):
+    """Refuse what are no counts; their sum may be of any size: the family is not chosen yet."""
+    rows = np.flatnonzero(~column.missing)
+    values = column.values[rows].astype(np.float64)
+    _check_whole(column, Poisson(), rows, values)
+    bad = np.flatnonzero(values < 0)
+    if bad.size:
+        raise SupportError(
+            f"counts are at least 0; column {column.name!r}, row {rows[bad[0]]} holds {values[bad[0]]}: Negative values"
+            f" in data: give {keyword(column.name, 'real')}"
+        )
 
 
 def _check_whole(column, family, rows, values):

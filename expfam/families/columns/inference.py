@@ -10,10 +10,12 @@ import numpy as np
 
 from expfam.errors import DataError, DataWarning
 from expfam.families.base import Family
+from expfam.families.columns.doubts import doubt_of
 from expfam.families.columns.encoding import type_of
 from expfam.families.columns.given_roles import as_asked, given_roles
+from expfam.families.columns.missing_values import missing_values_of, with_holes
 from expfam.families.columns.named_families import family_of
-from expfam.families.columns.roles import ColumnRole, Roles
+from expfam.families.columns.roles import ColumnRole, Roles, read_column
 from expfam.families.columns.rules import inferred
 from expfam.families.counts.categorical import Categorical
 from expfam.io.frames import as_frame
@@ -26,6 +28,7 @@ def infer_roles(
     by_column: Mapping[str, Any] | None = None,
     *,
     max_levels: int = 1000,
+    missing_values: Any = None,
     owner: str = "Columns",
 ) -> Roles:
     """Return the roles of the columns of a frame.
@@ -39,10 +42,12 @@ def infer_roles(
         Family, name of a family or role, or ``"drop"``, by column; it comes before `roles`.
     max_levels : int
         Columns of text with more distinct values are dropped unless they are named.
+    missing_values : str, number, list of them, or dict, optional
+        Values that stand for missing cells, of all columns or by column; those of `roles` count too.
 
     Raises
     ------
-    DataError, DataTypeError, SupportError, ValueError
+    DataError, DataTypeError, SupportError, TypeError, ValueError
 
     Warns
     -----
@@ -53,29 +58,54 @@ def infer_roles(
     if not all(frame.shape):
         raise DataError(f"{owner}: the frame has no {'columns' if frame.n_rows else 'rows'}")
     given = given_roles(frame, roles, by_column)
-    found = []
+    gone = missing_values_of(missing_values, frame.names, owner=owner)
+    found, doubts = [], {}
     for name in frame.names:
         wish = given.get(name)
         if wish is not None and wish.role == "dropped":
             found.append(ColumnRole(name, "dropped", note=wish.note or "as asked"))
             continue
-        column = frame.column(name)
-        own = (by_column or {}).get(name)
-        role = inferred(column, max_levels) if wish is None else as_asked(column, wish, own)
-        found.append(replace(role, type=type_of(column, role)))
-    _report(found, given, owner)
+        values = list(dict.fromkeys([*(wish.missing_values if wish is not None else ()), *gone.get(name, ())]))
+        if wish is None or (wish.missing_values and not wish.role):
+            column = with_holes(frame.column(name), values)
+            doubts[name] = doubt_of(column, frame.backend)
+            role = inferred(column, max_levels, doubts[name])
+        else:
+            wish = replace(wish, missing_values=values)
+            column = read_column(frame, wish)
+            role = as_asked(column, wish, (by_column or {}).get(name), frame.backend)
+        found.append(replace(role, type=type_of(column, role), missing_values=values))
+    _report(found, doubts, owner)
     return Roles(found)
 
 
-def _report(found, given, owner):
-    """Warn of dropped columns, and refuse a table of which nothing is left."""
-    reasons = [f"{role.column!r} ({role.note})" for role in found if role.role == "dropped"]
-    if len(reasons) == len(found):
-        raise DataError(f"{owner}: no column is left: {', '.join(reasons)}")
-    own = [f"{role.column!r} ({role.note})" for role in found if role.role == "dropped" and role.column not in given]
+def _report(found, doubts, owner):
+    """Warn of dropped and of doubtful columns, and refuse a table of which nothing is left."""
+    dropped = [role for role in found if role.role == "dropped"]
+    if len(dropped) == len(found):
+        raise DataError(f"{owner}: no column is left: {', '.join(_reason(role, doubts) for role in dropped)}")
+    own = [_reason(role, doubts) for role in dropped if role.column in doubts]
     if own:
         noun = "column is" if len(own) == 1 else "columns are"
         warn(f"{owner}: {len(own)} {noun} left out: {', '.join(own)}", DataWarning)
+    kept = [_reason(role, doubts) for role in found if role.role != "dropped" and doubts.get(role.column)]
+    if kept:
+        noun = "column of text is" if len(kept) == 1 else "columns of text are"
+        warn(
+            f"{owner}: {len(kept)} {noun} read as categories, and may be meant otherwise: {', '.join(kept)}",
+            DataWarning,
+        )
+
+
+def _reason(role, doubts):
+    """Return a column with its note, and the line to type for what it may be."""
+    doubt = doubts.get(role.column)
+    if doubt is None or not role.note.startswith(doubt.what):
+        return f"{role.column!r} ({role.note})"
+    line = f": {doubt.line}" if doubt.line else ""
+    return (
+        f"{role.column!r} ({doubt.what}{line}{role.note[len(doubt.what) :].replace(': ', ', or ' if line else ': ')})"
+    )
 
 
 def parts_of(roles: Roles, families: Mapping[str, Any] | None = None) -> tuple[tuple[Any, tuple[int, ...]], ...]:
@@ -108,10 +138,11 @@ def table_of(
     *,
     roles: Sequence[Mapping[str, Any]] | None = None,
     max_levels: int = 1000,
+    missing_values: Any = None,
     by_column: Mapping[str, Any] | None = None,
     owner: str = "Columns",
 ) -> dict[str, Any]:
     """Return the keywords of `Columns` for a frame: parts, names and roles."""
-    found = infer_roles(X, roles, by_column, max_levels=max_levels, owner=owner)
+    found = infer_roles(X, roles, by_column, max_levels=max_levels, missing_values=missing_values, owner=owner)
     own = {name: wish for name, wish in (by_column or {}).items() if isinstance(wish, Family)}
     return {"parts": parts_of(found, own), "names": found.names, "roles": tuple(found.to_list())}

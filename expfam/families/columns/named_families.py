@@ -12,6 +12,7 @@ from expfam.families.simple.bernoulli import Bernoulli
 from expfam.families.simple.exponential import Exponential
 from expfam.families.simple.geometric import Geometric
 from expfam.families.simple.negative_binomial import NegativeBinomial
+from expfam.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -28,7 +29,18 @@ _ROLE_OF_SUPPORT = {"categories": "category", "binary": "binary", "counts": "cou
 
 def family_of(role: ColumnRole) -> Any:
     """Return the unbound family that a role names, with its settings."""
-    return FAMILIES[role.family](**(_SETTINGS.get(role.family, {}) | role.settings))
+    kind = FAMILIES[role.family]
+    known = list(kind().get_params())
+    for name in role.settings:
+        if name not in known:
+            raise ValueError(
+                f"roles: column {role.column!r}: family {role.family!r} has no setting"
+                f" {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
+            )
+    try:
+        return kind(**(_SETTINGS.get(role.family, {}) | role.settings))
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"roles: column {role.column!r}: {error}") from error
 
 
 def role_of(family: Family) -> str:

@@ -6,15 +6,17 @@ encoded as the first one was.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from expfam.families.columns.encoding import decoded, encoded, is_lossless
+from expfam.families.columns.missing_values import checked_values, with_holes
 from expfam.families.columns.names import check_names
-from expfam.io.frames import as_frame
+from expfam.io.frames import Column, Frame, as_frame
 from expfam.io.new_frames import new_frame
 from expfam.near_names import did_you_mean
 
@@ -43,6 +45,8 @@ class ColumnRole:
         Number that is added to each value.
     missing : int
         Number of missing cells.
+    missing_values : list
+        Texts and numbers that stand for missing cells, such as "?" and -999.
     type : {"", "boolean", "integer", "category", "enum", "datetime", "date", "duration"}
         Type of the column, which drawn rows get; empty for text and other numbers. "enum" are categories with an order.
     note : str
@@ -56,6 +60,7 @@ class ColumnRole:
     other: bool = False
     offset: float = 0.0
     missing: int = 0
+    missing_values: list = field(default_factory=list)
     type: str = ""
     note: str = ""
 
@@ -177,7 +182,7 @@ class Roles:
         X = np.empty((frame.n_rows, len(self.kept)), dtype=dtype)
         order = sorted(range(len(self.kept)), key=lambda j: self.kept[j].is_category)  # numbers decide the type
         for j in order:
-            values = encoded(self.kept[j], frame.column(self.kept[j].column), frame.backend)
+            values = encoded(self.kept[j], read_column(frame, self.kept[j]), frame.backend)
             if dtype == np.float32 and not is_lossless(values):
                 return None
             X[:, j] = values
@@ -196,24 +201,65 @@ class Roles:
         return {role.column: decoded(role, X[:, j], whole=whole) for j, role in enumerate(self.kept)}
 
 
+def read_column(frame: Frame, role: ColumnRole) -> Column:
+    """Return the column of a role, in which the values that stand for missing cells are holes."""
+    is_text = role.is_category and any(isinstance(level, str) for level in role.levels)
+    return with_holes(frame.column(role.column), role.missing_values, reads_numbers=not is_text)
+
+
 def _from_dict(values):
     known = [entry.name for entry in fields(ColumnRole)]
+    if not isinstance(values, Mapping):
+        raise ValueError(f"roles: an entry is a dict such as {{'column': 'age', 'role': 'real'}}; got {values!r}")
     for name in values:
         if name not in known:
             raise ValueError(f"roles: unknown entry {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})")
     if not isinstance(values.get("column"), str):
         raise ValueError(f"roles: an entry needs the name of its column, as text; got {values.get('column')!r}")
-    _check_entries(values)
-    return ColumnRole(**{name: value for name, value in values.items() if value is not None})
+    given = {name: value for name, value in values.items() if value is not None}
+    for name, value in given.items():
+        rule, holds = _RULES[name]
+        if not holds(value):
+            raise ValueError(f"roles: entry {name} of column {values['column']!r} must be {rule}; got {value!r:.60}")
+    if "missing_values" in given:
+        owner = f"roles: column {values['column']!r}: 'missing_values'"
+        given["missing_values"] = checked_values(given["missing_values"], owner=owner)
+    return ColumnRole(**given)
 
 
-def _check_entries(values):
-    """Refuse entries of other types than `to_list` writes."""
-    column, role, levels = values["column"], values.get("role") or "", values.get("levels")
-    if not isinstance(role, str):
-        raise ValueError(f"roles: the role of column {column!r} must be text; got {role!r:.60}")
-    if levels is not None and not (isinstance(levels, (list, tuple)) and all(isinstance(v, Hashable) for v in levels)):
-        raise ValueError(f"roles: the levels of column {column!r} must be a list of values; got {levels!r:.60}")
-    offset = values.get("offset")
-    if offset is not None and not (isinstance(offset, (int, float)) and np.isfinite(offset)):
-        raise ValueError(f"roles: the offset of column {column!r} must be a finite number; got {offset!r:.60}")
+def _is_text(value):
+    return isinstance(value, str)
+
+
+def _is_level(value):
+    return isinstance(value, (str, bool, int)) or (isinstance(value, float) and isfinite(value))
+
+
+def _is_finite(value):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and -_MOST < value < _MOST  # compared as they are: a whole number may be too large for a float
+
+
+def _is_whole(value):
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _are_levels(value):
+    return isinstance(value, (list, tuple)) and all(map(_is_level, value)) and len(set(value)) == len(value)
+
+
+_MOST = 1e300
+_TYPES = ("", "boolean", "integer", "category", "enum", "datetime", "date", "duration")
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {  # of each entry of a role: what it must be, and the test
+    "column": ("text", _is_text),
+    "role": ("text", _is_text),
+    "family": ("text", _is_text),
+    "settings": ("hyper-parameters by name", lambda value: isinstance(value, dict) and all(map(_is_text, value))),
+    "levels": ("a list of different texts, numbers or truth values", _are_levels),
+    "other": ("true or false", lambda value: isinstance(value, bool)),
+    "offset": ("a finite number below 1e300", _is_finite),
+    "missing": ("a whole number from 0 on", _is_whole),
+    "missing_values": ("a list of texts and numbers", lambda value: isinstance(value, (list, tuple, str, int, float))),
+    "type": (f"one of {', '.join(map(repr, _TYPES))}", lambda value: _is_text(value) and value in _TYPES),
+    "note": ("text", _is_text),
+}

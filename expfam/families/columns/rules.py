@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.errors import DataTypeError
+from expfam.families.columns.doubts import Doubt
 from expfam.families.columns.encoding import check_finite
 from expfam.families.columns.family_choice import count_role, positive_role
 from expfam.families.columns.messages import keyword
@@ -24,17 +24,20 @@ if TYPE_CHECKING:
 
 _FEW_VALUES = 20  # integers of at most this many distinct values are categories; more distinct texts may be an id
 _WHOLE = 2.0**53
+_LONG = 1e13  # whole numbers of 14 digits and more are ids, unless many rows share them
+_NEARLY_ALL = 0.9  # share of distinct values
+_WIDEST = 1e15  # largest standard deviation that a Gaussian takes
 
 
-def inferred(column: Column, max_levels: int) -> ColumnRole:
-    """Return the role of a column by the first rule that holds."""
+def inferred(column: Column, max_levels: int, doubt: Doubt | None = None) -> ColumnRole:
+    """Return the role of a column by the first rule that holds.
+
+    `doubt` is what a column of text may be in truth.
+    """
     is_text = column.kind in ("text", "category")
-    if column.kind == "time":
-        raise DataTypeError(
-            f"column {column.name!r} holds dates: give {keyword(column.name, 'numeric')} (seconds since the earliest),"
-            f" {keyword(column.name, 'drop')}, or derived columns such as the weekday, in Columns.from_frame"
-        )
     base = ColumnRole(column.name, missing=int(column.missing.sum()))
+    if column.kind == "time":
+        return replace(base, role="dropped", note=_note_of_times(column))
     check_finite(column)
     values = np.sort(column.present)
     distinct = values[np.append(np.ones(len(values[:1]), dtype=bool), values[1:] != values[:-1])]
@@ -47,12 +50,16 @@ def inferred(column: Column, max_levels: int) -> ColumnRole:
     if len(distinct) == 2 and len(column.levels) <= 2 and not is_open:
         return category_role(base, column, distinct, role="binary", other=False)
     if is_text:
-        return _text_role(base, column, values, distinct, max_levels)
+        return _text_role(base, column, values, distinct, max_levels, doubt)
     is_whole = column.kind == "integer" or (base.missing and bool(np.all(distinct == np.rint(distinct))))
     if is_whole and len(distinct) <= _FEW_VALUES:
         return category_role(base, column, distinct, other=True)
     if is_whole and len(distinct) == len(values) and np.ptp(np.diff(distinct)) == 0:
         return replace(base, role="dropped", note=f"looks like a row number: {keyword(column.name, 'count')} keeps it")
+    if is_whole and max(-float(distinct[0]), float(distinct[-1])) >= _LONG:
+        found = _long_number_role(base, column, values, distinct, max_levels)
+        if found is not None:
+            return found
     if is_whole and distinct[0] >= 0:
         return count_role(base, values.astype(np.float64))
     if not is_whole and distinct[0] > 0:
@@ -60,23 +67,41 @@ def inferred(column: Column, max_levels: int) -> ColumnRole:
     return replace(base, role="real", family=DiagonalGaussian.name)
 
 
-def _text_role(base, column, values, distinct, max_levels):
+def _long_number_role(base, column, values, distinct, max_levels):
+    """Return the role of long whole numbers that are ids or codes; None if they are numbers."""
+    if len(values) > _FEW_VALUES and len(distinct) >= _NEARLY_ALL * len(values):
+        other = f"{keyword(column.name, 'real')} takes it as a number, " if float(np.std(values)) < _WIDEST else ""
+        kept = f"{other}{keyword(column.name, 'drop')} says so, {keyword(column.name, 'category')} keeps it"
+        return replace(base, role="dropped", note=f"looks like an id of many digits: {kept}")
+    if float(np.std(values.astype(np.float64))) < _WIDEST:
+        return None
+    if len(distinct) > max_levels:
+        kept = f"{keyword(column.name, 'category')} keeps it"
+        return replace(
+            base, role="dropped", note=f"{len(distinct)} long numbers, more than max_levels={max_levels}: {kept}"
+        )
+    return category_role(base, column, distinct, other=True)
+
+
+def _note_of_times(column):
+    """Return why a column of dates or durations is left out, and how it is taken in."""
+    if np.isnan(column.present).any():
+        return "periods or times of day: convert them to dates or to numbers"
+    start = "since the earliest" if column.type != "duration" else "from the shortest"
+    taken = f"Columns.from_frame(df, {keyword(column.name, 'numeric')}) takes it in as seconds {start}"
+    return f"{'durations' if column.type == 'duration' else 'dates'}: {taken}"
+
+
+def _text_role(base, column, values, distinct, max_levels, doubt):
     kept = f"{keyword(column.name, 'category')} keeps it"
+    if doubt is not None and doubt.leaves_out:
+        return replace(base, role="dropped", note=f"{doubt.what}: {kept}")
     if not column.is_declared and len(distinct) == len(values) and len(values) > _FEW_VALUES:
-        if _are_numbers(column.levels):
-            return replace(base, role="dropped", note=f"numbers as text: convert it to numbers, or {kept}")
         return replace(base, role="dropped", note=f"looks like an id: {kept}")
     if not column.is_declared and len(distinct) > max_levels:
         return replace(base, role="dropped", note=f"{len(distinct)} levels, more than max_levels={max_levels}: {kept}")
-    return category_role(base, column, distinct, other=not column.is_declared)
-
-
-def _are_numbers(levels):
-    """Return whether text reads as numbers with fractions; ids are often whole."""
-    try:
-        return not all(float(level).is_integer() for level in levels)
-    except ValueError:
-        return False
+    note = "" if doubt is None else doubt.what
+    return replace(category_role(base, column, distinct, other=not column.is_declared), note=note)
 
 
 def category_role(
