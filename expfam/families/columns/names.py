@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from expfam.errors import DataError, DataWarning, ExpFamError
 from expfam.io.frames import listed
-from expfam.user_warnings import warn
+from expfam.user_warnings import renamed_warnings, warn
 
 
 def check_names(names: Sequence[str], kept: Sequence[str], known: Collection[str], *, owner: str) -> None:
@@ -49,12 +49,44 @@ def check_names(names: Sequence[str], kept: Sequence[str], known: Collection[str
         )
 
 
-_NUMBERED = re.compile(r"\bcolumn (\d+)\b(?! \()")  # a name in brackets may follow already
+_NUMBERS = r"\d+(?:, \d+)*"
+_PLACES = re.compile(  # a name in brackets may follow already
+    rf"\b(?P<noun>columns?|row) (?P<numbers>{_NUMBERS})\b(?! \()"
+    rf"|\b(?P<some>\d+ columns \()(?P<first>{_NUMBERS})(?=, \.\.\.\))"
+)
+
+
+def with_places(text: str, column: Callable[[int], str | None], row: Callable[[int], str | None] | None = None) -> str:
+    """Return a message in which numbers of columns and rows are other words.
+
+    Parameters
+    ----------
+    text : str
+        Such as "row 4, column 1", "columns 0, 2" or "7 columns (0, 2, ...)".
+    column, row : callable
+        Return what stands in place of a number; None leaves it.
+
+    Examples
+    --------
+    >>> from expfam.families.columns.names import with_places
+    >>> with_places("columns 0, 2 are constant, as in row 3", lambda number: repr("abc"[number]))
+    "columns 'a', 'c' are constant, as in row 3"
+    """
+
+    def words(match):
+        name = row if match["noun"] == "row" else column
+        numbers = match["numbers"] or match["first"]
+        if name is None:
+            return match[0]
+        found = [name(int(number)) or number for number in numbers.split(", ")]
+        return f"{match['some'] or match['noun'] + ' '}{', '.join(found)}"
+
+    return _PLACES.sub(words, text)
 
 
 @contextmanager
 def named_columns(names: Sequence[str] | None) -> Iterator[None]:
-    """Let errors of this package say names of columns in place of their numbers.
+    """Let errors and warnings of this package say names of columns in place of their numbers.
 
     Parameters
     ----------
@@ -72,13 +104,17 @@ def named_columns(names: Sequence[str] | None) -> Iterator[None]:
     expfam.errors.DataError: row 4, column 'kind' holds -1
     """
 
-    def named(match):
-        place = int(match[1])
-        return f"column {str(names[place])!r}" if place < len(names) else match[0]
+    if names is None:
+        yield
+        return
+
+    def named(text):
+        return with_places(text, lambda number: repr(str(names[number])) if number < len(names) else None)
 
     try:
-        yield
+        with renamed_warnings(named):
+            yield
     except ExpFamError as error:
-        if names is not None and error.args and isinstance(error.args[0], str):
-            error.args = (_NUMBERED.sub(named, error.args[0]), *error.args[1:])
+        if error.args and isinstance(error.args[0], str):
+            error.args = (named(error.args[0]), *error.args[1:])
         raise

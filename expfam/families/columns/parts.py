@@ -6,7 +6,6 @@ in the same rows stay together, and the part has one more statistic, the indicat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -15,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataError
+from expfam.families.columns.names import with_places
 from expfam.families.counts.categorical import Categorical
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.weighing import bound_family
+from expfam.user_warnings import renamed_warnings
 
 CELLS = "cells"  # the cells of each row, which the family reads whole or with holes that it knows how to leave out
 OBSERVED = "observed"  # the cells of the rows that have them all, with an indicator of these rows
@@ -222,25 +223,27 @@ def _with_level(family, columns, name, X, weight):
     return part
 
 
-# ---- errors that name places of the whole table ----------------------------------------------------------------------
-
-_PLACE = re.compile(r"\b(row|column) (\d+)\b")
+# ---- errors and warnings that name places of the whole table ---------------------------------------------------------
 
 
 @contextmanager
 def renamed_places(rows: npt.NDArray[np.intp] | None, columns: Sequence[int], table: Any) -> Iterator[None]:
-    """Let errors of a part name rows and columns of the whole table.
+    """Let errors and warnings of a part name rows and columns of the whole table.
 
     A family reads some rows and columns only, and numbers them from 0.
     """
 
-    def place(match):
-        noun, number = match[1], int(match[2])
-        if noun == "column" and number < len(columns):
-            return f"column {table.name_of(columns[number])}"
-        return f"row {rows[number]}" if noun == "row" and rows is not None and number < len(rows) else match[0]
+    def column(number):
+        return table.name_of(columns[number]) if number < len(columns) else None
+
+    def row(number):
+        return str(rows[number]) if rows is not None and number < len(rows) else None
+
+    def renamed(text):
+        return with_places(text, column, row)
 
     try:
-        yield
+        with renamed_warnings(renamed):
+            yield
     except DataError as error:
-        raise type(error)(f"columns: {_PLACE.sub(place, str(error))}") from error
+        raise type(error)(f"columns: {renamed(str(error))}") from error
