@@ -7,9 +7,16 @@ import ast
 import re
 import shlex
 
-_DESTINATIONS = {"n_components": "components", "n_steps": "steps", "random_state": "seed"}  # where the names differ
+# where the names differ; a command has one of them
+_DESTINATIONS = {
+    "n_components": ("components", "clusters"),
+    "n_steps": ("steps",),
+    "random_state": ("seed",),
+    "learn_hyper": ("tune",),
+}
 _ARGUMENT = r"(\w+)=('[^']*'|[\w.+-]+)"
-_CALL = re.compile(rf"\bwrite (?:\w+\((?:'[^']*', )?)?({_ARGUMENT}(?:, {_ARGUMENT})*)\)?")
+_FAMILY = r"(?:'[^']*'|\w+\([^()]*\)), "  # the command has it already
+_CALL = re.compile(rf"\bwrite (?:\w+\((?:{_FAMILY})?)?({_ARGUMENT}(?:, {_ARGUMENT})*)\)?")
 _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _ROLE = "'(binary|category|count|positive|real|numeric|drop)'"
 _COLUMN = re.compile(rf"(Columns\.from_frame\(df, )?(?:\b([^\W\d]\w*)={_ROLE}|\*\*\{{({_TEXT}): {_ROLE}\}})(?(1)\))")
@@ -60,8 +67,8 @@ def _of_columns(message):
 
 def _option(name, value, args):
     """Return an argument as an option, or None if the command does not have it."""
-    destination = _DESTINATIONS.get(name, name)
-    if not hasattr(args, destination):
+    destination = next((each for each in _DESTINATIONS.get(name, (name,)) if hasattr(args, each)), None)
+    if destination is None:
         return None
     option = destination.replace("_", "-")
     if value in ("True", "False"):

@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--order",
         choices=("auto", "odds", "odds_size", "best"),
         default="auto",
-        help="rule for the next merge; auto is odds_size for counts, else odds; best keeps the tree with most "
-        "evidence; default: %(default)s",
+        help="rule for the next merge; best keeps the tree with most evidence; auto is odds_size for counts and "
+        "categories, else best; default: %(default)s",
     )
     group.add_argument(
         "--leaves",
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         args.clusters,
         alpha=args.alpha,
         sampler=kernel,
-        learn_hyper=args.tune,
+        learn_hyper=args.tune or "auto",
         leaves=args.leaves,
         n_threads=args.threads,
         random_state=args.seed,

@@ -18,6 +18,7 @@ from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leave
 from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import log_scores, log_sum_exp, names_of_fit, opened_rows
 from expfam.estimators.table_results import TableResults
+from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for, warn_of_one_cluster
 from expfam.families.support import check_structure
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
@@ -29,7 +30,7 @@ from expfam.model.weights import DirichletProcess
 from expfam.params import check_value, is_auto, refuse_unused
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
-from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, ward_state
+from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, tuned_worth, ward_state
 from expfam.samplers.named import find_sampler
 
 if TYPE_CHECKING:
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
 
 _LEAVES = ("auto", "rows", "clusters")
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
-
-
-def _is_dense(data):
-    return data.family.tags()["real"] and not data.is_sparse
 
 
 class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
@@ -64,12 +61,13 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         Concentration of the Dirichlet process; "auto" takes the one with most evidence on a subsample of 1000.
     sampler : "auto" or HierarchicalClustering
         How pairs of clusters are found and which pair is merged next. "auto" is ``HierarchicalClustering()``, which
-        scores all pairs, and takes the order "odds_size" for counts, "odds" for other data.
-        ``HierarchicalClustering(candidates="knn")`` is faster, and with ``order="best"`` several trees are made, of
-        which the one with most evidence is kept.
+        scores all pairs. Its order "auto" is "odds_size" for counts and categories, and "best" for other data: several
+        trees are made, of which the one with most evidence is kept. ``HierarchicalClustering(candidates="knn")`` is
+        faster, and ``HierarchicalClustering(order="odds")`` makes one tree, as published.
     learn_hyper : bool, "auto" or dict of str to sequence
         Choose hyper-parameters of the family first, by the evidence of trees over a subsample of 1000: True with the
-        grid of `tuned_family`, or a grid for each hyper-parameter. "auto" and False choose none.
+        grid of `tuned_family`, or a grid for each hyper-parameter. "auto" chooses how many observations the prior of
+        binary data and of categories is worth, see `tuned_worth`, and nothing else. False chooses none.
     start : "auto" or (N,) array_like of int
         Labels of data that stay together: a hierarchy over the clusters of any other method. "auto" starts from single
         data, or from the clusters that `leaves` asks for.
@@ -226,9 +224,12 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
             duration = forecast_tree_duration(grow, data, seed=seed)
             check_duration(duration, self.time_limit)
         states = self._states(model, data, start, was_stopped=was_stopped)
-        self.order_, best = max(states.items(), key=lambda item: item[1].log_joint)
+        self.order_, best = best_tree(states)
         self._adopt(best)
         self.n_scores_ = sum(state.n_scores for state in states.values())
+        if self.n_clusters_ == 1 and K is None and not self.interrupted_:
+            given = repr(self.family)
+            warn_of_one_cluster(self.family_, n_rows=data.n_rows, tunes=self._tunes(), given=given)
         return self
 
     def _check_leaves(self):
@@ -308,6 +309,8 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         if self._tunes():
             grid = self.learn_hyper if is_grid else None
             data = Dataset(data.X, tuned_family(data.family, data.X, grid=grid, seed=seed, alpha=alpha))
+        elif is_auto(self.learn_hyper):
+            data = Dataset(data.X, tuned_worth(data.family, data.X, given=self._family(), alpha=alpha))
         if isinstance(self.alpha, str):
             alpha = tuned_alpha(data, seed=seed)
         self.alpha_ = float(alpha)
@@ -315,18 +318,18 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
 
     def _states(self, model, data, start, *, was_stopped=False):
         """Return finished searches by the name of their order; after Ctrl-C those that were begun."""
-        kernel = self._kernel()
-        is_best = kernel.order == "best"
+        kernel, order = self._kernel(), order_for(self._kernel().order, data.family)
+        is_best = order == "best"
         if was_stopped:
-            state = _with_settings(kernel, order="auto" if is_best else kernel.order).init(model, data, start=start)
+            state = _with_settings(kernel, order="auto" if is_best else order).init(model, data, start=start)
             self.interrupted_ = True
             return {state.order: state}
         states, self.interrupted_ = {}, False
-        for order in ("odds", "odds_size") if is_best else (kernel.order,):
+        for each in ("odds", "odds_size") if is_best else (order,):
             if not self.interrupted_:
-                state = self._grow(model, data, order, start)
+                state = self._grow(model, data, each, start)
                 states[state.order] = state
-        if is_best and kernel.candidates is None and not self.interrupted_ and _is_dense(data):
+        if is_best and kernel.candidates is None and not self.interrupted_ and has_ward_tree(data):
             collapse = kernel.duplicates == "collapse"
             states["ward"] = ward_state(model, data, states["odds"].leaf, collapse=collapse)
         if self.interrupted_:  # forests of different sizes do not compare
@@ -338,7 +341,8 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         kernel = self._kernel()
         n_leaves = None if isinstance(start, str) else len(np.unique(start))
         n_neighbors = 0 if kernel.candidates is None else kernel.n_neighbors
-        n_trees = 2 + (kernel.candidates is None and _is_dense(data)) if kernel.order == "best" else 1
+        is_best = order_for(kernel.order, data.family) == "best"
+        n_trees = 2 + (kernel.candidates is None and has_ward_tree(data)) if is_best else 1
         return forecast_tree(data, n_leaves=n_leaves, n_neighbors=n_neighbors, n_trees=n_trees)
 
     def _grow_sample(self, model, start, rows, data):

@@ -97,6 +97,8 @@ class Family(DataQuestions, ABC):
         Names of the hyper-parameters that may be learned; each value is ``"positive"``.
     learned_by_default : tuple of str
         Hyper-parameters that estimators learn unless the user gave a value.
+    worth_hyper : tuple of tuple of str
+        Groups of hyper-parameters that count observations: a group times 2 is a prior worth twice as many.
     has_full_covariance : bool
         Whether the number of parameters of a cluster grows with the square of the number of columns.
     has_independent_columns : bool
@@ -130,6 +132,7 @@ class Family(DataQuestions, ABC):
     accepts_sparse: ClassVar[bool] = False
     hyper: ClassVar[dict] = {}
     learned_by_default: ClassVar[tuple] = ()
+    worth_hyper: ClassVar[tuple] = ()
     has_full_covariance: ClassVar[bool] = False
     has_independent_columns: ClassVar[bool] = False
     n_features_in_: int

@@ -319,10 +319,11 @@ class HierarchicalClustering(Kernel):
     ----------
     order : {"auto", "odds", "odds_size", "best"}
         "odds" merges by the log odds of being one cluster. "odds_size" subtracts the log number of data of the merged
-        cluster, which keeps large clusters from swallowing neighbours where clusters overlap. "auto" is "odds_size" for
-        counts, "odds" for other data. The odds of a tree are defined the same way for both. `BayesianHierarchy` alone
-        takes "best": it makes both trees, and Ward's of dense real data without `candidates`, and keeps the one with
-        most evidence.
+        cluster, which keeps large clusters from swallowing neighbours where clusters overlap. The odds of a tree are
+        defined the same way for both. "best" makes both trees, and Ward's of dense rows without `candidates` that are
+        no counts and no categories; the one with most evidence is kept, or Ward's where no other has 2 nats more.
+        `BayesianHierarchy` alone takes "best". "auto" is "odds_size" for counts, categories and binary data, else
+        "odds"; in a `BayesianHierarchy` it is "best" for real values and for binary data.
     duplicates : {"exact", "collapse"}
         Equal data are leaves like any others, whose scores with another cluster are worked out once; or copies of a
         datum are merged first, weighed like a chain of merges, which is faster still and may change the tree.
@@ -449,7 +450,7 @@ class HierarchicalClustering(Kernel):
     def _order(self, family):
         if self.order != "auto":
             return self.order
-        return "odds_size" if family.has_counts else "odds"
+        return "odds_size" if family.is_discrete else "odds"
 
     def init_state(self, model, data, labels, *, seed):
         """State of the leaves."""

@@ -63,3 +63,20 @@ def test_the_key_of_an_archive(tmp_path, capsys):
 )
 def test_lines_become_options_that_the_command_has(message, said):
     assert in_shell(message, Namespace(zero_based=None, n_features=None, components=3)) == said
+
+
+@pytest.mark.filterwarnings("default")
+def test_an_option_of_a_warning_works(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, 64))[np.arange(100) % 5] + 2.0 * rng.normal(size=(100, 64))
+    np.save(tmp_path / "x.npy", rows / np.linalg.norm(rows, axis=1)[:, None])
+    line = ["tree", str(tmp_path / "x.npy"), "--family", "gaussian_diag"]
+    assert main(line) == 0
+    said = capsys.readouterr().err
+    assert "write --tune;" in said
+    assert "write --clusters 5" in said
+    for option in ("--tune", "--clusters 5"):
+        assert main([*line, *option.split()]) == 0
+        printed = capsys.readouterr()
+        assert "one cluster" not in printed.err
+        assert int(re.search(r" (\d+) clusters,", printed.out)[1]) > 1

@@ -168,7 +168,7 @@ def test_wards_tree_over_leaves_that_hold_several_data(duplicates):
     sampler = HierarchicalClustering(order="best", duplicates=duplicates)
     start = "auto" if is_collapsed else labels
     best = BayesianHierarchy(SphericalGaussian(), sampler=sampler, start=start).fit(X)
-    assert best.log_evidence_ >= state.log_joint
+    assert best.log_evidence_ >= state.log_joint - 1e-9
 
 
 def standardised(X):
@@ -194,7 +194,8 @@ def test_alpha_is_chosen_by_the_evidence_of_a_subsample():
     alphas = [0.01, 0.3, 1.0, 30.0]
     evidence = [tree_evidence(data, alpha) for alpha in alphas]
     assert tuned_alpha(data, alphas=alphas) == alphas[int(np.argmax(evidence))]
-    assert evidence[2] == pytest.approx(BayesianHierarchy(SphericalGaussian()).fit(X).log_evidence_)
+    published = BayesianHierarchy(SphericalGaussian(), sampler=HierarchicalClustering(order="odds"))
+    assert evidence[2] == pytest.approx(published.fit(X).log_evidence_)
     assert tuned_alpha(data, subsample=20, seed=1) == tuned_alpha(data, subsample=20, seed=1)
 
 
@@ -243,7 +244,7 @@ def test_saved_and_read_back(name, tmp_path):
 
 def test_a_dendrogram_shows_the_highest_merges():
     X, _ = blobs()
-    model = BayesianHierarchy().fit(X)
+    model = BayesianHierarchy(sampler=HierarchicalClustering(order="odds")).fit(X)
     display = DendrogramDisplay.from_estimator(model, names=[f"row {i}" for i in range(60)])
     ax = display.plot(n_tips=12).ax_
     lines = ax.collections[0]
@@ -312,7 +313,8 @@ def documents(n_rows, n_tokens, *, K=3, n_columns=30, seed=0):
 def test_counts_are_merged_by_odds_less_sizes():
     X, _ = documents(40, 12)
     assert BayesianHierarchy("multinomial").fit(X).order_ == "odds_size"
-    assert BayesianHierarchy("gaussian_diag").fit(blobs()[0]).order_ == "odds"
+    published = HierarchicalClustering(order="odds")
+    assert BayesianHierarchy("gaussian_diag", sampler=published).fit(blobs()[0]).order_ == "odds"
     plain = BayesianHierarchy("multinomial", sampler=HierarchicalClustering(order="odds")).fit(X)
     assert plain.order_ == "odds"
 

@@ -199,11 +199,12 @@ def test_a_tree_counts_its_leaves_and_what_it_is_chosen_from():
     with pytest.raises(ResourceError, match=r"statistics of 5000 clusters .*; 10 MB are allowed"):
         refused.fit(X)
     assert not hasattr(refused, "tree_")
-    few = BayesianHierarchy(memory_limit="10MB", start=np.arange(5000) % 40).fit(X)
+    few = BayesianHierarchy(n_components=3, memory_limit="10MB", start=np.arange(5000) % 40).fit(X)
     assert few.tree_.n_leaves == 40
     with pytest.raises(ResourceError):
-        BayesianHierarchy(memory_limit="14MB", sampler=HierarchicalClustering(order="best")).fit(X[:1500])
-    BayesianHierarchy(memory_limit="14MB").fit(X[:1500])
+        BayesianHierarchy(memory_limit="14MB").fit(X[:1500])
+    one_tree = HierarchicalClustering(order="odds")
+    BayesianHierarchy(n_components=3, memory_limit="14MB", sampler=one_tree).fit(X[:1500])
 
 
 def test_parts_follow_the_arrays():

@@ -26,11 +26,14 @@ class PartHyper(PartSums):
 
     def _hyper_names(self, attribute):
         """Return "part.name" of the hyper-parameters that an attribute of the parts' families lists."""
+        named = self._named_families()
+        return dict.fromkeys(f"{name}.{hyper}" for name, family in named for hyper in getattr(family, attribute))
+
+    def _named_families(self):
+        """Return name and family of each part, but not of those about missing cells."""
         if self.is_bound:
-            given = [(part.name, part.family) for part in self._parts if part.reading != PRESENCE]
-        else:
-            given = [(name, family) for family, _, name in self._given()] if len(self.parts) else []
-        return dict.fromkeys(f"{name}.{hyper}" for name, family in given for hyper in getattr(family, attribute))
+            return [(part.name, part.family) for part in self._parts if part.reading != PRESENCE]
+        return [(name, family) for family, _, name in self._given()] if len(self.parts) else []
 
     @property
     def hyper(self) -> dict[str, str]:  # type: ignore[override]
@@ -41,6 +44,13 @@ class PartHyper(PartSums):
     def learned_by_default(self) -> tuple[str, ...]:  # type: ignore[override]
         """Return the hyper-parameters of all parts that estimators learn unless they were given."""
         return tuple(self._hyper_names("learned_by_default"))
+
+    @property
+    def worth_hyper(self) -> tuple[tuple[str, ...], ...]:  # type: ignore[override]
+        """Return the hyper-parameters of each part that count the observations of its prior."""
+        named = self._named_families()
+        groups = ((f"{name}.{hyper}" for hyper in group) for name, family in named for group in family.worth_hyper)
+        return tuple(dict.fromkeys(map(tuple, groups)))
 
     def __getattr__(self, name: str) -> Any:
         owner, dot, hyper = name.rpartition(".")

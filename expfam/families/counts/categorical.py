@@ -80,6 +80,7 @@ class Categorical(Family):
     support = "categories"
     accepts_sparse = False
     hyper: ClassVar[dict] = {"concentration": "positive"}
+    worth_hyper = (("concentration",),)
     concentration: Any
     n_levels: Any
     levels_: npt.NDArray[np.int64]

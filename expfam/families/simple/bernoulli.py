@@ -46,6 +46,7 @@ class Bernoulli(Family):
     has_independent_columns = True
     accepts_sparse = True
     hyper = {"a": "positive", "b": "positive"}
+    worth_hyper = (("a", "b"),)
     a: Any
     b: Any
 

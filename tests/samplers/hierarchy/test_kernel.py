@@ -202,9 +202,9 @@ def test_merges_are_those_of_the_plain_search_on_many_ties(name):
 
 
 @pytest.mark.parametrize("name", problems())
-def test_the_automatic_order_looks_at_sizes_where_data_are_counts(name):
+def test_the_automatic_order_looks_at_sizes_where_values_are_no_real_numbers(name):
     model, data = model_of(name)
-    order = "odds_size" if data.family.name in ("multinomial", "poisson", "geometric") else "odds"
+    order = "odds_size" if data.family.name in ("multinomial", "poisson", "geometric", "categorical") else "odds"
     state = HierarchicalClustering().init(model, data)
     assert state.order == order
     assert same(grown(HierarchicalClustering(), model, data), naive(model.bind(data), data, order=order))
