@@ -19,10 +19,11 @@ from sklearn.utils.metaestimators import available_if
 from expfam.errors import DataError, SupportError
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkLearner, for_chunks
+from expfam.estimators.grouped_endings import grouped_ending, slots_joined
+from expfam.estimators.grouped_starts import grouped_start, start_of_groups
 from expfam.estimators.known_rows import known_rows
 from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import loaded_clusters, names_of_fit, opened_data, opened_rows
-from expfam.estimators.searched_starts import searched_start
 from expfam.estimators.table_results import TableResults
 from expfam.estimators.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.families.components import Components
@@ -34,6 +35,7 @@ from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
 from expfam.params import check_value, is_auto, refuse_unused
 from expfam.samplers.chain.kernel import check_known
+from expfam.samplers.grouped.ascent import counts_of_groups
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.grouped.group_rows import group_step
 from expfam.samplers.grouped.stream import GroupedStream
@@ -54,6 +56,7 @@ _KEEP_EVERY = 4  # sweeps from one that counts to the next
 _ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new group's weights, in rows
 _SCORES = 1 << 17  # of a block
 _HELD_SHARE = 0.2
+_MOST_RUNS = 3  # from better and better partitions
 
 
 def _learns_groups(mixture):
@@ -94,8 +97,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         Learn `alpha`, one for each cluster, under a Gamma(1, 1) prior: always, or with ``"auto"`` where `alpha` was
         left at ``"auto"``.
     start : str or (N,) array_like of int
-        Starting clusters or the name of a start of `Mixture`. ``"auto"`` searches one for real values, among
-        all rows, whatever their groups.
+        Starting clusters or the name of a start of `Mixture`. ``"auto"`` searches one among all rows, whatever their
+        groups. Of counts, random clusters are a candidate as well, and a few steps over the groups decide.
     labels : {None, "clusters"}
         What `fit` does with `y`. None: `y` is ignored, with a warning. "clusters": the rows of class j are cluster j,
         and rows of unknown class may join any cluster; for Gibbs sampling.
@@ -114,11 +117,13 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     Attributes
     ----------
     labels_ : (N,) int32 ndarray
+        Cluster of each row, 0..K-1; some clusters may have none. After Gibbs sampling it is a mode: the most probable
+        clusters are moved uphill, and no division by k-means and no single cluster has a higher log joint. After
+        variational inference it is the most probable cluster.
     probabilities_ : (N,) float32 ndarray
         Probability of the cluster of each row among all clusters, by the weights of its group; after `fit`.
     params_ : dict
         Parameters of the clusters in the units of the data, by name.
-        Most probable cluster of each row, 0..K-1; some clusters may have none.
     group_counts_ : (G, K) float64 CSR array
         Mean or expected number of rows of each group in each cluster.
     group_weights_ : (G, K) float64 ndarray
@@ -133,7 +138,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     n_known_ : int
         Rows whose class is known.
     log_joint_ : float
-        Log joint of the last clusters of rows and the data, or the lower bound of the log evidence; nats.
+        Log joint of `labels_` and the data, or the lower bound of the log evidence; nats. With known classes it is
+        that of the last clusters of the run.
     trace_ : Trace
         Not after `load`.
     stream_ : GroupedStream
@@ -248,15 +254,47 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             check_known(kernel, model, known)
         forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
-        start, bound = searched_start(data, start, K, self._family(), seed=seed, n_threads=self.n_threads)
-        state = kernel.init(model.with_family(bound), data, seed=seed, start=start)
-        self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
+        state = grouped_start(kernel, model, data, start, self._family(), seed=seed, n_threads=self.n_threads)
+        trace = self._run(state, phases, counted=[average] if is_sampled else [])
         self._adopt(state, average, groups)
+        if is_sampled and held is None:
+            self._end(state, phases, trace, groups)
+        self._set_trace(trace)
         self._label_all(whole)
         self._set_known(known, classes)
         self._set_certainty(whole, groups)
         self.__dict__.pop("stream_", None)
         return self
+
+    def _end(self, state, phases, trace, groups):
+        """Take the labels to a mode; run again from a simple partition where that is better."""
+        is_default = is_auto(self.n_steps) and is_auto(self.n_warmup)
+        try:
+            for left in reversed(range(_MOST_RUNS if is_default else 1)):
+                if trace.interrupted:
+                    return
+                model, options = self._fitted_model(), {"seed": state.seed, "n_threads": self.n_threads}
+                ending = grouped_ending(model, state.data, self.labels_, **options)
+                if ending.name == "chain" or not left:
+                    self._adopt_ending(ending, model, state)
+                    return
+                kernel, average = phases[0].kernel, _Average()
+                state = kernel.init(model, state.data, seed=state.seed, start=ending.labels)
+                self._run(state, phases, counted=[average], trace=trace)
+                self._adopt(state, average, groups)
+        except KeyboardInterrupt:
+            trace.interrupted = True
+
+    def _adopt_ending(self, ending, model, state):
+        """Store the labels of an ending; means over sweeps stay where they are of the same clusters."""
+        self.labels_, self.log_joint_ = ending.labels, model.log_joint(state.data, ending.labels)
+        if ending.name == "chain":
+            self.n_, self.S_, counts = slots_joined(ending.slots, self.n_, self.S_, self.group_counts_.T.tocsr())
+            self.group_counts_ = counts.T.tocsr()
+            return
+        K = model.n_components
+        self.n_, self.S_ = state.data.statistics(ending.labels, K)
+        self.group_counts_ = sparse.csr_array(counts_of_groups(state.data, ending.labels, K))
 
     def _set_certainty(self, data, groups):
         """Set `probabilities_`, by the weights of the group of each row; Ctrl-C leaves it out."""
@@ -448,8 +486,9 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             model = self._model(data.family)
             forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
             check_memory(forecast, self.memory_limit)
-            counted, start, K = data.counted(), start_of_counted(data, self.start), model.n_components
-            start, _ = searched_start(counted, start, K, self._family(), seed=seed, n_threads=self.n_threads)
+            counted, start = data.counted(), start_of_counted(data, self.start)
+            options = {"seed": seed, "n_threads": self.n_threads}
+            start = start_of_groups(kernel, model, counted, start, self._family(), **options)
             return kernel.stream(model, counted, seed=seed, start=start), data
         data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self), **options)
         fit = (self.n_, S, self.group_counts_, self.log_joint_)

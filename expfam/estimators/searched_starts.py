@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from expfam.model.assignment import extended_labels
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import SymmetricDirichlet
 from expfam.params import is_auto
 from expfam.samplers.named import SplitMerge
+from expfam.samplers.warm_starts.sample_rows import search_rows
 from expfam.samplers.warm_starts.search import search_start
 
 if TYPE_CHECKING:
@@ -33,9 +35,9 @@ class SearchedStart(NamedTuple):
 def searched_start(
     data: Dataset, start: Any, n_clusters: int, family: Family, *, seed: int, n_threads: int | None
 ) -> SearchedStart:
-    """Search a start of real values where it was left at "auto".
+    """Search a start where it was left at "auto", and no classes of rows are known.
 
-    It is not searched where classes of rows are known.
+    Counts are searched on the rows that `search_rows` draws, and the others join their most probable cluster.
 
     Parameters
     ----------
@@ -53,15 +55,23 @@ def searched_start(
     SearchedStart
     """
     is_open = isinstance(start, str) and start == "auto"
-    if not is_open or family.is_discrete or data.known is not None:
+    if not is_open or data.known is not None:
         return SearchedStart(start, data.family)
+    plain = data.without_groups()
+    rows = search_rows(data.n_rows, n_clusters, seed) if family.is_discrete else None
+    part = plain if rows is None else plain.take(rows)
+    # pseudo-counts of 1/K prefer empty clusters, which real values would have lost
+    weights = SymmetricDirichlet(n_clusters) if family.is_discrete else SymmetricDirichlet(n_clusters, 1.0)
     found = search_start(
-        MixtureModel(data.family, SymmetricDirichlet(n_clusters, 1.0)),
-        data.without_groups(),
+        MixtureModel(data.family, weights),
+        part,
         adapt_prior=is_auto(getattr(family, "scale", None)),
         moves=SplitMerge(n_threads=n_threads),
         learned=[name for name in family.learned_by_default if is_auto(getattr(family, name))],
         seed=seed,
         n_threads=n_threads,
     )
-    return SearchedStart(found.labels, found.model.family)
+    if rows is None:
+        return SearchedStart(found.labels, found.model.family)
+    labels = extended_labels(found.model, part, found.labels, plain, n_threads=n_threads)
+    return SearchedStart(labels, found.model.family)

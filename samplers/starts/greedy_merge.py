@@ -176,8 +176,7 @@ def _merged_statistics(model, n, S, fewest):
     n = np.array(n, dtype=np.float64)
     if (n + model.weights.offset <= 0).any():
         raise CapabilityError(f"a cluster of {n.min():.3g} data is less than one under {model.weights!r}")
-    statistics = _Statistics if model.family.separable() is None else SeparableStatistics
-    gains = _Gains(model.weights, statistics(model.family, n, S), n)
+    gains = _Gains(model.weights, cluster_evidences(model.family, n, S), n)
     opened = model.weights.log_new_mass(n.sum() - 1.0, n.size)
     if n.size > 1:
         _merge(gains, n.size, opened, fewest, None)
@@ -188,8 +187,7 @@ def _gains_of(model, data, labels):
     B = int(labels.max()) + 1
     if data.weight is not None and (data.weight != 1.0).any():
         n, S = weighted_statistics(data, labels, B)
-        statistics = _Statistics if model.family.separable() is None else SeparableStatistics
-        return _Gains(model.weights, statistics(model.family, n, S), n)
+        return _Gains(model.weights, cluster_evidences(model.family, n, S), n)
     components = Components(model.family, data, B, layout="clusters")
     components.refresh(labels)
     return _Gains(model.weights, components, np.bincount(labels, minlength=B).astype(np.float64))
@@ -228,6 +226,24 @@ def near_clusters(data: Dataset, labels: np.ndarray) -> list[set[int]]:
                 for other in found:
                     near[other].add(k)
     return near
+
+
+def cluster_evidences(family: Any, n: npt.ArrayLike, S: Any) -> Any:
+    """Return evidences of clusters and of pairs of them, from statistics alone.
+
+    Parameters
+    ----------
+    family : Family
+        Bound.
+    n, S : (B,) and (B, F) float64
+        S dense or CSR.
+
+    Returns
+    -------
+    object
+        With the methods `log_marginal`, `log_merged` and `absorb` of `SeparableStatistics`.
+    """
+    return (_Statistics if family.separable() is None else SeparableStatistics)(family, n, S)
 
 
 class _Statistics:

@@ -1,0 +1,82 @@
+"""Starts of rows in groups: one that is searched among the rows alone, or random clusters.
+
+A row of few counts says little by itself. Where the other rows of its group tell its cluster, random clusters are the
+better start, because sweeps over the groups see that; where rows tell it themselves, the searched start is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.estimators.searched_starts import searched_start
+from expfam.samplers.chain.driver import advance
+from expfam.samplers.grouped.variational import GroupedVariational
+from expfam.samplers.variational.schedules import Stochastic
+
+if TYPE_CHECKING:
+    from expfam.families.base import Family
+    from expfam.model.admixture import AdmixtureModel
+    from expfam.model.data import Dataset
+
+_STEPS = 10
+
+
+def grouped_start(
+    kernel: Any,
+    model: AdmixtureModel,
+    data: Dataset,
+    start: Any,
+    family: Family,
+    *,
+    seed: int,
+    n_threads: int | None,
+) -> Any:
+    """Return the state in which a run begins.
+
+    Parameters
+    ----------
+    kernel : GroupedGibbs or GroupedVariational
+    model : AdmixtureModel
+        Bound.
+    data : Dataset
+        With groups.
+    start : str or (N,) array_like of int
+        It is searched where it is "auto", and no classes of rows are known.
+    family : Family
+        As it was given, which tells what may be learned.
+    seed : int
+    n_threads : int or None
+
+    Returns
+    -------
+    State
+        With the hyper-parameters of the family that fit a searched start.
+    """
+    K = model.n_components
+    found = searched_start(data, start, K, family, seed=seed, n_threads=n_threads)
+    searched = kernel.init(model.with_family(found.family), data, seed=seed, start=found.start)
+    is_searched = isinstance(start, str) and start == "auto" and not isinstance(found.start, str)
+    if not is_searched or not data.family.is_discrete or K == 1:
+        return searched
+    random = kernel.init(searched.model, data, seed=seed, start="random")
+    for state in (searched, random):
+        advance(kernel, state, _STEPS)
+    best = searched if searched.log_joint >= random.log_joint else random
+    return kernel.init(searched.model, data, seed=seed, start=np.array(best.labels))
+
+
+def start_of_groups(
+    kernel: GroupedVariational, model: AdmixtureModel, data: Dataset, start: Any, family: Family, **options: Any
+) -> Any:
+    """Return the clusters in which a stream begins, by passes over its first groups.
+
+    The parameters are those of `grouped_start`.
+    """
+    if isinstance(kernel.schedule, Stochastic):  # only for chunks
+        kernel = GroupedVariational(kernel.n_active, learn_alpha=kernel.learn_alpha, n_threads=kernel.n_threads)
+    return np.array(grouped_start(kernel, model, data, start, family, **options).labels)
+
+
+__all__ = ["grouped_start", "start_of_groups"]
