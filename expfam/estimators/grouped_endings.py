@@ -100,7 +100,7 @@ def _settled(model, data, labels, n_threads):
 
 
 def _merges(family):
-    """Tell whether clusters may be merged: those of counts, categories, or tables with one of these."""
+    """Tell whether clusters may be merged: not those of real values alone."""
     return family.is_discrete or any(part.family.is_discrete for part in getattr(family, "parts", ()))
 
 

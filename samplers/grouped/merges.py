@@ -59,7 +59,7 @@ def merged_slots(model: AdmixtureModel, data: Dataset, labels: npt.NDArray[Any])
 
 
 class _Gains:
-    """What each merge gains: `table[a, b]` is that of giving the rows of the b-th cluster to the a-th."""
+    """What each merge gains: `table[a, b]` where the a-th cluster takes the rows of the b-th."""
 
     def __init__(self, model, data, labels, used):
         n, S = weighted_statistics(data, np.searchsorted(used, labels), used.size)
@@ -82,7 +82,7 @@ class _Gains:
         self.table[others, k] = together + self._prior(others, np.full(others.size, k))
 
     def _prior(self, a, b):
-        """Return the change of the log prior of the groups where clusters `a` take the rows of clusters `b`."""
+        """Return the change of the groups' log prior where clusters `a` take the rows of `b`."""
         change = np.empty(len(a))
         for place, (taking, given) in enumerate(zip(a, b)):
             held = self.counts[:, given] > 0
