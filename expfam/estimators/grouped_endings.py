@@ -105,7 +105,7 @@ def _merges(family):
 
 
 def _simple_partitions(model, data, labels, seed, n_threads):
-    """Yield names and labels of one cluster and of k-means with the numbers that were asked for and found."""
+    """Yield names and labels of one cluster, and of k-means with the given and the found number."""
     K, rows = model.n_components, search_rows(data.n_rows, model.n_components, seed)
     weights = SymmetricDirichlet(K, 1.0)
     plain = data.without_groups()
@@ -128,7 +128,7 @@ def _simple_partitions(model, data, labels, seed, n_threads):
 
 
 def _best_numbered(model, data, labels):
-    """Number clusters so that those of many rows in many groups have high pseudo-counts: (N,) int32."""
+    """Number clusters so that wide-spread ones have high pseudo-counts: (N,) int32."""
     labels, alpha = compact_labels(labels), model.pseudocounts
     counts = counts_of_groups(data, labels, int(labels.max()) + 1)
     cost = np.empty((counts.shape[1], len(alpha)))

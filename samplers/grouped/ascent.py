@@ -1,6 +1,7 @@
-"""Ascent of the log joint of rows in groups: rows move to their most probable clusters as long as it rises.
+"""Ascent of the log joint of rows in groups, by moves of rows.
 
-This is an optimiser, not a sampler. A row is taken out of the counts of its group, but not out of its cluster.
+Rows move to their most probable clusters as long as it rises. This is an optimiser, not a sampler. A row is taken out
+of the counts of its group, but not out of its cluster.
 """
 
 from __future__ import annotations

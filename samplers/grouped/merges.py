@@ -1,4 +1,4 @@
-"""Merges of clusters that groups of rows share, best pair first, as long as the log joint rises.
+"""Merges of clusters that groups of rows share, as long as the log joint rises.
 
 All clusters have their own pseudo-count, so it matters which of two clusters takes the rows of the other.
 """
