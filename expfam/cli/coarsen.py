@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output.exists() and args.model.exists() and args.output.samefile(args.model):
         raise UsageError(f"OUT: {args.output} is read by this command, as the model; choose another name")
     mixture = Mixture.load(args.model, trust=args.trust)
+    _check_classes(args, mixture)
     coarse = mixture.coarsen(args.n_clusters, args.robust)
     coarse.save(args.output, labels=hasattr(coarse, "labels_"))
     log_joint = None if math.isnan(coarse.log_joint_) else coarse.log_joint_
@@ -43,3 +44,13 @@ def run(args: argparse.Namespace) -> int:
     result = {"model": str(args.model), "n_clusters": int(coarse.n_components_), "log_joint": log_joint}
     print_json(args, result | {"sizes": coarse.cluster_sizes_.tolist(), "output": str(args.output)})
     return 0
+
+
+def _check_classes(args, mixture):
+    """Refuse fewer clusters than classes, in the words of the options."""
+    n_classes = len(set(getattr(mixture, "cluster_classes_", ())) - {-1})
+    if args.n_clusters is not None and args.n_clusters < n_classes:
+        raise UsageError(
+            f"--n-clusters {args.n_clusters}: the clusters are of {n_classes} classes, and clusters of two classes are"
+            f" never merged: write --n-clusters {n_classes}, or more"
+        )

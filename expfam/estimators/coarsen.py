@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from expfam.estimators.known_rows import keep_classes
 from expfam.lazy import made_on_use
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
@@ -22,6 +23,7 @@ from expfam.samplers.starts.greedy_merge import merge_sequence, merged_clusters
 if TYPE_CHECKING:
     from typing import Self
 
+_NAMED = 5  # classes that a message names
 _OF_THE_FIT = ("n_iter_", "interrupted_", "n_features_in_", "feature_names_in_", "_not_kept", "_backend", "_output")
 
 
@@ -54,8 +56,9 @@ class Coarsening:
         Parameters
         ----------
         n_clusters : int, optional
-            The number of clusters that is left, at most `n_components_`. Merges are made also where the log joint
-            falls; each is the one that costs least. Fewer clusters are always unions of more.
+            The number of clusters that is left, at most `n_components_`, and at least the number of classes that the
+            fit knew. Merges are made also where the log joint falls; each is the one that costs least. Fewer clusters
+            are always unions of more.
         robust : float, optional
             Merge as long as the log joint rises when every cluster counts with `robust` of its statistics, above 0 and
             at most 1. The smaller it is, the fewer clusters are left: differences between clusters must then be larger
@@ -69,8 +72,9 @@ class Coarsening:
         Mixture
             With the settings of this one. `n_`, `S_` and `cluster_sizes_` are sums over the merged clusters. `labels_`
             are those of this mixture, renamed, where it has any and `X` is not given. `log_joint_` is that of the
-            partition, and NaN where statistics are soft and clusters were merged. There is no `trace_` and no
-            `stream_`; `partial_fit` goes on from the clusters.
+            partition, and NaN where statistics are soft and clusters were merged. Clusters of two classes are never
+            merged, so `classes_`, `cluster_classes_` and `predict_class` stay. There is no `trace_` and no `stream_`;
+            `partial_fit` goes on from the clusters.
 
         Raises
         ------
@@ -97,10 +101,11 @@ class Coarsening:
         check_is_fitted(self)
         _check_one_given(n_clusters, robust)
         if robust is None:
-            home = cut(self.coarsening_, _checked_number(n_clusters, len(self.n_)))
+            home = cut(self.coarsening_, _checked_number(n_clusters, len(self.n_), _present_classes(self)))
         else:
             zeta = _checked_share(robust)
-            home = merged_clusters(self.model_, zeta * self.n_, zeta * self.S_)
+            classes = getattr(self, "cluster_classes_", None)
+            home = merged_clusters(self.model_, zeta * self.n_, zeta * self.S_, classes=classes)
         coarse = self._of_unions(home)
         if X is not None:
             coarse.labels_ = coarse.predict(X)
@@ -114,13 +119,14 @@ class Coarsening:
         Each merge costs least of the log joint; the last one leaves one cluster. Row t joins two clusters into cluster
         K + t; clusters 0..K-1 are those of the fit. The columns are the two clusters, the height, and the number of
         clusters of the fit below. The height is by how many nats the log joint has fallen since the fit, after all
-        merges so far, made non-decreasing: the largest fall so far, 0 where it only rose. The matrix is made on first
-        use, from `n_` and `S_`.
+        merges so far, made non-decreasing: the largest fall so far, 0 where it only rose. Where the fit knew classes,
+        clusters of two classes are joined last. The matrix is made on first use, from `n_` and `S_`.
         """
         check_is_fitted(self)
         held = self.__dict__.get("_coarsening")
         if held is None or held[0] is not self.n_ or held[1] is not self.S_:  # after a new fit these are new arrays
-            held = (self.n_, self.S_, linkage_of(*merge_sequence(self.model_, self.n_, self.S_)))
+            classes = getattr(self, "cluster_classes_", None)
+            held = (self.n_, self.S_, linkage_of(*merge_sequence(self.model_, self.n_, self.S_, classes)))
             self.__dict__["_coarsening"] = held
         return held[2]
 
@@ -136,6 +142,7 @@ class Coarsening:
         coarse.log_joint_ = self.log_joint_ if is_same else hard_log_joint(coarse)
         if "labels_" in self.__dict__:
             coarse.labels_ = home[self.labels_].astype(np.int32)
+        keep_classes(coarse, [self], [home])
         return coarse
 
 
@@ -221,11 +228,23 @@ def _check_one_given(n_clusters, robust):
         raise ValueError(f"coarsen needs exactly one of n_clusters and robust; got {found}")
 
 
-def _checked_number(n_clusters, K):
+def _present_classes(mixture):
+    """Return the names of the classes that clusters of a mixture have."""
+    places = np.unique(getattr(mixture, "cluster_classes_", np.empty(0, dtype=np.int32)))
+    return mixture.classes_[places[places >= 0]].tolist() if places.size else []
+
+
+def _checked_number(n_clusters, K, classes):
     if isinstance(n_clusters, bool) or not isinstance(n_clusters, (int, np.integer)) or not 1 <= n_clusters <= K:
         raise ValueError(
             f"coarsen: n_clusters must be an integer from 1 to {K}, the number of clusters of the fit;"
             f" got {n_clusters!r}"
+        )
+    if n_clusters < len(classes):
+        named = ", ".join(map(repr, classes[:_NAMED])) + ", ..." * (len(classes) > _NAMED)
+        raise ValueError(
+            f"coarsen: the clusters are of {len(classes)} classes ({named}), and clusters of two classes are never"
+            f" merged; got n_clusters={n_clusters}: write coarsen(n_clusters={len(classes)}), or more"
         )
     return int(n_clusters)
 

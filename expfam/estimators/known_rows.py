@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -217,6 +218,63 @@ def classes_of_clusters(labels: npt.NDArray[np.int32], n_clusters: int, known: K
     return found
 
 
+def joined_classes(parts: Sequence[Any]) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int32]]]:
+    """Return the classes of several fitted mixtures, and the class of each of their clusters.
+
+    Parameters
+    ----------
+    parts : sequence of Mixture
+        Clusters of one without classes have the class -1.
+
+    Returns
+    -------
+    names : (C,) ndarray
+        Sorted.
+    classes : list of (K,) int32 ndarrays
+
+    Raises
+    ------
+    CapabilityError
+        The classes of one are text and those of another are numbers.
+    """
+    known = [part for part in parts if hasattr(part, "cluster_classes_")]
+    all_names = [part.classes_ for part in known if len(part.classes_)]
+    kinds = {names.dtype.kind in "US": names.tolist()[0] for names in all_names}
+    if len(kinds) > 1:
+        raise CapabilityError(
+            f"the classes of one model are text, such as {kinds[True]!r}, and those of another are not, such as"
+            f" {kinds[False]!r}: fit both with names of one type"
+        )
+    names = np.unique(np.concatenate(all_names)) if all_names else np.empty(0, dtype=np.int64)
+    classes = []
+    for part in parts:
+        of_cluster = getattr(part, "cluster_classes_", np.full(len(part.n_), -1))
+        places = np.append(np.searchsorted(names, part.classes_) if (of_cluster >= 0).any() else [], -1)
+        classes.append(places[of_cluster].astype(np.int32))
+    return names, classes
+
+
+def keep_classes(united: Any, parts: Sequence[Any], homes: Sequence[npt.NDArray[np.integer]]) -> None:
+    """Give a mixture the classes of the mixtures whose clusters it unites, if they have any.
+
+    Parameters
+    ----------
+    united : Mixture
+        Each of its clusters has clusters of one class at most.
+    parts : sequence of Mixture
+    homes : sequence of (K,) integer ndarrays
+        For each of them the new cluster of each cluster.
+    """
+    if not any(hasattr(part, "cluster_classes_") for part in parts):
+        return
+    united.classes_, classes = joined_classes(parts)
+    united.cluster_classes_ = np.full(len(united.n_), -1, dtype=np.int32)
+    for of_cluster, home in zip(classes, homes):
+        np.maximum.at(united.cluster_classes_, home, of_cluster)
+    if all(hasattr(part, "n_known_") for part in parts if hasattr(part, "cluster_classes_")):
+        united.n_known_ = sum(getattr(part, "n_known_", 0) for part in parts)
+
+
 def most_probable_class(mixture: Any, X: Any, unknown: Any) -> npt.NDArray[Any]:
     """Return the most probable class of each row; see `Mixture.predict_class`."""
     of_cluster, C = np.append(mixture.cluster_classes_, -1), len(mixture.classes_)  # the last one is a new cluster
@@ -237,6 +295,8 @@ __all__ = [
     "KnownRows",
     "class_codes",
     "classes_of_clusters",
+    "joined_classes",
+    "keep_classes",
     "known_of_chunk",
     "known_rows",
     "most_probable_class",

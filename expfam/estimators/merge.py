@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import CapabilityError
 from expfam.estimators.coarsen import hard_log_joint, united
+from expfam.estimators.known_rows import joined_classes, keep_classes
 from expfam.estimators.mixture import Mixture
 from expfam.estimators.topic_merge import merged_topics, topic_difference
 from expfam.estimators.topics import TopicModel
@@ -49,6 +50,7 @@ def merge(
         "apart" keeps every cluster; "merged" joins those that are more probable as one: pairs are merged greedily while
         the log joint rises, and down to the largest number that the weights allow. Topics are a fixed number: "merged"
         pairs each with one of every other model, so that the evidence of the words is largest, model after model.
+        Clusters of two classes are never joined; where ``labels="clusters"``, those of one class always are.
     common : Mixture or TopicModel, optional
         A model that all of `models` went on from by `partial_fit`, such as one that each machine has loaded: its
         clusters are the same in all of them, its own data are counted once, and what the others have learned since is
@@ -58,9 +60,10 @@ def merge(
     -------
     Mixture or TopicModel
         With the settings of the first one. `cluster_sizes_` are the sums of theirs: of weights, where one of them had
-        weights. `labels_` are those of the parts, one part after the other, where all of these know them. `log_joint_`
-        is that of the partition, and NaN where statistics are soft; of topic models the lower bound for all documents,
-        and NaN where one of them was sampled or has an estimate alone. There is no `trace_`.
+        weights. `classes_` are those of all of them. `labels_` are those of the parts, one part after the other, where
+        all of these know them. `log_joint_` is that of the partition, and NaN where statistics are soft; of topic
+        models the lower bound for all documents, and NaN where one of them was sampled or has an estimate alone. There
+        is no `trace_`.
 
     Raises
     ------
@@ -110,11 +113,31 @@ def _merged_mixture(models, clusters, common):
     n, S, sizes, homes = _side_by_side(models) if common is None else _since(models, common)
     model = MixtureModel(models[0].family_, models[0].model_.weights)
     if clusters == "merged":
-        joined = merged_clusters(model, n, S)
+        classes = _classes_of_clusters(models, homes, len(n))
+        if models[0].labels == "clusters":  # a class is one cluster
+            joined = _of_one_class(classes)
+            n, S, sizes = united(joined, n, S, sizes)
+            homes = [joined[home] for home in homes]
+            classes = _classes_of_clusters(models, homes, len(n))
+        joined = merged_clusters(model, n, S, classes=classes)
         n, S, sizes = united(joined, n, S, sizes)
         homes = [joined[home] for home in homes]
     _check_number(len(n), model.weights)
     return _fitted(models, model, n, S, sizes, homes)
+
+
+def _classes_of_clusters(models, homes, n_clusters):
+    """Return the class of each cluster that those of the models became, -1 for none."""
+    found = np.full(n_clusters, -1)
+    for of_cluster, home in zip(joined_classes(models)[1], homes):
+        np.maximum.at(found, home, of_cluster)
+    return found
+
+
+def _of_one_class(classes):
+    """Return a number for each cluster, equal for those of one class; classes come first."""
+    keys = np.where(classes >= 0, classes, len(classes) + np.arange(len(classes)))
+    return np.unique(keys, return_inverse=True)[1]
 
 
 # ---- what can be merged ----------------------------------------------------------------------------------------------
@@ -296,6 +319,7 @@ def _fitted(models, model, n, S, sizes, homes):
     # after partial_fit labels are those of the last chunk only
     if all(hasattr(part, "labels_") and not hasattr(part, "stream_") for part in models):
         merged.labels_ = np.concatenate([home[part.labels_] for home, part in zip(homes, models)]).astype(np.int32)
+    keep_classes(merged, models, homes)
     return merged
 
 

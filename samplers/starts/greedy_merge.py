@@ -89,7 +89,14 @@ def merged_labels(
     return compact_labels(gains.home[labels])
 
 
-def merged_clusters(model: MixtureModel, n: npt.ArrayLike, S: Any, *, n_clusters: int | None = None) -> np.ndarray:
+def merged_clusters(
+    model: MixtureModel,
+    n: npt.ArrayLike,
+    S: Any,
+    *,
+    n_clusters: int | None = None,
+    classes: npt.ArrayLike | None = None,
+) -> np.ndarray:
     """Merge clusters greedily by their statistics alone, without data.
 
     Parameters
@@ -101,6 +108,8 @@ def merged_clusters(model: MixtureModel, n: npt.ArrayLike, S: Any, *, n_clusters
     S : (B, F) float64 ndarray or CSR
     n_clusters : int, optional
         Merge down to this number of clusters in any case. No more clusters are left than the weights allow.
+    classes : (B,) array_like of int, optional
+        Class of each cluster, -1 for none: clusters of two classes are never merged.
 
     Returns
     -------
@@ -122,14 +131,17 @@ def merged_clusters(model: MixtureModel, n: npt.ArrayLike, S: Any, *, n_clusters
     [0, 1, 0]
     """
     limits = [limit for limit in (n_clusters, model.weights.max_components) if limit is not None]
-    gains = _merged_statistics(model, n, S, min(limits, default=None))[0]
+    gains = _merged_statistics(model, n, S, min(limits, default=None), classes)[0]
     return by_first_appearance(gains.home)[1].astype(np.int64)
 
 
-def merge_sequence(model: MixtureModel, n: npt.ArrayLike, S: Any) -> tuple[np.ndarray, np.ndarray]:
+def merge_sequence(
+    model: MixtureModel, n: npt.ArrayLike, S: Any, classes: npt.ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Merge clusters greedily down to one, by their statistics alone; return every merge.
 
-    The first merges are those of `merged_clusters`, for any number of clusters.
+    The first merges are those of `merged_clusters`, for any number of clusters. Clusters of two classes are merged
+    last, when no others are left.
 
     Parameters
     ----------
@@ -138,6 +150,8 @@ def merge_sequence(model: MixtureModel, n: npt.ArrayLike, S: Any) -> tuple[np.nd
     n : (B,) float64 ndarray
         Number of data of each cluster; fractions are allowed.
     S : (B, F) float64 ndarray or CSR
+    classes : (B,) array_like of int, optional
+        Class of each cluster, -1 for none.
 
     Returns
     -------
@@ -161,22 +175,28 @@ def merge_sequence(model: MixtureModel, n: npt.ArrayLike, S: Any) -> tuple[np.nd
     >>> pairs.tolist(), rises.round(1).tolist()
     ([[0, 2], [1, 0]], [11.5, -483.0])
     """
-    gains, opened = _merged_statistics(model, n, S, 1)
-    B = gains.n.size
-    if len(gains.merges) < B - 1:
+    gains, opened = _merged_statistics(model, n, S, 1, classes)
+    B, merges = gains.n.size, gains.merges
+    if classes is not None and len(merges) < B - 1:
+        left, of_left = np.unique(gains.home, return_inverse=True)
+        member = sparse.csr_array((np.ones(B), (of_left, np.arange(B))), shape=(left.size, B))
+        S = sparse.csr_array(member @ S) if sparse.issparse(S) else member @ np.asarray(S)
+        others = _merged_statistics(model, member @ np.asarray(n, dtype=np.float64), S, 1)[0].merges
+        merges = [*merges, *((left[k], left[other], gain) for k, other, gain in others)]
+    if len(merges) < B - 1:
         raise CapabilityError(
-            f"of {B} clusters {B - len(gains.merges)} are left, and no two of them can be one under {model.family!r}"
+            f"of {B} clusters {B - len(merges)} are left, and no two of them can be one under {model.family!r}"
         )
-    rises = np.array([gain for *_, gain in gains.merges]) - opened[B - 1 : 0 : -1]
-    return np.array([pair for *pair, _ in gains.merges], dtype=np.int64).reshape(-1, 2), rises
+    rises = np.array([gain for *_, gain in merges]) - opened[B - 1 : 0 : -1]
+    return np.array([pair for *pair, _ in merges], dtype=np.int64).reshape(-1, 2), rises
 
 
-def _merged_statistics(model, n, S, fewest):
+def _merged_statistics(model, n, S, fewest, classes=None):
     """Merge while it pays or has to be; return the gains, and log masses of a new cluster."""
     n = np.array(n, dtype=np.float64)
     if (n + model.weights.offset <= 0).any():
         raise CapabilityError(f"a cluster of {n.min():.3g} data is less than one under {model.weights!r}")
-    gains = _Gains(model.weights, cluster_evidences(model.family, n, S), n)
+    gains = _Gains(model.weights, cluster_evidences(model.family, n, S), n, classes)
     opened = model.weights.log_new_mass(n.sum() - 1.0, n.size)
     if n.size > 1:
         _merge(gains, n.size, opened, fewest, None)
@@ -277,8 +297,9 @@ class _Statistics:
 class _Gains:
     """Gains of merges without the mass of opening a cluster; slots are those of the components."""
 
-    def __init__(self, weights, components, n):
+    def __init__(self, weights, components, n, classes=None):
         self.offset, self.components, self.n = weights.offset, components, n.copy()
+        self.classes = None if classes is None else np.array(classes, dtype=np.int64)
         self.own = components.log_marginal(np.arange(n.size)) + self._of_size(self.n)
         self.home, self.near, self.merges = np.arange(n.size), None, []
 
@@ -296,7 +317,10 @@ class _Gains:
 
     def _with(self, k, slots):
         together = self.components.log_merged(k, slots) + self._of_size(self.n[k] + self.n[slots])
-        return together - (self.own[k] + self.own[slots])
+        gains = together - (self.own[k] + self.own[slots])
+        if self.classes is not None and self.classes[k] >= 0:
+            gains[(self.classes[slots] >= 0) & (self.classes[slots] != self.classes[k])] = -np.inf
+        return gains
 
     def absorb(self, k, other):
         self.components.absorb(k, other)
@@ -305,6 +329,8 @@ class _Gains:
         self.own[k] = self.components.log_marginal([k])[0] + self._of_size(self.n[k])
         self.merges.append((k, other, self.own[k] - apart))
         self.home[self.home == other] = k
+        if self.classes is not None:
+            self.classes[k] = max(self.classes[k], self.classes[other])
         if self.near is not None:
             self._inherit(k, other)
 

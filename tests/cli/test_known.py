@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from expfam import Known
+from expfam import Known, Mixture
 from expfam.cli import main
 
 N = 90
@@ -89,3 +89,13 @@ def test_a_file_of_links_of_another_length(path, tmp_path, capsys):
     np.save(tmp_path / "links.npy", np.zeros(4, dtype=int))
     assert run("fit", path, "--links", tmp_path / "links.npy", *QUICK) == 2
     assert "one integer for each of the 90 rows; it holds int64 of shape (4,)" in capsys.readouterr().err
+
+
+def test_a_model_with_classes_is_coarsened_to_as_many_clusters_at_least(path, tmp_path, capsys):
+    model, coarse = tmp_path / "model", tmp_path / "coarse"
+    options = ("--label-column", "species", "--known", "classes", "--drop", "order", "--output", model, *QUICK)
+    assert run("fit", path, *options) == 0
+    assert run("coarsen", model, coarse, "-k", "2") == 2
+    assert "--n-clusters 2: the clusters are of 3 classes" in capsys.readouterr().err
+    assert run("coarsen", model, coarse, "-k", "3") == 0
+    assert sorted(Mixture.load(coarse).cluster_classes_.tolist()) == [0, 1, 2]

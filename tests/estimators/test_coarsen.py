@@ -332,3 +332,72 @@ def test_the_dendrogram_of_a_mixture_shows_its_merges():
     single = DendrogramDisplay.from_estimator(mixture.coarsen(n_clusters=1)).plot()
     assert single.ax_.get_title(loc="left") == "120 data in 1 clusters"
     plt.close("all")
+
+
+# ---- classes ---------------------------------------------------------------------------------------------------------
+
+
+def with_classes(labels="classes"):
+    """Return a mixture of five groups, of which two are of class "a", two of "b" and one of none, and its data."""
+    rng = np.random.default_rng(0)
+    group = rng.permutation(np.repeat(np.arange(5), 30))
+    centres = np.array([[0.0, 0.0], [30.0, 0.0], [3.5, 0.0], [30.0, 4.0], [15.0, 40.0]])  # a, a, b, b, none
+    X = centres[group] + rng.normal(size=(150, 2))
+    if labels == "clusters":
+        group = np.where(group == 1, 0, np.where(group == 3, 2, group))
+    y = np.array(["a", "a", "b", "b", None], dtype=object)[group]
+    y[np.arange(150) % 3 > 0] = None
+    return Mixture("gaussian_diag", labels=labels, random_state=0).fit(X, y), X, y
+
+
+def test_clusters_of_two_classes_are_never_merged():
+    mixture, X, y = with_classes()
+    assert mixture.n_components_ == 5
+    blind = Mixture("gaussian_diag", start=mixture.labels_, n_steps=0, n_warmup=0, partition="last").fit(X)
+    blind = blind.coarsen(n_clusters=3).labels_
+    assert any(len(set(y[(blind == k) & (y != None)])) == 2 for k in range(3))  # noqa: E711  # elementwise
+    for options in ({"n_clusters": 3}, {"n_clusters": 2}, {"robust": 0.01}, {"n_clusters": 5}):
+        coarse = mixture.coarsen(**options)
+        assert coarse.classes_.tolist() == ["a", "b"]
+        assert coarse.n_known_ == mixture.n_known_
+        known = np.flatnonzero(y != None)  # noqa: E711
+        np.testing.assert_array_equal(coarse.classes_[coarse.cluster_classes_[coarse.labels_[known]]], y[known])
+        assert set(coarse.predict_class(X[known])) == {"a", "b"}
+
+
+def test_the_linkage_joins_classes_last():
+    mixture, _, _ = with_classes()
+    Z = mixture.coarsening_
+    assert is_valid_linkage(Z)
+    assert is_monotonic(Z)
+    two = mixture.coarsen(n_clusters=2)
+    assert sorted(two.cluster_classes_) == [0, 1]
+    with pytest.raises(ValueError, match=r"of 2 classes \('a', 'b'\), .*: write coarsen\(n_clusters=2\), or more"):
+        mixture.coarsen(n_clusters=1)
+
+
+@pytest.mark.parametrize("trusts", [False, True])
+def test_classes_stay_where_a_class_is_one_cluster_and_after_a_file(tmp_path, trusts):
+    mixture, X, y = with_classes("clusters")
+    mixture.save(tmp_path / "m")
+    mixture = Mixture.load(tmp_path / "m") if trusts else mixture
+    coarse = mixture.coarsen(n_clusters=2, X=X)
+    assert coarse.cluster_classes_.tolist() == [0, 1]
+    coarse.save(tmp_path / "c")
+    loaded = Mixture.load(tmp_path / "c")
+    np.testing.assert_array_equal(loaded.predict_class(X), coarse.predict_class(X))
+    assert loaded.n_known_ == mixture.n_known_ == (y != None).sum()  # noqa: E711
+
+
+def test_chunks_with_classes_are_coarsened_and_learned_on():
+    rng = np.random.default_rng(1)
+    group = np.arange(90) % 3
+    X = np.array([[0.0], [9.0], [11.0]])[group] + rng.normal(size=(90, 1)) / 3
+    y = np.where(group < 2, group, -1)
+    mixture = Mixture("gaussian_diag", 3, labels="clusters", sampler="variational", random_state=0).partial_fit(X, y)
+    coarse = mixture.coarsen(n_clusters=2)
+    assert coarse.cluster_classes_.tolist() == [0, 1]
+    assert not hasattr(coarse, "n_known_")
+    coarse.partial_fit(X, y)
+    assert coarse.classes_.tolist() == [0, 1]
+    assert (coarse.predict_class(X)[y >= 0] == y[y >= 0]).all()

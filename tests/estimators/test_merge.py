@@ -333,3 +333,58 @@ def test_sizes_of_parts_with_weights_are_weights(common):
     assert merged.cluster_sizes_.dtype == np.float64
     np.testing.assert_allclose(merged.cluster_sizes_.sum(), 90.0 if common else 75.0, rtol=1e-4)
     assert np.isnan(merged.log_joint_)  # statistics are soft, although they are the sizes
+
+
+# ---- classes ---------------------------------------------------------------------------------------------------------
+
+
+def classed_parts(labels, names=("a", "b")):
+    """Return mixtures of two halves of the same rows, with classes of some rows, and these rows."""
+    rng = np.random.default_rng(0)
+    group = rng.permutation(np.repeat(np.arange(3), 40))
+    X = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 9.0]])[group] + rng.normal(size=(120, 2))
+    y = np.array([*names, None], dtype=object)[group]
+    y[np.arange(120) % 3 > 0] = None
+    first = Mixture("gaussian_diag", labels=labels, random_state=0).fit(X[::2], y[::2])
+    return [first, Mixture(first.family_, labels=labels, random_state=0).fit(X[1::2], y[1::2])], X, y
+
+
+@pytest.mark.parametrize("labels", ["clusters", "classes"])
+@pytest.mark.parametrize("clusters", ["apart", "merged"])
+def test_classes_of_the_parts_stay(labels, clusters):
+    parts, X, y = classed_parts(labels)
+    merged = merge(parts, clusters=clusters)
+    assert merged.classes_.tolist() == ["a", "b"]
+    assert merged.n_known_ == sum(part.n_known_ for part in parts) == (y != None).sum()  # noqa: E711  # elementwise
+    halves = np.concatenate([y[::2], y[1::2]])
+    known = np.flatnonzero(halves != None)  # noqa: E711
+    of_row = merged.classes_[merged.cluster_classes_[merged.labels_[known]]]
+    np.testing.assert_array_equal(of_row, halves[known])
+    assert (merged.predict_class(X[y == "a"]) == "a").all()
+    if labels == "clusters" and clusters == "merged":
+        assert merged.cluster_classes_[:2].tolist() == [0, 1]
+        assert (merged.cluster_classes_[2:] == -1).all()
+
+
+def test_clusters_of_two_classes_stay_apart():
+    rng = np.random.default_rng(0)
+    X, quick = rng.normal(size=(40, 2)), {"start": "one", "n_steps": 2, "random_state": 0}
+    # one group, in which the first part knows "a" and the second knows "b"
+    first = Mixture("gaussian_diag", labels="classes", **quick).fit(X[:20], np.repeat(["a"], 20))
+    other = Mixture(first.family_, labels="classes", **quick).fit(X[20:], np.repeat(["b"], 20))
+    blind = [Mixture(first.family_, **quick).fit(rows) for rows in (X[:20], X[20:])]
+    assert merge(blind, clusters="merged").n_components_ == 1
+    merged = merge([first, other], clusters="merged")
+    assert merged.classes_.tolist() == ["a", "b"]
+    assert merged.cluster_classes_.tolist() == [0, 1]
+    half_known = merge([first, blind[1]], clusters="merged")
+    assert half_known.cluster_classes_.tolist() == [0]
+    assert half_known.n_known_ == 20
+
+
+def test_classes_of_two_types_are_refused():
+    parts = [classed_parts("classes", names)[0] for names in (("a", "b"), (1, 2))]
+    again = Mixture(parts[0][0].family_, labels="classes", random_state=0)
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(CapabilityError, match="text, such as 'a', and those of another are not, such as 1"):
+        merge([parts[0][0], again.fit(X, np.arange(20) % 2 + 1)])
