@@ -164,8 +164,7 @@ def _form_writers(args, hierarchy, table):
     """
     import numpy as np
 
-    has_rows = hierarchy.tree_.n_leaves == len(hierarchy.leaf_)
-    names = table.row_ids if has_rows else None  # clusters have numbers alone
+    names = table.row_ids
 
     def write_linkage(path):
         with replacing(path, "wb") as file:

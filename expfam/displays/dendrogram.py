@@ -73,7 +73,8 @@ class DendrogramDisplay:
         estimator : BayesianHierarchy or Mixture
             Fitted.
         names : sequence of str, optional
-            Names of the leaves, which are the clusters of a mixture.
+            Of a mixture names of the clusters. Of a hierarchy names of the rows, or of the leaves; by default the names
+            that the rows of the fit had. Names of the rows of one leaf are joined by "+", at most three of them.
 
         Returns
         -------
@@ -83,7 +84,7 @@ class DendrogramDisplay:
             return cls(LinkageTree(estimator.coarsening_, estimator.cluster_sizes_), names=names)
         labels = np.empty(estimator.tree_.n_leaves, dtype=np.int64)
         labels[estimator.leaf_] = estimator.labels_
-        return cls(estimator.tree_, names=names, labels=labels)
+        return cls(estimator.tree_, names=estimator._leaf_names(names, is_short=True), labels=labels)
 
     def plot(
         self, ax: Any = None, *, n_tips: int = 30, height: Literal["odds", "loss", "rank"] | None = None

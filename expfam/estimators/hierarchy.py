@@ -14,6 +14,7 @@ from sklearn.base import ClusterMixin
 
 from expfam.errors import DataError
 from expfam.estimators.base import FamilyEstimator
+from expfam.estimators.leaf_names import leaf_names, row_names
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import log_scores, log_sum_exp, names_of_fit, opened_rows
@@ -22,6 +23,7 @@ from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for, w
 from expfam.families.support import check_structure
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
+from expfam.lazy import made_on_use
 from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
 from expfam.model.known import Known
@@ -107,6 +109,10 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         Its leaves are data, or groups of them: `leaf_`.
     leaf_ : (N,) int32 ndarray
         Leaf of each datum: its own number, or that of its cluster, by first appearance.
+    row_names_ : (N,) ndarray of str
+        Only after the fit of a frame of pandas whose index has names.
+    leaf_names_ : (L,) ndarray
+        Names of the leaves, where rows have names; those of the rows of one leaf are joined by "+", as in "ann+bob".
     children_, log_odds_, log_weight_, counts_
         Of the tree.
     log_evidence_ : float
@@ -207,6 +213,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         self._kernel().refuse_unused()
         self._check_leaves()
         data = Dataset(self._validate(X, reset=True), self._family(), names=names_of_fit(self))
+        self._keep_row_names(X)
         if K is not None and data.n_rows < K:
             raise ValueError(f"n_components must be from 1 to the {data.n_rows} data; got {K!r}")
         if not isinstance(self.start, str):
@@ -231,6 +238,13 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
             given = repr(self.family)
             warn_of_one_cluster(self.family_, n_rows=data.n_rows, tunes=self._tunes(), given=given)
         return self
+
+    def _keep_row_names(self, X):
+        """Set `row_names_` where the rows of a frame have names."""
+        self.__dict__.pop("row_names_", None)
+        names = row_names(X)
+        if names is not None:
+            self.row_names_ = names
 
     def _check_leaves(self):
         """Refuse leaves that are unknown, and those that other settings replace."""
@@ -417,6 +431,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         if self.leaves == "clusters":
             raise ValueError("the leaves of a linkage are the rows that it joins: leave out leaves='clusters'")
         data = Dataset(self._validate(X, reset=True), self._family(), names=names_of_fit(self))
+        self._keep_row_names(X)
         children = np.asarray(Z, dtype=np.float64)[:, :2].astype(np.int64)
         if len(children) != data.n_rows - 1:
             raise ValueError(f"a linkage of {data.n_rows} rows has {data.n_rows - 1} merges; got {len(children)}")
@@ -512,9 +527,42 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         return self.tree_.linkage_matrix(height)
 
     def to_newick(self, names: Sequence | None = None, *, height: str = "odds") -> str:
-        """Return the tree in Newick's format; see `HierarchyTree.to_newick`."""
+        """Return the tree in Newick's format; see `HierarchyTree.to_newick`.
+
+        Parameters
+        ----------
+        names : sequence, optional
+            Names of the rows, or of the leaves; by default `row_names_`, and where there are none the numbers of the
+            leaves. Names of the rows of one leaf are joined by "+".
+        height : {"odds", "rank"}
+
+        Returns
+        -------
+        str
+        """
         self._check_fitted()
-        return self.tree_.to_newick(names, height=height)
+        return self.tree_.to_newick(self._leaf_names(names), height=height)
+
+    @property
+    @made_on_use
+    def leaf_names_(self) -> npt.NDArray[Any]:
+        """Return the name of each leaf of a tree whose rows have names: (L,) ndarray of str objects.
+
+        Those of the rows of one leaf are joined by "+".
+        """
+        self._check_fitted()
+        found = self._leaf_names(None)
+        if found is None:
+            raise AttributeError(
+                "BayesianHierarchy has no leaf_names_: the rows of the fit had no names; fit a frame of pandas whose"
+                " index has them, or give names to to_newick and DendrogramDisplay.from_estimator"
+            )
+        return np.array(found, dtype=object)
+
+    def _leaf_names(self, names, *, is_short=False):
+        """Return a name for each leaf, or None where there are none."""
+        names = self.__dict__.get("row_names_") if names is None else names
+        return None if names is None else leaf_names(names, self.leaf_, self.tree_.n_leaves, is_short=is_short)
 
     def node_params(self, node: int) -> dict[str, np.ndarray]:
         """Return posterior-mean parameters of the cluster of one node: dict of arrays.

@@ -255,6 +255,9 @@ def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:
     _check_choice(results, "order_", _ORDERS)
     leaf = integers(results, "leaf_", (None,), 0, L)
     integers(results, "labels_", leaf.shape, 0, max(len(leaf), 1))
+    names = results.get("row_names_", np.empty(len(leaf), dtype=str))
+    if not isinstance(names, np.ndarray) or names.dtype.kind != "U" or names.shape != leaf.shape:
+        raise ArchiveError(f"'row_names_' are no names of {len(leaf)} rows: the file was altered")
     below = np.concatenate([np.bincount(leaf, minlength=L), counts[results["children"]].sum(axis=1)])
     if not np.array_equal(below, counts):
         raise ArchiveError("the counts of the tree are not those of its leaves: the file was altered")
