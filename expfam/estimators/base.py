@@ -244,6 +244,10 @@ class Estimator(BaseEstimator):
         """
         check_is_fitted(self)
         save_estimator(self, path)
+        self._after_save()
+
+    def _after_save(self) -> None:
+        """Let go of what no file holds; some estimators do."""
 
     @classmethod
     def load(cls, path: Path | str, *, trust: bool = False) -> Self:
@@ -294,6 +298,7 @@ class LabelledEstimator(Estimator):
         """
         check_is_fitted(self)
         save_estimator(self, path, labels=labels)
+        self._after_save()
 
 
 class FamilyEstimator(Estimator):

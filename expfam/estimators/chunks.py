@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
+from expfam.estimators.kept_chunks import Chunk, KeptChunks, joined_chunks
 from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
 from expfam.estimators.scoring import drop_loaded, names_of_fit, opened_data, opened_rows
 from expfam.estimators.searched_starts import searched_start
@@ -29,7 +31,9 @@ from expfam.samplers.chain.callbacks import close_all
 from expfam.samplers.chain.kernel import check_known
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.named import automatic_sampler, load_sampler
+from expfam.samplers.variational.soft_stream import mixed_kinds
 from expfam.samplers.variational.stream import VariationalStream
+from expfam.samplers.warm_starts.sample_rows import rows_for_start
 from expfam.structures.ground.rng import resolve_seed
 
 if TYPE_CHECKING:
@@ -80,17 +84,49 @@ class ChunkLearner:
 
     def _learn_chunk(self, X, options, batch, *, is_first):
         """Learn one more chunk, with options of its `Dataset`: `partial_fit`."""
-        X = self._validate_chunk(X, None, reset=is_first)
+        X, is_kept = self._validate_chunk(X, None, reset=is_first), False
         if hasattr(self, "stream_"):
             self._check_same_settings()
             data = self._chunk_of(X, self.stream_, options)
         else:
             self.stream_, data = self._open_stream(X, options, is_first=is_first)
             self.trace_, self.n_iter_ = Trace(), getattr(self, "n_iter_", 0)
+            self.__dict__.pop("_kept_chunks", None)
+            if is_first and self._searches_chunks():
+                self._kept_chunks = KeptChunks(self._rows_for_start(data), Chunk(X, options, batch))
+            is_kept = True
         info = self.stream_.learn(self._counted(data), batch=batch)
+        if "_kept_chunks" in self.__dict__:
+            info, data = self._with_kept(info, data, None if is_kept else Chunk(X, options, batch))
         self._read_learned([info])
         self._label_all(data)
         return self
+
+    def _with_kept(self, info, data, chunk):
+        """Keep a chunk; begin again from all kept rows where these have grown. Return what was learned last."""
+        kept = self._kept_chunks
+        if chunk is not None:
+            kept.add(chunk)
+            if kept.is_due:
+                stream, _ = self._open_stream(*kept.joined()[:2], is_first=True)
+                for one in kept.chunks:
+                    data = self._chunk_of(one.X, stream, one.options)
+                    info = stream.learn(self._counted(data), batch=one.name)
+                self.stream_ = stream
+        if kept.is_complete:
+            del self._kept_chunks
+        return info, data
+
+    def _after_save(self):
+        self.__dict__.pop("_kept_chunks", None)  # no file holds rows, and learning goes on with the same bits
+
+    def _searches_chunks(self):
+        """Tell whether the start of chunks is searched, so that first chunks are kept for it."""
+        return False
+
+    def _rows_for_start(self, data):
+        """Return the number of rows that the search for a start looks at; `data` is the first chunk."""
+        raise NotImplementedError
 
     def _counted(self, data):
         """Return the rows of a chunk that are learned: by default all, else those of weight above 0."""
@@ -105,21 +141,24 @@ class ChunkLearner:
         first = next(chunk_iterator, None)
         if first is None:
             raise DataError("there are no chunks: nothing to learn from")
-        for name in ("stream_", *self._of_rows):
+        for name in ("stream_", "_kept_chunks", *self._of_rows):
             self.__dict__.pop(name, None)
-        X, options = self._parts(first)
-        stream, data = self._open_stream(
-            self._validate_chunk(X, None, reset=True), options, is_first=True, in_passes=True
-        )
-        first = X = options = None  # nor held while the others come
+        held = self._first_chunks(first, chunk_iterator)
+        first = None  # nor held while the others come
+        stream, data = self._open_stream(*joined_chunks(held)[:2], is_first=True, in_passes=True)
+        if len(held) > 1:
+            begin = [self._counted(self._chunk_of(one.X, stream, one.options)) for one in held]
+        else:
+            begin = [self._counted(data)]
+        held = data = None
 
         def next_data(chunk):
             X, options = self._parts(chunk)
-            return self._counted(self._chunk_of(self._validate_chunk(X, stream, reset=False), stream, options))
+            return self._counted(
+                self._chunk_of(self._validate_chunk(X, stream.model.family, reset=False), stream, options)
+            )
 
         n_passes = 1 if chunk_iterator is chunks else max(1, step_numbers(self)[0])
-        begin = [self._counted(data)]
-        data = None
         infos, self.interrupted_ = [], False
         try:
             for info in stream.sweeps(
@@ -141,6 +180,26 @@ class ChunkLearner:
             self.__dict__.pop(name, None)
         return self
 
+    def _first_chunks(self, first, others):
+        """Return the first chunk, and as many others as the search for a start needs."""
+        X, options = self._parts(first)
+        held = [Chunk(self._validate_chunk(X, None, reset=True), options)]
+        if not self._searches_chunks():
+            return held
+        data = self._first_data(*held[0][:2])
+        n_left = self._rows_for_start(data) - data.n_rows
+        while n_left > 0 and (chunk := next(others, None)) is not None:
+            X, options = self._parts(chunk)
+            held.append(Chunk(self._validate_chunk(X, data.family, reset=False), options))
+            if sparse.issparse(held[-1].X) != sparse.issparse(held[0].X):
+                raise DataError(mixed_kinds(sparse.issparse(held[0].X)))
+            n_left -= held[-1].n_rows
+        return held
+
+    def _first_data(self, X, options):
+        """Return the first chunk, to which the family is bound."""
+        return Dataset(X, for_chunks(self._family()), names=names_of_fit(self), **options)
+
     def _parts(self, chunk):
         """Return the rows of a chunk, and options of their `Dataset`."""
         if not isinstance(chunk, tuple):
@@ -153,8 +212,8 @@ class ChunkLearner:
         """Return a further chunk; its family is opened where it lacks cells."""
         return opened_data(X, stream.model.family, names=names_of_fit(self), **options)
 
-    def _validate_chunk(self, X, stream, *, reset):
-        return self._validate(X, reset=reset, family=None if stream is None else stream.model.family)
+    def _validate_chunk(self, X, family, *, reset):
+        return self._validate(X, reset=reset, family=family)
 
     def _check_same_settings(self):
         changed = self.stream_.settings_changed(self._stream_kernel())
@@ -207,10 +266,14 @@ class ChunkedFit(ChunkLearner):
         batch: int | str | None = None,
         classes: npt.ArrayLike | None = None,
     ) -> Self:
-        """Learn one more chunk of data, which is not kept: one local step, one update.
+        """Learn one more chunk of data: one local step, one update.
 
-        The first chunk resolves hyper-parameters left at ``"auto"`` and draws the start, so it should look like the
-        rest. After `fit` or `load` learning goes on from the statistics of the fit.
+        The first chunks resolve hyper-parameters left at ``"auto"`` and give the start, so they should look like the
+        rest. They are kept until they have the rows that the search for a start looks at, at most some thousands. Until
+        then learning begins again from all kept rows when these have grown by half: `predict` always works, but
+        clusters may get other numbers. `save` ends this, and with a start of your own nothing is kept.
+
+        After `fit` or `load` learning goes on from the statistics of the fit.
 
         Parameters
         ----------
@@ -344,7 +407,7 @@ class ChunkedFit(ChunkLearner):
             )
         kernel = self._kernel()
         if is_first:
-            data = Dataset(X, for_chunks(self._family()), names=names_of_fit(self), **options)
+            data = self._first_data(X, options)
             model = MixtureModel(data.family, self._weights())
         else:
             data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self), **options)
@@ -354,14 +417,35 @@ class ChunkedFit(ChunkLearner):
         seed = resolve_seed(self.random_state)
         if is_first:
             counted, start, K = data.counted(), start_of_counted(data, self.start), model.weights.max_components
-            if K is not None:
-                start, _ = searched_start(counted, start, K, self._family(), seed=seed, n_threads=self.n_threads)
+            if K is not None or self._searches_chunks():
+                start, model = self._searched(kernel, model, counted, start, seed)
             stream = kernel.stream(model, counted, seed=seed, start=start)
             stream.n_classes = 0 if data.known is None else data.known.n_classes
             return stream, data
         if data.known is not None:
             check_known(kernel, model, data.known)
         return self._told_of_fit(kernel.resumed_stream(model, data, self.n_, S, seed=seed)), data
+
+    def _searched(self, kernel, model, data, start, seed):
+        """Return the start that is searched where none was given, and the model with the prior that fits it."""
+        found = searched_start(
+            data,
+            start,
+            model.weights.max_components,
+            self._family(),
+            weights=model.weights,
+            most_clusters=kernel.max_clusters(model),
+            learns=self.learn_hyper is not False,
+            seed=seed,
+            n_threads=self.n_threads,
+        )
+        return found.start, model.with_family(found.family)
+
+    def _searches_chunks(self):
+        return isinstance(self.start, str) and self.start == "auto" and self.labels is None
+
+    def _rows_for_start(self, data):
+        return rows_for_start(MixtureModel(data.family, self._weights()), data)
 
     def _told_of_fit(self, stream):
         """Tell the stream whether rows had weights, and the number of classes."""

@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import DataError, SupportError
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
-from expfam.estimators.chunks import ChunkLearner, for_chunks
+from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.grouped_endings import grouped_ending, slots_joined
 from expfam.estimators.grouped_starts import grouped_start, start_of_groups
 from expfam.estimators.known_rows import known_rows
@@ -33,6 +33,8 @@ from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
+from expfam.model.mixture import MixtureModel
+from expfam.model.weights import SymmetricDirichlet
 from expfam.params import check_value, is_auto, refuse_unused
 from expfam.samplers.chain.kernel import check_known
 from expfam.samplers.grouped.ascent import counts_of_groups
@@ -42,6 +44,7 @@ from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.named import find_sampler
 from expfam.samplers.variational.sparse_rows import work_size
+from expfam.samplers.warm_starts.sample_rows import rows_for_start
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 
@@ -376,12 +379,16 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         sample_weight: npt.ArrayLike | None = None,
         batch: int | str | None = None,
     ) -> Self:
-        """Learn one more chunk of whole groups, which is not kept.
+        """Learn one more chunk of whole groups.
 
         The chunk gets one local step, and all clusters one update.
 
-        The first chunk resolves hyper-parameters left at ``"auto"`` and draws the start, so it should look like the
-        rest. After `fit` or `load` learning goes on from the statistics of the fit.
+        The first chunks resolve hyper-parameters left at ``"auto"`` and give the start, so they should look like the
+        rest. They are kept until they have the rows that the search for a start looks at, at most some thousands. Until
+        then learning begins again from all kept rows when these have grown by half: `predict` always works, but
+        clusters may get other numbers. `save` ends this, and with a start of your own nothing is kept.
+
+        After `fit` or `load` learning goes on from the statistics of the fit.
 
         Parameters
         ----------
@@ -482,17 +489,23 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
         kernel, seed = self._kernel(), self._seed()
         if is_first:
-            data = Dataset(X, for_chunks(self._family()), names=names_of_fit(self), **options)
+            data = self._first_data(X, options)
             model = self._model(data.family)
             forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
             check_memory(forecast, self.memory_limit)
             counted, start = data.counted(), start_of_counted(data, self.start)
             options = {"seed": seed, "n_threads": self.n_threads}
-            start = start_of_groups(kernel, model, counted, start, self._family(), **options)
-            return kernel.stream(model, counted, seed=seed, start=start), data
+            labels, family = start_of_groups(kernel, model, counted, start, self._family(), **options)
+            return kernel.stream(model.with_family(family), counted, seed=seed, start=labels), data
         data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self), **options)
         fit = (self.n_, S, self.group_counts_, self.log_joint_)
         return kernel.resumed_stream(self._fitted_model().with_family(data.family), data, *fit, seed=seed), data
+
+    def _searches_chunks(self):
+        return isinstance(self.start, str) and self.start == "auto"
+
+    def _rows_for_start(self, data):
+        return rows_for_start(MixtureModel(data.family, SymmetricDirichlet(self._check_components(), 1.0)), data)
 
     def _model(self, family):
         K = self._check_components()

@@ -16,6 +16,8 @@ from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.variational.schedules import Stochastic
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from expfam.families.base import Family
     from expfam.model.admixture import AdmixtureModel
     from expfam.model.data import Dataset
@@ -69,14 +71,15 @@ def grouped_start(
 
 def start_of_groups(
     kernel: GroupedVariational, model: AdmixtureModel, data: Dataset, start: Any, family: Family, **options: Any
-) -> Any:
-    """Return the clusters in which a stream begins, by passes over its first groups.
+) -> tuple[npt.NDArray[np.int32], Family]:
+    """Return the clusters in which a stream begins, and the family with the prior that fits them.
 
-    The parameters are those of `grouped_start`.
+    Passes over its first groups decide. The parameters are those of `grouped_start`.
     """
     if isinstance(kernel.schedule, Stochastic):  # only for chunks
         kernel = GroupedVariational(kernel.n_active, learn_alpha=kernel.learn_alpha, n_threads=kernel.n_threads)
-    return np.array(grouped_start(kernel, model, data, start, family, **options).labels)
+    state = grouped_start(kernel, model, data, start, family, **options)
+    return np.array(state.labels), state.model.family
 
 
 __all__ = ["grouped_start", "start_of_groups"]

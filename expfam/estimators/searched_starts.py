@@ -9,6 +9,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.weights import SymmetricDirichlet
 from expfam.params import is_auto
 from expfam.samplers.named import SplitMerge
+from expfam.samplers.starts.greedy_merge import merged_labels
 from expfam.samplers.warm_starts.sample_rows import search_rows
 from expfam.samplers.warm_starts.search import search_start
 
@@ -33,7 +34,16 @@ class SearchedStart(NamedTuple):
 
 
 def searched_start(
-    data: Dataset, start: Any, n_clusters: int, family: Family, *, seed: int, n_threads: int | None
+    data: Dataset,
+    start: Any,
+    n_clusters: int | None,
+    family: Family,
+    *,
+    weights: Any = None,
+    most_clusters: int | None = None,
+    learns: bool = True,
+    seed: int,
+    n_threads: int | None,
 ) -> SearchedStart:
     """Search a start where it was left at "auto", and no classes of rows are known.
 
@@ -44,9 +54,16 @@ def searched_start(
     data : Dataset
         Groups of rows have no part in the search.
     start : str or (N,) array_like of int
-    n_clusters : int
+    n_clusters : int or None
+        None for an open number.
     family : Family
         As it was given, which tells what may be learned.
+    weights : weights of a mixture, optional
+        For an open number of clusters.
+    most_clusters : int, optional
+        An open number of clusters is at most this one.
+    learns : bool
+        Whether hyper-parameters are learned.
     seed : int
     n_threads : int or None
 
@@ -60,18 +77,31 @@ def searched_start(
     plain = data.without_groups()
     rows = search_rows(data.n_rows, n_clusters, seed) if family.is_discrete else None
     part = plain if rows is None else plain.take(rows)
-    # pseudo-counts of 1/K prefer empty clusters, which real values would have lost
-    weights = SymmetricDirichlet(n_clusters) if family.is_discrete else SymmetricDirichlet(n_clusters, 1.0)
+    if n_clusters is not None:  # pseudo-counts of 1/K prefer empty clusters, which real values would have lost
+        weights = SymmetricDirichlet(n_clusters) if family.is_discrete else SymmetricDirichlet(n_clusters, 1.0)
     found = search_start(
         MixtureModel(data.family, weights),
         part,
-        adapt_prior=is_auto(getattr(family, "scale", None)),
+        adapt_prior=learns and is_auto(getattr(family, "scale", None)),
         moves=SplitMerge(n_threads=n_threads),
-        learned=[name for name in family.learned_by_default if is_auto(getattr(family, name))],
+        learned=[name for name in family.learned_by_default if learns and is_auto(getattr(family, name))],
         seed=seed,
         n_threads=n_threads,
     )
+    if n_clusters is None:
+        found = _open_start(found, part, most_clusters)
     if rows is None:
         return SearchedStart(found.labels, found.model.family)
     labels = extended_labels(found.model, part, found.labels, plain, n_threads=n_threads)
     return SearchedStart(labels, found.model.family)
+
+
+def _open_start(found, part, most_clusters):
+    """Return the partition of an open number of clusters that passes without draws begin with.
+
+    Chains of counts begin with random labels, which passes would leave as they are.
+    """
+    labels = next(iter(found.others.values())) if found.others else found.labels
+    if most_clusters is not None and labels.max() >= most_clusters:
+        labels = merged_labels(found.model, part, labels, n_clusters=most_clusters)
+    return found._replace(labels=labels)

@@ -424,7 +424,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             schedule = Memoized() if in_passes or kernel.documents != "cold" else Stochastic()
         return type(kernel)(**kernel.get_params() | {"schedule": schedule})
 
-    def _validate_chunk(self, X, stream, *, reset):
+    def _validate_chunk(self, X, family, *, reset):
         return self._validate(X, reset=reset)
 
     def _open_stream(self, X, options, *, is_first, in_passes=False):

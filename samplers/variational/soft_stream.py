@@ -106,8 +106,7 @@ class SoftStream(ChunkStream, SoftState):
         if self._is_opened(data):
             return  # the chunk decides the kind
         if data.has_sparse_phi != self.phi.is_sparse:
-            was, now = (("dense", "sparse")[is_sparse] for is_sparse in (self.phi.is_sparse, data.has_sparse_phi))
-            raise DataError(f"the first chunk was {was}, this one is {now}: give chunks of one kind")
+            raise DataError(mixed_kinds(self.phi.is_sparse))
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
@@ -166,6 +165,12 @@ def _check_coordinates(arrays, family):
             )
 
 
+def mixed_kinds(was_sparse: bool) -> str:
+    """Return the message for a chunk of another kind than the first one."""
+    was, now = ("sparse", "dense") if was_sparse else ("dense", "sparse")
+    return f"the first chunk was {was}, this one is {now}: give chunks of one kind"
+
+
 def warn_of_few(n_clusters: int, data: Dataset) -> None:
     """Warn if the first chunk has fewer rows than there are clusters.
 
@@ -179,4 +184,4 @@ def warn_of_few(n_clusters: int, data: Dataset) -> None:
         )
 
 
-__all__ = ["SoftStream", "warn_of_few"]
+__all__ = ["SoftStream", "mixed_kinds", "warn_of_few"]

@@ -48,6 +48,12 @@ def race_rows(data: Dataset, seed: int) -> npt.NDArray[np.int64] | None:
     return drawn_rows(data.n_rows, _n_race_rows(data), seed=seed, unit=_RACE_UNIT)
 
 
+def rows_for_start(model: MixtureModel, data: Dataset) -> int:
+    """Return how many rows the candidates for a start look at; more rows of chunks are not kept for it."""
+    K = model.weights.max_components
+    return _n_race_rows(data) if K is None else _n_candidate_rows(data, K)
+
+
 def search_memory(data: Dataset, n_clusters: int | None) -> int:
     """Return the bytes that a search needs at its peak, beside the statistics of the clusters.
 
