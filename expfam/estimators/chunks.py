@@ -103,7 +103,7 @@ class ChunkLearner:
         return self
 
     def _with_kept(self, info, data, chunk):
-        """Keep a chunk; begin again from all kept rows where these have grown. Return what was learned last."""
+        """Keep a chunk, and begin again where all have grown; return what was learned last."""
         kept = self._kept_chunks
         if chunk is not None:
             kept.add(chunk)
@@ -427,7 +427,7 @@ class ChunkedFit(ChunkLearner):
         return self._told_of_fit(kernel.resumed_stream(model, data, self.n_, S, seed=seed)), data
 
     def _searched(self, kernel, model, data, start, seed):
-        """Return the start that is searched where none was given, and the model with the prior that fits it."""
+        """Return the start, searched where none was given, and the model whose prior fits it."""
         found = searched_start(
             data,
             start,

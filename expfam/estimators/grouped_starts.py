@@ -72,7 +72,7 @@ def grouped_start(
 def start_of_groups(
     kernel: GroupedVariational, model: AdmixtureModel, data: Dataset, start: Any, family: Family, **options: Any
 ) -> tuple[npt.NDArray[np.int32], Family]:
-    """Return the clusters in which a stream begins, and the family with the prior that fits them.
+    """Return the clusters in which a stream begins, and the family whose prior fits them.
 
     Passes over its first groups decide. The parameters are those of `grouped_start`.
     """

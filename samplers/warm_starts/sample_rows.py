@@ -49,7 +49,7 @@ def race_rows(data: Dataset, seed: int) -> npt.NDArray[np.int64] | None:
 
 
 def rows_for_start(model: MixtureModel, data: Dataset) -> int:
-    """Return how many rows the candidates for a start look at; more rows of chunks are not kept for it."""
+    """Return how many rows of chunks are kept for a start: as many as its candidates look at."""
     K = model.weights.max_components
     return _n_race_rows(data) if K is None else _n_candidate_rows(data, K)
 
