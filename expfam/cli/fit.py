@@ -14,7 +14,6 @@ from expfam.cli.arguments import (
     natural_int,
     positive_float,
     positive_int,
-    reading_options,
     seed_number,
     thread_count,
     time_amount,
@@ -28,7 +27,7 @@ from expfam.cli.columns import (
     matrix_of,
     model_data,
 )
-from expfam.cli.known import add_known, check_known_arguments, class_of_cluster, known_line, read_known
+from expfam.cli.known import add_known, check_known_arguments, class_of_cluster, known_line, read_known, read_table
 from expfam.cli.outputs import check_outputs, result_writers, save_all
 from expfam.cli.results import (
     as_text,
@@ -135,7 +134,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run `expfam fit` and return its exit code."""
     from expfam import DirichletProcess, Mixture, SymmetricDirichlet
-    from expfam.io.readers import read
     from expfam.samplers import load_sampler
     from expfam.structures.ground.rng import resolve_seed
 
@@ -143,9 +141,8 @@ def run(args: argparse.Namespace) -> int:
     check_family(args)
     check_known_arguments(args)
     load_sampler(args.sampler)
-    options = reading_options(args, frame=is_automatic(args))
-    table = read(args.data, vocab=args.vocab, memory_limit=args.memory_limit, **options)
-    table, given = read_known(args, table)
+    table = read_table(args, frame=is_automatic(args), vocab=args.vocab, memory_limit=args.memory_limit)
+    given = read_known(args, table)
     X, family = model_data(args, table)
     k = args.components
     weights = DirichletProcess(args.alpha or 1.0) if k is None else SymmetricDirichlet(k, alpha=args.alpha)

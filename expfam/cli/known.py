@@ -60,8 +60,31 @@ def _brings_labels(path):
     return any(part in (".svm", ".svmlight", ".libsvm") for part in path.suffixes)
 
 
-def read_known(args: argparse.Namespace, table: Table) -> tuple[Table, Given]:
-    """Return the table without a column of links, and what is known of its rows."""
+def read_table(args: argparse.Namespace, **options: Any) -> Table:
+    """Read the data of a fit, and the column of links where there is one."""
+    from expfam.errors import DataError
+    from expfam.io.readers import NoColumnError, read
+
+    column = None if args.links is None or args.links.endswith(".npy") else column_name(args.links)
+    try:
+        return read(args.data, **reading_options(args, link_column=column), **options)
+    except NoColumnError as error:
+        if column is None or error.column != column:
+            raise
+        has = f" (it has {', '.join(error.names[:20])})"
+        message = f"--links: {args.data} has no column {args.links!r}{has}; a file of links ends in .npy"
+        raise UsageError(message) from error
+    except DataError as error:
+        if column is None or "option 'link_column' has no meaning" not in str(error):
+            raise
+        raise UsageError(
+            f"--links: {args.data} is of a format without columns of links: write --links FILE.npy, a file with one"
+            " integer for each row"
+        ) from error
+
+
+def read_known(args: argparse.Namespace, table: Table) -> Given:
+    """Return what is known of the rows of a table."""
     y = None
     if args.known is not None:
         if table.labels is None:
@@ -69,8 +92,8 @@ def read_known(args: argparse.Namespace, table: Table) -> tuple[Table, Given]:
         y = _named(table.labels)
     links = None
     if args.links is not None:
-        table, links = _links_file(args.links, table) if args.links.endswith(".npy") else _links_column(args, table)
-    return table, Given(args.known, y, links)
+        links = _links_file(args.links, table) if args.links.endswith(".npy") else _links_column(table)
+    return Given(args.known, y, links)
 
 
 def _links_file(name, table):
@@ -86,36 +109,19 @@ def _links_file(name, table):
             f"--links: {path} must hold one integer for each of the {table.X.shape[0]} rows; it holds {links.dtype} of"
             f" shape {links.shape}"
         )
-    return table, links
+    return links
 
 
-def _links_column(args, table):
-    """Return the table without the column of links, and the links."""
+def _links_column(table):
+    """Return the links of the cells of a column; empty cells and -1 are rows alone."""
     import numpy as np
 
-    from expfam.io.readers import read
-
-    names = [] if table.column_names is None else [str(name) for name in table.column_names]
-    column = column_name(args.links)
-    if isinstance(column, int) and column < len(names) and args.links not in names:
-        column = names[column]
-    if column not in names:
-        has = f" (it has {', '.join(names[:20])})" if names else ""
-        raise UsageError(f"--links: {args.data} has no column {args.links!r}{has}; a file of links ends in .npy")
-    options = reading_options(args) | {"label_column": column}
-    values = _named(read(args.data, frame=True, memory_limit=args.memory_limit, **options).labels)
+    values = _named(table.links)
     is_linked = np.array([value is not None and value == value and value != -1 for value in values.tolist()])
     links = np.full(len(values), -1)
-    links[is_linked] = np.unique(values[is_linked], return_inverse=True)[1]
-    place = names.index(column)
-    X = table.X.without([column]) if hasattr(table.X, "without") else _without(table.X, place)
-    return table._replace(X=X, column_names=np.delete(table.column_names, place)), links
-
-
-def _without(X, place):
-    import numpy as np
-
-    return X[:, np.flatnonzero(np.arange(X.shape[1]) != place)]
+    if is_linked.any():
+        links[is_linked] = np.unique(values[is_linked], return_inverse=True)[1]
+    return links
 
 
 def _named(values):
@@ -148,4 +154,4 @@ def class_of_cluster(mixture: Mixture, k: int) -> str | None:
     return None if place < 0 else str(mixture.classes_[place])
 
 
-__all__ = ["Given", "add_known", "check_known_arguments", "class_of_cluster", "known_line", "read_known"]
+__all__ = ["Given", "add_known", "check_known_arguments", "class_of_cluster", "known_line", "read_known", "read_table"]

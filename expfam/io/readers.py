@@ -29,6 +29,8 @@ from expfam.structures.ground.memory import available_memory, format_bytes, pars
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
 _CSR_KEYS = {"data", "indices", "indptr", "shape"}
@@ -43,7 +45,7 @@ _MTX_BYTES = b"0123456789+-.eEdDnNaAiIfFtTyY \t\r\n"  # bytes of numbers, with N
 
 
 class Table(NamedTuple):
-    """Contents of a file; the last three are None if the file does not hold them.
+    """Contents of a file; all but X are None if the file does not hold them.
 
     Attributes
     ----------
@@ -53,12 +55,23 @@ class Table(NamedTuple):
     column_names : (V,) ndarray of str or None
     labels : (N,) ndarray or None
         Known class of each row; never used for fitting.
+    links : (N,) ndarray or None
+        Cells of `link_column`, which say which rows belong together.
     """
 
     X: Any
     row_ids: npt.NDArray[Any] | None = None
     column_names: npt.NDArray[Any] | None = None
     labels: npt.NDArray[Any] | None = None
+    links: npt.NDArray[Any] | None = None
+
+
+class NoColumnError(DataError):
+    """A file has no column of the name or number that was asked for, `column`; it has `names`."""
+
+    def __init__(self, message: str, column: int | str = "", names: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.column, self.names = column, tuple(names)
 
 
 def read(
@@ -89,7 +102,8 @@ def read(
         and None. Without it they are refused, and X is an array of numbers.
     **options
         Options of a format. ``key``: array of an `.npz` file. ``delimiter``, ``header`` (bool): delimited text, both
-        guessed by default. ``id_column``, ``label_column`` (name, or number from 0): delimited text and Parquet.
+        guessed by default. ``id_column``, ``label_column``, ``link_column`` (name, or number from 0): delimited text
+        and Parquet.
         svmlight: ``n_features``, the number of columns, for files whose last columns are empty; ``zero_based`` (bool),
         whether columns are counted from 0. By default they are counted from 0 if the file names a column 0, and
         otherwise from 1. You are warned if `n_features` does not prove the latter, because the first column may be
@@ -180,7 +194,9 @@ def _named(path, name):
     try:
         yield
     except DataError as error:
-        raise type(error)(str(error).replace(str(path), name)) from error
+        named = type(error)(str(error).replace(str(path), name))
+        vars(named).update(vars(error))
+        raise named from error
 
 
 def _limit(memory_limit):
@@ -290,7 +306,7 @@ def _checked(path, table, limit):
         raise DataError(f"{path}: holds {X.dtype} values; a table needs real numbers")
     if sparse.issparse(X):
         _require_table(path, limit, *X.shape, X.nnz)
-    for name, axis in (("row_ids", 0), ("labels", 0), ("column_names", 1)):
+    for name, axis in (("row_ids", 0), ("labels", 0), ("links", 0), ("column_names", 1)):
         part = getattr(table, name)
         if part is not None and np.shape(part) != (X.shape[axis],):
             noun = ("rows", "columns")[axis]
@@ -602,8 +618,8 @@ def _with_line(error, lines_before):
     )
 
 
-def _read_delimited(path, limit, *, delimiter=None, header=None, id_column=None, label_column=None):
-    special = {"row_ids": id_column, "labels": label_column}
+def _read_delimited(path, limit, *, delimiter=None, header=None, id_column=None, label_column=None, link_column=None):
+    special = {"row_ids": id_column, "labels": label_column, "links": link_column}
     delimiter, header, names, special = _head(path, delimiter, header, special, _is_header)
     kept = [column for column in range(len(names)) if column not in special.values()]
     if not kept:
@@ -621,7 +637,7 @@ def _read_delimited(path, limit, *, delimiter=None, header=None, id_column=None,
 def _side(path, columns, limit):
     """Return names of rows and labels from columns of objects."""
     side = {part: _as_strings(path, list(values), limit) for part, values in columns.items()}
-    return {part: _whole_numbers(values) if part == "labels" else values for part, values in side.items()}
+    return {part: values if part == "row_ids" else _whole_numbers(values) for part, values in side.items()}
 
 
 def _head(path, delimiter, header, special, is_header):
@@ -678,7 +694,8 @@ def _column_number(path, names, column):
             return names.index(column)
     elif 0 <= column < len(names):
         return int(column)
-    raise DataError(f"{path}: has no column {column!r}; it has {names[:20]}{' ...' if len(names) > 20 else ''}")
+    message = f"{path}: has no column {column!r}; it has {names[:20]}{' ...' if len(names) > 20 else ''}"
+    raise NoColumnError(message, column, names)
 
 
 def _whole_numbers(values):
@@ -692,8 +709,10 @@ def _whole_numbers(values):
 # ---- Parquet ---------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(path, limit, *, id_column=None, label_column=None):
-    table, special, kept = _parquet_columns(path, limit, {"row_ids": id_column, "labels": label_column})
+def _read_parquet(path, limit, *, id_column=None, label_column=None, link_column=None):
+    table, special, kept = _parquet_columns(
+        path, limit, {"row_ids": id_column, "labels": label_column, "links": link_column}
+    )
     names = table.column_names
     columns = [_numeric_column(path, names[column], table.column(column)) for column in kept]
     if not columns:
@@ -750,8 +769,10 @@ def _numeric_column(path, name, column):
 # ---- tables with text and missing cells ------------------------------------------------------------------------------
 
 
-def _read_delimited_frame(path, limit, *, delimiter=None, header=None, id_column=None, label_column=None):
-    special = {"row_ids": id_column, "labels": label_column}
+def _read_delimited_frame(
+    path, limit, *, delimiter=None, header=None, id_column=None, label_column=None, link_column=None
+):
+    special = {"row_ids": id_column, "labels": label_column, "links": link_column}
     delimiter, header, names, special = _head(path, delimiter, header, special, _has_names)
     with _parsing(path, "cannot be read as a table of text"):
         cells = read_cells(path, names, delimiter=delimiter, has_header=header)
@@ -771,8 +792,10 @@ def _has_names(rows, text_columns):
     return is_words or _is_header(rows, text_columns)
 
 
-def _read_parquet_frame(path, limit, *, id_column=None, label_column=None):
-    table, special, kept = _parquet_columns(path, limit, {"row_ids": id_column, "labels": label_column})
+def _read_parquet_frame(path, limit, *, id_column=None, label_column=None, link_column=None):
+    table, special, kept = _parquet_columns(
+        path, limit, {"row_ids": id_column, "labels": label_column, "links": link_column}
+    )
     if not kept:
         raise DataError(f"{path}: no column of data is left beside {table.column_names}")
     with _parsing(path, "cannot be read as a table"):
@@ -780,7 +803,7 @@ def _read_parquet_frame(path, limit, *, id_column=None, label_column=None):
     return Table(frame, column_names=np.array(frame.names), **_parquet_side(path, table, special, limit))
 
 
-_DELIMITED = (_read_delimited, {"delimiter", "header", "id_column", "label_column"})
+_DELIMITED = (_read_delimited, {"delimiter", "header", "id_column", "label_column", "link_column"})
 _SVMLIGHT = (_read_svmlight, {"n_features", "zero_based"})
 _READERS = {
     ".npy": (_read_npy, set()),
@@ -791,7 +814,7 @@ _READERS = {
     ".libsvm": _SVMLIGHT,
     ".csv": _DELIMITED,
     ".tsv": _DELIMITED,
-    ".parquet": (_read_parquet, {"id_column", "label_column"}),
+    ".parquet": (_read_parquet, {"id_column", "label_column", "link_column"}),
 }
 _DELIMITED_FRAME = (_read_delimited_frame, _DELIMITED[1])
 _FRAME_READERS = {

@@ -1,5 +1,6 @@
 """Known rows on the command line: `expfam fit --known` and `--links`."""
 
+import io
 import json
 
 import numpy as np
@@ -99,3 +100,55 @@ def test_a_model_with_classes_is_coarsened_to_as_many_clusters_at_least(path, tm
     assert "--n-clusters 2: the clusters are of 3 classes" in capsys.readouterr().err
     assert run("coarsen", model, coarse, "-k", "3") == 0
     assert sorted(Mixture.load(coarse).cluster_classes_.tolist()) == [0, 1, 2]
+
+
+def numbers_of(path, orders):
+    """Write the table with a column of links, and without text in its other columns."""
+    table = pd.read_csv(path)[["a", "b"]].assign(order=orders)
+    table.to_csv(path, index=False)
+    table.to_parquet(path.with_suffix(".parquet"))
+
+
+COLUMNS = {
+    "text": np.where(ORDERS < 0, "", np.char.add("o", ORDERS.astype(str))),
+    "numbers with empty cells": np.where(ORDERS < 0, None, ORDERS),
+    "numbers": ORDERS,
+    "text with NA": np.where(ORDERS < 0, "NA", np.char.add("o", ORDERS.astype(str))),
+}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("orders", COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize("family", [(), ("--family", "gaussian_diag")], ids=["auto", "named"])
+@pytest.mark.parametrize("column", ["order", "2"])
+def test_links_of_a_column_of_text_or_with_empty_cells(path, tmp_path, capsys, suffix, orders, family, column):
+    numbers_of(path, orders)
+    labels = tmp_path / "labels.npy"
+    data = path.with_suffix(suffix)
+    assert run("fit", data, "--links", column, "--labels", labels, *family, *QUICK) == 0
+    printed = capsys.readouterr().out
+    assert "8 rows in 4 linked groups" in printed
+    assert "90 x 2" in printed or "90 rows x 2" in printed or "2 columns" in printed, printed
+    assert Known(links=ORDERS).agrees(np.load(labels))
+
+
+def test_links_of_standard_input(path, tmp_path, monkeypatch):
+    numbers_of(path, COLUMNS["text"])
+    labels = tmp_path / "labels.npy"
+    with open(path, "rb") as stream:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+        assert run("fit", "-", "--links", "order", "--labels", labels, "--family", "gaussian_diag", *QUICK) == 0
+    assert Known(links=ORDERS).agrees(np.load(labels))
+
+
+def test_a_format_without_columns_asks_for_a_file_of_links(tmp_path, capsys):
+    np.save(tmp_path / "X.npy", np.zeros((5, 2)))
+    assert run("fit", tmp_path / "X.npy", "--links", "order", "--family", "gaussian_diag", *QUICK) == 2
+    assert "write --links FILE.npy" in capsys.readouterr().err
+
+
+def test_a_missing_column_of_links_with_a_named_family(path, capsys):
+    numbers_of(path, ORDERS)
+    assert run("fit", path, "--links", "batch", "--family", "gaussian_diag", *QUICK) == 2
+    assert "--links: " in (printed := capsys.readouterr().err)
+    assert "has no column 'batch' (it has a, b, order)" in printed

@@ -326,12 +326,12 @@ def test_sizes_of_parts_with_weights_are_weights(common):
         return mixture.partial_fit(X, sample_weight=weight)
 
     shared = learned(None)
-    parts = [learned(None), learned(np.full(60, 0.25))]
+    parts = [learned(None), learned(np.full(60, 0.37))]
     if common:
-        parts = [copy.deepcopy(shared).partial_fit(X, sample_weight=np.full(60, 0.25)) for _ in range(2)]
+        parts = [copy.deepcopy(shared).partial_fit(X, sample_weight=np.full(60, 0.37)) for _ in range(2)]
     merged = merge(parts, common=shared) if common else merge(parts, clusters="merged")
     assert merged.cluster_sizes_.dtype == np.float64
-    np.testing.assert_allclose(merged.cluster_sizes_.sum(), 90.0 if common else 75.0, rtol=1e-4)
+    np.testing.assert_allclose(merged.cluster_sizes_.sum(), 104.4 if common else 82.2, rtol=1e-4)
     assert np.isnan(merged.log_joint_)  # statistics are soft, although they are the sizes
 
 
