@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from expfam.errors import DataError, SupportError
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_endings import grouped_ending, slots_joined
 from expfam.estimators.grouped_starts import grouped_start, start_of_groups
 from expfam.estimators.known_rows import known_rows
@@ -131,6 +132,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         Mean or expected number of rows of each group in each cluster.
     group_weights_ : (G, K) float64 ndarray
         Weights of each group; rows sum to 1. Made when asked for.
+    group_names_ : (G,) ndarray
+        Names of the groups, sorted, in the order of the rows of these two; only where groups have names.
     alpha_ : (K,) float64 ndarray
     n_, S_ : (K,) and (K, F) float64
         Mean or expected statistics of the clusters; S_ is CSR where those of the data are.
@@ -167,7 +170,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     Notes
     -----
     The model of latent Dirichlet allocation with rows of any family in place of words: Blei, Ng and Jordan 2003,
-    "Latent Dirichlet allocation". Numbers of groups belong to a call: groups of new data are new groups.
+    "Latent Dirichlet allocation". Numbers and names of groups belong to a call: groups of new data are new groups.
     """
 
     saved_kind = "grouped_mixture"
@@ -217,9 +220,12 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         X : array_like or sparse matrix, shape (N, V)
             A memory map of float32 or float64 is read where it lies by variational inference.
         y : (N,) array_like, optional
-            Class of each row: integers, -1 where it is not known, or names, None or NaN where it is not known.
-        groups : (N,) array_like of non-negative int, or Groups
-            Group of each row, in any order; a group may have no rows. Required.
+            Class of each row: integers, -1 where it is not known, or names, None or NaN where it is not known. Without
+            `labels` and `groups` these are the groups: ``fit(X, groups)``.
+        groups : (N,) array_like, Groups, or str
+            Group of each row, in any order: its number from 0 on, where a group may have no rows, or its name, anything
+            that can be the key of a dict. A text is the name of the column of a frame that has the groups; it is no
+            data then. Required.
         sample_weight : (N,) array_like of non-negative float, optional
             Multiplicity of each row, for variational inference. Clusters, hyper-parameters and starts are those of the
             rows repeated. Rows of weight 0 have no influence, and get their most probable cluster at the end.
@@ -236,8 +242,9 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         n_steps, n_warmup = step_numbers(self)
         kernel = self._kernel()
         is_sampled = isinstance(kernel, GroupedGibbs)
+        X, y, groups = grouped_rows(X, groups, y, labels=self.labels)
         X = self._validate(X, reset=True)
-        groups = _required(groups, X.shape[0])
+        groups = as_groups(groups, X.shape[0])
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
         known, classes = known_rows("GroupedMixture", self.labels, y, None, X.shape[0])
         held = known if known is not None and known.n_classes else None
@@ -265,9 +272,19 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         self._set_trace(trace)
         self._label_all(whole)
         self._set_known(known, classes)
+        self._set_group_names(groups)
         self._set_certainty(whole, groups)
         self.__dict__.pop("stream_", None)
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
+        """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
+        return self.fit(X, y, **fit_params).labels_
+
+    def _set_group_names(self, groups):
+        self.__dict__.pop("group_names_", None)
+        if groups.names is not None and groups.n_groups == self.group_counts_.shape[0]:
+            self.group_names_ = groups.names
 
     def _end(self, state, phases, trace, groups):
         """Take the labels to a mode; run again from a simple partition where that is better."""
@@ -367,7 +384,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    _of_rows = ("labels_", "group_counts_")
+    _of_rows = ("labels_", "group_counts_", "group_names_")
 
     @available_if(_learns_groups)
     def partial_fit(
@@ -393,9 +410,11 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         Parameters
         ----------
         X : array_like or sparse matrix, shape (m, V)
-        y : ignored
-        groups : (m,) array_like of non-negative int, or Groups
-            Group of each row, numbered anew in each chunk: the rows of a group must all be in one. Required.
+        y : (m,) array_like, optional
+            Where `groups` is not given, these are the groups.
+        groups : (m,) array_like, Groups, or str
+            Group of each row, as in `fit`, numbered anew in each chunk: the rows of a group must all be in one.
+            Required.
         sample_weight : (m,) array_like of non-negative float, optional
             Multiplicity of each row.
         batch : int or str, optional
@@ -425,8 +444,12 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         >>> mixture.n_.round()
         array([100., 100.])
         """
-        options = {"groups": _given(groups), "weight": sample_weight}
-        return self._learn_chunk(X, options, batch, is_first=not hasattr(self, "family_"))
+        X, _, groups = grouped_rows(X, groups, y)
+        groups = as_groups(groups, X.shape[0] if hasattr(X, "shape") else len(X))
+        options = {"groups": groups, "weight": sample_weight}
+        self._learn_chunk(X, options, batch, is_first=not hasattr(self, "family_"))
+        self._set_group_names(groups)
+        return self
 
     @available_if(_learns_groups)
     def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
@@ -483,7 +506,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
                 f" part{'s' * (n_parts != 1)}"
             )
         X, groups, *weight = chunk
-        return X, {"groups": _given(groups), "weight": weight[0] if weight else None}
+        X, _, groups = grouped_rows(X, groups)
+        return X, {"groups": groups, "weight": weight[0] if weight else None}
 
     def _open_stream(self, X, options, *, is_first, in_passes=False):
         """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
@@ -531,8 +555,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         Parameters
         ----------
         X : array_like or sparse matrix, shape (N, V)
-        groups : (N,) array_like of non-negative int, or Groups
-            Group of each row, numbered anew for these data. Required.
+        groups : (N,) array_like, Groups, or str
+            Group of each row, as in `fit`, numbered anew for these data: names are sorted. Required.
 
         Returns
         -------
@@ -547,9 +571,12 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         weights = _weights(self._place(X, groups)[0], self.alpha_)
         if self._asked_kind == "default":
             return weights
-        return new_frame(
+        frame = new_frame(
             {f"groupedmixture{k}": weights[:, k] for k in range(len(self.alpha_))}, backend=self._asked_kind
         )
+        if groups.names is not None and type(frame).__module__.startswith("pandas"):
+            frame.index = list(groups.names)
+        return frame
 
     def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int32]:
         """Return the most probable cluster of each row of new groups, given all rows of its group.
@@ -576,7 +603,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         X, groups
             As in `transform`. A fifth of the rows of each group, at least one, is left out by a fixed choice; groups of
             fewer than two rows are skipped.
-        y : ignored
+        y : (N,) array_like, optional
+            Where `groups` is not given, these are the groups.
 
         Returns
         -------
@@ -588,7 +616,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         DataError
             If no group has two rows.
         """
-        X, groups = self._checked(X, groups)
+        X, groups = self._checked(X, y if groups is None else groups)
         is_held = held_rows(groups)
         if not is_held.any():
             raise DataError("a score needs groups of at least two rows; there is none")
@@ -614,9 +642,9 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             X, groups = self._checked(X, groups)
             return self._scores_of_rows(X, self.family_, mass=self._log_mass(X, groups))
         self._check_fitted()
-        groups = _given(groups)
+        X, _, groups = grouped_rows(X, groups)
         return self._conditional_scores(
-            X, given, lambda rows, *about: self._log_mass(rows, _required(groups, rows.shape[0]), *about)
+            X, given, lambda rows, *about: self._log_mass(rows, as_groups(groups, rows.shape[0]), *about)
         )
 
     def impute(self, X: Any, draws: int | None = None, *, groups: Any = None) -> Any:
@@ -628,8 +656,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             Cells that are there stay as they are, and so do columns that the fit left out.
         draws : int, optional
             Return this many draws of the missing cells: of a cluster, of its parameter and then of the cells.
-        groups : (N,) array_like of non-negative int, or Groups
-            Group of each row, numbered anew for these data. Required.
+        groups : (N,) array_like, Groups, or str
+            Group of each row, as in `fit`, numbered anew for these data: names are sorted. Required.
 
         Returns
         -------
@@ -637,8 +665,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             As `Mixture.impute` returns them.
         """
         self._check_fitted()
-        groups = _given(groups)
-        return self._imputed(X, draws, lambda rows: self._log_mass(rows, _required(groups, rows.shape[0])))
+        X, _, groups = grouped_rows(X, groups)
+        return self._imputed(X, draws, lambda rows: self._log_mass(rows, as_groups(groups, rows.shape[0])))
 
     def _log_mass(self, X, groups, family=None, columns=None):
         """Return the log weights of the clusters for each row: (N, K); other names as in `_place`."""
@@ -654,8 +682,9 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
     def _checked(self, X, groups):
         self._check_fitted()
+        X, _, groups = grouped_rows(X, groups)
         X = self._validate(X, reset=False)
-        return X, _required(groups, X.shape[0])
+        return X, as_groups(groups, X.shape[0])
 
     def _log_densities(self, data, reduce):
         """Reduce blocks of log predictive densities; the last column is that of no cluster."""
@@ -805,19 +834,6 @@ def _whole_groups(starts, most):
         tasks.append((first, stop))
         first = stop
     return tasks
-
-
-def _required(groups, n_rows):
-    return as_groups(_given(groups), n_rows)
-
-
-def _given(groups):
-    if groups is None:
-        raise ValueError(
-            "GroupedMixture needs groups=, the group of each row: write fit(X, groups=groups), and so for new rows; for"
-            " rows without groups write Mixture()"
-        )
-    return groups
 
 
 def _weights(counts, alpha):

@@ -53,7 +53,7 @@ _OTHER_RESULTS = {
     MIXTURE: "labels_ probabilities_ trace_ n_warmup stream_ _draws",
     HIERARCHY: "children log_block counts leaf_weight n S",
     TOPICS: "stream_",
-    GROUPED: "labels_ probabilities_ stream_",
+    GROUPED: "labels_ probabilities_ stream_ group_names_",
 }
 _NOT_KEPT = {
     "labels_": "save the model with labels=True, or call predict on the rows",
@@ -183,11 +183,23 @@ def _load_topics(estimator, results, parts):
 
 
 def _saved_grouped(estimator):
-    return {}, {"family": estimator.family_}
+    names = getattr(estimator, "group_names_", None)
+    return ({} if names is None else {"group_names_": _stored_names(names)}), {"family": estimator.family_}
+
+
+def _stored_names(names):
+    """Return names of groups as an array of integers or of text: files hold no objects."""
+    cells = list(names)
+    is_whole = all(isinstance(cell, (int, np.integer)) and not isinstance(cell, bool) for cell in cells)
+    if is_whole and cells and max(map(abs, map(int, cells))) < 1 << 63:
+        return np.array(cells, dtype=np.int64)
+    return np.array([str(cell) for cell in cells], dtype=str)
 
 
 def _load_grouped(estimator, results, parts):
     check_grouped(results, parts["family"])
+    if "group_names_" in results:
+        results["group_names_"] = results["group_names_"].astype(object)
     _set(estimator, results | {"family_": parts["family"]})
 
 

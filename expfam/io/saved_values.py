@@ -222,6 +222,10 @@ def check_grouped(results: Mapping[str, Any], family: Any) -> None:
     numbers(results, "alpha_", (K,), low=_SMALLEST, high=_LARGEST)
     if "group_counts_" in results:
         matrix(results, "group_counts_", (None, K), low=0.0, high=_LARGEST)
+    names, counts = results.get("group_names_"), results.get("group_counts_")
+    is_array = isinstance(names, np.ndarray) and names.dtype.kind in "iU" and names.ndim == 1
+    if names is not None and not (is_array and counts is not None and len(names) == counts.shape[0]):
+        raise ArchiveError("'group_names_' are no names of the groups of 'group_counts_': the file was altered")
     _check_run(results, family.n_features_in_, K)
 
 

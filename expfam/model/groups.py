@@ -1,9 +1,12 @@
 """Groups of rows, for example the patches of one image or the cells of one patient.
 
-A group is an integer from 0 on. Rows may be in any order, and a group may have no rows. Rows are sorted once, O(N).
+A group is an integer from 0 on, and may have a name. Rows may be in any order, and a group may have no rows. Rows are
+sorted once, O(N).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +31,8 @@ class Groups:
     ----------
     of_row : (N,) intp ndarray
     n_groups : int
+    names : (G,) object ndarray or None
+        Name of each group, if groups were made by `of_names`.
     rows : (N,) intp ndarray
         Rows by group, ascending within each.
     starts : (G + 1,) intp ndarray
@@ -45,6 +50,8 @@ class Groups:
     >>> groups.n_groups, groups.sizes
     (3, array([1, 0, 2]))
     """
+
+    names: npt.NDArray[Any] | None = None
 
     def __init__(self, of_row: npt.ArrayLike, *, n_groups: int | None = None) -> None:
         check_unmasked(of_row, owner="groups")
@@ -90,6 +97,43 @@ class Groups:
             raise DataError("offsets must begin with 0 and never fall")
         return cls(np.repeat(np.arange(len(sizes)), sizes), n_groups=len(sizes))
 
+    @classmethod
+    def of_names(cls, names: Any) -> Groups:
+        """Return the groups of rows that have the name of their group.
+
+        Parameters
+        ----------
+        names : (N,) sequence
+            Anything that can be the key of a dict. Groups are numbered in the order of their sorted names, or by first
+            appearance where names cannot be sorted.
+
+        Raises
+        ------
+        DataError
+            A name is missing (None, NaN or NA), or cannot be the key of a dict; the message names the row.
+
+        Examples
+        --------
+        >>> from expfam.model.groups import Groups
+        >>> groups = Groups.of_names(["bob", "ann", "bob"])
+        >>> groups.of_row, groups.names
+        (array([1, 0, 1]), array(['ann', 'bob'], dtype=object))
+        """
+        cells = names.tolist() if hasattr(names, "tolist") else list(names)
+        places: dict[Any, int] = {}
+        of_row = np.array([_place_of(row, name, places) for row, name in enumerate(cells)], dtype=np.intp)
+        found = list(places)
+        try:
+            order = sorted(range(len(found)), key=found.__getitem__)
+        except TypeError:  # of several types
+            order = list(range(len(found)))
+        number = np.empty(len(order), dtype=np.intp)
+        number[order] = np.arange(len(order))
+        groups = cls(number[of_row], n_groups=len(found))
+        groups.names = np.empty(len(found), dtype=object)
+        groups.names[:] = [found[place] for place in order]
+        return groups
+
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the number of rows of each group: (G,) int64."""
@@ -102,15 +146,47 @@ class Groups:
         return f"Groups({self.n_groups} groups of {len(self.of_row)} rows)"
 
 
-def as_groups(groups: npt.ArrayLike | Groups, n_rows: int) -> Groups:
-    """Return `groups` as a Groups object; an array gives the group of each row.
+def _place_of(row, name, places):
+    """Return the number of a name by first appearance, which is noted in `places`."""
+    if name is None or type(name).__name__ in ("NAType", "NaTType") or (isinstance(name, float) and name != name):
+        raise DataError(
+            f"groups: row {row} has no group, but {name!r}: leave the row out, or give it a name: write"
+            " groups.fillna('none')"
+        )
+    try:
+        return places.setdefault(name, len(places))
+    except TypeError:
+        raise DataError(
+            f"groups: row {row} holds a {type(name).__name__}, {name!r}, which cannot be a name: write"
+            " groups=[str(name) for name in groups]"
+        ) from None
+
+
+def as_groups(groups: Any, n_rows: int) -> Groups:
+    """Return `groups` as a Groups object.
+
+    An array gives the number or the name of the group of each row.
 
     Raises a DataError if the number of rows is not `n_rows`.
     """
-    groups = groups if isinstance(groups, Groups) else Groups(groups)
+    if not isinstance(groups, Groups):
+        groups = Groups(groups) if _are_numbers(groups) else Groups.of_names(groups)
     if len(groups.of_row) != n_rows:
         raise DataError(f"groups must name the group of each of the {n_rows} rows; got {len(groups.of_row)}")
     return groups
+
+
+def _are_numbers(groups):
+    """Return whether groups are an array of integers, or what `Groups` refuses."""
+    check_unmasked(groups, owner="groups")
+    if isinstance(groups, (str, bytes)) or not (hasattr(groups, "__len__") or hasattr(groups, "__array__")):
+        raise DataError(
+            f"groups must have the number or name of the group of each row; got {groups!r}: write groups=df['patient']"
+        )
+    if isinstance(groups, (list, tuple)) and any(isinstance(name, (tuple, str)) for name in groups):
+        return False
+    found = np.asarray(groups)
+    return found.ndim != 1 or found.dtype.kind in "iu" or found.size == 0
 
 
 __all__ = ["Groups", "as_groups"]

@@ -268,7 +268,7 @@ def test_bad_groups_are_named(planted):
     with pytest.raises(DataError, match="row 1 holds -2"):
         mixture.fit(X, groups=np.where(np.arange(len(X)) == 1, -2, groups))
     with pytest.raises(DataError, match="integers"):
-        mixture.fit(X, groups=groups.astype(str))
+        mixture.fit(X, groups=groups[:, None])
     mixture.fit(X, groups=groups)
     for use in (mixture.transform, mixture.predict, lambda X, g=None: mixture.score(X, groups=g)):
         with pytest.raises(ValueError, match="needs groups="):
