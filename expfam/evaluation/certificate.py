@@ -40,7 +40,7 @@ from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.columns.roles import Roles
 from expfam.io.frames import as_frame, is_frame
 from expfam.model.data import Dataset
-from expfam.model.hyper_prior import FACTOR
+from expfam.model.hyper_prior import FACTOR, factor_names
 from expfam.model.mixture import MixtureModel
 from expfam.params import Integer, check_value, is_auto
 from expfam.samplers.chain.driver import advance
@@ -441,7 +441,8 @@ def _learning(kernel, estimator, model, drawn):
     """Return the kernel of a mixture, with the update of what it learns or draws."""
     names = tuple(model.family.hyper)
     if is_auto(estimator.learn_hyper) or not estimator.learn_hyper:
-        names = tuple(name for name in names if name + FACTOR in drawn)
+        own = {name: factor_names(model.family, [name]) for name in names}
+        names = tuple(name for name in names if all(factor + FACTOR in drawn for factor in own[name]))
     return Cycle(kernel, UpdateHyper(family=names, weights=False)) if names else kernel
 
 

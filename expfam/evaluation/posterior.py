@@ -27,7 +27,7 @@ from expfam.families.columns.roles import Roles
 from expfam.io.frames import as_frame, is_frame
 from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
-from expfam.model.hyper_prior import FACTOR, at_factors
+from expfam.model.hyper_prior import FACTOR, at_factors, factor_names
 from expfam.model.partitions import by_first_appearance, contingency
 from expfam.model.statistics import weighted_statistics
 from expfam.params import Integer, Real, check_value
@@ -576,7 +576,8 @@ class PartitionPosterior:
     def _family_of_draw(self, family, m):
         """Return the family with the hyper-parameters of a draw."""
         drawn = {name.removesuffix(FACTOR): values for name, values in self.hyper.items() if name.endswith(FACTOR)}
-        unknown = [name for name in drawn if name not in family.hyper]
+        known = factor_names(family, family.hyper)
+        unknown = [name for name in drawn if name not in known]
         if unknown:
             raise ValueError(
                 f"{family.name} has no hyper-parameter {unknown[0]!r}, which the draws have: give their family"

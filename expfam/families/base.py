@@ -137,7 +137,7 @@ class Family(DataQuestions, ABC):
     has_independent_columns: ClassVar[bool] = False
     n_features_in_: int
     n_statistics_: int
-    hyper_factors_: dict[str, float]
+    hyper_factors_: dict[str, float | Floats]
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -420,7 +420,7 @@ class Family(DataQuestions, ABC):
             other.__dict__[name] = value
         return other
 
-    def with_factors(self, factors: Mapping[str, float]) -> Self:
+    def with_factors(self, factors: Mapping[str, float | Floats]) -> Self:
         """Return a copy with `hyper_factors_`: each hyper-parameter over its value at binding."""
         other = self._copy()
         other.__dict__["hyper_factors_"] = factors
@@ -719,7 +719,7 @@ class Family(DataQuestions, ABC):
         It is that of `update_hyper`: normal in the log of the factor over the value at binding, standard deviation 3.
         """
         factors = self.__dict__.get("hyper_factors_", {})
-        return -0.5 * sum((float(np.log(factors.get(name, 1.0))) / 3.0) ** 2 for name in names)
+        return -0.5 * sum(float(((np.log(factors.get(name, 1.0)) / 3.0) ** 2).sum()) for name in names)
 
     def _target_along(self, name, n, S):
         """Return the log target of a hyper-parameter as a function of the log of its factor."""
@@ -735,14 +735,26 @@ class Family(DataQuestions, ABC):
 
     def _at_factor(self, name, t):
         """Return a copy with a hyper-parameter exp(t) times its value at binding."""
-        factors = self.__dict__.get("hyper_factors_", {})
-        value = self._base_of(name) * np.exp(t)
+        factors, factor = self.__dict__.get("hyper_factors_", {}), np.exp(t)
+        value = self._base_of(name) * self._spread_factor(name, factor)
         other = self.with_hyper(**{name: float(value) if value.ndim == 0 else value})
-        return other.with_factors({**factors, name: float(np.exp(t))})
+        return other.with_factors({**factors, name: float(factor) if np.ndim(factor) == 0 else factor})
 
     def _base_of(self, name):
         """Return the value that a hyper-parameter had at binding, without its learned factor."""
-        return np.asarray(getattr(self, name)) / self.__dict__.get("hyper_factors_", {}).get(name, 1.0)
+        factor = self.__dict__.get("hyper_factors_", {}).get(name, 1.0)
+        return np.asarray(getattr(self, name)) / self._spread_factor(name, factor)
+
+    def _spread_factor(self, name, factor):
+        """Return the factor of each value of a hyper-parameter: a number, or an array of its shape."""
+        return factor
+
+    def factor_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of the learned factors of a hyper-parameter.
+
+        It is () if one factor scales the hyper-parameter as a whole, and (V,) if each column has a factor of its own.
+        """
+        return ()
 
     def _evidence_along(self, name: str, n: Floats, S: Any) -> Callable[[float], float] | None:
         """Return `total_log_marginal` as a function of the log of a factor, or None.
@@ -821,6 +833,8 @@ class Family(DataQuestions, ABC):
 def _same(a, b):
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     return np.array_equal(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else a == b
 
 

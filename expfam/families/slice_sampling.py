@@ -1,4 +1,4 @@
-"""Updates of learned hyper-parameters: slice sampling of one real variable, and its mode.
+"""Updates of learned hyper-parameters: slice sampling of real variables, and their modes.
 
 Either evaluates the target about ten times.
 """
@@ -12,6 +12,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from expfam.protocols import Floats
+
+_MOST_STEPS = 20  # outwards, of one update
+_LEAST_WIDTH = 1e-12  # of an interval, relative to the present value: what is narrower holds nothing else
+
 
 def slice_sample(
     target: Callable[[float], float],
@@ -21,7 +26,7 @@ def slice_sample(
     width: float = 1.0,
     low: float = -np.inf,
     high: float = np.inf,
-    max_steps: int = 20,
+    max_steps: int = _MOST_STEPS,
 ) -> float:
     """Draw a new value of a scalar by one slice-sampling update.
 
@@ -48,7 +53,7 @@ def slice_sample(
             left = proposal
         else:
             right = proposal
-        if right - left < 1e-12 * (1.0 + abs(t)):
+        if right - left < _LEAST_WIDTH * (1.0 + abs(t)):
             return t
 
 
@@ -106,3 +111,71 @@ def _inner_point(left, best, right, at_left, value, at_right, tol):
             if left < top < right:
                 return top
     return best + 0.38 * up if up > down else best - 0.38 * down
+
+
+def slice_sample_each(
+    target: Callable[[Floats], Floats],
+    t: Floats,
+    rng: np.random.Generator,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+) -> Floats:
+    """Draw a new value of each of some independent scalars by one slice-sampling update each.
+
+    `target` maps values (V,) to log densities (V,), up to constants, nats: that of each scalar depends on its own value
+    alone. `t` (V,) are the present values, within [low, high]. The intervals are those of `slice_sample` with a width
+    of 1, and all scalars step out and shrink together, so that `target` is evaluated about twenty times in all.
+    """
+    t = np.asarray(t, dtype=np.float64)
+    level = target(t) + np.log1p(-rng.random(t.shape))
+    left = t - rng.random(t.shape)
+    steps = (_MOST_STEPS * rng.random(t.shape)).astype(np.int64)
+    right = _stepped_out(target, left + 1.0, level, _MOST_STEPS - 1 - steps, 1.0, high)
+    left = np.maximum(_stepped_out(target, left, level, steps, -1.0, low), low)
+    right, new, is_open = np.minimum(right, high), t.copy(), np.ones(t.shape, dtype=bool)
+    while is_open.any():
+        proposal = np.where(is_open, left + (right - left) * rng.random(t.shape), new)
+        is_in = is_open & (target(proposal) > level)
+        new = np.where(is_in, proposal, new)
+        is_open &= ~is_in
+        left = np.where(is_open & (proposal < t), proposal, left)
+        right = np.where(is_open & (proposal >= t), proposal, right)
+        is_open &= right - left >= _LEAST_WIDTH * (1.0 + np.abs(t))
+    return new
+
+
+def _stepped_out(target, end, level, steps, step, bound):
+    """Return the ends of intervals after steps outwards, as long as these ends are in the slice."""
+    is_open = steps > 0
+    while True:
+        is_open &= end * step < bound * step
+        if not is_open.any():
+            return end
+        is_open &= target(end) > level
+        end = np.where(is_open, end + step, end)
+        steps = steps - is_open
+        is_open &= steps > 0
+
+
+def climb_to_modes(
+    target: Callable[[Floats], Floats], t: Floats, *, low: float = -np.inf, high: float = np.inf, tol: float = 0.03
+) -> Floats:
+    """Return for each of some independent scalars a maximum that is reached uphill.
+
+    `target` is that of `slice_sample_each`, and `t` (V,) are the values to begin with. Each maximum lies between `low`
+    and `high` and is found within `tol`. Steps double as long as they rise, and are halved, and turned, where they do
+    not.
+    """
+    best = np.clip(np.asarray(t, dtype=np.float64), low, high)
+    value, step = target(best), np.full(best.shape, 0.5)
+    has_turned = np.zeros(best.shape, dtype=bool)
+    while (np.abs(step) > 0.5 * tol).any():
+        proposal = np.where(np.abs(step) > 0.5 * tol, np.clip(best + step, low, high), best)
+        found = target(proposal)
+        rises = found > value
+        best, value = np.where(rises, proposal, best), np.where(rises, found, value)
+        # the other side is tried before steps are halved
+        step = np.where(rises, 2.0 * step, np.where(has_turned, -0.5 * step, -step))
+        has_turned = ~rises & ~has_turned
+    return best

@@ -20,7 +20,7 @@ from expfam.families.columns.parts import PRESENCE, READINGS
 from expfam.families.components import Components
 from expfam.families.support import dense_rows
 from expfam.model.data import Dataset
-from expfam.model.hyper_prior import FACTOR
+from expfam.model.hyper_prior import FACTOR, factor_names
 from expfam.structures.ground.stored import MOST, TINY, integers, matrix, numbers
 
 _MOST_COLUMNS = 1 << 31
@@ -50,7 +50,9 @@ def check_family(family: Any) -> None:
         if not isinstance(value, (int, float, np.ndarray)) or not np.isfinite(value).all():
             raise ArchiveError(f"{name!r} of the family is not a finite number or array: the file was altered")
     for name, value in found.get("hyper_factors_", {}).items():
-        numbers({name: value}, name, (), low=TINY)
+        if name not in family.hyper:
+            raise ArchiveError(f"{name!r} is no hyper-parameter of {family.name}: the file was altered")
+        numbers({name: value}, name, family.factor_shape(name) if np.ndim(value) else (), low=TINY)
     if not _is_own(family):
         return
     _check_sizes(found, "family")
@@ -210,7 +212,7 @@ def _check_draws(draws, n_rows, family):
     for name in ("log_joint", "acceptance_rate", "seconds"):
         numbers(draws, name, (M,), finite=False)
     hyper = draws.get("hyper", {})
-    check_names(hyper, [*(name + FACTOR for name in family.hyper), "alpha", "discount"])
+    check_names(hyper, [*(name + FACTOR for name in factor_names(family, family.hyper)), "alpha", "discount"])
     for name in hyper:
         numbers(hyper, name, (M,), low=0.0)
 

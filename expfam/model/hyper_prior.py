@@ -6,7 +6,7 @@ strength of the weights is exponential and the discount uniform, see `PitmanYor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ class HyperPrior:
     Attributes
     ----------
     names : tuple of str
-        Names of the values that `values` gives.
+        Names of the values that `values` gives; "name[3]" is the factor that a hyper-parameter has for column 3.
     draws_weights : bool
 
     Examples
@@ -57,13 +57,15 @@ class HyperPrior:
         self.draws_weights = weights and bool(model.weights.hyper)
         # a discount of 0 is that of the Dirichlet process, and stays
         self._has_discount = self.draws_weights and getattr(model.weights, "discount", 0.0) > 0
-        self.names = (*self._family, *("alpha",) * self.draws_weights, *("discount",) * self._has_discount)
+        own = factor_names(model.family, self._family)
+        self.names = (*own, *("alpha",) * self.draws_weights, *("discount",) * self._has_discount)
+        self._n_factors = len(own)
 
     def draw(self, rng: np.random.Generator) -> MixtureModel:
         """Return the model with hyper-parameters drawn from their prior."""
         model = self._model
-        for name in self._family:
-            model = model.with_family(_scaled(model.family, name, self._factor(name, rng)))
+        factors = {name: self._factor(_of_column(name)[0], rng) for name in self.names[: self._n_factors]}
+        model = model.with_family(at_factors(model.family, factors))
         if not self.draws_weights:
             return model
         weights = model.weights
@@ -81,7 +83,9 @@ class HyperPrior:
 
     def values(self, model: MixtureModel) -> npt.NDArray[np.float64]:
         """Return logs of the factors and of alpha, and the discount: (H,) as `names` says."""
-        found = [np.log(_factor_of(model.family, name)) for name in self._family]
+        learned = getattr(model.family, "hyper_factors_", {})
+        shapes = ((name, model.family.factor_shape(name)) for name in self._family)
+        found = [t for name, shape in shapes for t in np.log(np.broadcast_to(learned.get(name, 1.0), shape)).flat]
         if self.draws_weights:
             alpha = model.weights.alpha
             found.append(np.log(model.weights.offset if alpha is None else alpha))
@@ -97,7 +101,7 @@ class HyperPrior:
 
     def _limits_of(self, name):
         if isinstance(name, str):
-            return tuple(np.log(self._model.family.hyper_bounds(name)))
+            return tuple(np.log(self._model.family.hyper_bounds(_of_column(name)[0])))
         return (0.0, np.nextafter(1.0, 0.0)) if name[1] == "discount" else (-np.inf, np.inf)
 
     def model_at(self, values: npt.ArrayLike) -> MixtureModel:
@@ -113,7 +117,8 @@ class HyperPrior:
         """
         found = dict(zip(self._places(), np.asarray(values, dtype=np.float64).tolist()))
         model = self._model
-        family = at_factors(model.family, {name: float(np.exp(found[name])) for name in self._family})
+        names = self.names[: self._n_factors]
+        family = at_factors(model.family, {name: float(np.exp(found[name])) for name in names})
         model = model.with_family(family)
         if not self.draws_weights:
             return model
@@ -139,14 +144,29 @@ class HyperPrior:
 
     def _places(self):
         """Return what each value is of: a name of the family, or ("", a name of the weights)."""
-        own = self.names[len(self._family) :]
-        return [*self._family, *(("", name) for name in own)]
+        own = self.names[self._n_factors :]
+        return [*self.names[: self._n_factors], *(("", name) for name in own)]
+
+
+def factor_names(family: Family, names: Sequence[str]) -> list[str]:
+    """Return the names of the learned factors of some hyper-parameters of a bound family.
+
+    Examples
+    --------
+    >>> from expfam import Categorical
+    >>> from expfam.model.hyper_prior import factor_names
+    >>> factor_names(Categorical().bind([[0, 1], [1, 0]]), ["concentration"])
+    ['concentration[0]', 'concentration[1]']
+    """
+    shapes = [(name, family.factor_shape(name)) for name in names]
+    each = ([f"{name}[{j}]" for j in range(shape[0])] if shape else [name] for name, shape in shapes)
+    return [name for found in each for name in found]
 
 
 def at_factors(family: Family, factors: Mapping[str, float]) -> Family:
     """Return a bound family with these factors of its hyper-parameters.
 
-    A factor multiplies the value at binding.
+    Names are those of `factor_names`. A factor multiplies the value at binding.
 
     Examples
     --------
@@ -155,18 +175,33 @@ def at_factors(family: Family, factors: Mapping[str, float]) -> Family:
     >>> at_factors(Poisson(shape=2.0, rate=0.5).bind([[1], [3]]), {"rate": 3.0}).rate
     1.5
     """
-    for name, factor in factors.items():
-        family = _scaled(family, name, factor)
+    columns: dict[str, dict[int, float]] = {}
+    for key, factor in factors.items():
+        name, column = _of_column(key)
+        if column is None:
+            family = _scaled(family, name, factor)
+        else:
+            columns.setdefault(name, {})[column] = factor
+    for name, found in columns.items():
+        learned = np.array(np.broadcast_to(_factor_of(family, name), family.factor_shape(name)), dtype=np.float64)
+        learned[list(found)] = list(found.values())
+        family = family._at_factor(name, np.log(learned))
     return family
 
 
-def _factor_of(family: Family, name: str) -> float:
+def _of_column(name: str) -> tuple[str, int | None]:
+    """Return hyper-parameter and column of a name of `factor_names`; None for all columns."""
+    owner, bracket, column = name.removesuffix("]").rpartition("[")
+    return (owner, int(column)) if bracket else (name, None)
+
+
+def _factor_of(family: Family, name: str) -> Any:
     """Return a hyper-parameter over its value at binding."""
-    return float(getattr(family, "hyper_factors_", {}).get(name, 1.0))
+    return getattr(family, "hyper_factors_", {}).get(name, 1.0)
 
 
 def _scaled(family: Family, name: str, factor: float) -> Family:
     """Return the family with a hyper-parameter of `factor` times its value at binding."""
-    value = np.asarray(getattr(family, name)) / _factor_of(family, name) * factor
+    value = family._base_of(name) * factor
     scaled = family.with_hyper(**{name: float(value) if value.ndim == 0 else value})
     return scaled.with_factors({**getattr(family, "hyper_factors_", {}), name: factor})

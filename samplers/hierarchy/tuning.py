@@ -166,7 +166,7 @@ def tuned_worth(
     >>> X = np.repeat([[0, 0, 0, 0], [1, 1, 1, 1]], 20, axis=0)
     >>> family = tuned_worth(Categorical().bind(X), X)
     >>> family.concentration
-    array([0.025, 0.025, 0.025, 0.025, 0.025, 0.025, 0.025, 0.025])
+    array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])
     """
     for names in family.worth_hyper:
         if given is not None and not all(isinstance(getattr(given, name), str) for name in names):

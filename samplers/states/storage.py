@@ -93,8 +93,15 @@ def with_family_arrays(family: Any, arrays: dict[str, Any]) -> Any:
             stored = sorted(arrays["factors"])
             raise ArchiveError(f"factors of {stored} are stored; {family.name} learns {family.hyper}")
         factors = arrays["factors"]
-        family = family.with_factors({name: float(numbers(factors, name, (), low=TINY)) for name in factors})
+        family = family.with_factors({name: _factors(family, factors, name) for name in factors})
     return family
+
+
+def _factors(family, stored, name):
+    """Return the stored factors of a hyper-parameter: a number, or one for each column."""
+    is_number = np.ndim(stored[name]) == 0
+    factors = numbers(stored, name, () if is_number else family.factor_shape(name), low=TINY)
+    return float(factors) if is_number else factors
 
 
 def _like(stored, now):

@@ -147,13 +147,13 @@ def binary_digits(seed):
     return (X[rows] > 7).astype(int), digits[rows]
 
 
-@pytest.mark.parametrize("kind", ["bernoulli", "frame"])
+@pytest.mark.parametrize("kind", ["bernoulli", "categorical", "frame"])
 def test_trees_of_binary_digits_are_as_pure_as_average_linkage(kind):
     found, wanted = [], []
     for seed in range(10):
         X, digits = binary_digits(seed)
         wanted.append(purity(linkage(X, "average")[:, :2], digits))
-        family, rows = (kind, X) if kind == "bernoulli" else ("auto", pd.DataFrame(X.astype(bool)).rename(columns=str))
+        family, rows = ("auto", pd.DataFrame(X.astype(bool)).rename(columns=str)) if kind == "frame" else (kind, X)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # columns with one value
             found.append(purity(BayesianHierarchy(family).fit(rows).children_, digits))

@@ -22,7 +22,7 @@ UNIT /= np.linalg.norm(UNIT, axis=1, keepdims=True)
 CODES = RNG.integers(0, 4, (N, 2)).astype(float)
 HOLES = np.where(RNG.random((N, 3)) < 0.2, np.nan, REAL)
 TABLE = np.column_stack([HOLES, np.where(RNG.random(N) < 0.2, np.nan, COUNTS[:, 0]), CODES])
-PARTS = [(DiagonalGaussian(), (0, 1, 2)), (Poisson(), (3,)), (Categorical("frequencies"), (4, 5))]
+PARTS = [(DiagonalGaussian(), (0, 1, 2)), (Poisson(), (3,)), (Categorical(), (4, 5))]
 GAUSSIANS = ("gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero")
 CASES = {
     **{
@@ -32,7 +32,7 @@ CASES = {
     **{name: (load_family(name), COUNTS) for name in ("poisson", "multinomial", "negative_binomial", "geometric")},
     "bernoulli": (load_family("bernoulli"), COUNTS > 2),
     "categorical": (load_family("categorical"), CODES),
-    "frequencies": (Categorical("frequencies"), CODES),
+    "frequencies": (Categorical(), CODES),
     "von_mises_fisher": (load_family("von_mises_fisher"), UNIT),
     "negative_binomial, r": (load_family("negative_binomial").with_hyper(r="auto"), COUNTS),
     "shared variance": (SphericalGaussian("shared"), REAL),

@@ -94,7 +94,7 @@ FAULTS = [
     Fault(
         "a second update takes the learned value for that at binding",
         BASE,
-        'np.asarray(getattr(self, name)) / self.__dict__.get("hyper_factors_", {}).get(name, 1.0)',
+        "np.asarray(getattr(self, name)) / self._spread_factor(name, factor)",
         "np.asarray(getattr(self, name))",
         "tests/exactness/test_calibration.py -k 'of_families and poisson or target_is_the_evidence'",
     ),

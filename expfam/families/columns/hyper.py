@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,26 +92,94 @@ class PartHyper(PartSums):
             if np.size(value) != sum(sizes):
                 raise ValueError(f"columns: {name} has {sum(sizes)} values in all; got {np.size(value)}")
             pieces = np.split(np.asarray(value, dtype=np.float64), np.cumsum(sizes)[:-1])
-        new = iter([family.with_hyper(**{hyper: piece}) for family, piece in zip(families, pieces)])
-        return self._replaced(owner, lambda family: next(new))
+        return self._with_families(owner, [family.with_hyper(**{hyper: own}) for family, own in zip(families, pieces)])
 
-    def _replaced(self, owner, change):
-        """Return a copy in which `change` was applied to the families of the parts of a name."""
-        other = self._copy()
+    def _with_families(self, owner, families):
+        """Return a copy with other families of the parts of a name, in their order."""
+        other, new = self._copy(), iter(families)
         if self.is_bound:
-            parts = [part._replace(family=change(part.family)) if part.name == owner else part for part in self._parts]
+            parts = [part._replace(family=next(new)) if part.name == owner else part for part in self._parts]
         else:
-            parts = [(change(family) if name == owner else family, columns) for family, columns, name in self._given()]
+            parts = [(next(new) if name == owner else family, columns) for family, columns, name in self._given()]
         other.__dict__["parts"] = tuple(parts)
         return other
 
-    def with_factors(self, factors: Mapping[str, float]) -> Self:
+    def with_factors(self, factors: Mapping[str, float | Floats]) -> Self:
         """Return a copy with `hyper_factors_`: each hyper-parameter over its value at binding."""
         other = super().with_factors(factors)
         for owner in dict.fromkeys(name.rpartition(".")[0] for name in factors):
-            own = {key.rpartition(".")[2]: factor for key, factor in factors.items() if key.rpartition(".")[0] == owner}
-            other = other._replaced(owner, lambda family, own=own: family.with_factors(own))
+            own = {name: self._pieces(name, factor) for name, factor in factors.items() if _owner_of(name) == owner}
+            new = [
+                family.with_factors({name.rpartition(".")[2]: pieces[place] for name, pieces in own.items()})
+                for place, family in enumerate(self._families_named(owner))
+            ]
+            other = other._with_families(owner, new)
         return other
+
+    def _pieces(self, name, factor):
+        """Return the factor of a hyper-parameter for each of the parts that have it."""
+        families = self._families_named(_owner_of(name))
+        if np.ndim(factor) == 0:
+            return [factor] * len(families)
+        return np.split(np.asarray(factor), np.cumsum([family.n_features_in_ for family in families])[:-1])
+
+    def factor_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of the learned factors: () or (columns of the parts,)."""
+        owner, _, hyper = name.rpartition(".")
+        shapes = [family.factor_shape(hyper) for family in self._families_named(owner)]
+        return (sum(shape[0] for shape in shapes),) if shapes and all(shapes) else ()
+
+    def update_hyper(self, n: Floats, S: Any, rng: np.random.Generator, *, names: Sequence[str] | None = None) -> Self:
+        """Draw each declared hyper-parameter by one slice-sampling update, see `Family`.
+
+        A part whose columns have factors of their own is updated alone, from its own sums.
+        """
+        self.require_bound()
+        family = self
+        for name in self.hyper if names is None else names:
+            if not family.factor_shape(name):
+                family = super(PartHyper, family).update_hyper(n, S, rng, names=[name])
+                continue
+            family = family._with_learned(
+                name, n, S, lambda own, count, sums, hyper: own.update_hyper(count, sums, rng, names=[hyper])
+            )
+        return family
+
+    def fit_hyper(self, n: Floats, S: Any, *, names: Sequence[str] | None = None) -> Self:
+        """Move each declared hyper-parameter to the mode of its log target, see `Family`.
+
+        A part whose columns have factors of their own is fitted alone, from its own sums.
+        """
+        self.require_bound()
+        names = list(self.hyper if names is None else names)
+        whole = [name for name in names if not self.factor_shape(name)]
+        family = super().fit_hyper(n, S, names=whole) if whole else self
+        for name in filter(self.factor_shape, names):
+            family = family._with_learned(
+                name, n, S, lambda own, count, sums, hyper: own.fit_hyper(count, sums, names=[hyper])
+            )
+        return family
+
+    def _with_learned(self, name, n, S, learn):
+        """Return a copy in which each part has learned a hyper-parameter from its own sums."""
+        owner, _, hyper = name.rpartition(".")
+        parts = [(part.family, *sums) for part, _, *sums in self._each(n, S) if part.name == owner]
+        new = [learn(family, count, sums, hyper) for family, count, sums in parts]
+        return self._with_families(owner, new)._with_own_factors(name, new)
+
+    def _with_own_factors(self, name, families):
+        """Return a copy with the factors that the families of the parts have."""
+        other, hyper = self._copy(), name.rpartition(".")[2]
+        factors = np.concatenate([family.hyper_factors_[hyper] for family in families])
+        other.__dict__["hyper_factors_"] = {**self.__dict__.get("hyper_factors_", {}), name: factors}
+        return other
+
+    def _at_factor(self, name, t):
+        if np.ndim(t) == 0:
+            return super()._at_factor(name, t)
+        owner, _, hyper = name.rpartition(".")
+        new = [family._at_factor(hyper, own) for family, own in zip(self._families_named(owner), self._pieces(name, t))]
+        return self._with_families(owner, new)._with_own_factors(name, new)
 
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding."""
@@ -127,3 +195,8 @@ class PartHyper(PartSums):
             family = part.family.prior_from_clusters(count[used], sums[used]) if used.any() else part.family
             parts.append(part._replace(family=family))
         return self._with_parts(parts)
+
+
+def _owner_of(name):
+    """Return the name of the part that has a hyper-parameter."""
+    return name.rpartition(".")[0]

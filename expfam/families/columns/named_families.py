@@ -22,8 +22,6 @@ _CLASSES = (Categorical, Bernoulli, Poisson, NegativeBinomial, Geometric, Diagon
 FAMILIES: dict[str, Any] = {family.name: family for family in _CLASSES}
 FAMILY_OF_ROLE = {"binary": "categorical", "category": "categorical", "count": "", "positive": "lognormal"}
 FAMILY_OF_ROLE |= {"real": "gaussian_diag", "numeric": "gaussian_diag", "dropped": ""}
-# a cluster of few rows is thought to be like the whole column, as it is by the priors of numbers
-_SETTINGS: dict[str, dict[str, Any]] = {Categorical.name: {"concentration": "frequencies"}}
 _ROLE_OF_SUPPORT = {"categories": "category", "binary": "binary", "counts": "count", "nonnegative": "positive"}
 
 
@@ -38,7 +36,7 @@ def family_of(role: ColumnRole) -> Any:
                 f" {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
             )
     try:
-        return kind(**(_SETTINGS.get(role.family, {}) | role.settings))
+        return kind(**role.settings)
     except (OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"roles: column {role.column!r}: {error}") from error
 

@@ -15,7 +15,7 @@ from scipy.special import digamma
 
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families import support as _support
-from expfam.families.base import Family
+from expfam.families.column_factors import ColumnFactors
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts._natural import CountLaw
 from expfam.families.counts.components import CountComponents
@@ -33,22 +33,24 @@ if TYPE_CHECKING:
 _MOST_LEVELS = 1 << 20  # of one column
 _MOST_TYPED = 12  # columns whose numbers of levels a message lists
 _MOST_STATISTICS = 1 << 24  # levels of all columns together
-_FREQUENCIES = "frequencies"
 _PRIOR_ROWS = 4.0  # as many as stand behind the prior variances of Gaussian columns, whose shape is 2
+# a learned prior is worth one observation at least: at less, a split by the levels of one column would cost nothing
+_LEAST_FACTOR, _MOST_FACTOR = 1.0 / _PRIOR_ROWS, 1e4
 
 
-class Categorical(Family):
+class Categorical(ColumnFactors):
     """Independent columns of codes 0, 1, ... with a Dirichlet prior on the levels of each.
 
     The code -1 means a missing value.
 
     Parameters
     ----------
-    concentration : "auto", "frequencies", float or (F,) array_like, positive
+    concentration : "auto", float or (F,) array_like, positive
         Pseudo-count of each level; an array runs over the levels of the first column, then of the second, and so on.
-        ``"auto"`` is 1 / (number of levels): each column's prior is worth one observation. ``"frequencies"`` is 4 times
-        the frequency of the level in the data of `bind`, (count + 1/2) / (total + levels / 2): each column's prior is
-        worth four observations, and clusters of few rows are thought to be like the whole. Tables take it.
+        ``"auto"`` is 4 times the frequency of the level in the data of `bind`, (count + 1/2) / (total + levels / 2):
+        each column's prior is worth four observations, and clusters of few rows are thought to be like the whole.
+        `Mixture` learns how many observations the prior of each column is worth: many where clusters are alike, few
+        where they differ, but one at least.
     n_levels : int or (V,) sequence of int, optional
         Number of levels of each column. Give it if later data may have levels that the data of `bind` lack; otherwise
         it is one more than the largest code at `bind`. A column may have 2**20 levels, all columns together 2**24:
@@ -80,6 +82,8 @@ class Categorical(Family):
     support = "categories"
     accepts_sparse = False
     hyper: ClassVar[dict] = {"concentration": "positive"}
+    hyper_by_column = ("concentration",)
+    learned_by_default = ("concentration",)
     worth_hyper = (("concentration",),)
     concentration: Any
     n_levels: Any
@@ -87,8 +91,7 @@ class Categorical(Family):
     offsets_: npt.NDArray[np.int64]
 
     def __init__(self, concentration: npt.ArrayLike = "auto", n_levels: npt.ArrayLike | None = None) -> None:
-        if not _is_frequencies(concentration):
-            counts.check_positive(concentration, "concentration", self.name)
+        counts.check_positive(concentration, "concentration", self.name)
         if n_levels is not None:
             self._check_levels(n_levels)
         self.concentration = concentration
@@ -183,11 +186,11 @@ class Categorical(Family):
 
     def _pseudocounts_of(self, X, levels, offsets, weight):
         """Return the concentration of each level, or the number that all have."""
-        if _is_frequencies(self.concentration):
-            observed = (_level_counts(x, size, weight) for x, size in zip(X.T, levels))
-            return np.concatenate([_PRIOR_ROWS * (n + 0.5) / (n + 0.5).sum() for n in observed])
         a = counts.check_positive(self.concentration, "concentration", self.name, size=int(offsets[-1]))
-        return np.repeat(1.0 / levels, levels) if isinstance(a, str) else a
+        if not isinstance(a, str):
+            return a
+        observed = (_level_counts(x, size, weight) for x, size in zip(X.T, levels))
+        return np.concatenate([_PRIOR_ROWS * (n + 0.5) / (n + 0.5).sum() for n in observed])
 
     def of_columns(self, columns: Sequence[int]) -> tuple[Self, npt.NDArray[np.intp]]:
         """Return the same family on some of the columns, and their columns of phi.
@@ -253,6 +256,37 @@ class Categorical(Family):
         self.require_bound()
         width = int(self.offsets_[-1])
         a = np.ascontiguousarray(np.broadcast_to(np.asarray(self.concentration, dtype=np.float64), width))
+        return a, self._blocks(a)
+
+    def hyper_bounds(self, name: str) -> tuple[float, float]:
+        """Return the bounds of a learned concentration, as factors of its value at binding."""
+        return (_LEAST_FACTOR, _MOST_FACTOR) if self.has_column_factors(name) else super().hyper_bounds(name)
+
+    def _spread_factor(self, name, factor):
+        return np.repeat(factor, self.levels_) if np.ndim(factor) else factor
+
+    def _column_evidence(self, name, n, S):
+        """Return the log evidence of the columns along the logs of their factors.
+
+        Only entries that are not 0 count, and equal counts of a level are summed up once.
+        """
+        _, columns, values = counts.entries(S)
+        (cells, repeats), block = _distinct(columns, values), np.repeat(np.arange(len(self.levels_)), self.levels_)
+        (totals, total_repeats) = _distinct(*counts.entries(self._block_totals(S))[1:])
+        (at, S_at), (own, m), (a, mass) = cells, totals, self._base_pseudocounts()
+        at_block, V = block[at], len(self.levels_)
+
+        def evidence(t: Floats) -> Floats:
+            factor = np.exp(t)
+            gain = repeats * counts.log_rising(a[at] * factor[at_block], S_at)
+            loss = total_repeats * counts.log_rising((mass * factor)[own], m)
+            return np.asarray(np.bincount(at_block, gain, V) - np.bincount(own, loss, V), dtype=np.float64)
+
+        return evidence
+
+    def _base_pseudocounts(self):
+        """Return `pseudocounts` as they were at binding."""
+        a = np.broadcast_to(self._base_of("concentration"), int(self.offsets_[-1]))
         return a, self._blocks(a)
 
     def _spread(self, blocks):
@@ -375,5 +409,11 @@ def _level_counts(codes, n_levels, weight):
     return sum_entries(weight[seen], codes, np.full(n_levels, weight.max()))
 
 
-def _is_frequencies(concentration):
-    return isinstance(concentration, str) and concentration == _FREQUENCIES
+def _distinct(columns, values):
+    """Return the distinct pairs of column and value as two arrays, and how often each occurs."""
+    order = np.lexsort((values, columns))
+    columns, values = columns[order].astype(np.int64), values[order]
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (columns[1:] != columns[:-1]) | (values[1:] != values[:-1])
+    starts = np.flatnonzero(is_new)
+    return (columns[starts], values[starts]), np.diff(np.append(starts, len(order)))
