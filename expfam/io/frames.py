@@ -70,6 +70,10 @@ class Column:
         return self.values[~self.missing] if self.missing.any() else self.values
 
 
+class _Reader(partial):
+    """Reader of a column whose cells may be Python objects."""
+
+
 class Frame:
     """Named columns that are made when they are asked for.
 
@@ -77,7 +81,7 @@ class Frame:
     ----------
     names : sequence of str
     columns : sequence of callable
-        Each returns a `Column`.
+        Each returns a `Column`; its argument, if it has one, is that of `column`.
     n_rows : int
     backend : str
         Library of the user's frame, for frames that are given back: "pandas", "polars" or "pyarrow".
@@ -109,9 +113,13 @@ class Frame:
     def __repr__(self):
         return f"Frame({self.n_rows} x {len(self.names)})"
 
-    def column(self, name: str) -> Column:
-        """Return one column; a DataTypeError names what cannot be a column of a table."""
-        return self._columns[name]()
+    def column(self, name: str, is_missing: Callable[[Any], bool] | None = None) -> Column:
+        """Return one column; a DataTypeError names what cannot be a column of a table.
+
+        Objects for which `is_missing` holds are missing cells, so that a code such as "?" may stand among numbers.
+        """
+        reader = self._columns[name]
+        return reader() if is_missing is None or not isinstance(reader, _Reader) else reader(is_missing)
 
     def without(self, names: Sequence[str]) -> Frame:
         """Return the frame without these columns."""
@@ -172,7 +180,7 @@ def as_frame(X: Any, *, owner: str = "expfam") -> Frame:
             " convert it to pandas, Polars, PyArrow or NumPy"
         )
     names = [str(name) for name in frame.columns]
-    readers = [partial(_read_column, frame, j, name) for j, name in enumerate(names)]
+    readers = [_Reader(_read_column, frame, j, name) for j, name in enumerate(names)]
     backend = str(frame.implementation)
     return Frame(names, readers, len(frame), backend if backend in BACKENDS else "pandas")
 
@@ -190,7 +198,7 @@ def _repeats(names):
 # ---- one column ------------------------------------------------------------------------------------------------------
 
 
-def _read_column(frame, position, name):
+def _read_column(frame, position, name, is_missing=None):
     import narwhals as nw
 
     series = _dense(frame[:, position])
@@ -201,7 +209,7 @@ def _read_column(frame, position, name):
     if dtype == nw.Boolean:
         return Column(name, "boolean", _filled(series, missing, False, np.bool_), missing, type="boolean")
     if dtype in (nw.Int128, nw.UInt128) or _holds_objects(series):
-        return column_of_objects(name, series.to_list(), missing)
+        return _object_column(name, series.to_list(), missing, is_missing)
     if dtype.is_integer():
         wide = np.uint64 if dtype == nw.UInt64 else np.int64
         return Column(name, "integer", _filled(series, missing, 0, wide), missing, type="integer")
@@ -219,7 +227,7 @@ def _read_column(frame, position, name):
         seconds = _seconds_of_objects(series.to_list(), missing) if values.dtype == object else _seconds(values)
         return Column(name, "time", seconds, missing, type=type(dtype).__name__.lower())
     if dtype == nw.Decimal or dtype == nw.Object:
-        return column_of_objects(name, series.to_list(), missing)
+        return _object_column(name, series.to_list(), missing, is_missing)
     native = str(getattr(series.to_native(), "dtype", dtype)).lower()
     if native.startswith(_TIMES):
         return Column(name, "time", np.full(len(missing), np.nan), missing)
@@ -285,6 +293,14 @@ def level_of(value: Any) -> Any:
     """Return a level as text, a number or a truth value; intervals and dates as their text."""
     value = value.item() if isinstance(value, np.generic) and value.dtype.kind in "biufU" else value
     return value if isinstance(value, (str, bool, int, float)) else str(value)
+
+
+def _object_column(name, cells, missing, is_missing):
+    if is_missing is not None:
+        missing = missing | np.fromiter(map(is_missing, cells), dtype=bool, count=len(cells))
+        if missing.all():
+            return Column(name, "empty", np.zeros(len(missing)), missing)
+    return column_of_objects(name, cells, missing)
 
 
 def column_of_objects(name: str, cells: Sequence[Any], missing: npt.NDArray[np.bool_]) -> Column:

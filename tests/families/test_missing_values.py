@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from expfam import Columns, Mixture
+from expfam.errors import DataTypeError
 from expfam.families.columns.inference import infer_roles
 from expfam.families.columns.missing_values import missing_values_of, with_holes
 from expfam.families.columns.roles import Roles
@@ -159,3 +160,34 @@ def test_missing_ones_need_not_be_declared():
     found = missing_values_of([None, float("nan"), pd.NA, np.float64(3.0)], ("a",), owner="Columns")
     assert found == {"a": [3.0]}
     assert missing_values_of([None], ("a",), owner="Columns") == {}
+
+
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, lambda cells: pl.DataFrame({"x": pl.Series(cells["x"], dtype=pl.Object)})]
+)
+def test_codes_among_objects_of_another_type(make):
+    cells = {"x": pd.Series([1.5, "?", -999, 2.5, 0.5], dtype=object).tolist()}
+    roles = infer_roles(make(cells), None, {"x": "real"}, missing_values=["?", "-999"])
+    assert roles.encode(make(cells))[:, 0].tolist()[::3] == [1.5, 2.5]
+    assert np.isnan(roles.encode(make(cells))[:, 0]).tolist() == [False, True, True, False, False]
+    with pytest.raises(DataTypeError, match=r"column 'x' mixes values .* row 1 holds '\?'"):
+        infer_roles(make(cells), None, {"x": "real"}, missing_values=["-999"])
+
+
+def test_codes_among_truth_values_are_no_numbers_for_them():
+    frame = pd.DataFrame({"x": pd.Series([True, "?", False, True, False, True], dtype=object), "y": REAL[:6]})
+    roles = infer_roles(frame, missing_values=["?", 1, 0])
+    assert (roles.roles[0].role, roles.roles[0].missing) == ("binary", 1)
+
+
+def test_objects_that_are_codes_alone():
+    column = as_frame(pd.DataFrame({"x": pd.Series(["?", -999], dtype=object)})).column("x", lambda cell: True)
+    assert column.kind == "empty"
+
+
+def test_a_fit_takes_codes_among_numbers_for_holes():
+    frame = pd.DataFrame({"size": ["?" if gone else value for gone, value in zip(HOLES, REAL)], "kind": CELLS["kind"]})
+    mixture = Mixture(Columns.from_frame(frame, missing_values="?"), n_components=2, random_state=0).fit(frame)
+    filled = mixture.impute(frame)
+    assert [isinstance(cell, float) for cell in filled["size"]] == [True] * N
+    assert mixture.predict(frame).shape == (N,)

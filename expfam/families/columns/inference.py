@@ -13,7 +13,7 @@ from expfam.families.base import Family
 from expfam.families.columns.doubts import doubt_of
 from expfam.families.columns.encoding import type_of
 from expfam.families.columns.given_roles import as_asked, given_roles
-from expfam.families.columns.missing_values import missing_values_of, with_holes
+from expfam.families.columns.missing_values import column_with_holes, missing_values_of
 from expfam.families.columns.named_families import family_of
 from expfam.families.columns.roles import ColumnRole, Roles, read_column
 from expfam.families.columns.rules import inferred
@@ -67,7 +67,7 @@ def infer_roles(
             continue
         values = list(dict.fromkeys([*(wish.missing_values if wish is not None else ()), *gone.get(name, ())]))
         if wish is None or (wish.missing_values and not wish.role):
-            column = with_holes(frame.column(name), values)
+            column = column_with_holes(frame, name, values)
             doubts[name] = doubt_of(column, frame.backend)
             role = inferred(column, max_levels, doubts[name])
         else:

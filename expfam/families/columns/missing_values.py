@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.io.frames import Column, listed
+from expfam.io.frames import Column, Frame, listed
 from expfam.io.numerals import as_number, plain_numbers
 from expfam.near_names import did_you_mean
 
@@ -70,6 +70,21 @@ def checked_values(values: Any, *, owner: str) -> list[Any]:
             )
         found.append(value)
     return found
+
+
+def column_with_holes(frame: Frame, name: str, values: Sequence[Any], *, reads_numbers: bool | None = None) -> Column:
+    """Return a column of a frame in which the cells with some values are missing.
+
+    As `with_holes` does; values of another type than the other cells are found too, such as "?" among numbers.
+    """
+    if not values:
+        return frame.column(name)
+    keys = {_key(value) for value in values}
+
+    def is_missing(cell):
+        return isinstance(cell, (str, int, float, np.number)) and not isinstance(cell, bool) and _key(cell) in keys
+
+    return with_holes(frame.column(name, is_missing), values, reads_numbers=reads_numbers)
 
 
 def with_holes(column: Column, values: Sequence[Any], *, reads_numbers: bool | None = None) -> Column:
@@ -166,4 +181,4 @@ def _emptied(column):
     return Column(column.name, "empty", np.zeros(len(column.missing)), column.missing)
 
 
-__all__ = ["as_numbers", "checked_values", "missing_values_of", "with_holes"]
+__all__ = ["as_numbers", "checked_values", "column_with_holes", "missing_values_of", "with_holes"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.families.columns.encoding import decoded, encoded, is_lossless
-from expfam.families.columns.missing_values import checked_values, with_holes
+from expfam.families.columns.missing_values import checked_values, column_with_holes
 from expfam.families.columns.names import check_names
 from expfam.io.frames import Column, Frame, as_frame
 from expfam.io.new_frames import new_frame
@@ -204,7 +204,7 @@ class Roles:
 def read_column(frame: Frame, role: ColumnRole) -> Column:
     """Return the column of a role, in which the values that stand for missing cells are holes."""
     is_text = role.is_category and any(isinstance(level, str) for level in role.levels)
-    return with_holes(frame.column(role.column), role.missing_values, reads_numbers=not is_text)
+    return column_with_holes(frame, role.column, role.missing_values, reads_numbers=not is_text)
 
 
 def _from_dict(values):
