@@ -6,6 +6,7 @@ new documents, scores and saved files need no more than these.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,7 @@ from expfam.estimators.matrices import checked_input
 from expfam.estimators.scoring import names_of_fit
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
+from expfam.estimators.topic_starts import start_memory, topic_start
 from expfam.families.columns.names import named_columns
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
@@ -106,7 +108,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Names of the columns, for `seeds` and `top_words`. If not given, those of the data, where these have names.
     start : str or array_like
         Where the kernel begins. ``"auto"`` is ``"variational"`` for Gibbs sampling and ``"documents"`` for variational
-        inference; also ``"random"`` or the topics of all tokens for Gibbs sampling, or (V, K) counts for variational
+        inference, or documents divided by k-means, whichever reaches more in ten steps; with `seeds` it is not the
+        latter. Also ``"random"`` or the topics of all tokens for Gibbs sampling, or (V, K) counts for variational
         inference.
     n_threads : int or None
         None for one, -1 for all cores. Results do not depend on it; Gibbs sampling uses one.
@@ -244,14 +247,22 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 why, remedy = "variational inference", "take sampler='gibbs', for whole counts without weights"
                 refuse_unused(self, ["n_warmup"], why=why, remedy=remedy)
             phases = [Phase(kernel, n_steps)]
-        forecast = partial(forecast_topics, data, kernel=kernel, model=model, start=start)
+        forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
+        if is_auto(self.start):
+            start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
         state = kernel.init(model, data, seed=seed, start=start)
         self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self.__dict__.pop("stream_", None)
         self._adopt(state, weight_of(data), average)
         self.method_ = "gibbs" if is_sampled else kernel.local_of(model.n_components)
         return self
+
+    def _forecast(self, data, **run):
+        """Forecast the memory of a fit, with that of the search for a start."""
+        forecast = forecast_topics(data, **run)
+        more = start_memory(data, self.n_components) if is_auto(self.start) else 0
+        return replace(forecast, scratch=forecast.scratch + more)
 
     def _model(self, X, weight=None):
         K, alpha = self._check_components(), self._alpha_or(_ALPHA)
@@ -432,8 +443,11 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         kernel, seed = self._stream_kernel(in_passes=in_passes), self._seed()
         if is_first:
             model, data = self._model(X, **options)
-            check_memory(forecast_topics(data, kernel=kernel, model=model), self.memory_limit)
-            return kernel.stream(model, data, seed=seed, start=self.start), data
+            check_memory(self._forecast(data, kernel=kernel, model=model), self.memory_limit)
+            start = self.start
+            if is_auto(start):
+                start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
+            return kernel.stream(model, data, seed=seed, start=start), data
         model = self._fitted_model()
         data, eta = Dataset(X, model.family, names=names_of_fit(self), **options), model.family.pseudocounts()[0]
         counts = self._word_counts()

@@ -1,0 +1,152 @@
+"""Starts of topic models: the kernel's own, or documents divided by k-means.
+
+Documents of one topic each are told by k-means at once, while topics that begin as mixtures of all stay so for many
+sweeps. Where documents mix many topics, the kernel's own start is often better. A few steps from each start decide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from expfam.model.assignment import extended_labels
+from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
+from expfam.model.weights import SymmetricDirichlet
+from expfam.samplers.chain.driver import advance
+from expfam.samplers.geometry.drawn_rows import drawn_rows
+from expfam.samplers.topics.gibbs import TopicGibbs
+from expfam.samplers.topics.variational import TopicVariational
+from expfam.samplers.warm_starts.candidates import Divisions
+from expfam.samplers.warm_starts.settle import Settler
+
+if TYPE_CHECKING:
+    from expfam.model.admixture import AdmixtureModel
+
+_STEPS = 10
+_RUNS = 4  # of k-means in each metric
+_DOCUMENTS, _DOCUMENTS_EACH = 500, 50  # that are looked at, and of these for each topic
+_UNIT = 11  # stream of the purpose "start"
+
+
+def topic_start(
+    kernel: TopicGibbs | TopicVariational,
+    model: AdmixtureModel,
+    data: Dataset,
+    own: Any,
+    *,
+    seed: int,
+    n_threads: int | None,
+) -> Any:
+    """Return the start from which a few steps reach the higher log joint or bound.
+
+    Parameters
+    ----------
+    kernel : TopicGibbs or TopicVariational
+    model : AdmixtureModel
+        Bound. With seeds of topics, whose numbers have a meaning, the kernel's own start is taken.
+    data : Dataset
+        Documents.
+    own : str
+        Name of the kernel's own start.
+    seed : int
+    n_threads : int or None
+        The start does not depend on it.
+
+    Returns
+    -------
+    str or ndarray
+        `own`, or topics of tokens, or counts of words in topics.
+    """
+    if model.n_components == 1 or model.seeds is not None or data.n_rows <= model.n_components:
+        return own
+    data = data.counted()  # documents of weight 0 have no part in the fit
+    rows = drawn_rows(data.n_rows, _n_looked_at(model.n_components), seed=seed, unit=_UNIT)
+    part = data if rows is None else data.take(rows)
+    labels = document_clusters(model, part, seed=seed, n_threads=n_threads)
+    if labels is None:
+        return own
+    reached = [
+        _reached(_plain(kernel), model, part, start, seed) for start in (own, _start_of(kernel, part, labels, model))
+    ]
+    if reached[0] >= reached[1]:
+        return own
+    if rows is not None and isinstance(kernel, TopicGibbs):
+        labels = extended_labels(_mixture(model), part, labels, data, n_threads=n_threads)
+        part = data
+    return _start_of(kernel, part, labels, model)
+
+
+def document_clusters(
+    model: AdmixtureModel, data: Dataset, *, seed: int, n_threads: int | None
+) -> npt.NDArray[np.int32] | None:
+    """Divide documents by k-means in several metrics.
+
+    Returns
+    -------
+    (D,) int32 ndarray
+        Of the division with the highest log joint, whose documents have moved to their most probable cluster; None
+        where all documents are in one.
+    """
+    settler = Settler(_mixture(model), data, seed=seed, n_threads=n_threads)
+    divisions = Divisions(data, seed=seed, n_threads=n_threads)
+    K = model.n_components
+    found = [settler.fitted(divisions.kmeans(metric, K, run)) for metric in divisions.metrics for run in range(_RUNS)]
+    best = settler.ascended(max(found, key=lambda one: one.log_joint))
+    return best.labels if best.labels.any() else None
+
+
+def start_memory(data: Dataset, n_topics: int) -> int:
+    """Return the bytes that the division of documents needs, beside the states of its steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Multinomial
+    >>> from expfam.estimators.topic_starts import start_memory
+    >>> start_memory(Dataset(np.ones((10, 5), dtype=int), Multinomial()), 2)
+    2320
+    """
+    n = min(data.n_rows, _n_looked_at(n_topics))
+    return 12 * n * min(data.n_features, 1 << 12) * 3 + 52 * n
+
+
+def _n_looked_at(n_topics):
+    return _DOCUMENTS + _DOCUMENTS_EACH * n_topics
+
+
+def _mixture(model):
+    return MixtureModel(model.family, SymmetricDirichlet(model.n_components, 1.0))
+
+
+def _plain(kernel):
+    """Return the kernel without what waits for topics that have settled."""
+    if isinstance(kernel, TopicGibbs):
+        return type(kernel)(**kernel.get_params() | {"learn_eta": False})
+    return type(kernel)(**kernel.get_params() | {"schedule": None})
+
+
+def _reached(kernel, model, data, start, seed):
+    kernel = _plain(kernel)
+    state = kernel.init(model, data, seed=seed, start=start)
+    advance(kernel, state, _STEPS)
+    return state.log_joint
+
+
+def _start_of(kernel, data, labels, model):
+    """Return the start in which all tokens of a document have the topic of its cluster."""
+    if isinstance(kernel, TopicGibbs):
+        X = sparse.csc_array(data.X)
+        X.sort_indices()
+        return np.repeat(labels[X.indices], X.data.astype(np.int64)).astype(np.int32)
+    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    shape = (model.n_components, data.n_rows)
+    sums = sparse.csr_array((weight, (labels, np.arange(data.n_rows))), shape=shape)
+    counts = sums @ sparse.csr_array(data.X, dtype=np.float64)
+    return np.ascontiguousarray(counts.toarray().T)
+
+
+__all__ = ["document_clusters", "start_memory", "topic_start"]
