@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from expfam.model.admixture import AdmixtureModel
 
 _STEPS = 10
+_MOST_CELLS = 1 << 22  # of sparse counts that are looked at as they are
 _RUNS = 4  # of k-means in each metric
 _DOCUMENTS, _DOCUMENTS_EACH = 500, 50  # that are looked at, and of these for each topic
 _UNIT = 11  # stream of the purpose "start"
@@ -108,10 +109,13 @@ def start_memory(data: Dataset, n_topics: int) -> int:
     >>> from expfam import Dataset, Multinomial
     >>> from expfam.estimators.topic_starts import start_memory
     >>> start_memory(Dataset(np.ones((10, 5), dtype=int), Multinomial()), 2)
-    2320
+    3360
     """
     n = min(data.n_rows, _n_looked_at(n_topics))
-    return 12 * n * min(data.n_features, 1 << 12) * 3 + 52 * n
+    cells = n * data.n_features
+    # coordinates of sparse rows are projections; counts and their logarithms are looked at where they are few
+    columns = 64 if data.is_sparse else data.n_features
+    return n * (28 * columns + 76) + (24 * cells if cells <= _MOST_CELLS or not data.is_sparse else 0)
 
 
 def _n_looked_at(n_topics):
