@@ -13,6 +13,7 @@ from expfam.model.known import KINDS, Known
 from expfam.params import check_value
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.collapsed.linked import LinkedGibbs
+from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.user_warnings import warn
 
 Kind = Literal["clusters", "classes"]
@@ -200,8 +201,10 @@ def _is_missing(value):
 def with_links(kernel: Any) -> Any:
     """Return the kernel with draws of the link groups after each of its sweeps.
 
-    The last kernel of a cycle is taken as the one that sweeps.
+    The last kernel of a cycle is taken as the one that sweeps. EM has no draws, and takes the groups itself.
     """
+    if isinstance(kernel, ExpectationMaximization):
+        return kernel
     if isinstance(kernel, Cycle):
         if any(isinstance(part, LinkedGibbs) for part in kernel.kernels):
             return kernel

@@ -34,6 +34,7 @@ from expfam.params import Real
 from expfam.samplers.uncollapsed.dense import sparse_arrays
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
+from expfam.samplers.uncollapsed.known import known_rows_expected, linked_rows_expected
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import resolve_n_threads, run, segments
 
@@ -138,21 +139,22 @@ class ExpectationState(UncollapsedState):
         return n_moved
 
     def _expected(self, n_threads):
-        """Return soft statistics, log likelihood and labels; known rows keep their component."""
+        """Return soft statistics, log likelihood and labels.
+
+        Known rows keep their component, and the rows of a link group have one.
+        """
         known, data = self.data.known, self.data
         if known is None:
             return expectation(DenseScores(data, self.Theta, self.G, self.log_pi, self.n, self.S), n_threads)
-        is_known = known.classes >= 0
-        weight = np.ones(data.n_rows) if data.weight is None else data.weight
-        others, held = copy.copy(data), copy.copy(data)
-        others.weight, held.weight = np.where(is_known, 0.0, weight), np.where(is_known, weight, 0.0)
+        others = copy.copy(data)
+        others.weight = np.ones(data.n_rows) if data.weight is None else data.weight.copy()
+        others.weight[np.setdiff1d(np.arange(data.n_rows), known.free)] = 0.0
         scores = DenseScores(others, self.Theta, self.G, self.log_pi, self.n, self.S)
         n, S, log_likelihood, labels = expectation(scores, n_threads)
-        labels[is_known] = self.labels[is_known]
-        known_n, known_S = weighted_statistics(held, labels, self.K)
-        known_S = dense_rows(known_S)
-        of_known = known_n @ np.where(known_n > 0, self.log_pi - self.G, 0.0) + (known_S * self.Theta).sum()
-        return n + known_n, S + known_S, log_likelihood + float(of_known), labels
+        for part in (known_rows_expected, linked_rows_expected):
+            part_n, part_S, part_likelihood = part(self, labels)
+            n, S, log_likelihood = n + part_n, S + part_S, log_likelihood + part_likelihood
+        return n, S, log_likelihood, labels
 
     def set_model(self, model):
         """Replace the model by one of the same kind; steps then start again after convergence."""
@@ -231,7 +233,7 @@ class ExpectationMaximization(UncollapsedKernel):
 
     state_type = ExpectationState
     takes_weight = True
-    takes_known = frozenset({"clusters"})
+    takes_known = frozenset({"clusters", "links"})
     _constraints = {"tol": Real(0, ends="[]")}
 
     def __init__(self, *, tol=1e-3, truncation=100, n_threads=None):
