@@ -71,7 +71,7 @@ def known_rows_expected(
 def linked_rows_expected(
     state: Any, labels: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float]:
-    """Return the expected statistics and the log likelihood of the link groups; set their labels.
+    """Return the statistics and log likelihood of the link groups; set their labels.
 
     A group is one item of the weight and the sums of its rows. The arguments are those of `known_rows_expected`.
     """
