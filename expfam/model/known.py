@@ -259,7 +259,7 @@ class Known:
 def _checked(values: Any, name: str) -> npt.NDArray[np.int32]:
     found = np.asarray(values)
     if found.ndim != 1 or found.dtype.kind not in "iu":
-        hint = ": use link_groups(pairs, n_rows)" if name == "links" else ""
+        hint = _remedy_of_links(found) if name == "links" else ""
         raise DataError(
             f"{name} must be a one-dimensional array of integers, -1 for rows that are not known; got"
             f" {found.dtype} of shape {found.shape}{hint}"
@@ -273,6 +273,17 @@ def _checked(values: Any, name: str) -> npt.NDArray[np.int32]:
     else:
         result[:] = found
     return result
+
+
+def _remedy_of_links(found):
+    """Return the line that makes links of what was given in their place."""
+    if found.ndim == 2:
+        return ": of pairs, use link_groups: write links=link_groups(pairs, n_rows=X.shape[0])"
+    if found.ndim == 1 and found.dtype.kind in "OUS":
+        return ": of names, write links=pandas.factorize(links)[0], which makes missing ones -1"
+    if found.ndim == 1 and found.dtype.kind == "f" and (np.isnan(found) | (found == np.floor(found))).all():
+        return ": of whole numbers and NaN, write links=np.nan_to_num(np.asarray(links, float), nan=-1).astype(int)"
+    return ": of pairs of rows, use link_groups(pairs, n_rows)"
 
 
 def _groups_of(links):

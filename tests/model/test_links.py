@@ -118,3 +118,27 @@ def test_contradictions_have_the_names_of_the_classes(names, shown):
     )
     assert known.fault([0, 0, 1, 2]) == f"rows 2 and 3 are of one class, {shown[1]}, and lie in two clusters"
     assert known.part(np.array([0, 2])).fault([0, 0]).startswith(f"rows 0 and 1 are of two classes, {shown[0]}")
+
+
+@pytest.mark.parametrize(
+    ("links", "line"),
+    [
+        (np.array([[0, 1]]), "link_groups(pairs, n_rows=X.shape[0])"),
+        (np.array(["a", "a", "b"]), "pandas.factorize(links)[0]"),
+        (pd.Series(["a", None, "a"]), "pandas.factorize(links)[0]"),
+        (pd.Series([3, pd.NA, 3], dtype="Int64"), "np.nan_to_num(np.asarray(links, float), nan=-1).astype(int)"),
+        (np.array([3.0, np.nan, 3.0]), "np.nan_to_num(np.asarray(links, float), nan=-1).astype(int)"),
+    ],
+)
+def test_links_of_another_type_have_the_line_to_type(links, line):
+    with pytest.raises(DataError, match=r"links must be a one-dimensional array of integers") as caught:
+        Known(links=links)
+    found = str(caught.value).partition("write links=")[2].partition(", which")[0]
+    assert found == line
+    names = {"np": np, "pandas": pd, "link_groups": link_groups, "links": links, "pairs": links, "X": np.zeros((3, 1))}
+    assert Known(links=eval(found, names)).n_rows == 3
+
+
+def test_fractions_are_no_links():
+    with pytest.raises(DataError, match="use link_groups"):
+        Known(links=[0.5, 1.0])
