@@ -51,7 +51,7 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     """Return the data to fit, and their family: the named one, or the one that suits them."""
     from scipy import sparse
 
-    from expfam.estimators.tables import array_has_holes, family_with_holes
+    from expfam.estimators.tables import family_of_array
     from expfam.io.frames import Frame
 
     if not is_automatic(args):
@@ -59,9 +59,9 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     given = _given(args)
     if not isinstance(table.X, Frame):
         _refuse(given, "a table: a CSV, TSV or Parquet file")
-        if sparse.issparse(table.X):
+        if sparse.issparse(table.X) and table.X.dtype.kind != "b":
             raise UsageError("--family: name the family of a sparse matrix, for example multinomial or poisson")
-        return table.X, family_with_holes(table.X) if array_has_holes(table.X) else family_of("gaussian_diag", [])
+        return table.X, family_of_array(table.X)
     frame = _selected(args, table.X)
     if not given and frame.is_plain():
         return rows_of_table(table._replace(X=frame)), family_of("gaussian_diag", [])

@@ -15,7 +15,7 @@ from expfam.errors import PluginError, UnknownNameError
 from expfam.estimators.foreign_names import missing_attribute, unknown_keyword
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.scoring import drop_loaded
-from expfam.estimators.tables import array_has_holes, encoded, family_of_frame, family_with_holes
+from expfam.estimators.tables import encoded, family_of_array, family_of_frame
 from expfam.families.base import Family
 from expfam.families.columns.cells import may_lack_cells
 from expfam.families.columns.roles import Roles
@@ -360,7 +360,7 @@ class FamilyEstimator(Estimator):
         if is_frame(X):
             return family_of_frame(X, owner=owner) or load_family(_OF_NUMBERS)
         check_given(X, owner=owner)
-        return family_with_holes(X) if array_has_holes(X) else load_family(_OF_NUMBERS)
+        return family_of_array(X)
 
     def _encoded(self, X, roles, *, reset):
         """Return a frame as the matrix that its roles make of it."""

@@ -82,8 +82,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     ----------
     family : str or Family
         Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
-        floats; `Columns` for an array with NaN, and for a frame with other columns or missing cells, by the role of
-        each column; see `Columns.from_frame`.
+        floats; `Bernoulli` for an array of truth values; `Columns` for an array with NaN, and for a frame with other
+        columns or missing cells, by the role of each column; see `Columns.from_frame`.
     n_components : int
         K.
     alpha : "auto", float or (K,) array_like

@@ -54,8 +54,8 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
     ----------
     family : str or Family
         Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
-        floats; `Columns` for an array with NaN, and for a frame with other columns or missing cells, by the role of
-        each column; see `Columns.from_frame`.
+        floats; `Bernoulli` for an array of truth values; `Columns` for an array with NaN, and for a frame with other
+        columns or missing cells, by the role of each column; see `Columns.from_frame`.
     n_components : int or None
         Clusters of the cut that becomes `labels_`: the most probable cut into this number; None for the clusters that
         `cut` chooses.

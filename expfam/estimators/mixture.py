@@ -114,8 +114,8 @@ class Mixture(
     ----------
     family : str or Family
         Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
-        floats; `Columns` for an array with NaN, and for a frame with other columns or missing cells, by the role of
-        each column; see `Columns.from_frame`.
+        floats; `Bernoulli` for an array of truth values; `Columns` for an array with NaN, and for a frame with other
+        columns or missing cells, by the role of each column; see `Columns.from_frame`.
     n_components : int or None
         Number of clusters; None if it is open, under a Dirichlet process. With a number, the weights have a symmetric
         Dirichlet prior with alpha 1 on real values, under which clusters stay in use, and 1/K on counts. "At most K"

@@ -11,6 +11,7 @@ from expfam.errors import DataError, DataTypeError
 from expfam.families.columns.family import Columns
 from expfam.families.foreign import OF_TEXTS
 from expfam.families.gaussian.diagonal import DiagonalGaussian
+from expfam.families.simple.bernoulli import Bernoulli
 from expfam.io.frames import as_frame, is_frame
 
 if TYPE_CHECKING:
@@ -46,9 +47,26 @@ def array_has_holes(X: Any) -> bool:
         return bool(np.isnan(values.sum())) and bool(np.isnan(values).any())
 
 
-def family_with_holes(X: Any) -> Family:
-    """Return the family of an array with holes: independent Gaussian columns."""
-    return Columns([(DiagonalGaussian(), tuple(range(np.shape(X)[1])))])
+def family_of_array(X: Any) -> Family:
+    """Return the family of data without columns of their own: an array, CSR rows, or lists.
+
+    Truth values are Bernoulli columns. Other columns are Gaussian, and those of an array with holes leave them out.
+    """
+    if _holds_truth_values(X):
+        return Bernoulli()
+    if array_has_holes(X):
+        return Columns([(DiagonalGaussian(), tuple(range(np.shape(X)[1])))])
+    return DiagonalGaussian()
+
+
+def _holds_truth_values(X):
+    if sparse.issparse(X):
+        return X.dtype.kind == "b"
+    try:
+        values = np.asarray(X)
+    except ValueError:  # rows of different lengths, which are refused later
+        return False
+    return values.dtype.kind == "b" and values.ndim == 2
 
 
 def check_numbers(X: Any, *, owner: str) -> None:
