@@ -3,11 +3,13 @@
 A chain stops when its log joint has stopped rising. That alone does not show that it is anywhere near a mode: pieces of
 one wide cluster are never merged one by one, and columns of noise hide the one that tells the groups apart. So the best
 draw and the start are taken uphill, and the result is compared with one cluster and with k-means in several metrics.
-With an open number of clusters and more rows than a search looks at, k-means was compared on a sample of the rows only.
+Where there are more rows than a search looks at, k-means divides a sample of them first, and all rows only if it is
+better there.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,14 +86,34 @@ def _best_rival(settler: Settler, reached: Fitted) -> Fitted | None:
     """Return the best of one cluster and k-means with as many clusters as were reached."""
     data = settler.data
     K = int(reached.labels.max()) + 1
-    if search_rows(data.n_rows, None, settler.seed) is not None:  # compared on a sample before
-        return settler.fitted(np.zeros(data.n_rows, dtype=np.int32)) if K > 1 else None  # one cluster is its own mode
+    rows = search_rows(data.n_rows, None, settler.seed)
+    if rows is not None:
+        return _best_of_many_rows(settler, reached, rows) if K > 1 else None
     rivals = [np.zeros(data.n_rows, dtype=np.int32)] if K > 1 else []
     if K > 1:
         divisions = Divisions(data, seed=settler.seed, n_threads=settler.n_threads)
         rivals += [divisions.kmeans(metric, K, run=1) for metric in divisions.metrics]
     found = [settler.ascended(settler.fitted(labels)) for labels in rivals]
     return max(found, key=lambda one: one.log_joint, default=None)
+
+
+def _best_of_many_rows(settler: Settler, reached: Fitted, rows: npt.NDArray[np.int64]) -> Fitted:
+    """Return the best of one cluster and of k-means, if that is better on a sample of the rows.
+
+    No division of all rows is made where none of the sample's is better there.
+    """
+    data, part = settler.data, settler.data.take(rows)
+    one = settler.fitted(np.zeros(data.n_rows, dtype=np.int32))  # one cluster is its own mode
+    small = replace(settler, data=part)
+    own = small.ascended(small.fitted(reached.labels[rows]))
+    K = int(own.labels.max()) + 1
+    divisions = Divisions(part, seed=settler.seed, n_threads=settler.n_threads)
+    found = [small.ascended(small.fitted(divisions.kmeans(metric, K, run=1))) for metric in divisions.metrics]
+    best = max(found, key=lambda each: each.log_joint)
+    if not best.log_joint > own.log_joint + least_gain(part.n_rows):
+        return one
+    labels = extended_labels(best.model, part, best.labels, data, n_threads=settler.n_threads)
+    return max(one, settler.ascended(settler.fitted(labels)), key=lambda each: each.log_joint)
 
 
 def given_ending(

@@ -2,9 +2,12 @@
 
 import numpy as np
 
-from expfam import Dataset, Mixture
+import expfam.estimators.endings
+from expfam import Dataset, DiagonalGaussian, DirichletProcess, Mixture, MixtureModel
+from expfam.estimators.endings import open_ending
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.halves import best_halves
+from expfam.samplers.warm_starts.settle import Settler
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 2)) + np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 40, axis=0)
@@ -36,3 +39,23 @@ def test_a_given_number_is_not_below_the_groups_of_one_far_column():
     fit = Mixture(n_components=2, random_state=0).fit(far)
     model, data = fit.model_, Dataset(far, fit.family_)
     assert model.log_joint(data, ascend(model, data, y)) <= model.log_joint(data, fit.labels_) + 0.5
+
+
+def test_k_means_of_a_sample_is_compared_where_rows_are_many(monkeypatch):
+    """Two columns of noise agree; the third tells the groups, and the run has divided the first instead."""
+    rng, truth = np.random.default_rng(2), np.arange(400) % 2
+    rows = np.column_stack([rng.normal(size=(400, 2)), 30.0 * truth + rng.normal(size=400)])
+    data = Dataset(rows, DiagonalGaussian())
+    model = MixtureModel(data.family, DirichletProcess())
+    settler = Settler(model, data, data.family.learned_by_default, n_threads=2)
+    far = MixtureModel(settler.fitted(truth).model.family, DirichletProcess())
+    best = far.log_joint(data, truth)
+    monkeypatch.setattr(expfam.estimators.endings.Settler, "settled", lambda self, present, **_: (present, True))
+    monkeypatch.setattr(expfam.estimators.endings.Settler, "ascended", lambda self, present, *_: present)
+    bad = (rows[:, 0] > 0).astype(np.int32)
+    for drawn in (None, np.arange(0, 400, 3)):
+        monkeypatch.setattr(expfam.estimators.endings, "search_rows", lambda *_, drawn=drawn: drawn)
+        end = open_ending(settler, {"chain": bad})
+        assert end.model.log_joint(data, end.labels) > best - 1.0
+        kept = open_ending(settler, {"chain": truth})
+        np.testing.assert_array_equal(kept.labels, truth)
