@@ -27,7 +27,16 @@ from expfam.cli.columns import (
     matrix_of,
     model_data,
 )
-from expfam.cli.known import add_known, check_known_arguments, class_of_cluster, known_line, read_known, read_table
+from expfam.cli.known import (
+    add_known,
+    check_known_arguments,
+    class_of_cluster,
+    doubtful_facts,
+    doubtful_line,
+    known_line,
+    read_known,
+    read_table,
+)
 from expfam.cli.outputs import check_outputs, result_writers, save_all
 from expfam.cli.results import (
     as_text,
@@ -179,6 +188,9 @@ def run(args: argparse.Namespace) -> int:
     say(args, run_line(mixture, seconds))
     if known_line(mixture, given):
         say(args, f"known     {known_line(mixture, given)}")
+    doubtful = doubtful_facts(mixture, given, table.row_ids)
+    if doubtful:
+        say(args, f"doubtful  {doubtful_line(doubtful)}")
     learned = _learned(family, mixture.family_)
     if learned:
         say(args, f"learned   {', '.join(f'{name} = {short(value)}' for name, value in learned.items())}")
@@ -190,6 +202,8 @@ def run(args: argparse.Namespace) -> int:
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
     result |= {"family": family.name, "hyper": family_facts(mixture.family_), "weights": repr(weights)}
     result |= {"seed": seed, "memory_forecast": forecast.beside_data} | run_facts(mixture, seconds)
+    if given.labels is not None:
+        result["doubtful_known"] = doubtful
     result |= {"scores": scores, "clusters": clusters, "output": None, "labels": None}
     print_json(args, result | saved | {"not_saved": failed})
     return exit_code(mixture, failed)

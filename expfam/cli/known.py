@@ -10,10 +10,12 @@ from expfam.cli.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping, Sequence
 
     from expfam import Mixture
     from expfam.io.readers import Table
 
+_LISTED = 5  # doubtful rows in a printed line
 _UNKNOWN = ("", "-1", "NA", "N/A", "NaN", "nan", "None", "null")  # cells that say nothing
 
 
@@ -148,10 +150,39 @@ def known_line(mixture: Mixture, given: Given) -> str:
     return ", ".join(parts)
 
 
+def doubtful_facts(mixture: Mixture, given: Given, row_ids: Any) -> list[dict[str, Any]]:
+    """Return the known rows that the data contradict, with given and likelier classes."""
+    if given.labels is None or not hasattr(mixture, "doubtful_known_"):
+        return []
+    rows = mixture.doubtful_known_.tolist()
+    names = rows if row_ids is None else row_ids[rows].tolist()
+    return [
+        {"row": row, "row_id": name, "class": str(given.y[row]), "likelier": str(likelier)}
+        for row, name, likelier in zip(rows, names, mixture.likelier_classes_.tolist())
+    ]
+
+
+def doubtful_line(doubtful: Sequence[Mapping[str, Any]]) -> str:
+    """Return in words which known rows the data contradict."""
+    listed = [f"row {each['row_id']} ({each['class']}, likelier {each['likelier']})" for each in doubtful[:_LISTED]]
+    more = f", and {len(doubtful) - _LISTED:,} more" if len(doubtful) > _LISTED else ""
+    return f"{len(doubtful):,} known rows that the data contradict: {', '.join(listed)}{more}"
+
+
 def class_of_cluster(mixture: Mixture, k: int) -> str | None:
     """Return the name of the class of a cluster's known rows, or None."""
     place = int(mixture.cluster_classes_[k])
     return None if place < 0 else str(mixture.classes_[place])
 
 
-__all__ = ["Given", "add_known", "check_known_arguments", "class_of_cluster", "known_line", "read_known", "read_table"]
+__all__ = [
+    "Given",
+    "add_known",
+    "check_known_arguments",
+    "class_of_cluster",
+    "doubtful_facts",
+    "doubtful_line",
+    "known_line",
+    "read_known",
+    "read_table",
+]

@@ -22,6 +22,9 @@ _ROLE = "'(binary|category|count|positive|real|numeric|drop)'"
 _COLUMN = re.compile(rf"(Columns\.from_frame\(df, )?(?:\b([^\W\d]\w*)={_ROLE}|\*\*\{{({_TEXT}): {_ROLE}\}})(?(1)\))")
 _MISSING = re.compile(rf"Columns\.from_frame\(df, missing_values=(\[{_TEXT}(?:, {_TEXT})*\])\)")
 
+_PART = r"(?:[^()]|\([^()]*\))*"
+_FIT_WITH_CLASSES = re.compile(rf"\b([Ww]rite) Mixture\({_PART}labels='(\w+)'{_PART}\)\.fit\(X, y\)")
+
 
 def in_shell(message: str, args: argparse.Namespace) -> str:
     """Return a message whose lines to type are options of the command, where it has them.
@@ -44,6 +47,8 @@ def in_shell(message: str, args: argparse.Namespace) -> str:
         given = [_option(name, value, args) for name, value in re.findall(_ARGUMENT, match[1])]
         return match[0] if None in given else f"write {' '.join(given)}"
 
+    if hasattr(args, "known"):
+        message = _FIT_WITH_CLASSES.sub(r"\1 --known \2, without --components", message)
     message = _CALL.sub(options, message)
     return _of_columns(message) if hasattr(args, "missing_values") else message
 

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
 from expfam.estimators.kept_chunks import Chunk, KeptChunks, joined_chunks
+from expfam.estimators.known_doubts import OF_DOUBTS, drop_doubts, set_doubts
 from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
 from expfam.estimators.scoring import drop_loaded, names_of_fit, opened_data, opened_rows
 from expfam.estimators.searched_starts import searched_start
@@ -75,6 +76,11 @@ class ChunkLearner:
             raise AttributeError(
                 f"this {type(self).__name__} was read from a file, which does not hold {name}: {self._not_kept[name]}"
             )
+        if name in OF_DOUBTS and "stream_" in self.__dict__ and "classes_" in self.__dict__:
+            raise AttributeError(
+                f"this {type(self).__name__} has learned chunks, whose rows are not kept, so that it has no {name}; for"
+                " the rows of a chunk with classes y, write np.flatnonzero((y != -1) & (model.predict_class(X) != y))"
+            )
         if name == "probabilities_" and "stream_" in self.__dict__:
             raise AttributeError(
                 f"this {type(self).__name__} has learned chunks, whose rows are not kept, so that it has no"
@@ -100,6 +106,7 @@ class ChunkLearner:
             info, data = self._with_kept(info, data, None if is_kept else Chunk(X, options, batch))
         self._read_learned([info])
         self._label_all(data)
+        self._doubt_chunk(data)
         return self
 
     def _with_kept(self, info, data, chunk):
@@ -127,6 +134,9 @@ class ChunkLearner:
     def _rows_for_start(self, data):
         """Return the number of rows that the search for a start looks at; `data` is the first chunk."""
         raise NotImplementedError
+
+    def _doubt_chunk(self, data):
+        """Say which known rows of a chunk are doubtful, where chunks have classes."""
 
     def _counted(self, data):
         """Return the rows of a chunk that are learned: by default all, else those of weight above 0."""
@@ -315,6 +325,7 @@ class ChunkedFit(ChunkLearner):
         is_first = not hasattr(self, "family_")
         if is_first or not n_numbered_classes(self):
             self.__dict__.pop("classes_", None)
+            self._told_of_parts = False
         known = known_of_chunk(self, y, classes, _n_rows(X), is_anew=is_first)
         return self._learn_chunk(X, {"weight": sample_weight, "known": known}, batch, is_first=is_first)
 
@@ -384,6 +395,22 @@ class ChunkedFit(ChunkLearner):
 
     def _counted(self, data):
         return data.counted()
+
+    def _doubt_chunk(self, data):
+        if data.known is not None:
+            is_told = self.__dict__.get("_told_of_parts", False)
+            tells = set_doubts(
+                self,
+                self.model_,
+                data,
+                self.cluster_classes_,
+                self._log_mass_without(data),
+                schedule=self.stream_.schedule,
+                remedy="Give the parts of these classes names of their own in y, or write"
+                f" {type(self).__name__}(labels='classes').fit(X, y) with all rows at once",
+                warns=not is_told,
+            )
+            self._told_of_parts = is_told or tells
 
     def restore_stream(self, arrays: dict[str, Any]) -> VariationalStream:
         """Return the stream whose `to_arrays` these are, for this estimator's model and sampler."""
@@ -455,6 +482,7 @@ class ChunkedFit(ChunkLearner):
 
     def _read_stream(self, stream):
         self._adopt(stream.model, None, *stream.soft_partition(), bound=stream.log_joint)
+        drop_doubts(self)
         for name in _OF_CLASSES[1 if stream.n_classes else 0 :]:
             self.__dict__.pop(name, None)
         if stream.n_classes:

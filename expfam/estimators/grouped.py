@@ -22,6 +22,7 @@ from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_endings import grouped_ending, slots_joined
 from expfam.estimators.grouped_starts import grouped_start, start_of_groups
+from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.known_rows import known_rows
 from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import loaded_clusters, names_of_fit, opened_data, opened_rows
@@ -143,6 +144,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         Names of the classes of `y`: cluster j is that of class j. This and the next one only with `labels`.
     n_known_ : int
         Rows whose class is known.
+    doubtful_known_, likelier_classes_ : (M,) int64 ndarray, (M,) ndarray
+        As in `Mixture`: numbers of known rows that the data contradict, and their most probable classes.
     log_joint_ : float
         Log joint of `labels_` and the data, or the lower bound of the log evidence; nats. With known classes it is
         that of the last clusters of the run.
@@ -274,6 +277,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         self._set_known(known, classes)
         self._set_group_names(groups)
         self._set_certainty(whole, groups)
+        self._set_doubts(whole, groups, kernel)
         self.__dict__.pop("stream_", None)
         return self
 
@@ -328,7 +332,32 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         except KeyboardInterrupt:
             self.interrupted_ = self.trace_.interrupted = True
 
+    def _set_doubts(self, data, groups, kernel):
+        """Set which known rows the data contradict; Ctrl-C leaves it out."""
+        if data.known is None or self.interrupted_:
+            return
+        places, labels = np.arange(len(self.n_)), self.labels_
+
+        def log_mass(rows):
+            counts = self.group_counts_[groups.of_row[rows]].toarray() + self.alpha_
+            counts[np.arange(len(rows)), labels[rows]] -= 1.0  # a known row counts as one
+            return np.log(np.maximum(counts, self.alpha_))
+
+        try:
+            set_doubts(
+                self,
+                self._fitted_model(),
+                data,
+                np.where(places < data.known.n_classes, places, -1),
+                log_mass,
+                schedule=getattr(kernel, "schedule", None),
+                remedy="Give the parts of these classes names of their own in y, or leave their rows unknown",
+            )
+        except KeyboardInterrupt:
+            self.interrupted_ = self.trace_.interrupted = True
+
     def _set_known(self, known, classes):
+        drop_doubts(self)
         for name in ("classes_", "n_known_"):
             self.__dict__.pop(name, None)
         if known is not None:

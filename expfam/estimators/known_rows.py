@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataError, DataWarning
+from expfam.estimators.lines import line_of
 from expfam.model.known import KINDS, Known
-from expfam.params import check_value
+from expfam.params import check_value, is_auto
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.collapsed.linked import LinkedGibbs
+from expfam.samplers.named import load_sampler
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.user_warnings import warn
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
 
 Kind = Literal["clusters", "classes"]
 
@@ -278,6 +283,18 @@ def keep_classes(united: Any, parts: Sequence[Any], homes: Sequence[npt.NDArray[
         united.n_known_ = sum(getattr(part, "n_known_", 0) for part in parts)
 
 
+def line_of_classes(mixture: Any, data: Dataset) -> str:
+    """Return what to do about classes that have parts, with the line to type."""
+    if data.weight is not None and bool((data.weight != 1.0).any()):
+        return "Give the parts of these classes names of their own in y, or leave their rows unknown"
+    changes: dict[str, Any] = {"labels": "classes", "n_components": None}
+    if getattr(mixture.weights, "max_components", None) is not None:
+        changes["weights"] = None
+    if not is_auto(mixture.sampler) and "classes" not in load_sampler(mixture.sampler).takes_known:
+        changes["sampler"] = "auto"
+    return f"Write {line_of(mixture, **changes)}.fit(X, y): a class then has as many clusters as it has parts"
+
+
 def most_probable_class(mixture: Any, X: Any, unknown: Any) -> npt.NDArray[Any]:
     """Return the most probable class of each row; see `Mixture.predict_class`."""
     of_cluster, C = np.append(mixture.cluster_classes_, -1), len(mixture.classes_)  # the last one is a new cluster
@@ -302,6 +319,7 @@ __all__ = [
     "keep_classes",
     "known_of_chunk",
     "known_rows",
+    "line_of_classes",
     "most_probable_class",
     "n_numbered_classes",
     "with_links",

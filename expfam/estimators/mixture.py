@@ -40,9 +40,11 @@ from expfam.estimators.drawn_hyper import (
 )
 from expfam.estimators.endings import given_ending, least_gain, open_ending
 from expfam.estimators.few_distinct_rows import warn_of_equal_rows
+from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
 from expfam.estimators.known_rows import (
     classes_of_clusters,
     known_rows,
+    line_of_classes,
     most_probable_class,
     with_links,
 )
@@ -246,6 +248,12 @@ class Mixture(
         Class of the known rows of each cluster, a place in `classes_`; -1 where there are none.
     n_known_ : int
         Rows whose class is known, by `y` or by a link to such a row; only after `fit`.
+    doubtful_known_ : (M,) int64 ndarray
+        Numbers of the known rows that the data contradict, the most doubtful first: without the row, its class has a
+        probability below 0.2 among the classes. Look at their labels, or fit again with ``y[doubtful_known_]``
+        unknown. After `fit`, and after `partial_fit` of its chunk.
+    likelier_classes_ : (M,) ndarray
+        The most probable class of each of them.
     coarsening_ : (K - 1, 4) float64 ndarray
         Merges of the clusters down to one, as SciPy's linkage matrix; made on first use. `coarsen` follows it.
     interrupted_ : bool
@@ -384,6 +392,7 @@ class Mixture(
         self._label_all(whole)
         self._set_known(known)
         self._set_certainty(whole, trace)
+        self._set_doubts(whole, trace, runs[0].phases[-1].kernel)
         self.n_init_chosen_, self.traces_ = runs[0].name, [run.trace for run in runs]
         self._set_trace(trace)
         self._conclude(runs)
@@ -486,7 +495,34 @@ class Mixture(
         except KeyboardInterrupt:
             trace.interrupted = True
 
+    def _set_doubts(self, data, trace, kernel):
+        """Set which known rows the data contradict; Ctrl-C leaves it out."""
+        if data.known is None or trace.interrupted:  # then nobody waits for more
+            return
+        try:
+            set_doubts(
+                self,
+                self.model_,
+                data,
+                self.cluster_classes_,
+                self._log_mass_without(data),
+                schedule=getattr(kernel, "schedule", None),
+                remedy=line_of_classes(self, data),
+            )
+        except KeyboardInterrupt:
+            trace.interrupted = True
+
+    def _log_mass_without(self, data):
+        """Return the function of rows that gives log weights of the clusters, each row left out."""
+
+        def log_mass(rows):
+            weight = None if data.weight is None else data.weight[rows]
+            return log_mass_without(self.model_, self.n_, self.labels_[rows], weight)
+
+        return log_mass
+
     def _set_known(self, known):
+        drop_doubts(self)
         for name in ("cluster_classes_", "n_known_"):
             self.__dict__.pop(name, None)
         if known is None:

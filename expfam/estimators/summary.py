@@ -19,7 +19,8 @@ class Summary:
         """Return what was found, in a few lines of text.
 
         The first line has the number of clusters. If that number was open, it names the method that merges them. The
-        second one has their sizes.
+        second one has their sizes. A third one counts the known rows, and those that the data contradict, after a fit
+        with classes of rows.
 
         Returns
         -------
@@ -40,6 +41,16 @@ class Summary:
             found += "; coarsen(n_clusters=...) merges them"
         sizes = np.asarray(self.cluster_sizes_)
         total, largest, smallest = (f"{size:,.6g}" for size in (sizes.sum(), sizes.max(), sizes.min()))
+        known = self._known_text()
         if self.n_components_ == 1:
-            return f"{found}\n{total} rows"
-        return f"{found}\n{total} rows: {largest} in the largest cluster, {smallest} in the smallest"
+            return f"{found}\n{total} rows{known}"
+        return f"{found}\n{total} rows: {largest} in the largest cluster, {smallest} in the smallest{known}"
+
+    def _known_text(self):
+        """Return a line on the rows whose class was known, or nothing."""
+        given = self.__dict__
+        parts = [f"{given['n_known_']:,} of known class"] if given.get("n_known_") else []
+        if "doubtful_known_" in given and (parts or given["doubtful_known_"].size):
+            n = given["doubtful_known_"].size
+            parts.append(f"the data contradict {n:,} of them, see doubtful_known_" if n else "the data contradict none")
+        return f"\n{'; '.join(parts)}" if parts else ""

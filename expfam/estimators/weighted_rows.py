@@ -12,13 +12,12 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError, ExpFamError
 from expfam.estimators.known_rows import classes_of_clusters
+from expfam.estimators.lines import line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from expfam.model.data import Dataset
-
-_MOST_TEXT = 60  # characters of one argument in a message
 
 
 def check_weights(
@@ -63,19 +62,8 @@ def _advice(estimator, model, data, others, fit):
         suited.append(name)
     if not suited:
         return ""
-    line = f"type {_line(estimator, suited[0])}.{fit}, sample_weight=sample_weight)"
+    line = f"type {line_of(estimator, sampler=suited[0])}.{fit}, sample_weight=sample_weight)"
     return line + "".join(f", or the same with sampler={name!r}" for name in suited[1:]) + ", or "
-
-
-def _line(estimator, sampler):
-    """Return the text that makes the estimator with another sampler."""
-    default = type(estimator)().get_params(deep=False)
-    given = estimator.get_params(deep=False)
-    texts = {name: repr(value) for name, value in given.items() if repr(value) != repr(default[name])}
-    texts = {name: text if len(text) <= _MOST_TEXT else "..." for name, text in texts.items()} | {
-        "sampler": repr(sampler)
-    }
-    return f"{type(estimator).__name__}({', '.join(f'{name}={text}' for name, text in texts.items())})"
 
 
 def start_of_counted(data: Dataset, start: Any) -> Any:

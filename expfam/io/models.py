@@ -50,14 +50,17 @@ _RESULTS = {
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_ classes_ n_known_",
 }
 _OTHER_RESULTS = {
-    MIXTURE: "labels_ probabilities_ trace_ n_warmup stream_ _draws",
+    MIXTURE: "labels_ probabilities_ doubtful_known_ likelier_classes_ trace_ n_warmup stream_ _draws",
     HIERARCHY: "children log_block counts leaf_weight n S",
     TOPICS: "stream_",
-    GROUPED: "labels_ probabilities_ stream_ group_names_",
+    GROUPED: "labels_ probabilities_ doubtful_known_ likelier_classes_ stream_ group_names_",
 }
+_OF_ROWS = ("probabilities_", "doubtful_known_", "likelier_classes_")  # beside labels
 _NOT_KEPT = {
     "labels_": "save the model with labels=True, or call predict on the rows",
     "probabilities_": "save the model with labels=True",
+    "doubtful_known_": "save the model with labels=True",
+    "likelier_classes_": "save the model with labels=True",
     "trace_": "read it from the model that was fitted, before it is saved",
 }
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
@@ -101,8 +104,9 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
     results, parts = _SAVED[kind](estimator)
     if labels:
         results["labels_"] = estimator.labels_
-        if "probabilities_" in vars(estimator):
-            results["probabilities_"] = estimator.probabilities_
+        for name in _OF_ROWS:
+            if name in vars(estimator):
+                results[name] = vars(estimator)[name]
         if hasattr(estimator, "_draws"):
             results["_draws"] = estimator._draws
     if hasattr(estimator, "stream_"):
@@ -128,7 +132,8 @@ def load_estimator(estimator_class: type[Any], path: str | PathLike[str], *, tru
         stream = results.pop("stream_", None)
         _LOADED[kind](estimator, results, parts)
         if kind != HIERARCHY:
-            _miss(estimator, *(("trace_",) if kind == TOPICS else ("labels_", "probabilities_", "trace_")))
+            of_known = _OF_ROWS[1:] if "n_known_" in results else ()
+            _miss(estimator, *(("trace_",) if kind == TOPICS else ("labels_", "probabilities_", "trace_", *of_known)))
         if stream is not None:
             options = (parts["schedule"],) if kind == TOPICS else ()
             estimator.stream_ = estimator.restore_stream(stream, *options)

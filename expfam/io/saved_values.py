@@ -296,6 +296,10 @@ def _check_classes(results, n_clusters):
         integers(results, "cluster_classes_", (n_clusters,), -1, max(np.size(results.get("classes_", ())), 0))
     if "n_known_" in results:
         integers(results, "n_known_", ())
+    if "doubtful_known_" in results:
+        doubtful = integers(results, "doubtful_known_", (None,), 0, max(np.size(results.get("labels_", ())), 1))
+        if np.shape(results.get("likelier_classes_")) != doubtful.shape:
+            raise ArchiveError("'doubtful_known_' and 'likelier_classes_' differ in length: the file was altered")
 
 
 def _check_run(results, columns, n_clusters):

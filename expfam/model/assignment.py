@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _BLOCK_SCORES = 1 << 17  # scores that a task computes
 _LEAST_ROWS = 16  # of a task
+_ROUNDING = 1e-9  # share of a cluster that is left of it by rounding alone
 _KEPT_BYTES = 1 << 16  # rows of more bytes are let go after a call, so that the caller's memory can be freed
 
 
@@ -170,6 +171,47 @@ class LoadedClusters:
         """Return the log predictive of some rows under slot k: (len(rows),) nats, without log-base."""
         with self._components(data) as components:
             return np.array([components.log_predictive(i, [k])[0] for i in rows])
+
+    def log_predictive_without(self, data: Dataset, labels: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+        """Return the log predictive of each row under its own cluster without it: (N,).
+
+        Nats, without log-base. A row of weight w is left out w times.
+
+        Parameters
+        ----------
+        data : Dataset
+            Rows that the statistics hold, each with its whole weight in the cluster of its label.
+        labels : (N,) int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Dataset, Poisson
+        >>> from expfam.model.assignment import LoadedClusters
+        >>> data = Dataset([[0], [1], [30]], Poisson())
+        >>> clusters = LoadedClusters(data.family, *data.statistics([0, 0, 0], 1))
+        >>> others = LoadedClusters(data.family, *data.take(np.array([0, 1])).statistics([0, 0], 1))
+        >>> alone = clusters.log_predictive_without(data, np.zeros(3, dtype=int))
+        >>> bool(np.isclose(alone[2], others.log_predictive(data, [2], 0)[0]))
+        True
+        """
+        if data.weight is not None and bool((data.weight != 1.0).any()):
+            return self._without_weighted(data, labels)
+        with self._components(data) as components:
+            return np.array([components.log_predictive_self(i, k) for i, k in enumerate(labels.tolist())])
+
+    def _without_weighted(self, data, labels):
+        """Return what `log_predictive_without` does for rows of any weights, from evidences."""
+        found, size = np.empty(data.n_rows), max(1, _BLOCK_SCORES // max(1, self.S.shape[1]))
+        for start in range(0, data.n_rows, size):
+            block = data.rows(start, min(start + size, data.n_rows))
+            phi = dense_rows(weighted_statistics(block, np.arange(block.n_rows, dtype=np.int32), block.n_rows)[1])
+            own, weight = labels[start : start + size], data.weight[start : start + size]
+            n, S = self.n[own] - weight, dense_rows(self.S[own]) - weight[:, None] * phi
+            is_alone = n < _ROUNDING * self.n[own]
+            n[is_alone], S[is_alone] = 0.0, 0.0
+            found[start : start + size] = self.family.log_marginal(n + 1.0, S + phi) - self.family.log_marginal(n, S)
+        return found
 
     def log_marginal(self, data: Dataset) -> npt.NDArray[np.float64]:
         """Return the log evidence of each cluster: (K,) nats, without log-base.

@@ -152,3 +152,36 @@ def test_a_missing_column_of_links_with_a_named_family(path, capsys):
     assert run("fit", path, "--links", "batch", "--family", "gaussian_diag", *QUICK) == 2
     assert "--links: " in (printed := capsys.readouterr().err)
     assert "has no column 'batch' (it has a, b, order)" in printed
+
+
+def test_doubtful_rows_are_named(path, capsys):
+    table = pd.read_csv(path, keep_default_na=False)
+    rows = np.flatnonzero(Y == 0)[:2]
+    table.loc[rows, "species"] = "cat"
+    table.to_csv(path, index=False)
+    options = ("--label-column", "species", "--known", "clusters", "--drop", "order", *QUICK)
+    assert run("fit", path, *options) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("doubtful"))
+    assert line.startswith("doubtful  2 known rows that the data contradict: row ")
+    for row in rows:
+        assert f"row {row} (cat, likelier ape)" in line
+    assert run("fit", path, *options, "--json") == 0
+    told = json.loads(capsys.readouterr().out)["doubtful_known"]
+    assert sorted(each["row"] for each in told) == rows.tolist()
+    assert all(each["class"] == "cat" and each["likelier"] == "ape" for each in told)
+
+
+@pytest.mark.filterwarnings("default::expfam.errors.DataWarning")
+def test_a_class_in_parts_names_the_option(path, capsys):
+    table = pd.read_csv(path, keep_default_na=False)
+    far = np.arange(N) % 2 == 1
+    table.loc[far, "a"] += 90.0
+    table["species"] = NAMES[np.where(np.arange(N) % 3 == 0, Z, -1)]
+    table.to_csv(path, index=False)
+    options = ("--label-column", "species", "--drop", "order", *QUICK)
+    assert run("fit", path, *options, "--known", "clusters") == 0
+    told = capsys.readouterr().err
+    assert "two clusters explain the known rows of the classes" in told
+    assert "Write --known classes, without --components" in told
+    assert run("fit", path, *options, "--known", "classes") == 0
+    assert "two clusters" not in capsys.readouterr().err

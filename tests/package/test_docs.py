@@ -36,10 +36,14 @@ def test_the_page_on_known_rows_works_as_printed(capsys):
         exec(compile(block, "known_rows.md", "exec"), names)
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("['cat' 'dog'] 4 ")
-    assert printed[1] == "[['vote', 'party', 'law'], ['goal', 'match', 'team']]"
+    doubtful = [line for line in printed if ": labelled " in line]
+    assert doubtful
+    assert all(line.endswith("labelled cat, likelier dog") for line in doubtful)
+    assert not names["second"].doubtful_known_.size
+    assert printed[-1] == "[['vote', 'party', 'law'], ['goal', 'match', 'team']]"
     answers = names["mixture"].predict_class([[6.0, 0.5], [0.2, 6.1], [3.0, 14.0]], unknown="none of these")
     assert answers.tolist() == ["cat", "dog", "none of these"]
-    assert names["learner"].cluster_classes_[:2].tolist() == [0, 1]
+    assert names["learner"].cluster_classes_[:3].tolist() == [0, 1, 2]
 
 
 def test_the_page_on_merged_clusters_works_as_printed():
