@@ -436,12 +436,21 @@ class Mixture(
         is_sampled = self._follows_rule() and begun.is_sampled
         phases = self._phases(kernel, family, data, is_sampled=is_sampled, splits=begun.splits)
         state = kernel.init(begun.model, data, seed=seed, start=begun.start)
-        if begun.name is None and self._is_automatic():
+        if begun.name is None and (self._is_automatic() or self._shares_variance(family)):
             fit_to_start(state, self._learned(family), adapts_prior=self._adapts_prior())
         run = self._run_phases(state, phases, begun=begun, group=group)
         if not self._seeks_open_mode(data) or self._draws_of_chain(data):
             return run
         return self._gone_on(run, model, kernel, family, begun)
+
+    def _shares_variance(self, family):
+        """Tell whether one variance of all clusters is learned, and labels come from k-means.
+
+        It has to fit before rows move: under one that is too small each row opens a cluster of its own, whose evidence
+        says nothing about the variance, and no step comes back from there.
+        """
+        is_left = isinstance(self.start, str) and self.start == "auto"
+        return is_left and "shared_variance" in self._learned(family)
 
     def _seeks_open_mode(self, data):
         """Tell whether the end of a run is a mode, with a number of clusters that may change."""

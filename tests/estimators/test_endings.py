@@ -1,9 +1,10 @@
 """No simple partition, merge or split is better than the end of a default fit."""
 
 import numpy as np
+import pytest
 
 import expfam.estimators.endings
-from expfam import Dataset, DiagonalGaussian, DirichletProcess, Mixture, MixtureModel
+from expfam import Dataset, DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, SphericalGaussian
 from expfam.estimators.endings import open_ending
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.halves import best_halves
@@ -59,3 +60,14 @@ def test_k_means_of_a_sample_is_compared_where_rows_are_many(monkeypatch):
         assert end.model.log_joint(data, end.labels) > best - 1.0
         kept = open_ending(settler, {"chain": truth})
         np.testing.assert_array_equal(kept.labels, truth)
+
+
+@pytest.mark.parametrize("sampler", ["auto", "gibbs", "fastex", "split_merge"])
+def test_a_shared_variance_does_not_give_each_row_its_own_cluster(sampler):
+    """Unit vectors, whose variance within clusters is eight times that from which learning begins."""
+    rng, truth = np.random.default_rng(1), np.arange(300) % 10
+    rows = rng.normal(size=(10, 100))[truth] + 2.0 * rng.normal(size=(300, 100))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    fit = Mixture(SphericalGaussian(variance="shared"), sampler=sampler, n_steps=30, random_state=0).fit(rows)
+    assert fit.n_components_ <= 15
+    assert fit.family_.shared_variance == pytest.approx(0.008, rel=0.1)
