@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataWarning
 from expfam.estimators.base import Phase
+from expfam.estimators.lines import line_of
 from expfam.model.assignment import extended_labels
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.chain.plateau import Plateau
@@ -20,6 +20,7 @@ from expfam.samplers.warm_starts.classes import start_with_classes
 from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_rows
 from expfam.samplers.warm_starts.search import search_start
+from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ _WINDOW_OF_ALL_ROWS = 1
 _SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}
 _MOST_SWEEPS_OF_ALL_ROWS = 6  # after the steps on a sample
 _ROWS_OF_A_SETTLED = 50  # fewer rows a cluster of the sample, and more rows would show ever more clusters
+_FEWEST_ROWS = 2  # of a cluster on average, from which it is said that they are few for a covariance
 _MANY_COLUMNS = 20  # of a full covariance with an open number of clusters, from which crumbs are counted
 _MANY_CRUMBS = 0.05  # share of the rows
 
@@ -191,32 +193,34 @@ def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> n
         return best
 
 
-def warn_of_few_rows(model: MixtureModel, data: Dataset) -> None:
-    """Warn where a cluster has fewer rows on average than a full covariance has parameters."""
+def warn_of_few_rows(mixture: Any, model: MixtureModel, data: Dataset) -> None:
+    """Warn where a cluster has fewer rows on average than a full covariance has parameters.
+
+    Nothing is said of fewer than two rows a cluster, of which no family makes clusters with a spread.
+    """
     K = model.weights.max_components
-    if K is None or not has_few_rows(model, data):
+    if K is None or data.n_rows < _FEWEST_ROWS * K or not has_few_rows(model, data):
         return
-    warnings.warn(
+    warn(
         f"Mixture: {data.n_rows // K} rows a cluster for {data.n_statistics} parameters of a full covariance: the"
-        " labels are those of EM from k-means, because the posterior prefers one wide cluster here. Take"
-        " family='gaussian_diag', fewer columns or fewer clusters",
+        " labels are those of EM from k-means, because the posterior prefers one wide cluster here. Write"
+        f" {line_of(mixture, family='gaussian_diag')}, or take fewer columns or fewer clusters",
         DataWarning,
-        stacklevel=3,
     )
 
 
-def warn_of_crumbs(model: MixtureModel, sizes: npt.NDArray[Any]) -> None:
+def warn_of_crumbs(mixture: Any, model: MixtureModel, sizes: npt.NDArray[Any]) -> None:
     """Warn where many rows are in clusters with fewer rows than columns of a full covariance."""
     d = model.family.n_features_in_
     if model.weights.max_components is not None or not model.family.has_full_covariance or d <= _MANY_COLUMNS:
         return
     crumbs = sizes[sizes < d]
     if crumbs.sum() > _MANY_CRUMBS * sizes.sum():
-        warnings.warn(
+        warn(
             f"Mixture: {crumbs.size} clusters of fewer than {d} rows hold {crumbs.sum() / sizes.sum():.0%} of the rows:"
-            " they carry the tails of wider ones. coarsen() merges them; or take family='gaussian_diag'",
+            " they carry the tails of wider ones. coarsen() merges them; or write"
+            f" {line_of(mixture, family='gaussian_diag')}",
             DataWarning,
-            stacklevel=3,
         )
 
 

@@ -573,7 +573,7 @@ class Mixture(
         if not self._searches_start(model):
             return Begun(model, self.start, None, False)
         if self._follows_rule() and is_auto(self.n_warmup):  # else the chain moves the labels
-            warn_of_few_rows(model, data)
+            warn_of_few_rows(self, model, data)
         return begin(self, model, data, kernel, self._learned(family), seed=seed)
 
     def _is_automatic(self) -> bool:
@@ -601,7 +601,7 @@ class Mixture(
         last, ruled = phases[-1], _ruled(phases)
         has_rule = ruled.rule is not None
         self.converged_ = all(map(_has_converged, runs))
-        warn_of_crumbs(self.model_, self.cluster_sizes_)
+        warn_of_crumbs(self, self.model_, self.cluster_sizes_)
         n_counted = len(trace) - trace.n_warmup
         is_through = n_counted == MOST_STEPS if ruled is last else n_counted > 0
         if has_rule and not self.converged_ and ruled.n_steps == MOST_STEPS and is_through:

@@ -1,6 +1,8 @@
 """What `Mixture` does where the user leaves it to it."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -281,8 +283,11 @@ def test_a_family_in_numpy_gets_a_sampler_that_is_quick():
 
 def test_too_few_rows_for_full_covariances_are_named():
     X, classes = blobs(n=60, K=3, d=8)
-    with pytest.warns(DataWarning, match="20 rows a cluster for 44 parameters.*gaussian_diag"):
+    with pytest.warns(DataWarning, match="20 rows a cluster for 44 parameters.*gaussian_diag") as warned:
         mixture = Mixture("gaussian", 3, random_state=0).fit(X)
+    assert Path(warned[0].filename).name == Path(__file__).name
+    line = re.search(r"Write (Mixture\(.*?\)), or", str(warned[0].message))[1]
+    assert line == "Mixture(family='gaussian_diag', n_components=3, random_state=0)"
     assert mixture.n_components_ == 3
     assert mixture.n_iter_ == 0
     assert mixture.converged_
@@ -292,15 +297,23 @@ def test_too_few_rows_for_full_covariances_are_named():
         Mixture("gaussian_diag", 3, random_state=0).fit(X)
 
 
+@pytest.mark.parametrize(("n", "K"), [(1, 1), (3, 3), (5, 5), (5, 3)])
+def test_nothing_is_said_of_fewer_than_two_rows_a_cluster(n, K):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        Mixture("gaussian", K, random_state=0).fit(np.arange(2.0 * n).reshape(n, 2) ** 2)
+    assert not any("rows a cluster" in str(one.message) for one in told)
+
+
 def test_crumbs_are_named():
     X = np.random.default_rng(0).normal(size=(400, 22))
     mixture = Mixture("gaussian", random_state=0).fit(X)
     with pytest.warns(DataWarning, match="40 clusters of fewer than 22 rows hold 50% of the rows.*coarsen"):
-        warn_of_crumbs(mixture.model_, np.array([200] + [5] * 40))
+        warn_of_crumbs(mixture, mixture.model_, np.array([200] + [5] * 40))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_crumbs(mixture.model_, np.array([395, 5]))
-        warn_of_crumbs(Mixture(DiagonalGaussian()).fit(X).model_, np.array([200] + [5] * 40))
+        warn_of_crumbs(mixture, mixture.model_, np.array([395, 5]))
+        warn_of_crumbs(mixture, Mixture(DiagonalGaussian()).fit(X).model_, np.array([200] + [5] * 40))
 
 
 def test_many_small_clusters_of_a_sample_are_not_split_further():

@@ -180,10 +180,9 @@ def test_a_thread_of_a_pool_names_the_outermost_caller():
 
 
 def test_no_module_warns_past_the_helper():
-    """`expfam/estimators/automatic.py` is the one that still counts the frames itself."""
     found = set()
     for folder in ("expfam", "structures", "samplers", "plugins"):
         for path in (ROOT / folder).rglob("*.py*"):
             if path.suffix in (".py", ".pyx") and re.search(r"\bwarnings\.warn(_explicit)?\(", path.read_text()):
                 found.add(path.relative_to(ROOT).as_posix())
-    assert found - {"expfam/estimators/automatic.py"} == {"expfam/user_warnings.py"}
+    assert found == {"expfam/user_warnings.py"}
