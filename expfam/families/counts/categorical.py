@@ -34,8 +34,9 @@ _MOST_LEVELS = 1 << 20  # of one column
 _MOST_TYPED = 12  # columns whose numbers of levels a message lists
 _MOST_STATISTICS = 1 << 24  # levels of all columns together
 _PRIOR_ROWS = 4.0  # as many as stand behind the prior variances of Gaussian columns, whose shape is 2
-# a learned prior is worth one observation at least: at less, a split by the levels of one column would cost nothing
-_LEAST_FACTOR, _MOST_FACTOR = 1.0 / _PRIOR_ROWS, 1e4
+# A learned prior is never worth less than at binding: weaker ones make a split by the levels of one column cheap, and
+# rows between two clusters become clusters of their own, since labels are hard.
+_LEAST_FACTOR, _MOST_FACTOR = 1.0, 1e4
 
 
 class Categorical(ColumnFactors):
@@ -49,8 +50,8 @@ class Categorical(ColumnFactors):
         Pseudo-count of each level; an array runs over the levels of the first column, then of the second, and so on.
         ``"auto"`` is 4 times the frequency of the level in the data of `bind`, (count + 1/2) / (total + levels / 2):
         each column's prior is worth four observations, and clusters of few rows are thought to be like the whole.
-        `Mixture` learns how many observations the prior of each column is worth: many where clusters are alike, few
-        where they differ, but one at least.
+        `Mixture` learns how many observations the prior of each column is worth: many where clusters are alike, four
+        where they differ.
     n_levels : int or (V,) sequence of int, optional
         Number of levels of each column. Give it if later data may have levels that the data of `bind` lack; otherwise
         it is one more than the largest code at `bind`. A column may have 2**20 levels, all columns together 2**24:
