@@ -123,10 +123,14 @@ class Kernel(Settings):
         (check or self.check)(model, data)
         if not self.takes_weight and data.weight is not None and (data.weight != 1.0).any():
             refuser = next((kernel for kernel in getattr(self, "kernels", ()) if not kernel.takes_weight), self)
-            others = "'variational'" if self.takes_groups else "'variational' or 'em'"
+            if hasattr(model, "weights"):
+                others = ["SparseVariational", *(["ExpectationMaximization"] if _most_clusters(model) else [])]
+            else:
+                others = ["GroupedVariational" if self.takes_groups else "TopicVariational"]
+            lines = ", or ".join(f"{name}().init(model, data)" for name in others)
             raise CapabilityError(
-                f"{type(refuser).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row"
-                f" together; repeat the rows instead, or use sampler={others}"
+                f"{type(refuser).__name__} cannot use weights of rows: it would tie the copies of a row together; write"
+                f" {lines}, or repeat the rows, X[np.repeat(np.arange(X.shape[0]), weight)], if all weights are whole"
             )
         if data.groups is not None and not self.takes_groups:
             raise CapabilityError(

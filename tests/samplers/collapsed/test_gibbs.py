@@ -1,6 +1,7 @@
 """The sweeps as users and drivers meet them: states stay consistent through growth, failures and interrupts."""
 
 import os
+import re
 import signal
 import threading
 
@@ -12,7 +13,17 @@ from tiny import FAMILIES, WEIGHTS
 from expfam import Dataset, DirichletProcess, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError, ExpFamError
 from expfam.families.base import Family
-from expfam.samplers import CollapsedGibbs, Cycle, RandomScan, UncollapsedGibbs, UpdateHyper, sample, steps
+from expfam.samplers import (
+    CollapsedGibbs,
+    Cycle,
+    ExpectationMaximization,
+    RandomScan,
+    SparseVariational,
+    UncollapsedGibbs,
+    UpdateHyper,
+    sample,
+    steps,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -154,8 +165,18 @@ def test_what_cannot_be_combined_is_refused_by_name():
     with pytest.raises(CapabilityError, match="truncation"):
         UncollapsedGibbs(truncation=0).init(MixtureModel(Poisson(), DirichletProcess()), X)
     weight = np.arange(20) + 1.0
-    with pytest.raises(CapabilityError, match="CollapsedGibbs cannot use sample_weight"):
-        CollapsedGibbs().init(MixtureModel(Poisson(), DirichletProcess()), Dataset(X, Poisson(), weight=weight))
+    for prior, n_lines in ((DirichletProcess(), 1), (SymmetricDirichlet(3), 2)):
+        names = {"model": MixtureModel(Poisson(), prior), "data": Dataset(X, Poisson(), weight=weight)}
+        with pytest.raises(CapabilityError, match="CollapsedGibbs cannot use weights of rows") as caught:
+            CollapsedGibbs().init(**names)
+        lines = re.findall(r"\w+\(\)\.init\(model, data\)", str(caught.value))
+        assert len(lines) == n_lines
+        for line in lines:
+            eval(
+                line,
+                {"SparseVariational": SparseVariational, "ExpectationMaximization": ExpectationMaximization},
+                names,
+            )
     CollapsedGibbs().init(MixtureModel(Poisson(), DirichletProcess()), Dataset(X, Poisson(), weight=np.ones(20)))
     cycle = Cycle(CollapsedGibbs(), UncollapsedGibbs())
     with pytest.raises(CapabilityError, match="SymmetricDirichlet only"):
