@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from expfam.cli import certificate, coarsen, columns, demo, fit, plugins, predict, tables, tree
 from expfam.cli.errors import fail, is_bad_input, message_of, show_warning
 from expfam.cli.lines import in_shell
+from expfam.cli.unknown_options import unknown_options
 
 _EPILOG = """exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by
 Ctrl-C (fit then keeps the result so far). With --json, standard output is one JSON object; it is empty after an error.
@@ -42,9 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     2
     """
     try:
-        args = build_parser().parse_args(argv)
+        args, unknown = build_parser().parse_known_args(argv)
     except SystemExit as stop:  # argparse has already printed the reason
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    if unknown:
+        return fail(args, unknown_options(unknown, args), 2)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *place: show_warning(in_shell(str(message), args), *place)

@@ -94,12 +94,24 @@ def unknown_keyword(owner: type, name: str, value: Any, known: Iterable[str]) ->
             f"{owner.__name__} has no keyword 'labels': Mixture(labels='clusters') and Mixture(labels='classes') use"
             " the classes of some rows"
         )
-    arguments = _table(owner, _KEYWORDS).get(name, _OF_ALL.get(name))
-    if arguments is not None:
-        instead = arguments(value)
-        if instead.partition("=")[0] in known:
-            return f"{owner.__name__} has no keyword {name!r}: write {owner.__name__}({instead})"
+    instead = arguments_for(owner, name, value)
+    if instead is not None and instead.partition("=")[0] in known:
+        return f"{owner.__name__} has no keyword {name!r}: write {owner.__name__}({instead})"
     return f"{owner.__name__} has no keyword {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
+
+
+def arguments_for(owner: type, name: str, value: Any) -> str | None:
+    """Return the arguments that do what a keyword of another library does, or None.
+
+    Examples
+    --------
+    >>> from expfam import Mixture
+    >>> from expfam.estimators.foreign_names import arguments_for
+    >>> arguments_for(Mixture, "covariance_type", "diag")
+    "family='gaussian_diag'"
+    """
+    arguments = _table(owner, _KEYWORDS).get(name, _OF_ALL.get(name))
+    return None if arguments is None else arguments(value)
 
 
 # ---- attributes ------------------------------------------------------------------------------------------------------
