@@ -55,7 +55,8 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
     missing : {"ignorable", "informative"}
         Whether a missing cell says nothing, or is itself a fact about the row that tells clusters apart. The second
         adds a probability of being missing to each part with holes, and a level for missing codes to categories.
-        Columns of one part that are missing in the same rows share this probability: their absence is one fact.
+        Columns of one part that are missing in the same rows share this probability; independent Gaussian columns and
+        categories have one each.
     holes : {"seen", "any"}
         Which cells later data may lack: those that the data of `bind` lack, or any, for which scores cost more. Data in
         chunks are always learned with the second.
