@@ -256,6 +256,59 @@ cdef class Components:
         if found_nan:
             raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
 
+    def likelier_of_two(self, pairs, log_mass, chosen):
+        """Write which of two slots is more probable for each datum into the caller's memory.
+
+        Slots 2 p and 2 p + 1 are pair p. The score of a slot is its log mass plus the log predictive of the datum, which
+        is not taken out of its slot. The method releases the gil.
+
+        Parameters
+        ----------
+        pairs : (n_rows,) int32 ndarray
+            Pair between whose slots each datum chooses.
+        log_mass : (2 P,) float64 ndarray
+            Log mass of the slots, nats; -inf for slots that no datum may choose.
+        chosen : (n_rows,) int32 ndarray
+            Receives 1 where the score of slot 2 p + 1 is higher than that of slot 2 p, else 0.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the datum and the pair.
+        IndexError
+            There are other numbers of data or of slots.
+        """
+        cdef const int32_t[::1] pair = pairs
+        cdef const double[::1] mass = log_mass
+        cdef int32_t[::1] half = chosen
+        cdef Py_ssize_t i = 0, n = self.n_rows
+        cdef Py_ssize_t slots[2]
+        cdef double scores[2]
+        cdef double[::1] work = np.empty(max(self.c.work_size, 1))
+        cdef bint found_nan = False
+        cdef int code = 0
+        if pair.shape[0] != n or half.shape[0] != n or mass.shape[0] > self.capacity or mass.shape[0] % 2:
+            raise IndexError(f"{pair.shape[0]} pairs, {half.shape[0]} results for {n} rows, {mass.shape[0]} slots")
+        if n and not (0 <= np.min(pairs) and 2 * np.max(pairs) < mass.shape[0]):
+            raise IndexError(f"pairs from {np.min(pairs)} to {np.max(pairs)} of {mass.shape[0] // 2}")
+        with nogil:
+            for i in range(n):
+                slots[0] = 2 * pair[i]
+                slots[1] = slots[0] + 1
+                code = self.c.log_predictive(self.c.self, i, slots, 2, scores, &work[0])
+                if code:
+                    break
+                scores[0] += mass[slots[0]]
+                scores[1] += mass[slots[1]]
+                if isnan(scores[0]) or isnan(scores[1]):
+                    found_nan = True
+                    break
+                half[i] = scores[1] > scores[0]
+        if code:
+            raise self.fail(code, i, -1)
+        if found_nan:
+            raise FloatingPointError(f"family {self.family.name!r}, datum {i}, pair {slots[0] // 2}: a score is NaN")
+
     def growth_line(self, Py_ssize_t k, Py_ssize_t l, double depth):
         """Return a line that bounds the log density of any datum x after a merge of k and l.
 

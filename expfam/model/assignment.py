@@ -118,6 +118,45 @@ class LoadedClusters:
             run(block, _tasks(data.n_rows, mass.size), 1 if is_serial else n_threads, uses_blas=is_serial)
         return labels
 
+    def likelier_of_two(
+        self, data: Dataset, pairs: npt.NDArray[np.int32], log_mass: npt.ArrayLike
+    ) -> npt.NDArray[np.int32]:
+        """Return which of the clusters 2 p and 2 p + 1 is more probable for each row.
+
+        Parameters
+        ----------
+        data : Dataset
+            Checked against the same bound family.
+        pairs : (N,) int32 ndarray
+            Number p of the pair between whose clusters each row chooses. Rows of a pair follow each other.
+        log_mass : (2 P,) array_like
+            Log mass of the clusters, nats; -inf for those that no row may choose.
+
+        Returns
+        -------
+        (N,) int32 ndarray
+            1 where the score of cluster 2 p + 1 is higher, else 0.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN.
+        """
+        mass = _checked_mass(log_mass, self.n_slots)
+        chosen = np.zeros(data.n_rows, dtype=np.int32)
+        if not self._is_numpy:
+            with self._components(data) as components:
+                components.likelier_of_two(pairs, mass, chosen)
+            return chosen
+        n, S = self._dense_statistics()
+        begins = np.flatnonzero(np.diff(pairs, prepend=-1))
+        for start, stop in zip(begins, np.append(begins[1:], data.n_rows)):
+            two = slice(2 * pairs[start], 2 * pairs[start] + 2)
+            scores = self.family.log_predictive(data.X[start:stop], n[two], S[two])
+            _weighted(scores, mass[two], self.family, start)
+            chosen[start:stop] = scores[:, 1] > scores[:, 0]
+        return chosen
+
     def each_block(
         self,
         data: Dataset,

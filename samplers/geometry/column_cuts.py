@@ -28,13 +28,15 @@ class ColumnCut(NamedTuple):
     gain: float
 
 
-def best_cut(points: npt.NDArray[np.float64]) -> ColumnCut | None:
+def best_cut(points: npt.NDArray[np.float64], weight: npt.NDArray[np.float64] | None = None) -> ColumnCut | None:
     """Return the cut of one column in two that gains most; None where no column can be cut.
 
     Parameters
     ----------
     points : (N, C) float64 ndarray
         Finite.
+    weight : (N,) float64 ndarray, optional
+        Above 0; how often each row counts.
 
     Examples
     --------
@@ -50,35 +52,38 @@ def best_cut(points: npt.NDArray[np.float64]) -> ColumnCut | None:
     All cuts of a column are compared by running sums of its sorted values, O(N log N) a column. Equal values are never
     cut apart. Either side has at least 0.5 % of the rows.
     """
-    n = len(points)
+    n = len(points) if weight is None else float(weight.sum())
     least = max(2, int(np.ceil(_LEAST_SHARE * n)))
     if n < 2 * least or not points.shape[1]:
         return None
     blocks = range(0, points.shape[1], _COLUMNS_AT_ONCE)
-    cuts = [_best_of(points[:, start : start + _COLUMNS_AT_ONCE], start, least) for start in blocks]
+    cuts = [_best_of(points[:, start : start + _COLUMNS_AT_ONCE], weight, start, least) for start in blocks]
     found = max(cuts, key=lambda cut: cut.gain)
     return found if np.isfinite(found.gain) else None
 
 
-def _best_of(block, start, least):
+def _best_of(block, weight, start, least):
     """Return the best cut of some columns, of which `start` is the number of the first."""
-    n = len(block)
-    ordered = np.sort(block, axis=0)
-    middle = ordered.mean(axis=0)
-    sums, squares = np.cumsum(ordered - middle, axis=0), np.cumsum((ordered - middle) ** 2, axis=0)
-    variance = squares[-1] / n
-    inside = slice(least - 1, n - least)
-    low = np.arange(least, n - least + 1)[:, None]  # rows on the lower side
-    high = n - low
+    if weight is None:
+        n, ordered = float(len(block)), np.sort(block, axis=0)
+        mass = np.ones((len(block), 1))
+        low = np.arange(1.0, n)[:, None]  # rows on the lower side of each cut
+    else:
+        n, order = float(weight.sum()), np.argsort(block, axis=0, kind="stable")
+        ordered, mass = np.take_along_axis(block, order, axis=0), weight[order]
+        low = np.cumsum(mass, axis=0)[:-1]
+    centred = ordered - (mass * ordered).sum(axis=0) / n
+    sums, squares = np.cumsum(mass * centred, axis=0), np.cumsum(mass * centred**2, axis=0)
+    variance, high = squares[-1] / n, n - low
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_low = (squares[inside] - sums[inside] ** 2 / low) / low
-        of_high = (squares[-1] - squares[inside] - (sums[-1] - sums[inside]) ** 2 / high) / high
+        of_low = (squares[:-1] - sums[:-1] ** 2 / low) / low
+        of_high = (squares[-1] - squares[:-1] - (sums[-1] - sums[:-1]) ** 2 / high) / high
         apart = low * np.log(np.maximum(of_low, _FLOOR * variance)) + high * np.log(
             np.maximum(of_high, _FLOOR * variance)
         )
         shares = low * np.log(low / n) + high * np.log(high / n)
         gain = 0.5 * (n * np.log(variance) - apart) + shares
-    gain[ordered[inside] == ordered[least : n - least + 1]] = -np.inf
+    gain[(ordered[:-1] == ordered[1:]) | (low < least) | (high < least)] = -np.inf
     gain[:, ~(variance > 0.0)] = -np.inf
     place, column = np.unravel_index(np.argmax(gain), gain.shape)
-    return ColumnCut(start + int(column), float(ordered[least + place, column]), float(gain[place, column]))
+    return ColumnCut(start + int(column), float(ordered[place + 1, column]), float(gain[place, column]))

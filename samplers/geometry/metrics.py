@@ -58,10 +58,10 @@ def metrics_of(data: Dataset, *, seed: int) -> dict[str, npt.NDArray[np.float64]
         return found
     if data.family.is_discrete:
         return {**found, "raw": raw, "log": np.log1p(raw)} if raw.min() >= 0.0 else found
-    spread = raw.std(axis=0)
+    spread = np.sqrt(np.average(raw * raw, axis=0, weights=data.weight))
     if spread.max() > _ALIKE * spread.min():
         found["raw"] = raw
-    white = _whitened(found["own"])
+    white = _whitened(found["own"], data.weight)
     return found if white is None else {**found, "white": white}
 
 
@@ -83,17 +83,19 @@ def _raw(data):
             X[missing] = 0.0
             X += missing * (X.sum(axis=0) / np.maximum(1, (~missing).sum(axis=0)))
     if not family.is_discrete:
-        X -= X.mean(axis=0)
+        X -= np.average(X, axis=0, weights=data.weight)
         X /= max(float(np.abs(X).max()), np.finfo(np.float64).tiny)  # single precision holds the squares
     return X
 
 
-def _whitened(points):
-    n, d = points.shape
+def _whitened(points, weight):
+    d = points.shape[1]
+    n = len(points) if weight is None else weight.sum()
     if not 2 <= d <= _MOST_WHITENED or n < _ROWS_A_COLUMN * d:
         return None
-    centred = points - points.mean(axis=0)
+    centred = points - np.average(points, axis=0, weights=weight)
+    weighted = centred if weight is None else centred * weight[:, None]
     with single_blas():
-        variances, directions = np.linalg.eigh(centred.T @ centred / n)
+        variances, directions = np.linalg.eigh(weighted.T @ centred / n)
         used = variances > _FLAT * variances[-1]
         return centred @ (directions[:, used] / np.sqrt(variances[used])) if used.any() else None

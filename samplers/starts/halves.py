@@ -1,17 +1,19 @@
-"""Ways to cut the rows of one cluster in two, and the best of them by the log joint.
+"""Ways to cut the rows of a cluster in two, and the best of them by the log joint.
 
 This is an optimiser, not a sampler. A run has not converged while a cluster can be cut in two such that the log joint
-rises.
+rises. All clusters are cut at once: a pass over the rows of many small clusters costs as much as one over those of a
+large one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln
 
-from expfam.model.assignment import extended_labels
+from expfam.model.assignment import LoadedClusters, extended_labels
 from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess
@@ -23,6 +25,8 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.kmeans import RowTiles
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from expfam.model.data import Dataset
 
 _MOST_ROWS = 2000  # of a cluster, in which cuts are looked for
@@ -31,44 +35,59 @@ _FEWEST_ROWS = 4
 _PASSES = 4  # of the ascent from each cut
 _MOST_COLUMNS = 4096
 _UNIT = 9  # stream of the purpose "start"
+_SCORED_AT_ONCE = 1 << 21  # numbers in the statistics of clusters that are cut together
+
+
+class Halves(NamedTuple):
+    """The rows of a cluster in two parts.
+
+    Attributes
+    ----------
+    labels : (n,) int32 ndarray of 0 and 1
+    rise : float
+        Log evidence of the parts less that of the whole, nats, without the prior of the partition.
+    """
+
+    labels: npt.NDArray[np.int32]
+    rise: float
 
 
 def best_halves(
     model: MixtureModel,
     data: Dataset,
-    rows: npt.NDArray[np.integer] | None = None,
+    clusters: Sequence[npt.NDArray[np.integer]],
     *,
     seed: int,
-    run: int = 0,
     n_threads: int | None = None,
-) -> tuple[npt.NDArray[np.int32], float] | None:
-    """Cut the rows of a cluster in two so that their log evidence is highest.
+) -> list[Halves | None]:
+    """Cut the rows of each of some clusters in two so that their log evidence is highest.
 
     Parameters
     ----------
     model : MixtureModel
         Bound.
     data : Dataset
-    rows : (n,) ndarray of int, optional
-        Rows of the cluster; all if not given.
-    seed, run : int
-        Decide the random numbers.
+        What is known of the rows has no part in the cuts.
+    clusters : sequence of (n,) ndarray of int
+        Rows of each cluster.
+    seed : int
+        Decides the random numbers.
     n_threads : int or None
         The result does not depend on it.
 
     Returns
     -------
-    halves : (n,) int32 ndarray of 0 and 1
-    rise : float
-        Log evidence of the halves less that of the whole, nats, without the prior of the partition.
-        None in place of both where nothing can be cut, or where a sample of many rows shows that it does not pay.
+    list of Halves or None
+        One for each cluster; None where nothing can be cut, or where a sample of many rows shows that it does not pay.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
     >>> from expfam.samplers.starts.halves import best_halves
     >>> data = Dataset([[0.0], [0.1], [0.2], [8.0], [8.1]], DiagonalGaussian())
-    >>> best_halves(MixtureModel(data.family, DirichletProcess()), data, seed=0)[0]
+    >>> (found,) = best_halves(MixtureModel(data.family, DirichletProcess()), data, [np.arange(5)], seed=0)
+    >>> found.labels
     array([0, 0, 0, 1, 1], dtype=int32)
 
     Notes
@@ -77,55 +96,125 @@ def best_halves(
     Rows then move to the likelier side in a few passes. Cuts of more than 2000 rows are looked for in 2000 of them, and
     made in all only if the rise for each row would outweigh the prior of the partition.
     """
-    members: npt.NDArray[np.int64] = np.arange(data.n_rows, dtype=np.int64) if rows is None else rows.astype(np.int64)
-    n = members.size
-    if n < _FEWEST_ROWS:
+    data, free = data.without_known(), MixtureModel(model.family, DirichletProcess())
+    drawn = [drawn_rows(len(rows), _MOST_ROWS, seed=seed, unit=_UNIT, step=2 * c) for c, rows in enumerate(clusters)]
+    looked_at = [rows if chosen is None else rows[chosen] for rows, chosen in zip(clusters, drawn)]
+    cut = [c for c, rows in enumerate(looked_at) if len(rows) >= _FEWEST_ROWS]
+    found: list[Halves | None] = [None] * len(clusters)
+    at_once = max(1, _SCORED_AT_ONCE // (2 * data.n_statistics))
+    for start in range(0, len(cut), at_once):
+        block = cut[start : start + at_once]
+        for c, halves in zip(block, _Cuts(free, data, [looked_at[c] for c in block], block, seed).best()):
+            found[c] = halves
+    for c, halves in enumerate(found):
+        if halves is not None and drawn[c] is not None:
+            found[c] = _of_all_rows(free, data, clusters[c], looked_at[c], halves, n_threads)
+    return found
+
+
+def _of_all_rows(free, data, rows, looked_at, halves, n_threads):
+    """Return the halves of all rows of a cluster from those of a sample, or None where these do not pay."""
+    n, part = len(rows), data.take(looked_at)
+    share = np.bincount(halves.labels, minlength=2) * (n / part.n_rows)
+    if _HOPE * halves.rise * (n / part.n_rows) + free.weights.log_prior(share) - free.weights.log_prior([n]) < 0.0:
         return None
-    free = MixtureModel(model.family, DirichletProcess())
-    chosen = drawn_rows(n, _MOST_ROWS, seed=seed, unit=_UNIT, step=2 * run)
-    part = data.take(members if chosen is None else members[chosen])
-    found = _best_of_cuts(free, part, seed, run, n_threads)
-    if found is None or chosen is None:
-        return found
-    share = np.bincount(found[0]) * (n / part.n_rows)
-    if _HOPE * found[1] * (n / part.n_rows) + free.weights.log_prior(share) - free.weights.log_prior([n]) < 0.0:
-        return None
-    whole = data.take(members)
-    begun = extended_labels(free, part, found[0], whole, n_threads=n_threads)
+    whole = data.take(rows)
+    begun = extended_labels(free, part, halves.labels, whole, n_threads=n_threads)
     moved = ascend(free, whole, begun, max_passes=_PASSES, n_threads=n_threads)
     if not moved.any() or moved.all():
         return None
-    return moved, _evidence(free, whole, moved) - _evidence(free, whole, np.zeros_like(moved))
-
-
-def _best_of_cuts(free, part, seed, run, n_threads):
-    """Return the best halves of rows and their rise, or None."""
-    whole = _evidence(free, part, np.zeros(part.n_rows, dtype=np.int32))
-    best: tuple[float, float, npt.NDArray[np.int32]] | None = None
-    seen = set()
-    for cut in _cuts(part, seed, run):
-        moved = ascend(free, part, cut, max_passes=_PASSES, n_threads=n_threads)
-        key = (moved ^ moved[0]).tobytes()
-        if key in seen or not moved.any() or moved.all():
-            continue
-        seen.add(key)
-        rise = _evidence(free, part, moved) - whole
-        score = rise + free.weights.log_prior(np.bincount(moved))  # else even halves always win
-        if best is None or score > best[0]:
-            best = score, rise, moved
-    return None if best is None else (best[2], best[1])
+    return Halves(moved, _evidence(free, whole, moved) - _evidence(free, whole, np.zeros_like(moved)))
 
 
 def _evidence(model, data, labels):
     return float(model.family.total_log_marginal(*weighted_statistics(data, labels, int(labels.max()) + 1)))
 
 
-def _cuts(data, seed, run):
-    """Yield labels of 0 and 1 for the rows."""
-    metrics = metrics_of(data, seed=seed)
-    rng = generator(seed, "start", unit=_UNIT, step=2 * run + 1)
-    for points in metrics.values():
-        yield RowTiles(points).kmeans(2, rng)[0]
-    points = metrics["own"]
-    if points.shape[1] <= _MOST_COLUMNS and (cut := best_cut(points)) is not None:
-        yield (points[:, cut.column] >= cut.threshold).astype(np.int32)
+class _Cuts:
+    """Cuts of several clusters, whose rows move to the likelier sides together."""
+
+    def __init__(self, free, data, clusters, names, seed):
+        self.free, self.names, self.seed = free, names, seed
+        sizes = [len(rows) for rows in clusters]
+        self.data = data.take(np.concatenate(clusters).astype(np.int64))
+        self.of_row = np.repeat(np.arange(len(clusters), dtype=np.int32), sizes)
+        self.ends = np.cumsum(sizes)
+        self.begins = self.ends - sizes
+        self.loaded = None
+
+    def best(self) -> Iterator[Halves | None]:
+        """Yield the best cut of each cluster."""
+        n_clusters = len(self.ends)
+        n, S = weighted_statistics(self.data, self.of_row, n_clusters)
+        whole = LoadedClusters(self.free.family, n, S).log_marginal(self.data)
+        best, rise = np.full(n_clusters, -np.inf), np.zeros(n_clusters)
+        halves = np.zeros(self.data.n_rows, dtype=np.int32)
+        for begun in self._begun():
+            moved, evidence, score = self._climbed(begun)
+            better = score > best  # with the prior of the sizes: else even halves always win
+            best[better], rise[better] = score[better], (evidence - whole)[better]
+            rows = better[self.of_row]
+            halves[rows] = moved[rows]
+        for c, (start, stop) in enumerate(zip(self.begins, self.ends)):
+            yield Halves(halves[start:stop], float(rise[c])) if best[c] > -np.inf else None
+
+    def _climbed(self, halves):
+        """Move rows to the likelier halves of their clusters while the log joint of these rises.
+
+        Returns
+        -------
+        halves : (N,) int32 ndarray
+        evidence, score : (C,) float64 ndarray
+            Log evidence of the halves, without and with the prior of their sizes; the score is -inf where one is empty.
+        """
+        evidence, score, n = self._scored(halves)
+        going = np.isfinite(score)
+        for _ in range(_PASSES):
+            if not going.any():
+                break
+            with np.errstate(divide="ignore"):
+                wanted = self.loaded.likelier_of_two(self.data, self.of_row, np.log(n))
+            moved = np.where(going[self.of_row], wanted, halves)
+            changes = moved != halves
+            going &= np.bincount(self.of_row[changes], minlength=len(going)) > 0
+            if not going.any():
+                break
+            new_evidence, new_score, new_n = self._scored(moved)
+            going &= new_score > score
+            rows, both = going[self.of_row], np.repeat(going, 2)
+            halves = np.where(rows, moved, halves)
+            evidence, score = np.where(going, new_evidence, evidence), np.where(going, new_score, score)
+            n = np.where(both, new_n, n)
+        return halves, evidence, score
+
+    def _scored(self, halves):
+        n, S = weighted_statistics(self.data, 2 * self.of_row + halves, 2 * len(self.ends))
+        if self.loaded is None:
+            self.loaded = LoadedClusters(self.free.family, n, S, keeps_rows=True)
+        else:
+            self.loaded.load(n, S)
+        evidence = self.loaded.log_marginal(self.data).reshape(-1, 2).sum(axis=1)
+        sizes = n.reshape(-1, 2)
+        prior = np.where(sizes > 0.0, gammaln(np.maximum(sizes, 1e-300)), 0.0).sum(axis=1)
+        return evidence, np.where((sizes > 0.0).all(axis=1), evidence + prior, -np.inf), n
+
+    def _begun(self):
+        """Yield first cuts of all clusters: (N,) int32; those of a cluster that has no further one are all 0."""
+        cuts = [list(self._cuts_of(c)) for c in range(len(self.ends))]
+        for number in range(max(map(len, cuts), default=0)):
+            halves = np.zeros(self.data.n_rows, dtype=np.int32)
+            for c, (start, stop) in enumerate(zip(self.begins, self.ends)):
+                if number < len(cuts[c]):
+                    halves[start:stop] = cuts[c][number]
+            yield halves
+
+    def _cuts_of(self, c):
+        part = self.data.take(np.arange(self.begins[c], self.ends[c]))
+        metrics = metrics_of(part, seed=self.seed)
+        weight = None if part.weight is None else np.maximum(part.weight, np.finfo(np.float64).tiny)
+        rng = generator(self.seed, "start", unit=_UNIT, step=2 * self.names[c] + 1)
+        for points in metrics.values():
+            yield RowTiles(points, weight=weight).kmeans(2, rng)[0]
+        points = metrics["own"]
+        if points.shape[1] <= _MOST_COLUMNS and (cut := best_cut(points, weight)) is not None:
+            yield (points[:, cut.column] >= cut.threshold).astype(np.int32)

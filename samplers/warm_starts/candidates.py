@@ -48,6 +48,7 @@ class Divisions:
 
     def __init__(self, data: Dataset, *, seed: int, n_threads: int | None = None) -> None:
         self._data, self._seed, self._n_threads = data, seed, n_threads
+        self._n_counted = data.n_rows if data.weight is None else float(data.weight.sum())
         self._points = metrics_of(data, seed=seed)
         self._tiles: dict[str, RowTiles] = {}
         self.metrics = list(self._points)
@@ -55,7 +56,7 @@ class Divisions:
     def kmeans(self, metric: str, n_clusters: int, run: int = 0) -> npt.NDArray[np.int32]:
         """Return the labels of one k-means run in a metric: (N,) int32."""
         if metric not in self._tiles:
-            self._tiles[metric] = RowTiles(self._points[metric], n_threads=self._n_threads)
+            self._tiles[metric] = self._tiles_of(self._points[metric])
         step = _RUNS_A_METRIC * self.metrics.index(metric) + run
         return self._run(self._tiles[metric], n_clusters, step)
 
@@ -73,12 +74,15 @@ class Divisions:
     def of_best_column(self, n_clusters: int) -> npt.NDArray[np.int32] | None:
         """Return k-means on the one column that tells most rows apart; None where none does."""
         points = self._points["own"]
-        if n_clusters < 2 or points.shape[1] < 2 or (cut := best_cut(points)) is None:
+        if n_clusters < 2 or points.shape[1] < 2 or (cut := best_cut(points, self._data.weight)) is None:
             return None
-        if cut.gain < _LEAST_TOLD * len(points):
+        if cut.gain < _LEAST_TOLD * self._n_counted:
             return None
         step = _RUNS_A_METRIC * len(self.metrics)
-        return self._run(RowTiles(points[:, [cut.column]], n_threads=self._n_threads), n_clusters, step)
+        return self._run(self._tiles_of(points[:, [cut.column]]), n_clusters, step)
+
+    def _tiles_of(self, points):
+        return RowTiles(points, weight=self._data.weight, n_threads=self._n_threads)
 
     def _run(self, tiles, n_clusters, step):
         rng = generator(self._seed, "start", unit=_UNIT, step=step)

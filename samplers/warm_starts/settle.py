@@ -120,18 +120,18 @@ class Settler:
         tried = set() if tried is None else tried
         weights, n_clusters = present.model.weights, int(present.labels.max()) + 1
         order = np.argsort(present.labels, kind="stable")
-        ends = np.cumsum(np.bincount(present.labels, minlength=n_clusters))
-        sizes = np.diff(ends, prepend=0).astype(np.float64)
-        found = []
-        for k in range(n_clusters):
-            rows = order[ends[k] - int(sizes[k]) : ends[k]]
-            key = rows.tobytes()
-            if key in tried:
-                continue
-            tried.add(key)
-            cut = best_halves(present.model, self.data, rows, seed=self.seed, run=k, n_threads=self.n_threads)
-            if cut is not None:
-                found.append((_gain(weights, sizes, k, *cut), rows[cut[0] == 1]))
+        sizes = np.bincount(present.labels, minlength=n_clusters)
+        clusters = np.split(order, np.cumsum(sizes)[:-1])
+        fresh = [k for k in range(n_clusters) if clusters[k].tobytes() not in tried]
+        tried.update(clusters[k].tobytes() for k in fresh)
+        cuts = best_halves(
+            present.model, self.data, [clusters[k] for k in fresh], seed=self.seed, n_threads=self.n_threads
+        )
+        found = [
+            (_gain(weights, sizes.astype(np.float64), k, cut), clusters[k][cut.labels == 1])
+            for k, cut in zip(fresh, cuts)
+            if cut is not None
+        ]
         found.sort(key=lambda pair: -pair[0])
         gaining = [rows for gain, rows in found if gain > _LEAST_GAIN]
         best = self._better(present, _with_new(present.labels, gaining)) if gaining else present
@@ -195,14 +195,14 @@ def fit_to_start(state: Any, learned: Sequence[str], *, adapts_prior: bool) -> N
     state.set_model(state.model.with_family(family.fit_hyper(n, S, names=learned) if learned else family))
 
 
-def _gain(weights, sizes, k, halves, rise):
+def _gain(weights, sizes, k, cut):
     """Return the change of the log joint where cluster k is cut in two."""
     if weights.max_components is not None and len(sizes) >= weights.max_components:
         return -np.inf
-    n_new = float(halves.sum())
+    n_new = float(cut.labels.sum())
     after = np.append(sizes, n_new)
     after[k] -= n_new
-    return rise + weights.log_prior(after) - weights.log_prior(sizes)
+    return cut.rise + weights.log_prior(after) - weights.log_prior(sizes)
 
 
 def _log_joint(fitted: Fitted) -> float:

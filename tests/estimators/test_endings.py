@@ -24,10 +24,10 @@ def test_no_merge_split_or_simple_partition_is_better():
         for other in range(k):
             assert model.log_joint(data, np.where(labels == k, other, labels)) <= own
         rows = np.flatnonzero(labels == k)
-        cut = best_halves(model, data, rows, seed=5)
+        (cut,) = best_halves(model, data, [rows], seed=5)
         if cut is not None:
             split = labels.copy()
-            split[rows[cut[0] == 1]] = K
+            split[rows[cut.labels == 1]] = K
             assert model.log_joint(data, split) <= own
     for simple in (np.zeros(120, np.int32), np.repeat(np.arange(3, dtype=np.int32), 40)):
         assert model.log_joint(data, ascend(model, data, simple)) <= own + 0.5

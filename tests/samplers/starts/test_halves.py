@@ -6,7 +6,9 @@ import pytest
 from expfam import Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Poisson
 from expfam.samplers.geometry.column_cuts import best_cut
 from expfam.samplers.geometry.metrics import metrics_of
+from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.halves import best_halves
+from tests.support.tiny import PlainPoisson
 
 
 def gain_of(column, low):
@@ -33,6 +35,14 @@ def test_the_best_cut_is_the_best_of_all_cuts():
     assert cut.gain == pytest.approx(best[0], rel=1e-9)
 
 
+def test_weights_of_a_cut_are_repeated_rows():
+    rng = np.random.default_rng(3)
+    points, weight = rng.normal(size=(50, 2)) + 4.0 * (np.arange(50) < 20)[:, None], rng.integers(1, 4, 50)
+    one, other = best_cut(points, weight.astype(float)), best_cut(np.repeat(points, weight, axis=0))
+    assert one[:2] == other[:2]
+    assert one.gain == pytest.approx(other.gain, rel=1e-9)
+
+
 def test_constant_columns_and_few_rows_are_not_cut():
     assert best_cut(np.ones((10, 3))) is None
     assert best_cut(np.arange(6.0).reshape(3, 2)) is None
@@ -46,7 +56,7 @@ def test_two_groups_told_apart_by_one_column_are_found(family, n):
     rows[:, 5] = 1e-3 * (rows[:, 5] + 12.0 * y)
     data = Dataset(rows, family)
     model = MixtureModel(data.family, DirichletProcess())
-    halves, rise = best_halves(model, data, seed=0)
+    ((halves, rise),) = best_halves(model, data, [np.arange(data.n_rows)], seed=0)
     assert np.array_equal(halves == halves[0], y == y[0])
     n_, S = data.statistics(halves, 2)
     whole = data.family.total_log_marginal(*data.statistics(np.zeros(n, int), 1))
@@ -58,13 +68,36 @@ def test_many_rows_of_one_group_are_not_cut():
     n, S = data.statistics(np.zeros(5000, int), 1)
     family = data.family.fit_hyper(n, S)
     model = MixtureModel(family, DirichletProcess())
-    halves, rise = best_halves(model, data, seed=0)
+    (found,) = best_halves(model, data, [np.arange(data.n_rows)], seed=0)
+    if found is None:
+        return
+    halves, rise = found
     assert rise + model.weights.log_prior(np.bincount(halves)) < model.weights.log_prior([5000])
 
 
 def test_fewer_than_four_rows_are_not_cut():
     data = Dataset([[0.0], [9.0], [50.0]], DiagonalGaussian())
-    assert best_halves(MixtureModel(data.family, DirichletProcess()), data, seed=0) is None
+    assert best_halves(MixtureModel(data.family, DirichletProcess()), data, [np.arange(3)], seed=0) == [None]
+
+
+@pytest.mark.parametrize("family", [DiagonalGaussian(), Gaussian(), Poisson(), "numpy"])
+def test_clusters_that_are_cut_together_are_cut_as_alone(family):
+    rng = np.random.default_rng(0)
+    centres = rng.uniform(0, 60, (8, 3))
+    rows = rng.poisson(centres[np.arange(400) % 8]).astype(float)
+    data = Dataset(rows, PlainPoisson() if family == "numpy" else family)
+    model = MixtureModel(data.family, DirichletProcess())
+    clusters = [np.flatnonzero(np.arange(400) // 80 == k) for k in range(5)]
+    together = best_halves(model, data, clusters, seed=0)
+    for rows_of_one, found in zip(clusters, together):
+        part = data.take(rows_of_one)
+        n, S = part.statistics(found.labels, 2)
+        whole = part.family.total_log_marginal(*part.statistics(np.zeros(80, int), 1))
+        assert found.rise == pytest.approx(part.family.total_log_marginal(n, S) - whole, rel=1e-9)
+        assert found.rise > 0.0
+        moved = ascend(model, part, found.labels, max_passes=1)
+        assert model.log_joint(part, moved) <= model.log_joint(part, found.labels) + 1e-9
+    assert np.array_equal(best_halves(model, data, clusters[:1], seed=0)[0].labels, together[0].labels)
 
 
 # ---- metrics -------------------------------------------------------------------------------------------------------
