@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from expfam.structures.ground.threads import segments
 
-cdef Py_ssize_t BLOCK_BYTES = 1 << 23       # bytes of dense statistics computed at a time
+cdef Py_ssize_t BLOCK_BYTES = 1 << 20       # bytes of dense statistics computed at a time
 cdef Py_ssize_t BLOCK_ROWS = 1 << 14        # rows of sparse statistics computed at a time
 cdef Py_ssize_t TABLE_BYTES = 1 << 25       # up to this size, sparse sums use a dense table
 
@@ -34,11 +34,10 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
     F = data.n_statistics
     rows = max(1, BLOCK_BYTES // (8 * F))
     S = np.zeros((n_clusters, F))
-    if data.n_rows <= rows:     # the same sums in the same order, without 64 calls
-        bounds = np.array([0, *(last for _, last in segments(data.n_rows))], dtype=np.intp)
-        add_segments(S, data.phi(0, data.n_rows), labels, bounds)
-        return n, S
-    for first, last in segments(data.n_rows):
+    for first, last, bounds in _segments_together(data.n_rows, rows):
+        if bounds is not None:
+            add_segments(S, data.phi(first, last), labels[first:last], bounds - first)
+            continue
         used, place = _occurring(labels[first:last], n_clusters)
         part = np.zeros((n_clusters if isinstance(used, slice) else used.size, F))
         for start in range(first, last, rows):
@@ -46,6 +45,25 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
             add_rows(part, data.phi(start, stop), place[start - first : stop - first])
         S[used] += part
     return n, S
+
+
+def _segments_together(Py_ssize_t n_rows, Py_ssize_t most):
+    """Yield the first and the last row, and the bounds, of segments that have `most` rows together.
+
+    A call costs as much as the statistics of many rows. The bounds of a segment of more rows are None.
+    """
+    first, bounds = 0, [0]
+    for start, last in segments(n_rows):
+        if last - first > most and len(bounds) > 1:
+            yield first, start, np.array(bounds, dtype=np.intp)
+            first, bounds = start, [start]
+        if last - start > most:
+            yield start, last, None
+            first, bounds = last, [last]
+        else:
+            bounds.append(last)
+    if len(bounds) > 1:
+        yield first, n_rows, np.array(bounds, dtype=np.intp)
 
 
 def _occurring(labels, Py_ssize_t n_clusters):
@@ -133,6 +151,12 @@ cdef void add_segments(double[:, ::1] S, const double[:, ::1] phi, const int32_t
                 if k >= 0:
                     for f in range(F):
                         part[k, f] += phi[i, f]
+            if bounds[s + 1] - bounds[s] > S.shape[0]:
+                for k in range(S.shape[0]):
+                    for f in range(F):
+                        S[k, f] += part[k, f]
+                        part[k, f] = 0.0
+                continue
             for i in range(bounds[s], bounds[s + 1]):   # a second row of a cluster adds the zeros that the first left
                 k = labels[i]
                 if k >= 0:

@@ -358,16 +358,6 @@ def unsvec(v: Floats, d: int) -> Floats:
     return M
 
 
-def svec_outer(X: Floats) -> Floats:
-    """Return x x' of each row, packed as by `svec`: (N, d) to (N, d (d + 1) / 2)."""
-    d = X.shape[1]
-    rows, columns, weights, _ = _upper_triangle(d)
-    packed = X.take(rows, axis=1)
-    packed *= X.take(columns, axis=1)
-    packed *= weights
-    return packed
-
-
 def factor(M: Floats, family: str) -> Floats:
     """Return the lower Cholesky factors of symmetric matrices (K, d, d).
 

@@ -11,6 +11,7 @@ from scipy.special import gammaln, psi
 from expfam.families.gaussian._diagonal import DiagonalComponents
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
+from expfam.families.gaussian._statistics import columns_and_squares, seen_columns_and_squares
 from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
@@ -168,12 +169,8 @@ class DiagonalGaussian(RealFamily):
 
         It is (x, x^2), or (o, o x, o x^2) if cells may be missing: (N, 2 V) or (N, 3 V).
         """
-        X = self._values(X) - self.center_
-        if not self.missing:
-            return np.concatenate([X, X * X], axis=1)
-        seen = ~np.isnan(X)
-        X = np.where(seen, X, 0.0)
-        return np.concatenate([seen, X, X * X], axis=1)
+        X = np.ascontiguousarray(self._values(X))
+        return (seen_columns_and_squares if self.missing else columns_and_squares)(X, self.center_)
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row, -log(2 pi) / 2 for each observed cell: (N,) nats."""

@@ -15,6 +15,7 @@ from scipy.special import multigammaln, psi
 
 from expfam.families.gaussian._full import GaussianComponents
 from expfam.families.gaussian._natural import GaussianLaw
+from expfam.families.gaussian._statistics import columns_and_products
 from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
@@ -28,7 +29,6 @@ from expfam.families.gaussian.columns import (
     per_column,
     strength_bounds,
     svec,
-    svec_outer,
     unsvec,
     usable_variance,
 )
@@ -116,7 +116,8 @@ class _Wishart(RealFamily):
         factor is added to the eigenvalues of the rest.
         """
         d, L = self.n_features_in_, factor(self._base_of("scale")[None], self.name)[0]
-        rest = np.linalg.solve(L, np.linalg.solve(L, scale - self.scale).transpose(0, 2, 1))
+        root = np.linalg.inv(L)  # once; `solve` would factor it for each cluster
+        rest = root @ (scale - self.scale) @ root.T
         own = np.maximum(np.linalg.eigvalsh(0.5 * (rest + rest.transpose(0, 2, 1))), 0.0)
         dof, slope = 0.5 * (self.dof + n)[:, None], 0.5 * self.dof * d * len(n)
         return lambda t: slope * t - float((dof * np.log(own + exp(t))).sum())
@@ -228,8 +229,7 @@ class Gaussian(_Wishart):
 
     def sufficient_statistics(self, X: Any) -> Floats:
         """Return phi of each row, (x, svec xx') about center_: (N, V + V (V + 1) / 2) float64."""
-        X = X.astype(np.float64) - self.center_
-        return np.concatenate([X, svec_outer(X)], axis=1)
+        return columns_and_products(X.astype(np.float64, order="C"), self.center_, True)
 
     def _moved(self, linear_map):
         moved = self.with_hyper(mean=linear_map @ (self.mean - self.center_))
@@ -417,7 +417,7 @@ class ZeroMeanGaussian(_Wishart):
 
     def sufficient_statistics(self, X: Any) -> Floats:
         """Return phi of each row, svec xx': (N, V (V + 1) / 2) float64."""
-        return svec_outer(X.astype(np.float64))
+        return columns_and_products(X.astype(np.float64, order="C"), np.zeros(X.shape[1]), False)
 
     def _posterior(self, n, S):
         """Return the posterior scale (K, d, d)."""

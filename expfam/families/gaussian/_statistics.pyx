@@ -1,0 +1,69 @@
+"""Sufficient statistics of rows of real values: columns, their squares, and products of two columns.
+
+One pass writes all statistics of a row; NumPy would make an array for each term, and joins of narrow blocks cost it more
+than the arithmetic. The cost is O(N F).
+"""
+
+import numpy as np
+
+from libc.math cimport isnan
+
+cdef double ROOT_2 = 1.4142135623730951
+
+
+def columns_and_squares(const double[:, ::1] X, const double[::1] center):
+    """Return (x, x^2) of each row about `center`: (N, V) to (N, 2 V) float64."""
+    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i, j
+    out = np.empty((N, 2 * V))
+    cdef double[:, ::1] to = out
+    cdef double x
+    with nogil:
+        for i in range(N):
+            for j in range(V):
+                x = X[i, j] - center[j]
+                to[i, j] = x
+                to[i, V + j] = x * x
+    return out
+
+
+def seen_columns_and_squares(const double[:, ::1] X, const double[::1] center):
+    """Return (o, o x, o x^2) of each row about `center`, o = 0 where x is NaN: (N, V) to (N, 3 V) float64."""
+    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i, j
+    out = np.zeros((N, 3 * V))
+    cdef double[:, ::1] to = out
+    cdef double x
+    with nogil:
+        for i in range(N):
+            for j in range(V):
+                if isnan(X[i, j]):
+                    continue
+                x = X[i, j] - center[j]
+                to[i, j] = 1.0
+                to[i, V + j] = x
+                to[i, 2 * V + j] = x * x
+    return out
+
+
+def columns_and_products(const double[:, ::1] X, const double[::1] center, bint with_columns):
+    """Return (x, x x') of each row about `center`, x x' packed as by `svec`, with or without the columns.
+
+    The result is (N, V + V (V + 1) / 2) or (N, V (V + 1) / 2) float64.
+    """
+    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], begin = V if with_columns else 0, i, a, b, f
+    out = np.empty((N, begin + V * (V + 1) // 2))
+    cdef double[:, ::1] to = out
+    cdef double[::1] row = np.empty(V)
+    with nogil:
+        for i in range(N):
+            for a in range(V):
+                row[a] = X[i, a] - center[a]
+            for a in range(begin):
+                to[i, a] = row[a]
+            f = begin
+            for a in range(V):
+                to[i, f] = row[a] * row[a]
+                f += 1
+                for b in range(a + 1, V):
+                    to[i, f] = row[a] * row[b] * ROOT_2
+                    f += 1
+    return out
