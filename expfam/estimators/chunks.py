@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
-from expfam.estimators.kept_chunks import Chunk, KeptChunks, joined_chunks
+from expfam.estimators.kept_chunks import Chunk, KeptChunks, complete_rows, joined_chunks
 from expfam.estimators.known_doubts import OF_DOUBTS, drop_doubts, set_doubts
 from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
 from expfam.estimators.scoring import drop_loaded, names_of_fit, opened_data, opened_rows
@@ -115,7 +115,7 @@ class ChunkLearner:
         if chunk is not None:
             kept.add(chunk)
             if kept.is_due:
-                stream, _ = self._open_stream(*kept.joined()[:2], is_first=True)
+                stream, _ = self._open_stream(*self._for_start(kept.joined())[:2], is_first=True)
                 for one in kept.chunks:
                     data = self._chunk_of(one.X, stream, one.options)
                     info = stream.learn(self._counted(data), batch=one.name)
@@ -126,6 +126,11 @@ class ChunkLearner:
 
     def _after_save(self):
         self.__dict__.pop("_kept_chunks", None)  # no file holds rows, and learning goes on with the same bits
+
+    def __getstate__(self):
+        """Return what copies and pickles hold: no rows, as in a file, so that what they learn can be merged."""
+        self._after_save()
+        return super().__getstate__()
 
     def _searches_chunks(self):
         """Tell whether the start of chunks is searched, so that first chunks are kept for it."""
@@ -155,12 +160,13 @@ class ChunkLearner:
             self.__dict__.pop(name, None)
         held = self._first_chunks(first, chunk_iterator)
         first = None  # nor held while the others come
-        stream, data = self._open_stream(*joined_chunks(held)[:2], is_first=True, in_passes=True)
+        sample = joined_chunks(held) if len(held) == 1 else self._for_start(joined_chunks(held))
+        stream, data = self._open_stream(*sample[:2], is_first=True, in_passes=True)
         if len(held) > 1:
             begin = [self._counted(self._chunk_of(one.X, stream, one.options)) for one in held]
         else:
             begin = [self._counted(data)]
-        held = data = None
+        held = sample = data = None
 
         def next_data(chunk):
             X, options = self._parts(chunk)
@@ -203,8 +209,16 @@ class ChunkLearner:
             held.append(Chunk(self._validate_chunk(X, data.family, reset=False), options))
             if sparse.issparse(held[-1].X) != sparse.issparse(held[0].X):
                 raise DataError(mixed_kinds(sparse.issparse(held[0].X)))
+            opened_data(held[-1].X, data.family, names=names_of_fit(self), **options)  # errors have rows of the chunk
             n_left -= held[-1].n_rows
         return held
+
+    def _for_start(self, joined):
+        """Return joined chunks without rows to which the family cannot be bound; the family is opened for them later.
+
+        The first chunk alone has shown that some rows remain.
+        """
+        return joined if self._family().allows_missing else complete_rows(joined)
 
     def _first_data(self, X, options):
         """Return the first chunk, to which the family is bound."""

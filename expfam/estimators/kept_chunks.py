@@ -101,6 +101,19 @@ def joined_chunks(chunks: Sequence[Chunk]) -> Chunk:
     return Chunk(X, options)
 
 
+def complete_rows(chunk: Chunk) -> Chunk:
+    """Return the rows of a chunk that lack no cell, to which any family can be bound."""
+    if sparse.issparse(chunk.X) or chunk.X.dtype.kind != "f" or not (lacks := np.isnan(chunk.X).any(axis=1)).any():
+        return chunk
+    options = dict(chunk.options)
+    if options.get("weight") is not None:
+        options["weight"] = np.asarray(options["weight"])[~lacks]
+    if options.get("groups") is not None:
+        groups = as_groups(options["groups"], chunk.n_rows)
+        options["groups"] = Groups(groups.of_row[~lacks], n_groups=groups.n_groups)
+    return chunk._replace(X=chunk.X[~lacks], options=options)
+
+
 def _joined_weights(chunks):
     weights = [chunk.options.get("weight") for chunk in chunks]
     if all(weight is None for weight in weights):
@@ -124,4 +137,4 @@ def _copied(chunk):
     return chunk._replace(X=chunk.X.copy(), options=options)
 
 
-__all__ = ["Chunk", "KeptChunks", "joined_chunks"]
+__all__ = ["Chunk", "KeptChunks", "complete_rows", "joined_chunks"]

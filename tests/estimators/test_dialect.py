@@ -196,8 +196,7 @@ def test_a_kernel_that_is_given_stays_as_it_is():
 def test_starts_of_topics():
     n_tokens, counts = int(X.sum()), np.ones((3, 2)) + np.eye(3, 2)
     quick = {"n_steps": 2, "random_state": 0}
-    auto = TopicModel(2, **quick).fit(X).components_
-    np.testing.assert_array_equal(TopicModel(2, start="variational", **quick).fit(X).components_, auto)
+    auto = TopicModel(2, start="variational", **quick).fit(X).components_
     for start in ("random", np.arange(n_tokens) % 2):
         other = TopicModel(2, start=start, time_limit="1h", **quick).fit(X)
         assert (other.components_ != auto).any()
