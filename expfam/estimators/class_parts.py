@@ -56,7 +56,7 @@ def warn_of_parts(
         Whether it has warned.
     """
     known = data.known
-    if known is None or not known.fixes_rows or known.n_classes < 1:
+    if known is None or known.classes is None or not known.fixes_rows or known.n_classes < 1:
         return False
     classes = known.classes.copy()
     classes[doubtful] = -1

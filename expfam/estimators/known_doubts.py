@@ -87,8 +87,9 @@ def doubtful_rows(
     >>> doubtful_rows(data, n, S, labels, np.array([0, 1]), lambda rows: np.zeros((len(rows), 2))).rows
     array([5])
     """
-    rows = np.flatnonzero(data.known.classes >= 0).astype(np.int64)
-    own, classes = np.asarray(labels)[rows], data.known.classes[rows]
+    of_rows = np.full(data.n_rows, -1) if data.known is None or data.known.classes is None else data.known.classes
+    rows = np.flatnonzero(of_rows >= 0).astype(np.int64)
+    own, classes = np.asarray(labels)[rows], of_rows[rows]
     if not rows.size or np.unique(cluster_classes[cluster_classes >= 0]).size < 2:
         return Doubts(rows[:0], classes[:0])
     part = data.take(rows).without_known()

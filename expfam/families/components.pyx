@@ -259,8 +259,8 @@ cdef class Components:
     def likelier_of_two(self, pairs, log_mass, chosen):
         """Write which of two slots is more probable for each datum into the caller's memory.
 
-        Slots 2 p and 2 p + 1 are pair p. The score of a slot is its log mass plus the log predictive of the datum, which
-        is not taken out of its slot. The method releases the gil.
+        Slots 2 p and 2 p + 1 are pair p. The score of a slot is its log mass plus the log predictive of the datum,
+        which is not taken out of its slot. The method releases the gil.
 
         Parameters
         ----------

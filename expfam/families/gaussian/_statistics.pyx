@@ -1,7 +1,7 @@
 """Sufficient statistics of rows of real values: columns, their squares, and products of two columns.
 
-One pass writes all statistics of a row; NumPy would make an array for each term, and joins of narrow blocks cost it more
-than the arithmetic. The cost is O(N F).
+One pass writes all statistics of a row; NumPy would make an array for each term, and joins of narrow blocks would cost
+more than the arithmetic. The cost is O(N F).
 """
 
 import numpy as np
