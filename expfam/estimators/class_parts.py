@@ -63,12 +63,10 @@ def warn_of_parts(
     if data.weight is not None:
         classes[data.weight == 0.0] = -1
     model, free = MixtureModel(family, DirichletProcess()), data.without_known().without_groups()
-    gains = {}
-    for c in range(known.n_classes):
-        rows = np.flatnonzero(classes == c)
-        gain = _gain_of_parts(model, free, rows, c)
-        if gain > np.log(_LEAST_ODDS * known.n_classes):
-            gains[c] = gain
+    members = [np.flatnonzero(classes == c) for c in range(known.n_classes)]
+    cuts = best_halves(model, free, members, seed=0)
+    found = {c: _gain(model, free, rows, cut) for c, (rows, cut) in enumerate(zip(members, cuts)) if cut is not None}
+    gains = {c: gain for c, gain in found.items() if gain > np.log(_LEAST_ODDS * known.n_classes)}
     if not gains:
         return False
     most = sorted(gains, key=lambda c: (-gains[c], c))
@@ -84,16 +82,12 @@ def warn_of_parts(
     return True
 
 
-def _gain_of_parts(model, data, rows, run):
-    """Return the gain in log joint, nats, of the best cut of some rows; 0 where there is none."""
-    found = best_halves(model, data, rows, seed=0, run=run)
-    if found is None:
+def _gain(model, data, rows, cut):
+    """Return the gain in log joint, nats, of the cut of some rows in two parts; 0 where one has too few rows."""
+    if np.bincount(cut.labels).min() < _FEWEST_IN_PART:
         return 0.0
-    halves, rise = found
-    if np.bincount(halves).min() < _FEWEST_IN_PART:
-        return 0.0
-    sizes = np.bincount(halves, weights=None if data.weight is None else data.weight[rows])
-    return rise + model.weights.log_prior(sizes) - model.weights.log_prior([sizes.sum()])
+    sizes = np.bincount(cut.labels, weights=None if data.weight is None else data.weight[rows])
+    return cut.rise + model.weights.log_prior(sizes) - model.weights.log_prior([sizes.sum()])
 
 
 def _plain(name):
