@@ -289,6 +289,7 @@ class ChunkedFit(ChunkLearner):
         *,
         batch: int | str | None = None,
         classes: npt.ArrayLike | None = None,
+        links: npt.ArrayLike | None = None,
     ) -> Self:
         """Learn one more chunk of data: one local step, one update.
 
@@ -311,6 +312,9 @@ class ChunkedFit(ChunkLearner):
             contributed; a chunk without a name is added for good. A stochastic schedule takes no names.
         classes : (C,) array_like, optional
             All classes; the first chunk needs them if its `y` lacks some.
+        links : (m,) array_like of int, optional
+            Rows of this chunk with the same number of 0 or more belong together, as in `fit`; -1 is a row alone. Rows
+            of other chunks with the same number are other rows.
 
         Returns
         -------
@@ -340,7 +344,7 @@ class ChunkedFit(ChunkLearner):
         if is_first or not n_numbered_classes(self):
             self.__dict__.pop("classes_", None)
             self._told_of_parts = False
-        known = known_of_chunk(self, y, classes, _n_rows(X), is_anew=is_first)
+        known = known_of_chunk(self, y, classes, _n_rows(X), is_anew=is_first, links=links)
         return self._learn_chunk(X, {"weight": sample_weight, "known": known}, batch, is_first=is_first)
 
     @available_if(_learns_chunks)
@@ -411,7 +415,7 @@ class ChunkedFit(ChunkLearner):
         return data.counted()
 
     def _doubt_chunk(self, data):
-        if data.known is not None:
+        if data.known is not None and data.known.classes is not None:
             is_told = self.__dict__.get("_told_of_parts", False)
             tells = set_doubts(
                 self,

@@ -16,6 +16,7 @@ from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.collapsed.linked import LinkedGibbs
 from expfam.samplers.named import load_sampler
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
+from expfam.samplers.variational.mixture import SparseVariational
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -82,8 +83,10 @@ def known_rows(owner: str, labels: Kind | None, y: Any, links: Any, n_rows: int)
     return KnownRows(Known(codes, labels or "clusters", links=links, class_names=classes), classes)
 
 
-def known_of_chunk(mixture: Any, y: Any, classes: Any, n_rows: int, *, is_anew: bool) -> Known | None:
-    """Return what `y` says of the rows of a chunk.
+def known_of_chunk(
+    mixture: Any, y: Any, classes: Any, n_rows: int, *, is_anew: bool, links: Any = None
+) -> Known | None:
+    """Return what `y` and `links` say of the rows of a chunk.
 
     The first chunk sets `classes_` of the mixture.
 
@@ -97,20 +100,23 @@ def known_of_chunk(mixture: Any, y: Any, classes: Any, n_rows: int, *, is_anew: 
     n_rows : int
     is_anew : bool
         Whether no clusters were learned before this run.
+    links : (m,) array_like of int or None
+        Rows of this chunk with the same number belong together.
 
     Returns
     -------
     Known or None
-        None where `labels` is None.
+        None where `labels` and `links` are None.
 
     Raises
     ------
     DataError, ValueError, CapabilityError
     """
     owner, labels = type(mixture).__name__, mixture.labels
+    if links is not None and np.ndim(links) == 1 and len(links) != n_rows:
+        raise DataError(f"{owner}: links has {len(links)} values, the chunk has {n_rows} rows")
     if labels is None:
-        known_rows(owner, labels, y, None, n_rows)  # warns that y is ignored
-        return None
+        return known_rows(owner, labels, y, links, n_rows).known  # warns that y is ignored
     check_value(f"{owner}: labels", labels, KINDS)
     if labels != "clusters":
         raise CapabilityError(f"{owner}: chunks are learned with labels='clusters'; labels={labels!r} needs all data")
@@ -131,7 +137,7 @@ def known_of_chunk(mixture: Any, y: Any, classes: Any, n_rows: int, *, is_anew: 
         )
     places = np.array([of_name[name] for name in names.tolist()] + [-1], dtype=np.int32)
     found = places[codes] if y is not None else np.full(n_rows, -1)
-    return Known(found, labels, n_classes=len(of_name), class_names=mixture.classes_)
+    return Known(found, labels, links=links, n_classes=len(of_name), class_names=mixture.classes_)
 
 
 def n_numbered_classes(mixture: Any) -> int:
@@ -206,9 +212,10 @@ def _is_missing(value):
 def with_links(kernel: Any) -> Any:
     """Return the kernel with draws of the link groups after each of its sweeps.
 
-    The last kernel of a cycle is taken as the one that sweeps. EM has no draws, and takes the groups itself.
+    The last kernel of a cycle is taken as the one that sweeps. EM and variational
+    inference have no draws, and take the groups themselves.
     """
-    if isinstance(kernel, ExpectationMaximization):
+    if isinstance(kernel, (ExpectationMaximization, SparseVariational)):
         return kernel
     if isinstance(kernel, Cycle):
         if any(isinstance(part, LinkedGibbs) for part in kernel.kernels):

@@ -25,7 +25,7 @@ from expfam.structures.ground.rng import generator, resolve_seed
 _TAKERS = {
     "clusters": "collapsed samplers, and with a fixed number of components 'em', 'variational' and uncollapsed ones",
     "classes": "collapsed samplers: 'gibbs', 'fastex', 'split_merge'",
-    "links": "collapsed and uncollapsed samplers and EM, such as sampler='gibbs' and sampler='em',",
+    "links": "samplers of mixtures and optimisers, such as sampler='gibbs', 'em' and 'variational',",
 }
 _NAMED = 5  # classes that a message names
 

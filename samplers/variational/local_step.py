@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from expfam.errors import SupportError
+from expfam.samplers.variational.linked_rows import LinkedRows
 from expfam.samplers.variational.sparse_rows import (
     add_dense_rows,
     add_soft_rows,
@@ -205,9 +206,9 @@ class SparsePass:
     """Passes over the rows of a data set with K clusters, of which each row keeps L.
 
     L is `n_active`, at most K; with L = K the pass is dense and keeps no rows. `held` (N,) is the cluster of each row
-    whose cluster is known, and -1 for the others: all of its responsibility is there. `scores_last` says whether the
-    last clusters of a row are scored when they are not among its candidates. Without them the bound may fall: only
-    tests set it to False.
+    whose cluster is known, and -1 for the others: all of its responsibility is there. With `LinkedRows` as `phi`, rows
+    that are linked share their responsibilities. `scores_last` says whether the last clusters of a row are scored when
+    they are not among its candidates. Without them the bound may fall: only tests set it to False.
     """
 
     scores_last = True
@@ -225,6 +226,7 @@ class SparsePass:
         self.phi, self.K, self.L = phi, int(n_clusters), int(n_active)
         self.weight, self.held, self.n_threads = weight, held, n_threads
         self.n_rows = phi.data.n_rows
+        self.links = phi if isinstance(phi, LinkedRows) else None
 
     @property
     def is_dense(self) -> bool:
@@ -441,6 +443,8 @@ class PassPart:
         rows = self._global(places)
         phi = self._timed("statistics", self._statistics, rows, m)
         scores, near = self._timed("weights", self._score, phi, places, m)
+        if self.owner.links is not None:
+            scores *= self.owner.links.power[rows][:, None]
         if self.owner.held is not None:
             _leave_held(scores, near, self.owner.held[rows])
         self._timed("select", self._select, scores, near, rows, m)
@@ -451,8 +455,9 @@ class PassPart:
         weight = self._weight(rows)
         self._timed("summary", self._sum_block, phi, scores, places, weight, m)
         objective, entropy = self.objective[:m], self.entropy[:m]
-        self.value += float(objective.sum() if weight is None else objective @ weight)
-        self.sums.entropy += float(entropy.sum() if weight is None else entropy @ weight)
+        shares = weight if self.owner.links is None else self.owner.links.shares[rows]
+        self.value += float(objective.sum() if shares is None else objective @ shares)
+        self.sums.entropy += float(entropy.sum() if shares is None else entropy @ shares)
         local = self.local
         local.labels[places] = self.indices[:m, 0]
         if local.indices is not None:

@@ -16,6 +16,7 @@ from expfam.errors import CapabilityError, DataWarning
 from expfam.model.partitions import fitted_labels
 from expfam.params import NON_NEGATIVE, Integer, refuse_unused
 from expfam.samplers.variational.candidate_passes import CandidatePasses
+from expfam.samplers.variational.linked_rows import memory_of_links, tie_labels
 from expfam.samplers.variational.local_step import PhiSizes, SparsePass
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, automatic_schedule
 from expfam.samplers.variational.soft_stream import warn_of_few
@@ -92,7 +93,7 @@ class SparseVariational(CandidatePasses):
 
     state_type = VariationalState
     takes_weight = True
-    takes_known = frozenset({"clusters"})
+    takes_known = frozenset({"clusters", "links"})
     _constraints: ClassVar = {
         "objective": ("vb", "map"),
         "memo": ("auto", "statistics", "rows"),
@@ -202,7 +203,7 @@ class SparseVariational(CandidatePasses):
         if not isinstance(schedule, Full):
             kept += 16 * data.n_rows
         width = SparsePass(PhiSizes(data, size), K, L).memory()
-        return int(kept + width)
+        return int(kept + width + memory_of_links(data, size))
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -256,6 +257,7 @@ class SparseVariational(CandidatePasses):
         """
         if state.is_noisy:
             state.labels = state.passes.local_step(state.all_units(), state.tables()).labels
+            tie_labels(state.labels, state.data)
             state.stamp += 1
         else:
             super().finish(state)

@@ -17,6 +17,7 @@ from scipy import sparse
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.samplers.states.storage import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.samplers.variational.held_rows import Batch, HeldSoft
+from expfam.samplers.variational.linked_rows import has_links, linked_rows, tie_labels
 from expfam.samplers.variational.local_step import LocalStep, Sums
 from expfam.samplers.variational.soft_state import HELD
 from expfam.structures.ground.stored import integers, numbers
@@ -94,7 +95,7 @@ class VariationalState(HeldSoft):
         self.labels = np.array(labels, dtype=np.int32)
         if self.labels.min() < 0 or self.labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
-        self.passes = self.passes_over(self.phi, data.weight, held_clusters(data))
+        self.passes = self.passes_over(linked_rows(self.phi, data), data.weight, held_clusters(data))
         self._begin_memo()
         self.update()
         self.log_joint = self.compute_log_joint()
@@ -158,6 +159,10 @@ class VariationalState(HeldSoft):
         if self.batch_sums is not None:
             self.batch_sums[batch.place] = local.sums
 
+    def end_pass(self) -> None:
+        """Give linked rows one label."""
+        tie_labels(self.labels, self.data)
+
     # ---- results -----------------------------------------------------------------------------------------------------
 
     def soft_partition(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], Any]:
@@ -210,7 +215,7 @@ class VariationalState(HeldSoft):
         self.labels = indices[:, 0].copy()
         self.indices = None if self.indices is None else indices
         self.values = None if self.values is None else values
-        row_entropy = entropy_of(values, self.data.weight)
+        row_entropy = entropy_of(values, self.passes.phi.shares if has_links(self.data) else self.data.weight)
         if self.batch_entropy is not None:
             self.batch_entropy = np.array([row_entropy[rows].sum() for rows in self.batches])
         if self.batch_sums is None:

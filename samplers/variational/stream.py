@@ -16,6 +16,7 @@ from scipy import sparse
 
 from expfam.samplers.variational.candidates import GraphCandidates
 from expfam.samplers.variational.learner import weight_of
+from expfam.samplers.variational.linked_rows import linked_rows, tie_labels
 from expfam.samplers.variational.local_step import Sums
 from expfam.samplers.variational.schedules import Memoized
 from expfam.samplers.variational.soft_state import HELD, SETTLED_SHARE
@@ -134,7 +135,7 @@ class VariationalStream(SoftStream):
     def step_of(self, batch: Chunk, *, all_clusters: bool) -> tuple[LocalStep, bool]:
         """Return the local step of a chunk, and whether it scored all clusters."""
         data, last = batch.data, batch.last
-        passes = self.passes_over(self.phi.over(data), data.weight, held_clusters(data))
+        passes = self.passes_over(linked_rows(self.phi.over(data), data), data.weight, held_clusters(data))
         has_rows = last is not None and last.indices is not None
         has_candidates = has_rows and not all_clusters and self.settings.has_candidates(self.K)
         if has_candidates:
@@ -148,6 +149,7 @@ class VariationalStream(SoftStream):
             remembered=(last.indices, last.values) if has_rows else None,
             keep=self._keeps_rows(data.n_rows),
         )
+        tie_labels(local.labels, data)
         return local, not has_candidates
 
     def _keeps_rows(self, n_rows):

@@ -174,5 +174,5 @@ def test_what_variational_inference_refuses():
     with pytest.raises(CapabilityError, match="ClusterMoves cannot use labels='clusters'"):
         Cycle(SparseVariational(), ClusterMoves()).init(MixtureModel(data.family, weights), data, seed=0)
     linked = Dataset(X, DiagonalGaussian(), known=Known(links=np.zeros(300, dtype=int)))
-    with pytest.raises(CapabilityError, match="SparseVariational cannot use links"):
-        SparseVariational().init(MixtureModel(linked.family, weights), linked, seed=0)
+    with pytest.raises(CapabilityError, match="ClusterMoves cannot use links"):
+        Cycle(SparseVariational(), ClusterMoves()).init(MixtureModel(linked.family, weights), linked, seed=0)

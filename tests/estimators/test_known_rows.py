@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from expfam import Known, Mixture, SymmetricDirichlet, link_groups
 from expfam.errors import CapabilityError, DataError, DataWarning
 from expfam.estimators.known_rows import class_codes
+from expfam.samplers import ClusterMoves, Cycle, SparseVariational
 
 RNG = np.random.default_rng(0)
 CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
@@ -87,7 +88,7 @@ def test_all_known_rows_are_their_classes():
     assert mixture.log_joint_ == pytest.approx(mixture.model_.log_joint(X, Z))
 
 
-@pytest.mark.parametrize("sampler", ["auto", "gibbs"])
+@pytest.mark.parametrize("sampler", ["auto", "gibbs", "em", "variational"])
 def test_links_join_rows_that_would_lie_apart(sampler):
     links = link_groups([(int(np.flatnonzero(Z == 0)[0]), int(np.flatnonzero(Z == 1)[0]))], 120)
     free = Mixture("gaussian_diag", random_state=0, sampler=sampler).fit(X)
@@ -158,7 +159,13 @@ def test_nothing_known_changes_no_bit():
             r"rows \d+ and \d+ are linked, and are of the",
         ),
         ({"labels": "clusters", "sampler": "variational"}, Z, None, CapabilityError, "classes on ordered sticks"),
-        ({"sampler": "variational"}, None, np.zeros(120, dtype=int), CapabilityError, "cannot use links"),
+        (
+            {"sampler": Cycle(SparseVariational(), ClusterMoves()), "n_components": 5},
+            None,
+            np.zeros(120, dtype=int),
+            CapabilityError,
+            "ClusterMoves cannot use links.*sampler='gibbs', 'em' and 'variational'",
+        ),
         ({"labels": "clusters", "start": np.zeros(120, dtype=int)}, Z, None, DataError, "starting labels disagree"),
         ({"weights": SymmetricDirichlet(2), "labels": "classes"}, Z, None, DataError, "allows 2 clusters"),
     ],
