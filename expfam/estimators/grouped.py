@@ -16,14 +16,14 @@ from sklearn.base import ClusterMixin
 from sklearn.utils import TransformerTags
 from sklearn.utils.metaestimators import available_if
 
-from expfam.errors import DataError, SupportError
+from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_endings import grouped_ending, slots_joined
 from expfam.estimators.grouped_starts import grouped_start, start_of_groups
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
-from expfam.estimators.known_rows import known_rows
+from expfam.estimators.known_rows import known_rows, without_groups
 from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import loaded_clusters, names_of_fit, opened_data, opened_rows
 from expfam.estimators.table_results import TableResults
@@ -215,7 +215,15 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        links: npt.ArrayLike | None = None,
+    ) -> Self:
         """Find clusters that the groups of rows share.
 
         Parameters
@@ -232,6 +240,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         sample_weight : (N,) array_like of non-negative float, optional
             Multiplicity of each row, for variational inference. Clusters, hyper-parameters and starts are those of the
             rows repeated. Rows of weight 0 have no influence, and get their most probable cluster at the end.
+        links : None
+            Links are refused, with the line of a `Mixture` that takes them: no sampler of groups does.
 
         Returns
         -------
@@ -242,6 +252,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
+        _refuse_links(self, links, "fit")
         n_steps, n_warmup = step_numbers(self)
         kernel = self._kernel()
         is_sampled = isinstance(kernel, GroupedGibbs)
@@ -424,6 +435,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         groups: Any = None,
         sample_weight: npt.ArrayLike | None = None,
         batch: int | str | None = None,
+        links: npt.ArrayLike | None = None,
     ) -> Self:
         """Learn one more chunk of whole groups.
 
@@ -449,6 +461,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         batch : int or str, optional
             Under a memoized schedule (the default): name of the chunk, which when it comes again replaces what it
             contributed; a chunk without a name is added for good. A stochastic schedule takes no names.
+        links : None
+            Links are refused, as by `fit`.
 
         Returns
         -------
@@ -460,7 +474,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         AttributeError
             Under sampling, which needs all groups at once.
         CapabilityError
-            For settings of the sampler that changed since the first chunk.
+            For settings of the sampler that changed since the first chunk, and for links.
 
         Examples
         --------
@@ -473,6 +487,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         >>> mixture.n_.round()
         array([100., 100.])
         """
+        _refuse_links(self, links, "partial_fit", sampler="variational")
         X, _, groups = grouped_rows(X, groups, y)
         groups = as_groups(groups, X.shape[0] if hasattr(X, "shape") else len(X))
         options = {"groups": groups, "weight": sample_weight}
@@ -831,6 +846,14 @@ class _Average:
         if sparse.issparse(S) and not state.data.has_sparse_phi:
             S = S.toarray()
         return n, S, sparse.csr_array(counts), alpha
+
+
+def _refuse_links(mixture, links, method, **settings):
+    if links is not None:
+        raise CapabilityError(
+            "GroupedMixture cannot use links, as no sampler of groups moves linked rows together: write"
+            f" {without_groups(mixture, **settings)}.{method}(X, links=links), which knows of no groups"
+        )
 
 
 def held_rows(groups: Groups, *, share: float = _HELD_SHARE, seed: int = 0) -> npt.NDArray[np.bool_]:
