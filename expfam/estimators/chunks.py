@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _OF_CLASSES = ("classes_", "cluster_classes_", "n_known_")
+_WITH_LINKS = 4  # parts of a chunk
 
 
 def _learns_chunks(estimator):
@@ -196,6 +197,8 @@ class ChunkLearner:
             self.__dict__.pop(name, None)
         return self
 
+    _other_parts = ""  # what else a chunk may be, for messages
+
     def _first_chunks(self, first, others):
         """Return the first chunk, and as many others as the search for a start needs."""
         X, options = self._parts(first)
@@ -229,7 +232,10 @@ class ChunkLearner:
         if not isinstance(chunk, tuple):
             return chunk, {}
         if len(chunk) != 2:
-            raise DataError(f"a chunk is an array of rows, or a tuple (rows, sample_weight); got {len(chunk)} parts")
+            raise DataError(
+                f"a chunk is an array of rows, or a tuple (rows, sample_weight); got {len(chunk)} parts"
+                f"{self._other_parts}"
+            )
         return chunk[0], {"weight": chunk[1]}
 
     def _chunk_of(self, X, stream, options):
@@ -279,6 +285,8 @@ class ChunkedFit(ChunkLearner):
     stream_ : VariationalStream
         What learning goes on from.
     """
+
+    _other_parts = "; with links it is (rows, y, sample_weight, links)"
 
     @available_if(_learns_chunks)
     def partial_fit(
@@ -355,10 +363,11 @@ class ChunkedFit(ChunkLearner):
         ----------
         chunks : iterable
             Arrays or sparse matrices of rows, or pairs of one and its ``sample_weight`` as a tuple; under
-            ``labels="clusters"`` tuples of rows and `y`, or of rows, `y` and ``sample_weight``. From an iterator, which
-            gives each chunk once, one pass is made. From anything that can be gone through again, such as a list of
-            memory maps, up to `n_steps` passes, until the bound has settled; the same chunks must then come in the same
-            order.
+            ``labels="clusters"`` tuples of rows and `y`, or of rows, `y` and ``sample_weight``. With links a chunk is a
+            tuple of rows, `y`, ``sample_weight`` and the `links` of `partial_fit`; `y` and ``sample_weight`` may be
+            None. From an iterator, which gives each chunk once, one pass is made. From anything that can be gone
+            through again, such as a list of memory maps, up to `n_steps` passes, until the bound has settled; the same
+            chunks must then come in the same order.
         y : ignored
         classes : (C,) array_like, optional
             All classes, if the first chunk may lack some.
@@ -400,12 +409,16 @@ class ChunkedFit(ChunkLearner):
 
     def _parts(self, chunk):
         """Return the rows of a chunk, and options of their `Dataset`."""
+        if isinstance(chunk, tuple) and len(chunk) == _WITH_LINKS:
+            X, y, weight, links = chunk
+            known = known_of_chunk(self, y, self._given_classes, _n_rows(X), is_anew=True, links=links)
+            return X, {"known": known, "weight": weight}
         if self.labels is None:
             return super()._parts(chunk)
         if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
             raise DataError(
                 f"with labels={self.labels!r} a chunk is a tuple (rows, y) or (rows, y, sample_weight); got"
-                f" {f'{len(chunk)} parts' if isinstance(chunk, tuple) else type(chunk).__name__}"
+                f" {f'{len(chunk)} parts' if isinstance(chunk, tuple) else type(chunk).__name__}{self._other_parts}"
             )
         X, y, *weight = chunk
         known = known_of_chunk(self, y, self._given_classes, _n_rows(X), is_anew=True)

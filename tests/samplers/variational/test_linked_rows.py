@@ -160,3 +160,21 @@ def test_links_of_another_length_than_the_chunk_are_refused():
     mixture = Mixture("poisson", 3, sampler="variational")
     with pytest.raises(DataError, match="links has 24 values, the chunk has 60 rows"):
         mixture.partial_fit(X, links=LINKS[:24])
+
+
+@pytest.mark.parametrize("labels", [None, "clusters"])
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["rows", "weights"])
+def test_chunks_of_tuples_with_links_are_learned_as_by_partial_fit(labels, weight):
+    y = None if labels is None else Y
+    settings = {"sampler": "variational", "labels": labels, "random_state": 0, "start": Known(links=LINKS).agreeing(Z)}
+    settings["start"] = Known(Y, links=LINKS).agreeing(Z) if labels else settings["start"]
+    whole = Mixture("poisson", K, **settings).fit_chunks(iter([(X, y, weight, LINKS)]))
+    single = Mixture("poisson", K, **settings).partial_fit(X, y, weight, links=LINKS)
+    np.testing.assert_array_equal(whole.S_, single.S_)
+    unlinked = Mixture("poisson", K, **settings).partial_fit(X, y, weight)
+    assert abs(unlinked.n_ - single.n_).max() > 0.01
+
+
+def test_a_chunk_of_other_parts_names_the_tuple_with_links():
+    with pytest.raises(DataError, match=r"got 3 parts; with links it is \(rows, y, sample_weight, links\)"):
+        Mixture("poisson", K, sampler="variational").fit_chunks([(X, WEIGHT, LINKS)])
