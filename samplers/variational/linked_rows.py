@@ -43,7 +43,8 @@ class LinkedRows:
     """
 
     def __init__(self, phi: PhiBlocks, data: Dataset) -> None:
-        self.phi, known = phi, data.known
+        self.phi = phi
+        known: Any = data.known
         sizes, rows = np.diff(known.group_starts), known.grouped_rows
         groups = np.repeat(np.arange(len(sizes)), sizes)
         self.of_row = np.full(data.n_rows, -1, dtype=np.int64)
@@ -115,7 +116,7 @@ def tie_labels(labels: npt.NDArray[np.int32], data: Dataset) -> None:
     Between updates, rows of a group that lie in several batches may have several labels.
     """
     if has_links(data):
-        known = data.known
+        known: Any = data.known
         first = labels[known.grouped_rows[known.group_starts[:-1]]]
         labels[known.grouped_rows] = np.repeat(first, np.diff(known.group_starts))
 
@@ -124,7 +125,7 @@ def memory_of_links(data: Dataset, itemsize: int) -> int:
     """Return the bytes of the mean statistics of link groups, and of the numbers of their rows."""
     if not has_links(data):
         return 0
-    known = data.known
+    known: Any = data.known
     width = data.n_statistics * itemsize * (len(known.group_starts) - 1)
     return data.n_rows * (16 + itemsize) + (12 * len(known.grouped_rows) if data.has_sparse_phi else width)
 
