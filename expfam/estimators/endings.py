@@ -10,6 +10,7 @@ better there.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_rows
 from expfam.samplers.warm_starts.settle import Fitted, Settler
 
 _LEAST_GAIN = 0.5  # nats
+_FEW_ROWS, _RUNS_OF_FEW_ROWS = 3000, 4  # k-means runs in each metric to which the end is compared
 _GAIN_PER_ROW = 5e-5  # nats a row that another partition must gain
 
 
@@ -153,10 +155,11 @@ def given_ending(
     own = labels if rows is None else labels[rows]
     best, best_joint = None, model.log_joint(part, own) + least_gain(part.n_rows)
     is_narrow = has_few_rows(model, data)  # one wide cluster with tight remainders has the highest log joint then
-    for metric in divisions.metrics:
+    runs = _RUNS_OF_FEW_ROWS if part.n_rows <= _FEW_ROWS else 1
+    for metric, run in product(divisions.metrics, range(runs)):
         if metric == "white" and is_narrow:
             continue
-        rival = climb(model, part, divisions.kmeans(metric, n_clusters), **options).labels
+        rival = climb(model, part, divisions.kmeans(metric, n_clusters, run), **options).labels
         if (log_joint := model.log_joint(part, rival)) > best_joint and rival.max() + 1 == n_clusters:
             best, best_joint = rival, log_joint
     if best is None:

@@ -1,0 +1,60 @@
+"""A default fit is not below what anybody can write down: one cluster, k-means, columns, the truth, its start."""
+
+import count_shapes as counts
+import numpy as np
+import pytest
+import vector_shapes as vectors
+from dominance import WatchedMixture, judge, tolerance
+from grouped_dominance import judge_groups
+
+from expfam import GroupedMixture, Mixture
+
+SHAPES = {  # generator, family, number of clusters that is given in half of the fits
+    "one blob": (vectors.blob(500, 2), "gaussian_diag", 3),
+    "one blob, spherical": (vectors.blob(800, 2), "gaussian_spherical", 3),
+    "one blob, full": (vectors.blob(500, 1), "gaussian", 3),
+    "far components": (vectors.components(600, 30, 2), "gaussian_diag", 2),
+    "far components, full": (vectors.components(800, 20, 2), "gaussian", 2),
+    "one telling column": (vectors.telling(600, 30, 20.0), "gaussian_diag", 2),
+    "one telling column, full": (vectors.telling(1000, 12, 20.0), "gaussian", 2),
+    "unequal sizes": (vectors.unequal_sizes((450, 25, 25)), "gaussian_diag", 3),
+    "strip": (vectors.strip(600), "gaussian_diag", 2),
+    "square": (vectors.uniform(600), "gaussian_spherical", 4),
+    "heavy tails": (vectors.heavy_tails(600, 3), "gaussian", 3),
+    "unit vectors": (vectors.directions(400, 100, 8, 1.5), "gaussian_diag", 8),
+    "one strong count": (counts.strong_count(600, 40), "negative_binomial", 2),
+    "noise in categories": (counts.table(counts.codes_of_noise(600, 10)), "auto", 2),
+    "table": (counts.noise_categories(400), "auto", 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("is_given", [False, True], ids=["K open", "K given"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_default_fit_is_not_below_a_simple_partition(name, is_given, seed):
+    make, family, K = SHAPES[name]
+    X, truth = make(seed)
+    mixture = WatchedMixture(family, K if is_given else None, random_state=seed).fit(X)
+    judgement = judge(mixture, X, truth=truth, seed=seed, learns=False)
+    assert judgement.below <= tolerance(len(truth)), judgement
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("K", [None, 4])
+def test_chunks_are_not_below_a_simple_partition(K, seed):
+    X, truth = vectors.plain(1000, 5, 4)(seed)
+    mixture = Mixture("gaussian_diag", K, sampler="variational", random_state=seed)
+    for chunk in np.array_split(X, 4):
+        mixture.partial_fit(chunk)
+    judgement = judge(mixture, X, truth=truth, seed=seed, learns=False)
+    assert judgement.below <= tolerance(len(X)), judgement
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_in_groups_are_not_below_a_simple_partition(seed):
+    X, truth = vectors.components(600, 30, 2)(seed)
+    groups = np.arange(600) // 50
+    mixture = GroupedMixture("gaussian_diag", 2, random_state=seed).fit(X, groups=groups)
+    judgement = judge_groups(mixture, X, groups, truth=truth, seed=seed)
+    assert judgement.below <= tolerance(len(X)), judgement
