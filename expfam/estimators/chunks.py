@@ -129,7 +129,10 @@ class ChunkLearner:
         self.__dict__.pop("_kept_chunks", None)  # no file holds rows, and learning goes on with the same bits
 
     def __getstate__(self):
-        """Return what copies and pickles hold: no rows, as in a file, so that what they learn can be merged."""
+        """Return what copies and pickles hold: no rows of chunks, as a file does.
+
+        So what copies of one model learn can be merged.
+        """
         self._after_save()
         return super().__getstate__()
 
@@ -217,9 +220,9 @@ class ChunkLearner:
         return held
 
     def _for_start(self, joined):
-        """Return joined chunks without rows to which the family cannot be bound; the family is opened for them later.
+        """Return joined chunks without the rows to which the family cannot be bound.
 
-        The first chunk alone has shown that some rows remain.
+        It is opened for these rows later. The first chunk alone has shown that some rows remain.
         """
         return joined if self._family().allows_missing else complete_rows(joined)
 

@@ -83,7 +83,7 @@ def warn_of_parts(
 
 
 def _gain(model, data, rows, cut):
-    """Return the gain in log joint, nats, of the cut of some rows in two parts; 0 where one has too few rows."""
+    """Return the nats that the cut of some rows in two gains; 0 where a part is too small."""
     if np.bincount(cut.labels).min() < _FEWEST_IN_PART:
         return 0.0
     sizes = np.bincount(cut.labels, weights=None if data.weight is None else data.weight[rows])

@@ -48,7 +48,7 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
 
 
 def _segments_together(Py_ssize_t n_rows, Py_ssize_t most):
-    """Yield the first and the last row, and the bounds, of segments that have `most` rows together.
+    """Yield first row, last row and bounds of segments that have `most` rows together.
 
     A call costs as much as the statistics of many rows. The bounds of a segment of more rows are None.
     """

@@ -113,7 +113,7 @@ def best_halves(
 
 
 def _of_all_rows(free, data, rows, looked_at, halves, n_threads):
-    """Return the halves of all rows of a cluster from those of a sample, or None where these do not pay."""
+    """Return halves of all rows from those of a sample; None where these do not pay."""
     n, part = len(rows), data.take(looked_at)
     share = np.bincount(halves.labels, minlength=2) * (n / part.n_rows)
     if _HOPE * halves.rise * (n / part.n_rows) + free.weights.log_prior(share) - free.weights.log_prior([n]) < 0.0:
@@ -199,7 +199,7 @@ class _Cuts:
         return evidence, np.where((sizes > 0.0).all(axis=1), evidence + prior, -np.inf), n
 
     def _begun(self):
-        """Yield first cuts of all clusters: (N,) int32; those of a cluster that has no further one are all 0."""
+        """Yield first cuts of all clusters: (N,) int32; 0 where a cluster has no further cut."""
         cuts = [list(self._cuts_of(c)) for c in range(len(self.ends))]
         for number in range(max(map(len, cuts), default=0)):
             halves = np.zeros(self.data.n_rows, dtype=np.int32)

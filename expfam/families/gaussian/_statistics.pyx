@@ -1,4 +1,4 @@
-"""Sufficient statistics of rows of real values: columns, their squares, and products of two columns.
+"""Sufficient statistics of real values: columns, their squares, products of two columns.
 
 One pass writes all statistics of a row; NumPy would make an array for each term, and joins of narrow blocks would cost
 more than the arithmetic. The cost is O(N F).
@@ -27,7 +27,10 @@ def columns_and_squares(const double[:, ::1] X, const double[::1] center):
 
 
 def seen_columns_and_squares(const double[:, ::1] X, const double[::1] center):
-    """Return (o, o x, o x^2) of each row about `center`, o = 0 where x is NaN: (N, V) to (N, 3 V) float64."""
+    """Return (o, o x, o x^2) of each row about `center`: (N, V) to (N, 3 V) float64.
+
+    o is 0 where x is NaN, else 1.
+    """
     cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i, j
     out = np.zeros((N, 3 * V))
     cdef double[:, ::1] to = out
@@ -45,7 +48,7 @@ def seen_columns_and_squares(const double[:, ::1] X, const double[::1] center):
 
 
 def columns_and_products(const double[:, ::1] X, const double[::1] center, bint with_columns):
-    """Return (x, x x') of each row about `center`, x x' packed as by `svec`, with or without the columns.
+    """Return (x, x x') of each row about `center`, or x x' alone, packed as by `svec`.
 
     The result is (N, V + V (V + 1) / 2) or (N, V (V + 1) / 2) float64.
     """
