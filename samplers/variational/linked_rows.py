@@ -42,8 +42,8 @@ class LinkedRows:
         Weights of the rows in entropy and bound: those of a group sum to 1.
     """
 
-    def __init__(self, phi: PhiBlocks, data: Dataset) -> None:
-        self.phi = phi
+    def __init__(self, phi: Any, data: Dataset) -> None:
+        self.phi: Any = phi  # dense or sparse blocks
         known: Any = data.known
         sizes, rows = np.diff(known.group_starts), known.grouped_rows
         groups = np.repeat(np.arange(len(sizes)), sizes)
