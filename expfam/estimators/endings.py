@@ -94,7 +94,8 @@ def _best_rival(settler: Settler, reached: Fitted) -> Fitted | None:
     rivals = [np.zeros(data.n_rows, dtype=np.int32)] if K > 1 else []
     if K > 1:
         divisions = Divisions(data, seed=settler.seed, n_threads=settler.n_threads)
-        rivals += [divisions.kmeans(metric, K, run=1) for metric in divisions.metrics]
+        runs = range(1, 1 + (_RUNS_OF_FEW_ROWS if data.n_rows <= _FEW_ROWS else 1))
+        rivals += [divisions.kmeans(metric, K, run) for metric, run in product(divisions.metrics, runs)]
     found = [settler.ascended(settler.fitted(labels)) for labels in rivals]
     return max(found, key=lambda one: one.log_joint, default=None)
 
