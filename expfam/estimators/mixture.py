@@ -40,6 +40,7 @@ from expfam.estimators.drawn_hyper import (
 )
 from expfam.estimators.endings import given_ending, least_gain, open_ending
 from expfam.estimators.few_distinct_rows import warn_of_equal_rows
+from expfam.estimators.free_covariances import compared_with_simpler, comparison_memory, warn_of_simpler
 from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
 from expfam.estimators.known_rows import (
     classes_of_clusters,
@@ -389,6 +390,7 @@ class Mixture(
             model, labels = self._chosen_partition(trace, best, data, runs[0].start)
             self._adopt(model, data, labels if data.known is None else data.known.numbered_by_class(labels))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
+        counted_labels = self.labels_
         self._label_all(whole)
         self._set_known(known)
         self._set_certainty(whole, trace)
@@ -396,6 +398,7 @@ class Mixture(
         self.n_init_chosen_, self.traces_ = runs[0].name, [run.trace for run in runs]
         self._set_trace(trace)
         self._conclude(runs)
+        self._warn_of_covariances(runs, data, counted_labels)
         warn_of_equal_rows(data, self.n_components, self.n_components_)
         self.__dict__.pop("stream_", None)
         return self
@@ -561,6 +564,7 @@ class Mixture(
             forecast = forecast.with_chains(self.n_chains - 1, forecast_memory(data, **sizes))
         more = search_memory(data, K) if self._searches_start(model) else 0
         more += spread_memory(data, K) if self._is_automatic() else 0
+        more += comparison_memory(data, K) if self._follows_rule() else 0
         more += forecast.data if is_copy else 0
         return replace(forecast, scratch=forecast.scratch + more)
 
@@ -572,8 +576,6 @@ class Mixture(
         """Return the model and the start of the steps over all rows."""
         if not self._searches_start(model):
             return Begun(model, self.start, None, False)
-        if self._follows_rule() and is_auto(self.n_warmup):  # else the chain moves the labels
-            warn_of_few_rows(self, model, data)
         return begin(self, model, data, kernel, self._learned(family), seed=seed)
 
     def _is_automatic(self) -> bool:
@@ -601,7 +603,6 @@ class Mixture(
         last, ruled = phases[-1], _ruled(phases)
         has_rule = ruled.rule is not None
         self.converged_ = all(map(_has_converged, runs))
-        warn_of_crumbs(self, self.model_, self.cluster_sizes_)
         n_counted = len(trace) - trace.n_warmup
         is_through = n_counted == MOST_STEPS if ruled is last else n_counted > 0
         if has_rule and not self.converged_ and ruled.n_steps == MOST_STEPS and is_through:
@@ -612,6 +613,22 @@ class Mixture(
             )
         if len(runs) > 1 and hasattr(self, "_draws") and not trace.interrupted:
             warn_of_disagreement(self, self.posterior_.diagnostics, self._steps, n_warmup=trace.n_warmup)
+
+    def _warn_of_covariances(self, runs, data, labels):
+        """Give at most one warning of full covariances that have too few rows."""
+        model, compared = self.model_, None
+        is_left = self._follows_rule() and is_auto(self.n_warmup) and self._searches_start(model)
+        try:
+            if is_left and not any(run.trace.interrupted for run in runs):
+                compared = compared_with_simpler(self, data, labels, seed=runs[0].state.seed)
+        except KeyboardInterrupt:  # the fit itself is done
+            pass
+        if compared is not None and compared.pays:
+            warn_of_simpler(self, compared)
+            return
+        if is_left and (compared is None or compared.full < compared.simple):  # else the chain moves the labels
+            warn_of_few_rows(self, model, data)
+        warn_of_crumbs(self, model, self.cluster_sizes_)
 
     def _entered(self, kernel, state, is_last):
         """Take note of a phase that begins; chains of a group do."""
