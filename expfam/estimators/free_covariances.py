@@ -93,7 +93,7 @@ def compared_with_simpler(
     is_open = mixture.n_components is None
     rows = drawn_rows(data.n_rows, _MOST_ROWS_OF_OPEN if is_open else _MOST_ROWS, seed=seed, unit=_UNIT)
     rows = np.arange(data.n_rows) if rows is None else rows
-    held = drawn_rows(len(rows), len(rows) // 5, seed=seed, unit=_UNIT, step=1)
+    held: Any = drawn_rows(len(rows), len(rows) // 5, seed=seed, unit=_UNIT, step=1)  # never all, so never None
     seen = np.delete(rows, held)
     X, new = data.X[seen], data.X[rows[held]]
     found = [_simple_fit(mixture, X, new, family, seed) for family in (DiagonalGaussian(), _shared())]
