@@ -674,12 +674,18 @@ class Mixture(
         return model, by_first_appearance(summit.labels)[1]
 
     def _mode_of_given_number(self, state, data, labels, start):
-        follows_rule = self._follows_rule()
-        if follows_rule:
-            labels = summed_out(state, labels, start, n_threads=self.n_threads)
+        """Return the mode that is reached from labels, by way of the data that the chain has seen.
+
+        There repeated values are spread: the densities of the data as they are prefer clusters of single values.
+        """
         options = {"max_passes": _MOST_PASSES, "seed": state.seed, "n_threads": self.n_threads}
-        labels = refilled(state.model, data, labels, self.n_components, **options)
-        return given_ending(state.model, data, labels, self.n_components, **options) if follows_rule else labels
+        if self._follows_rule():
+            labels = summed_out(state, labels, start, n_threads=self.n_threads)
+            labels = refilled(state.model, state.data, labels, self.n_components, **options)
+            labels = given_ending(state.model, state.data, labels, self.n_components, **options)
+            if state.data is data:
+                return labels
+        return refilled(state.model, data, labels, self.n_components, **options)
 
     def _searched_partition(self, state):
         """Return the partition with the least expected loss.
