@@ -376,6 +376,7 @@ def test_the_linkage_joins_classes_last():
         mixture.coarsen(n_clusters=1)
 
 
+@pytest.mark.filterwarnings("ignore:Mixture. two clusters explain:expfam.errors.DataWarning")
 @pytest.mark.parametrize("trusts", [False, True])
 def test_classes_stay_where_a_class_is_one_cluster_and_after_a_file(tmp_path, trusts):
     mixture, X, y = with_classes("clusters")
