@@ -259,10 +259,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self
 
     def _forecast(self, data, **run):
-        """Forecast the memory of a fit, with that of the search for a start."""
+        """Forecast the memory of a fit, or of the search for a start, which ends before the fit begins."""
         forecast = forecast_topics(data, **run)
-        more = start_memory(data, self.n_components) if is_auto(self.start) else 0
-        return replace(forecast, scratch=forecast.scratch + more)
+        search = start_memory(data, self.n_components) if is_auto(self.start) else 0
+        return replace(forecast, scratch=forecast.scratch + max(0, search + forecast.statistics - forecast.beside_data))
 
     def _model(self, X, weight=None):
         K, alpha = self._check_components(), self._alpha_or(_ALPHA)

@@ -155,7 +155,8 @@ class Case:
     def others(self) -> list[tuple[str, Case]]:
         """Return (words, case) pairs with the same data and other values of all hyper-parameters.
 
-        Every value that `hyper` names is once above its own value and once below.
+        Every value that `hyper` names is once above its own value and once below. Where a bound is the own value, it is
+        twice on the other side.
         """
         rng, moved = self.rng("other hyper-parameters"), []
         size = rng.uniform(*_MOVES, len(self.family.hyper)) * rng.choice([-1.0, 1.0], len(self.family.hyper))
@@ -174,7 +175,10 @@ class Case:
 
         A vector or matrix is scaled as a whole, as learning does it.
         """
-        value = np.asarray(getattr(self.family, name)) * np.clip(factor, *self.family.hyper_bounds(name))
+        low, high = self.family.hyper_bounds(name)
+        if np.clip(factor, low, high) == 1.0:  # the own value is a bound
+            factor = factor**-2.0
+        value = np.asarray(getattr(self.family, name)) * np.clip(factor, low, high)
         return value if value.ndim else float(value)
 
     def weights(

@@ -354,7 +354,9 @@ def test_our_own_families_are_tried_with_each_hyper_parameter_above_and_below_it
             np.nanmax(ratio, axis=tuple(range(1, ratio.ndim))),
         )
         np.testing.assert_allclose(low, high)  # a vector or matrix as a whole
-        assert sorted(low > 1) == [False, True]
+        is_least = case.family.hyper_bounds(hyper)[0] == 1.0  # then both are above, and not the same
+        assert sorted(low > 1) == [is_least, True]
+        assert abs(np.log(low[0] / low[1])) >= 0.2 - 1e-12
         assert (np.abs(np.log(low)) >= 0.2 - 1e-12).all()
 
 
