@@ -259,7 +259,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self
 
     def _forecast(self, data, **run):
-        """Forecast the memory of a fit, or of the search for a start, which ends before the fit begins."""
+        """Forecast the memory of a fit, or of the search before it if that is more."""
         forecast = forecast_topics(data, **run)
         search = start_memory(data, self.n_components) if is_auto(self.start) else 0
         return replace(forecast, scratch=forecast.scratch + max(0, search + forecast.statistics - forecast.beside_data))
