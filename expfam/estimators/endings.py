@@ -19,6 +19,7 @@ import numpy.typing as npt
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
+from expfam.model.partitions import by_first_appearance
 from expfam.samplers.starts.ascent import climb
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.warm_starts.candidates import Divisions
@@ -94,7 +95,7 @@ def _best_rival(settler: Settler, reached: Fitted) -> Fitted | None:
     rivals = [np.zeros(data.n_rows, dtype=np.int32)] if K > 1 else []
     if K > 1:
         divisions = Divisions(data, seed=settler.seed, n_threads=settler.n_threads)
-        runs = range(1, 1 + (_RUNS_OF_FEW_ROWS if data.n_rows <= _FEW_ROWS else 1))
+        runs = range(1, 1 + _n_runs(data.n_rows))  # run 0 was a candidate of the start
         rivals += [divisions.kmeans(metric, K, run) for metric, run in product(divisions.metrics, runs)]
     found = [settler.ascended(settler.fitted(labels)) for labels in rivals]
     return max(found, key=lambda one: one.log_joint, default=None)
@@ -151,16 +152,13 @@ def given_ending(
     """
     rows = search_rows(data.n_rows, n_clusters, seed)
     part = data if rows is None else data.take(rows)
-    options: Any = {"keep_clusters": True, "max_passes": max_passes, "n_threads": n_threads}
-    divisions = Divisions(part, seed=seed, n_threads=n_threads)
     own = labels if rows is None else labels[rows]
     best, best_joint = None, model.log_joint(part, own) + least_gain(part.n_rows)
-    is_narrow = has_few_rows(model, data)  # one wide cluster with tight remainders has the highest log joint then
-    runs = _RUNS_OF_FEW_ROWS if part.n_rows <= _FEW_ROWS else 1
-    for metric, run in product(divisions.metrics, range(runs)):
-        if metric == "white" and is_narrow:
-            continue
-        rival = climb(model, part, divisions.kmeans(metric, n_clusters, run), **options).labels
+    # one wide cluster with tight remainders has the highest log joint where rows are few
+    left_out = {"white"} if has_few_rows(model, data) else set()
+    for begun in _distinct_divisions(part, own, n_clusters, left_out, seed=seed, n_threads=n_threads):
+        options: Any = {"keep_clusters": True, "max_passes": max_passes, "to_reach": best_joint, "n_threads": n_threads}
+        rival = climb(model, part, begun, **options).labels
         if (log_joint := model.log_joint(part, rival)) > best_joint and rival.max() + 1 == n_clusters:
             best, best_joint = rival, log_joint
     if best is None:
@@ -168,3 +166,20 @@ def given_ending(
     if rows is not None:
         best = extended_labels(model, part, best, data, n_threads=n_threads)
     return refilled(model, data, best, n_clusters, max_passes=max_passes, seed=seed, n_threads=n_threads)
+
+
+def _distinct_divisions(data, own, n_clusters, left_out, *, seed, n_threads):
+    """Yield the k-means divisions of the rows that differ from each other and from the own labels."""
+    divisions = Divisions(data, seed=seed, n_threads=n_threads)
+    seen = {by_first_appearance(own)[1].tobytes()}
+    for metric, run in product(divisions.metrics, range(_n_runs(data.n_rows))):
+        if metric in left_out:
+            continue
+        labels = divisions.kmeans(metric, n_clusters, run)
+        if (key := by_first_appearance(labels)[1].tobytes()) not in seen:
+            seen.add(key)
+            yield labels
+
+
+def _n_runs(n_rows):
+    return _RUNS_OF_FEW_ROWS if n_rows <= _FEW_ROWS else 1
