@@ -157,8 +157,7 @@ def given_ending(
     # one wide cluster with tight remainders has the highest log joint where rows are few
     left_out = {"white"} if has_few_rows(model, data) else set()
     for begun in _distinct_divisions(part, own, n_clusters, left_out, seed=seed, n_threads=n_threads):
-        options: Any = {"keep_clusters": True, "max_passes": max_passes, "to_reach": best_joint, "n_threads": n_threads}
-        rival = climb(model, part, begun, **options).labels
+        rival = climb(model, part, begun, keep_clusters=True, max_passes=max_passes, n_threads=n_threads).labels
         if (log_joint := model.log_joint(part, rival)) > best_joint and rival.max() + 1 == n_clusters:
             best, best_joint = rival, log_joint
     if best is None:
@@ -169,7 +168,7 @@ def given_ending(
 
 
 def _distinct_divisions(data, own, n_clusters, left_out, *, seed, n_threads):
-    """Yield the k-means divisions of the rows that differ from each other and from the own labels."""
+    """Yield the k-means divisions that differ from each other and from the own labels."""
     divisions = Divisions(data, seed=seed, n_threads=n_threads)
     seen = {by_first_appearance(own)[1].tobytes()}
     for metric, run in product(divisions.metrics, range(_n_runs(data.n_rows))):

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
 
 _MOST_PASSES = 10
-_HOPED = 10  # passes like the last one that may follow
 
 
 def ascend(
@@ -104,13 +103,11 @@ def climb(
     keep_clusters: bool,
     max_passes: int,
     n_threads: int | None,
-    to_reach: float = -np.inf,
     first_equal: Callable[[], npt.NDArray[np.intp]] | None = None,
 ) -> Summit:
     """Do what `ascend` does, and tell also where each row would go.
 
-    The parameters are those of `ascend`. The passes end also where ten more that gain as much as the last one would not
-    reach the log joint `to_reach`, nats. `first_equal` returns the first row that is equal to each row. With it the
+    The parameters are those of `ascend`; `first_equal` returns the first row that is equal to each row. With it the
     rows of a cluster that are equal to the row which keeps its label keep theirs too.
     """
     present = _checked(labels, data.n_rows)
@@ -137,10 +134,7 @@ def climb(
         log_joint = _log_joint(model, clusters, data)
         if not log_joint > reached:
             break
-        gain = log_joint - reached
         present, reached = moved, log_joint
-        if log_joint + _HOPED * gain < to_reach:
-            break
     return Summit(present, wanted)
 
 
