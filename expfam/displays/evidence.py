@@ -72,7 +72,7 @@ class ColumnEvidenceDisplay:
         if K * V <= _MOST_LABELLED:
             for (k, j), value in np.ndenumerate(self.evidence):
                 colour = "white" if abs(values[k, j]) > 0.6 * most else "black"
-                text = f"{value:.0f}" if np.isfinite(value) else ""
+                text = f"{round(value):d}" if np.isfinite(value) else ""
                 ax.text(j, k, text, ha="center", va="center", fontsize="small", color=colour)
         ax.set_title("How much each column tells a cluster apart, nats", loc="left", fontsize="medium")
         _clean(ax, grid=None)
