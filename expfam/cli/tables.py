@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.cli.arguments import add_data, natural_int, reading_options, seed_number
+from expfam.cli.arguments import add_data, add_model, natural_int, reading_options, seed_number
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, guarded, replacing
 from expfam.cli.results import as_text, plain, print_json, say
@@ -16,20 +16,15 @@ if TYPE_CHECKING:
     import argparse
 
 
-def _add_model(parser):
-    parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
-    parser.add_argument("--trust", action="store_true", help="also import modules that the model names")
-
-
 def add_explain(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam explain`."""
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument("--cluster", type=natural_int, metavar="K", help="one cluster, its columns sorted")
 
 
 def add_impute(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam impute`."""
-    _add_model(parser)
+    add_model(parser)
     add_data(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table as .csv; default: standard output")
     parser.add_argument("--draw", action="store_true", help="draw the cells, in place of their means and modes")
