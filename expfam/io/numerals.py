@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def as_number(text: str) -> int | float | None:
             value: int | float = convert(text)
         except ValueError:
             continue
-        return value if np.isfinite(float(value)) else None
+        return value if abs(value) <= sys.float_info.max else None  # as an integer it may be larger
     return None
 
 
