@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 
 from expfam.cli import certificate, coarsen, columns, demo, fit, plugins, predict, tables, tree
-from expfam.cli.errors import fail, is_bad_input, message_of, show_warning
+from expfam.cli.errors import UsageError, fail, is_bad_input, message_of, show_warning
 from expfam.cli.lines import in_shell
 from expfam.cli.unknown_options import unknown_options
 
@@ -46,9 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         args, unknown = build_parser().parse_known_args(argv)
     except SystemExit as stop:  # argparse has already printed the reason
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    if unknown:
-        return fail(args, unknown_options(unknown, args), 2)
     try:
+        if unknown:
+            raise UsageError(unknown_options(unknown, args))
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *place: show_warning(in_shell(str(message), args), *place)
             return args.run(args)
