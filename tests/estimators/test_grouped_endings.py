@@ -137,13 +137,14 @@ def test_a_better_division_is_taken_and_the_chain_is_kept_where_none_is():
 def test_statistics_are_those_of_the_clusters_of_the_labels():
     X, truth = codes_of_noise(N, 6)(0)
     mixture = GroupedMixture("categorical", 10, random_state=0).fit(X, groups=leaning(truth, 0))
-    assert len(np.unique(mixture.labels_)) == 1
-    assert mixture.n_.argmax() == mixture.labels_[0]
+    assert mixture.n_.argmax() == np.bincount(mixture.labels_).argmax()
     assert mixture.n_.sum() == pytest.approx(N)
     np.testing.assert_allclose(mixture.group_counts_.sum(axis=0), mixture.n_)
     data = Dataset(X, mixture.family_, groups=leaning(truth, 0))
     model = AdmixtureModel(mixture.family_, 10, mixture.alpha_)
     assert mixture.log_joint_ == pytest.approx(model.log_joint(data, mixture.labels_))
+    one = max(model.log_joint(data, np.full(N, k, dtype=np.int32)) for k in range(10))
+    assert mixture.log_joint_ >= one - tolerance(N)  # rounding decides whether it is one of ten clusters, or two
 
 
 def test_a_bad_start_is_left():
