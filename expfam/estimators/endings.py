@@ -19,7 +19,7 @@ import numpy.typing as npt
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
-from expfam.model.partitions import by_first_appearance
+from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.starts.ascent import climb
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.warm_starts.candidates import Divisions
@@ -40,7 +40,7 @@ class Ending(NamedTuple):
     model : MixtureModel
         With the hyper-parameters under which the labels are a mode.
     gain : float
-        Nats that were gained over the best draw.
+        Nats that were gained over the best draw; of many rows over the candidate that was taken.
     is_settled : bool
         Whether neither a merge nor a split raises the log joint further.
     name : str
@@ -75,7 +75,7 @@ def open_ending(settler: Settler, candidates: dict[str, Any], *, splits: bool = 
     -------
     Ending
     """
-    begun = {name: settler.ascended(settler.fitted(labels)) for name, labels in candidates.items()}
+    begun = _begun(settler, candidates)
     name = max(begun, key=lambda name: begun[name].log_joint)
     reached, is_settled = settler.settled(begun[name], splits=splits)
     rival = _best_rival(settler, reached)
@@ -83,6 +83,17 @@ def open_ending(settler: Settler, candidates: dict[str, Any], *, splits: bool = 
         reached, is_settled = settler.settled(rival, splits=splits)
     gain = reached.log_joint - next(iter(begun.values())).log_joint
     return Ending(reached.labels, reached.model, gain, is_settled, name)
+
+
+def _begun(settler: Settler, candidates: dict[str, Any]) -> dict[str, Fitted]:
+    """Take the candidates uphill; of many rows only the one that is best on a sample of them."""
+    rows = search_rows(settler.data.n_rows, None, settler.seed)
+    if rows is not None and len(candidates) > 1:
+        small = replace(settler, data=settler.data.take(rows))
+        found = {name: small.ascended(small.fitted(np.asarray(labels)[rows])) for name, labels in candidates.items()}
+        name = max(found, key=lambda name: found[name].log_joint)
+        candidates = {name: candidates[name]}
+    return {name: settler.ascended(settler.fitted(labels)) for name, labels in candidates.items()}
 
 
 def _best_rival(settler: Settler, reached: Fitted) -> Fitted | None:
@@ -130,14 +141,13 @@ def given_ending(
     seed: int,
     n_threads: int | None,
 ) -> npt.NDArray[np.int32]:
-    """Return labels with a given number of clusters that are not below those of k-means.
+    """Return the mode of a given number of clusters above labels or k-means.
 
     Parameters
     ----------
     model : MixtureModel
     data : Dataset
     labels : (N,) int32 ndarray
-        Moved to their own mode already, see `refilled`.
     n_clusters : int
     max_passes : int
         Of each ascent.
@@ -147,24 +157,35 @@ def given_ending(
     Returns
     -------
     (N,) int32 ndarray
-        The given ones, unless those of k-means reach a higher log joint. Where there are more rows than a search looks
-        at, a sample of the rows decides.
+        See `refilled`. Where there are more rows than a search looks at, a sample of the rows decides whether k-means
+        is the better start.
     """
+    options: dict[str, Any] = {"max_passes": max_passes, "n_threads": n_threads}
+
+    def mode(begun):
+        return refilled(model, data, begun, n_clusters, seed=seed, **options)
+
     rows = search_rows(data.n_rows, n_clusters, seed)
-    part = data if rows is None else data.take(rows)
-    own = labels if rows is None else labels[rows]
-    best, best_joint = None, model.log_joint(part, own) + least_gain(part.n_rows)
+    if rows is None:
+        labels = mode(labels)
+        better = _better_division(model, data, labels, n_clusters, seed=seed, **options)
+        return labels if better is None else mode(better)
+    part = data.take(rows)
+    own = climb(model, part, labels[rows], keep_clusters=True, **options).labels
+    better = _better_division(model, part, own, n_clusters, seed=seed, **options)
+    return mode(labels if better is None else extended_labels(model, part, better, data, n_threads=n_threads))
+
+
+def _better_division(model, data, own, n_clusters, *, max_passes, seed, n_threads):
+    """Return the best mode of k-means divisions, None where it is not above the own labels."""
+    best, best_joint = None, model.log_joint(data, compact_labels(own)) + least_gain(data.n_rows)
     # one wide cluster with tight remainders has the highest log joint where rows are few
     left_out = {"white"} if has_few_rows(model, data) else set()
-    for begun in _distinct_divisions(part, own, n_clusters, left_out, seed=seed, n_threads=n_threads):
-        rival = climb(model, part, begun, keep_clusters=True, max_passes=max_passes, n_threads=n_threads).labels
-        if (log_joint := model.log_joint(part, rival)) > best_joint and rival.max() + 1 == n_clusters:
+    for begun in _distinct_divisions(data, own, n_clusters, left_out, seed=seed, n_threads=n_threads):
+        rival = climb(model, data, begun, keep_clusters=True, max_passes=max_passes, n_threads=n_threads).labels
+        if (log_joint := model.log_joint(data, rival)) > best_joint and rival.max() + 1 == n_clusters:
             best, best_joint = rival, log_joint
-    if best is None:
-        return labels
-    if rows is not None:
-        best = extended_labels(model, part, best, data, n_threads=n_threads)
-    return refilled(model, data, best, n_clusters, max_passes=max_passes, seed=seed, n_threads=n_threads)
+    return best
 
 
 def _distinct_divisions(data, own, n_clusters, left_out, *, seed, n_threads):

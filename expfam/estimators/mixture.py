@@ -681,7 +681,6 @@ class Mixture(
         options = {"max_passes": _MOST_PASSES, "seed": state.seed, "n_threads": self.n_threads}
         if self._follows_rule():
             labels = summed_out(state, labels, start, n_threads=self.n_threads)
-            labels = refilled(state.model, state.data, labels, self.n_components, **options)
             labels = given_ending(state.model, state.data, labels, self.n_components, **options)
             if state.data is data:
                 return labels

@@ -17,6 +17,7 @@ from expfam import (
     SymmetricDirichlet,
     load_family,
 )
+from expfam.model.statistics import moved_statistics
 from expfam.samplers.starts.ascent import ascend
 
 RNG = np.random.default_rng(4)
@@ -98,6 +99,46 @@ def test_threads_do_not_change_labels(name, monkeypatch):
     np.testing.assert_array_equal(found, ascend(model, data, labels, n_threads=8))
 
 
+@pytest.fixture
+def border_passes(monkeypatch):
+    """Let passes over the rows near borders begin after the first pass, also on few rows; count their moves."""
+    counts = []
+
+    def counted(*arguments):
+        counts.append(len(arguments[3]))
+        return moved_statistics(*arguments)
+
+    monkeypatch.setattr("expfam.samplers.starts.ascent._MANY_ROWS", 0)
+    monkeypatch.setattr("expfam.samplers.starts.ascent._FEW_MOVED", 1.0)
+    monkeypatch.setattr("expfam.samplers.starts.ascent.moved_statistics", counted)
+    return counts
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_passes_over_rows_near_borders_end_where_no_row_moves(name, keeps, border_passes):
+    model, data, labels = made(name, SymmetricDirichlet(6))
+    reached = [
+        model.log_joint(data, ascend(model, data, labels, keep_clusters=keeps, max_passes=m)) for m in (0, 1, 2, 100)
+    ]
+    assert (np.diff(reached) >= 0.0).all()
+    found = ascend(model, data, labels, keep_clusters=keeps, max_passes=100)
+    np.testing.assert_array_equal(ascend(model, data, found, keep_clusters=keeps), found)
+    if keeps:
+        assert set(found.tolist()) == set(labels.tolist())
+
+
+def test_rows_near_borders_move_by_themselves(border_passes):
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.normal(size=(4000, 2)) + 1.5 * rng.integers(0, 2, (4000, 1)), load_family("gaussian_diag"))
+    model = MixtureModel(data.family, SymmetricDirichlet(3))
+    labels = rng.integers(0, 3, 4000).astype(np.int32)
+    found = assert_threads_agree(lambda n_threads: ascend(model, data, labels, n_threads=n_threads, max_passes=200))
+    assert border_passes
+    assert set(border_passes) == {400}
+    np.testing.assert_array_equal(ascend(model, data, found), found)
+
+
 # The lone row 9 is more probable in the large cluster of its neighbours; both lone rows of the second case are.
 ROWS = {"one": ([[10]] * 8 + [[9]], [0] * 8 + [1]), "two": ([[10]] * 8 + [[9], [11]], [0] * 8 + [1, 2])}
 
@@ -143,7 +184,10 @@ def test_labels_are_not_changed_in_place_and_types_are_checked():
             ascend(model, data, wrong)
 
 
-def test_dense_and_sparse_counts_give_the_same_labels():
+@pytest.mark.parametrize("passes", ["all rows", "near borders"])
+def test_dense_and_sparse_counts_give_the_same_labels(passes, request):
+    if passes == "near borders":
+        request.getfixturevalue("border_passes")
     model, data, labels = made("csr", DirichletProcess())
     dense = Dataset(sparse.csr_array(data.X).toarray(), data.family)
     np.testing.assert_array_equal(ascend(model, data, labels), ascend(model, dense, labels))
