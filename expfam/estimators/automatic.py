@@ -35,7 +35,8 @@ _MOST_LEARNING = 15
 _WINDOW_OF_ALL_ROWS = 1
 # rule for a given number of clusters: little but borders between clusters is left to settle
 _SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}
-_MOST_SWEEPS_OF_ALL_ROWS = 6  # after the steps on a sample
+_MOST_STEPS_ON_A_SAMPLE = 25  # where each cluster has few rows, the log joint rises slowly for hundreds of steps
+_MOST_SWEEPS_OF_ALL_ROWS = 4  # after the steps on a sample
 _ROWS_OF_A_SETTLED = 50  # fewer rows a cluster of the sample, and more rows would show ever more clusters
 _FEWEST_ROWS = 2  # of a cluster on average, from which it is said that they are few for a covariance
 _MANY_COLUMNS = 20  # of a full covariance with an open number of clusters, from which crumbs are counted
@@ -108,7 +109,10 @@ def begin(
         return Begun(model, labels, found.name, False, others=found.others)
     if mixture._is_automatic() and not has_few_rows(model, data):
         state = kernel.init(model, part, seed=seed, start=labels)
-        mixture._run_on_sample(state, automatic_phases(kernel, learned, part.n_rows, is_open=K is None))
+        phases = automatic_phases(kernel, learned, part.n_rows, is_open=K is None)
+        mixture._run_on_sample(
+            state, [each._replace(n_steps=min(each.n_steps, _MOST_STEPS_ON_A_SAMPLE)) for each in phases]
+        )
         model, labels = state.model, state.partition
     splits = not has_small_clusters(labels, part.n_rows)
     labels = extended_labels(model, part, labels, data, n_threads=mixture.n_threads)

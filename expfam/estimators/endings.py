@@ -24,11 +24,9 @@ from expfam.samplers.starts.ascent import climb
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_rows
-from expfam.samplers.warm_starts.settle import Fitted, Settler
+from expfam.samplers.warm_starts.settle import Fitted, Settler, least_gain
 
-_LEAST_GAIN = 0.5  # nats
 _FEW_ROWS, _RUNS_OF_FEW_ROWS = 3000, 4  # k-means runs in each metric to which the end is compared
-_GAIN_PER_ROW = 5e-5  # nats a row that another partition must gain
 
 
 class Ending(NamedTuple):
@@ -40,7 +38,7 @@ class Ending(NamedTuple):
     model : MixtureModel
         With the hyper-parameters under which the labels are a mode.
     gain : float
-        Nats that were gained over the best draw; of many rows over the candidate that was taken.
+        Nats that were gained over the best draw.
     is_settled : bool
         Whether neither a merge nor a split raises the log joint further.
     name : str
@@ -52,11 +50,6 @@ class Ending(NamedTuple):
     gain: float
     is_settled: bool
     name: str
-
-
-def least_gain(n_rows: int) -> float:
-    """Return the nats by which a partition must be better to count as another one."""
-    return max(_LEAST_GAIN, _GAIN_PER_ROW * n_rows)
 
 
 def open_ending(settler: Settler, candidates: dict[str, Any], *, splits: bool = True) -> Ending:
@@ -86,14 +79,20 @@ def open_ending(settler: Settler, candidates: dict[str, Any], *, splits: bool = 
 
 
 def _begun(settler: Settler, candidates: dict[str, Any]) -> dict[str, Fitted]:
-    """Take the candidates uphill; of many rows only the one that is best on a sample of them."""
-    rows = search_rows(settler.data.n_rows, None, settler.seed)
-    if rows is not None and len(candidates) > 1:
-        small = replace(settler, data=settler.data.take(rows))
-        found = {name: small.ascended(small.fitted(np.asarray(labels)[rows])) for name, labels in candidates.items()}
-        name = max(found, key=lambda name: found[name].log_joint)
-        candidates = {name: candidates[name]}
-    return {name: settler.ascended(settler.fitted(labels)) for name, labels in candidates.items()}
+    """Take the candidates uphill; of many rows only those that may become the best.
+
+    A candidate that would have to gain more than twice what the best one has gained is left where it is.
+    """
+    begun = {name: settler.fitted(labels) for name, labels in candidates.items()}
+    first = max(begun, key=lambda name: begun[name].log_joint)
+    best, before = settler.ascended(begun[first]), begun[first].log_joint
+    least = best.log_joint - 2.0 * (best.log_joint - before) - least_gain(settler.data.n_rows)
+    is_long = search_rows(settler.data.n_rows, None, settler.seed) is not None
+    hopeless = {name for name, one in begun.items() if is_long and one.log_joint < least}
+    return {
+        name: best if name == first else one if name in hopeless else settler.ascended(one)
+        for name, one in begun.items()
+    }
 
 
 def _best_rival(settler: Settler, reached: Fitted) -> Fitted | None:

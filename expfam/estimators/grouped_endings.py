@@ -14,7 +14,6 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln
 
-from expfam.estimators.endings import least_gain
 from expfam.model.assignment import extended_labels
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import compact_labels
@@ -23,6 +22,7 @@ from expfam.samplers.grouped.ascent import ascend_groups, counts_of_groups
 from expfam.samplers.grouped.merges import merged_slots
 from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_rows
+from expfam.samplers.warm_starts.settle import least_gain
 
 if TYPE_CHECKING:
     from expfam.model.admixture import AdmixtureModel

@@ -38,7 +38,7 @@ from expfam.estimators.drawn_hyper import (
     values_of_draws,
     values_of_steps,
 )
-from expfam.estimators.endings import given_ending, least_gain, open_ending
+from expfam.estimators.endings import given_ending, open_ending
 from expfam.estimators.few_distinct_rows import warn_of_equal_rows
 from expfam.estimators.free_covariances import compared_with_simpler, comparison_memory, warn_of_simpler
 from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
@@ -84,7 +84,7 @@ from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_memory, search_rows
-from expfam.samplers.warm_starts.settle import Settler, fit_to_start
+from expfam.samplers.warm_starts.settle import Settler, fit_to_start, least_gain
 from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
 from expfam.user_warnings import warn
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _MOST_PASSES = 10
 _MANY_ROWS = 20_000  # of fewer rows a pass costs little more than its calls
 _FEW_MOVED = 0.02  # share of the rows that a pass moves, below which the rows near borders are moved by themselves
-_FEW_CLUSTERS = 100  # all scores of more take as long as many passes, which look at the best scores alone
 _NEAR_SHARE = 0.1  # of the rows
 
 
@@ -124,11 +123,9 @@ def climb(
         moved = _held_back(wanted, ascent.labels, ascent.clusters, data, first_equal) if keep_clusters else wanted
         if np.array_equal(moved, ascent.labels):
             break
-        n_moved = int(np.count_nonzero(moved != ascent.labels))
         if not ascent.move(moved):
             break
-        if ascent.is_near_end(n_moved):
-            ascent.move_borders(max_passes, keep_clusters=keep_clusters)
+        ascent.move_borders(max_passes, keep_clusters=keep_clusters)
     return Summit(ascent.labels, wanted)
 
 
@@ -138,12 +135,18 @@ class _Ascent:
     def __init__(self, model, data, labels, n_threads):
         self.model, self.data, self.labels, self.n_threads = model, data, labels, n_threads
         self.held = None if data.known is None else data.known.stays
+        self.near, self.is_near_end = None, False
+        self._is_plain = data.weight is None and self.held is None
         n, S = weighted_statistics(data, labels, int(labels.max()) + 1)
         self.clusters = LoadedClusters(model.family, n, S, keeps_rows=True)
         self.log_joint = None
 
     def wanted(self):
-        """Return the most probable cluster of each row."""
+        """Return the most probable cluster of each row; near the end, note the rows near borders."""
+        if self.is_near_end:
+            wanted, self.near = self._with_borders()
+            if not np.array_equal(wanted, self.labels):
+                return wanted
         wanted = self.clusters.most_probable(self.data, self._log_mass(), n_threads=self.n_threads)
         if self.held is not None:
             wanted[self.held] = self.labels[self.held]
@@ -157,18 +160,16 @@ class _Ascent:
         log_joint = self._log_joint(self.data)
         if not log_joint > self.log_joint:
             return False
+        n_moved, N = np.count_nonzero(labels != self.labels), self.data.n_rows
+        self.is_near_end = N >= _MANY_ROWS and n_moved <= _FEW_MOVED * N and self._is_plain
         self.labels, self.log_joint = labels, log_joint
         return True
 
-    def is_near_end(self, n_moved):
-        """Tell whether passes over the rows near borders take less time than those over all rows."""
-        N = self.data.n_rows
-        is_worth = N >= _MANY_ROWS and n_moved <= _FEW_MOVED * N and len(self.clusters.n) <= _FEW_CLUSTERS
-        return is_worth and self.data.weight is None and self.held is None
-
     def move_borders(self, max_passes, *, keep_clusters):
         """Make passes over the rows whose two best clusters are closest, until none of these moves."""
-        near = self._near_borders()
+        if self.near is None:
+            return
+        near, self.near = self.near, None
         part = self.data.take(near)
         own, (n, S) = self.labels[near], (self.clusters.n, self.clusters.S)
         begun, log_joint = own, self.log_joint
@@ -188,20 +189,19 @@ class _Ascent:
         if own is begun or not self.move(labels):  # a pass that lowered the log joint may have been the last one
             self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
 
-    def _near_borders(self):
-        """Return the tenth of the rows whose two best scores are closest, in order."""
-        margins = np.empty(self.data.n_rows)
+    def _with_borders(self):
+        """Return the most probable clusters, and the rows whose two best scores are closest, in order."""
+        labels, margins = np.empty(self.data.n_rows, dtype=np.int32), np.empty(self.data.n_rows)
 
         def reduce(scores, start, stop):
-            rows = np.arange(stop - start)
-            best = scores.argmax(axis=1)
-            top = scores[rows, best]
+            rows, best = np.arange(stop - start), scores.argmax(axis=1)
+            labels[start:stop], top = best, scores[rows, best]
             scores[rows, best] = -np.inf
             margins[start:stop] = top - scores.max(axis=1)
 
         self.clusters.each_block(self.data, self._log_mass(), reduce, n_threads=self.n_threads)
         n_near = max(1, int(_NEAR_SHARE * self.data.n_rows))
-        return np.sort(np.argpartition(margins, n_near)[:n_near])
+        return labels, np.sort(np.argpartition(margins, n_near)[:n_near])
 
     def _log_mass(self):
         with np.errstate(divide="ignore"):

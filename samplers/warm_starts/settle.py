@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 12
 _LEAST_GAIN = 1e-6  # nats; less is rounding
+_OTHER_GAIN, _OTHER_GAIN_PER_ROW = 0.5, 5e-5  # nats that another partition must gain
+_MANY_ROWS = 25_000  # of more rows an ascent that gains little is not gone on with: each pass takes long
 _REFITTED = 3  # best splits that are judged under hyper-parameters of their own
+
+
+def least_gain(n_rows: int) -> float:
+    """Return the nats by which a partition must be better to count as another one."""
+    return max(_OTHER_GAIN, _OTHER_GAIN_PER_ROW * n_rows)
 
 
 class Fitted(NamedTuple):
@@ -153,10 +160,13 @@ class Settler:
         """
         tried: set[bytes] = set()
         for _ in range(max_rounds):
-            before = present
-            present = self.ascended(self.merged(present))
-            present = self.split(present, tried) if splits else present
+            before, merged = present, self.merged(present)
+            ascended = self.ascended(merged)
+            present = self.split(ascended, tried) if splits else ascended
             if present is before:
+                return present, True
+            is_level = present.log_joint - before.log_joint < least_gain(self.data.n_rows)
+            if self.data.n_rows > _MANY_ROWS and is_level and merged is before and present is ascended:
                 return present, True
         return present, False
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -224,5 +225,10 @@ def segments(n_rows: int, n_segments: int = N_SEGMENTS) -> list[tuple[int, int]]
 
     They are pairs (start, stop), at most `n_segments`, none of them empty.
     """
+    return list(_bounds_of_segments(n_rows, n_segments))
+
+
+@lru_cache(maxsize=64)  # a pass over few rows takes as long as the bounds
+def _bounds_of_segments(n_rows: int, n_segments: int) -> tuple[tuple[int, int], ...]:
     bounds = [n_rows * s // n_segments for s in range(n_segments + 1)]
-    return [(start, stop) for start, stop in pairwise(bounds) if stop > start]
+    return tuple((start, stop) for start, stop in pairwise(bounds) if stop > start)
