@@ -190,7 +190,7 @@ class _Ascent:
             self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
 
     def _with_borders(self):
-        """Return the most probable clusters, and the rows whose two best scores are closest, in order."""
+        """Return the most probable clusters, and the rows whose two best scores are closest."""
         labels, margins = np.empty(self.data.n_rows, dtype=np.int32), np.empty(self.data.n_rows)
 
         def reduce(scores, start, stop):
