@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import PluginError, UnknownNameError
-from expfam.estimators.foreign_names import missing_attribute, unknown_keyword
+from expfam.estimators.foreign_names import missing_attribute, unknown_argument, unknown_keyword
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.scoring import drop_loaded
 from expfam.estimators.tables import encoded, family_of_array, family_of_frame
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 _OF_NUMBERS = "gaussian_diag"  # the family of family="auto" for numbers without holes
+_METHODS = ("fit", "predict", "predict_proba", "predict_class", "transform", "score", "score_samples")
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
 _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
 
@@ -83,6 +84,9 @@ class Estimator(BaseEstimator):
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             cls.__init__ = _with_remedy(cls.__init__)  # type: ignore[method-assign]
+        for name in _METHODS:
+            if inspect.isfunction(method := inspect.getattr_static(cls, name, None)):
+                setattr(cls, name, names_unknown_arguments(method))
 
     def __getattr__(self, name: str) -> Any:
         """Name the line that takes the place of an attribute of another library."""
@@ -413,6 +417,24 @@ def _with_remedy(init: Any) -> Any:
                 raise TypeError(unknown_keyword(type(self), name, value, list(parameters)[1:]))
         init(self, *args, **kwargs)
 
+    return checked
+
+
+def names_unknown_arguments(method: Any) -> Any:
+    """Return a method whose TypeError of an unknown argument names the remedy."""
+    parameters = inspect.signature(method).parameters
+    is_checked = getattr(method, "names_unknown_arguments", False)
+    if is_checked or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return method
+
+    @functools.wraps(method)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in parameters:
+                raise TypeError(unknown_argument(type(self), method.__name__, name, list(parameters)[1:]))
+        return method(self, *args, **kwargs)
+
+    checked.names_unknown_arguments = True  # type: ignore[attr-defined]
     return checked
 
 

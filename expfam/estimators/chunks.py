@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import step_numbers
+from expfam.estimators.base import names_unknown_arguments, step_numbers
 from expfam.estimators.kept_chunks import Chunk, KeptChunks, complete_rows, joined_chunks
 from expfam.estimators.known_doubts import OF_DOUBTS, drop_doubts, set_doubts
 from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
@@ -292,6 +292,7 @@ class ChunkedFit(ChunkLearner):
     _other_parts = "; with links it is (rows, y, sample_weight, links)"
 
     @available_if(_learns_chunks)
+    @names_unknown_arguments
     def partial_fit(
         self,
         X: Any,
@@ -359,6 +360,7 @@ class ChunkedFit(ChunkLearner):
         return self._learn_chunk(X, {"weight": sample_weight, "known": known}, batch, is_first=is_first)
 
     @available_if(_learns_chunks)
+    @names_unknown_arguments
     def fit_chunks(self, chunks: Iterable, y: Any = None, *, classes: npt.ArrayLike | None = None) -> Self:
         """Fit to data that come in chunks and are never held together.
 

@@ -114,6 +114,47 @@ def arguments_for(owner: type, name: str, value: Any) -> str | None:
     return None if arguments is None else arguments(value)
 
 
+# ---- arguments of methods --------------------------------------------------------------------------------------------
+
+_ARGUMENTS = {  # of methods that do not take them: a line with one that does, and what it is for
+    "groups": "GroupedMixture(n_components=10).fit(X, groups=groups), where groups of rows share their clusters",
+    "links": "Mixture().fit(X, links=links), which keeps linked rows in one cluster",
+    "sample_weight": "Mixture(n_components=10, sampler='em').fit(X, sample_weight=sample_weight)",
+    "given": "Mixture().fit(X).score_samples(X, given=[0]), the density of the other columns given these",
+    "classes": "Mixture(n_components=10, sampler='variational', labels='clusters').partial_fit(X, y, classes=classes)",
+    "y": "Mixture(labels='classes').fit(X, y).predict_class(X), which learns the classes of rows",
+}
+
+
+def unknown_argument(owner: type, method: str, name: str, known: Iterable[str]) -> str:
+    """Return the message about an argument that a method of an estimator does not take.
+
+    Parameters
+    ----------
+    owner : type
+        Class of the estimator.
+    method, name : str
+    known : iterable of str
+        Arguments that the method takes.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from expfam import TopicModel
+    >>> from expfam.estimators.foreign_names import unknown_argument
+    >>> unknown_argument(TopicModel, "fit", "links", ["X"])
+    'TopicModel.fit takes no links: write Mixture().fit(X, links=links), which keeps linked rows in one cluster'
+    """
+    known = list(known)
+    told = f"{owner.__name__}.{method} takes no {name}"
+    if name in _ARGUMENTS and not any(name in each for each in known):
+        return f"{told}: write {_ARGUMENTS[name]}"
+    return f"{told}{did_you_mean(name, known)} (it takes {', '.join(known)})"
+
+
 # ---- attributes ------------------------------------------------------------------------------------------------------
 
 _CENTRES = ("params_['mean']", "params_['rate']", "params_['probability']")

@@ -17,7 +17,7 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError, SupportError
-from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, names_unknown_arguments, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_endings import grouped_ending, slots_joined
@@ -427,6 +427,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     _of_rows = ("labels_", "group_counts_", "group_names_")
 
     @available_if(_learns_groups)
+    @names_unknown_arguments
     def partial_fit(
         self,
         X: Any,
@@ -496,6 +497,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         return self
 
     @available_if(_learns_groups)
+    @names_unknown_arguments
     def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to groups that come in chunks and are never held together.
 

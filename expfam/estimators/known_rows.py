@@ -119,7 +119,10 @@ def known_of_chunk(
         return known_rows(owner, labels, y, links, n_rows).known  # warns that y is ignored
     check_value(f"{owner}: labels", labels, KINDS)
     if labels != "clusters":
-        raise CapabilityError(f"{owner}: chunks are learned with labels='clusters'; labels={labels!r} needs all data")
+        raise CapabilityError(
+            f"{owner}: chunks are learned with labels='clusters', and labels={labels!r} needs all rows at once:"
+            f" write {owner}(labels='clusters'), or fit(X, y)"
+        )
     codes, names = class_codes([] if y is None else y)
     if y is not None and len(codes) != n_rows:
         raise DataError(f"{owner}: y has {len(codes)} values, the chunk has {n_rows} rows")

@@ -250,8 +250,8 @@ _DIFFERENCES = {Mixture: _difference, TopicModel: topic_difference}
 def _check_number(K, weights):
     if weights.max_components is not None and weights.max_components < K:
         raise CapabilityError(
-            f"{K} clusters side by side are more than {weights!r} allows: merge with clusters='merged', or fit the"
-            " parts under weights with room for all"
+            f"{K} clusters side by side are more than {weights!r} allows: write merge(models, clusters='merged'), or"
+            f" fit the parts with room for all: write Mixture(n_components={K})"
         )
 
 

@@ -704,7 +704,7 @@ class Mixture(
         if not is_auto(self.n_draws):
             needs = f"partition={self.partition!r}" if self.partition in _LOSSES else f"n_chains={self.n_chains}"
             if not self.n_draws and (self.partition in _LOSSES or self.n_chains > 1):
-                raise ValueError(f"Mixture: {needs} needs draws: leave n_draws at 'auto'; got 0")
+                raise ValueError(f"Mixture: {needs} needs draws; got n_draws=0: write Mixture({needs})")
             return int(self.n_draws)
         if self.partition not in _LOSSES and self.n_chains == 1:
             return 0
@@ -782,13 +782,14 @@ class Mixture(
         if getattr(self, "_makes_no_draws", False):
             return (
                 "Mixture has no posterior_: this sampler has soft labels and makes no draws: use predict_proba;"
-                " samplers with draws: 'gibbs', 'split_merge', 'fastex', 'uncollapsed_gibbs'"
+                " samplers with draws: write Mixture(sampler='gibbs', n_draws=100), or 'split_merge', 'fastex',"
+                " 'uncollapsed_gibbs'"
             )
         if hasattr(self, "trace_") and not hasattr(self, "labels_"):
-            return "Mixture has no posterior_: the saved model holds no draws: save it with labels=True"
+            return "Mixture has no posterior_: the saved model holds no draws: write model.save(path, labels=True)"
         return (
-            "Mixture has no posterior_: no draws were kept: fit with n_draws=100 or partition='vi', and with steps"
-            " after the warm-up"
+            "Mixture has no posterior_: no draws were kept: write Mixture(n_draws=100), or Mixture(partition='vi'),"
+            " with steps after the warm-up"
         )
 
     def _adopt(self, model, data, labels, n=None, S=None, bound=None):

@@ -18,7 +18,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import Estimator, Phase, step_numbers
+from expfam.estimators.base import Estimator, Phase, names_unknown_arguments, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.cluster_results import rounded_sizes, typical_words
 from expfam.estimators.matrices import checked_input
@@ -335,6 +335,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
     @available_if(_learns_documents)
+    @names_unknown_arguments
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, batch: int | str | None = None
     ) -> Self:
@@ -384,6 +385,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self._learn_chunk(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "components_"))
 
     @available_if(_learns_documents)
+    @names_unknown_arguments
     def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to documents that come in chunks and are never held together.
 
@@ -878,7 +880,9 @@ def split_documents(
     X.sum_duplicates()
     X.eliminate_zeros()
     if unit == "token" and first_where(X, lambda values: values != np.floor(values)) is not None:
-        raise DataError("unit='token' needs whole counts, each is so many tokens; for others write unit='type'")
+        raise DataError(
+            "unit='token' needs whole counts, each is so many tokens: write split_documents(X, unit='type') for others"
+        )
     sizes = np.diff(X.indptr) if unit == "type" else np.asarray(X.sum(axis=1)).ravel().astype(np.int64)
     kept = np.flatnonzero(sizes >= 2)
     n_skipped, X, sizes = int(len(sizes) - len(kept)), X[kept], sizes[kept]

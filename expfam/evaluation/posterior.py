@@ -523,7 +523,9 @@ class PartitionPosterior:
         _n_inside(probability, self.n_draws)
         family = self.family if family is None else family
         if family is None:
-            raise ValueError("parameters needs the family of the data: give family=, bound to the data")
+            raise ValueError(
+                "parameters needs the family of the data, bound: write posterior.parameters(X, family=family.bind(X))"
+            )
         family.require("draw", "parameters")
         X = self._matrix(X, family)
         shape = np.shape(X)

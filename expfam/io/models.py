@@ -57,10 +57,10 @@ _OTHER_RESULTS = {
 }
 _OF_ROWS = ("probabilities_", "doubtful_known_", "likelier_classes_")  # beside labels
 _NOT_KEPT = {
-    "labels_": "save the model with labels=True, or call predict on the rows",
-    "probabilities_": "save the model with labels=True",
-    "doubtful_known_": "save the model with labels=True",
-    "likelier_classes_": "save the model with labels=True",
+    "labels_": "write model.save(path, labels=True), or model.predict(X)",
+    "probabilities_": "write model.save(path, labels=True)",
+    "doubtful_known_": "write model.save(path, labels=True)",
+    "likelier_classes_": "write model.save(path, labels=True)",
     "trace_": "read it from the model that was fitted, before it is saved",
 }
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")

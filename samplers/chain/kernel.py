@@ -23,9 +23,10 @@ from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.structures.ground.rng import generator, resolve_seed
 
 _TAKERS = {
-    "clusters": "collapsed samplers, and with a fixed number of components 'em', 'variational' and uncollapsed ones",
-    "classes": "collapsed samplers: 'gibbs', 'fastex', 'split_merge'",
-    "links": "samplers of mixtures and optimisers, such as sampler='gibbs', 'em' and 'variational',",
+    "clusters": "collapsed samplers can, and with a given number of components EM, variational and uncollapsed ones:"
+    " write Mixture(labels='clusters', sampler='gibbs')",
+    "classes": "collapsed samplers can: write Mixture(labels='classes', sampler='gibbs')",
+    "links": "samplers of mixtures, EM and variational inference can: write Mixture(sampler='gibbs')",
 }
 _NAMED = 5  # classes that a message names
 
@@ -444,12 +445,27 @@ def check_known(kernel: Any, model: Any, known: Any) -> None:
         if need not in kernel.takes_known:
             refuser = next((k for k in getattr(kernel, "kernels", ()) if need not in k.takes_known), kernel)
             what = "links" if need == "links" else f"labels={need!r}"
-            raise CapabilityError(f"{type(refuser).__name__} cannot use {what}: {_TAKERS[need]} can")
+            raise CapabilityError(f"{type(refuser).__name__} cannot use {what}: {_TAKERS[need]}")
     limit = _most_clusters(model)
     if limit is not None and known.n_classes > limit:
         raise DataError(
             f"y has {known.n_classes} classes{_some_names(known)}, and {getattr(model, 'weights', model)!r} allows"
-            f" {limit} clusters: write n_components={known.n_classes}, or more"
+            f" {limit} clusters: write Mixture(n_components={known.n_classes}), or more"
+        )
+
+
+def check_sticks(kernel: Any, model: Any, known: Any) -> None:
+    """Refuse clusters of classes under ordered sticks, whose order is part of the model.
+
+    Raises
+    ------
+    CapabilityError
+    """
+    if known is not None and known.fixes_rows and model.weights.max_components is None:
+        raise CapabilityError(
+            f"{type(kernel).__name__} cannot use labels='clusters' under {model.weights!r}: classes on ordered sticks"
+            f" are another model. Write Mixture(labels='clusters', n_components={max(2, known.n_classes)}), or keep an"
+            " open number of clusters: write Mixture(labels='clusters', sampler='gibbs')"
         )
 
 

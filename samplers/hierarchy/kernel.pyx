@@ -438,10 +438,16 @@ class HierarchicalClustering(Kernel):
             data = Dataset(data, model.family)
             model = model.with_family(data.family)
         if isinstance(start, str) and start != "auto":
-            raise ValueError(f"a hierarchy starts from its data or from labels; got start={start!r}")
+            raise ValueError(
+                f"a hierarchy starts from its data or from labels; got start={start!r}: write"
+                f" {type(self).__name__}().init(model, data), or start=labels"
+            )
         if self.duplicates == "collapse":
             if not isinstance(start, str):
-                raise ValueError("duplicates='collapse' makes leaves of its own; give labels with duplicates='exact'")
+                raise ValueError(
+                    "duplicates='collapse' makes leaves of its own, and start has labels: write"
+                    f" {type(self).__name__}(duplicates='exact')"
+                )
             start = DataCells.from_duplicates(data.X, phi=np.zeros((data.n_rows, 1))).group
         elif isinstance(start, str):
             start = np.arange(data.n_rows)

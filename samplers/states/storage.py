@@ -32,7 +32,8 @@ class UnsharedState:
         if state_type is type(self):
             return self
         raise CapabilityError(
-            f"a {type(self).__name__} cannot become a {state_type.__name__}: begin one with start={self.way_on}"
+            f"a {type(self).__name__} cannot become a {state_type.__name__}: begin one from its"
+            f" partition: write kernel.init(state.model, state.data, seed=state.seed, start={self.way_on})"
         )
 
 

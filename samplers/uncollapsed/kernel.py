@@ -16,7 +16,7 @@ import numpy.typing as npt
 from expfam.errors import CapabilityError
 from expfam.model.partitions import fitted_labels
 from expfam.params import Real, refuse_unused
-from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.chain.kernel import Kernel, check_sticks
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed import dense as dense_draw
 from expfam.samplers.uncollapsed.known import with_known
@@ -82,12 +82,11 @@ class UncollapsedKernel(Kernel):
         super().check(model, data)
         model.family.require(_ABILITY[self.theta], type(self).__name__)
         if model.weights.max_components is None and (self.truncation is None or self.truncation < 1):
-            raise CapabilityError(f"truncation must be at least 1 for {model.weights!r}; got {self.truncation!r}")
-        if data.known is not None and data.known.fixes_rows and model.weights.max_components is None:
             raise CapabilityError(
-                f"{type(self).__name__} cannot use labels='clusters' under {model.weights!r}: classes on fixed sticks"
-                " are another model. Give n_components, or take sampler='gibbs'"
+                f"truncation must be at least 1 for {model.weights!r}; got {self.truncation!r}: write"
+                f" {type(self).__name__}(truncation=100)"
             )
+        check_sticks(self, model, data.known)
 
     def max_clusters(self, model: Any) -> int:
         """Return the number of components of finite weights, or else the truncation."""

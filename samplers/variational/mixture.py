@@ -15,6 +15,7 @@ import numpy as np
 from expfam.errors import CapabilityError, DataWarning
 from expfam.model.partitions import fitted_labels
 from expfam.params import NON_NEGATIVE, Integer, refuse_unused
+from expfam.samplers.chain.kernel import check_sticks
 from expfam.samplers.variational.candidate_passes import CandidatePasses
 from expfam.samplers.variational.linked_rows import memory_of_links, tie_labels
 from expfam.samplers.variational.local_step import PhiSizes, SparsePass
@@ -133,13 +134,12 @@ class SparseVariational(CandidatePasses):
         self._check_abilities(model, data, K)
 
     def _check_abilities(self, model, data, K):
-        if data.known is not None and data.known.fixes_rows and model.weights.max_components is None:
-            raise CapabilityError(
-                f"SparseVariational cannot use labels='clusters' under {model.weights!r}: classes on ordered sticks are"
-                " another model. Give n_components, or take sampler='gibbs'"
+        check_sticks(self, model, data.known)
+        if self.memo == "rows" and (n_active := self.n_active_of(K)) >= K:
+            raise ValueError(
+                f"memo='rows' needs n_active below the number of clusters, {K}; got {n_active}: write"
+                " SparseVariational(memo='statistics')"
             )
-        if self.memo == "rows" and self.n_active_of(K) >= K:
-            raise ValueError("memo='rows' needs n_active below the number of clusters; use memo='statistics'")
         if self.objective == "map":
             model.family.require("map", "SparseVariational(objective='map')")
             for owner, method in ((model.family, "log_prior"), (model.weights, "log_density")):

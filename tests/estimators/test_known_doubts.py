@@ -144,7 +144,7 @@ def test_files_keep_them_with_labels(tmp_path):
     np.testing.assert_array_equal(loaded.likelier_classes_, mixture.likelier_classes_)
     assert loaded.summary() == mixture.summary()
     mixture.save(tmp_path / "without")
-    with pytest.raises(AttributeError, match="save the model with labels=True"):
+    with pytest.raises(AttributeError, match=r"write model.save\(path, labels=True\)"):
         _ = Mixture.load(tmp_path / "without").doubtful_known_
 
 

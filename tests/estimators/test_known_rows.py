@@ -164,7 +164,7 @@ def test_nothing_known_changes_no_bit():
             None,
             np.zeros(120, dtype=int),
             CapabilityError,
-            "ClusterMoves cannot use links.*sampler='gibbs', 'em' and 'variational'",
+            "ClusterMoves cannot use links.*EM and variational inference can: write Mixture",
         ),
         ({"labels": "clusters", "start": np.zeros(120, dtype=int)}, Z, None, DataError, "starting labels disagree"),
         ({"weights": SymmetricDirichlet(2), "labels": "classes"}, Z, None, DataError, "allows 2 clusters"),
@@ -200,7 +200,7 @@ def test_pairs_that_name_no_rows():
         (
             {"labels": "clusters", "n_components": 2},
             None,
-            r"y has 3 classes \('a', 'b', 'c'\), and .* allows 2 clusters: write n_components=3",
+            r"y has 3 classes \('a', 'b', 'c'\), and .* allows 2 clusters: write Mixture\(n_components=3\)",
         ),
     ],
 )

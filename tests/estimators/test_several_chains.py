@@ -234,7 +234,7 @@ def test_samplers_without_draws_take_one_chain(sampler):
 
 
 def test_several_chains_need_draws():
-    with pytest.raises(ValueError, match="n_chains=2 needs draws: leave n_draws at 'auto'"):
+    with pytest.raises(ValueError, match="n_chains=2 needs draws; got n_draws=0: write Mixture"):
         Mixture("gaussian", n_chains=2, n_draws=0).fit(X)
 
 

@@ -1,5 +1,6 @@
 """Each line that a message tells to type is typed, and it works."""
 
+import inspect
 import pickle
 import re
 
@@ -9,9 +10,21 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import expfam
-from expfam import BayesianHierarchy, GroupedMixture, Mixture, MixtureModel, Poisson, TopicModel
+from expfam import (
+    BayesianHierarchy,
+    DirichletProcess,
+    GroupedMixture,
+    Mixture,
+    MixtureModel,
+    PartitionPosterior,
+    Poisson,
+    TopicModel,
+    merge,
+    samplers,
+)
 from expfam.errors import DataError, DataWarning, ResourceError
 from expfam.estimators import slow_fits
+from expfam.estimators.topics import split_documents
 from expfam.forecast.memory import check_memory, forecast_sizes
 from expfam.forecast.time import Duration, check_duration
 from expfam.io.readers import read
@@ -386,3 +399,102 @@ def test_the_steps_of_a_run_that_was_still_rising(monkeypatch):
         first = Mixture("poisson", 2, n_warmup=2, random_state=0).fit(COUNTS)
     longer = typed(line_of(str(warned[0].message))).set_params(family="poisson", n_components=2, n_warmup=2)
     assert longer.fit(COUNTS).n_iter_ > 3 * first.n_iter_
+
+
+# ---- arguments of methods --------------------------------------------------------------------------------------------
+
+MODELS = {
+    "Mixture": "Mixture('poisson', 2, n_steps=2, random_state=0)",
+    "GroupedMixture": "GroupedMixture('poisson', 2, n_steps=2, random_state=0)",
+    "TopicModel": "TopicModel(2, n_steps=2, random_state=0)",
+    "BayesianHierarchy": "BayesianHierarchy('poisson')",
+}
+OF_METHODS = {"sample_weight": np.ones(30), "links": np.arange(30) // 2, "y": GROUPS, "classes": np.arange(3)}
+SESSION = {"X": COUNTS, "groups": GROUPS, "given": [0], **OF_METHODS}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", MODELS)
+@pytest.mark.parametrize(
+    "method", ["fit", "fit_chunks", "partial_fit", "predict", "score_samples", "score", "transform"]
+)
+@pytest.mark.parametrize("name", ["groups", "links", "sample_weight", "given", "classes", "y"])
+def test_arguments_that_a_method_does_not_take(estimator, method, name):
+    model = typed(MODELS[estimator])
+    if method in ("partial_fit", "fit_chunks") and "sampler" in model.get_params() and estimator != "BayesianHierarchy":
+        model.set_params(sampler="variational")
+    if not hasattr(type(model), method) or name in inspect.signature(getattr(model, method)).parameters:
+        pytest.skip("the class has no such method, or it takes the argument")
+    with pytest.raises(TypeError, match=rf"{estimator}\.{method} takes no {name}") as caught:
+        getattr(model, method)(COUNTS, **{name: SESSION[name]})
+    line = str(caught.value).partition("write ")[2].partition(", wh")[0].partition(", the density")[0]
+    assert typed(line, **SESSION) is not None
+
+
+def test_arguments_with_a_typing_error():
+    with pytest.raises(TypeError, match=re.escape("Mixture.fit takes no sample_weights; did you mean 'sample_weight'")):
+        Mixture().fit(COUNTS, sample_weights=np.ones(30))
+    with pytest.raises(TypeError, match=re.escape("Mixture.predict takes no zzz (it takes X)")):
+        Mixture().predict(COUNTS, zzz=1)
+
+
+# ---- lines about kernels, families and results -----------------------------------------------------------------------
+
+MORE = {
+    "classes on sticks": "Mixture('poisson', labels='clusters', sampler='variational').fit(X, y)",
+    "classes on fixed sticks": "Mixture('poisson', labels='clusters', sampler='uncollapsed_gibbs').fit(X, y)",
+    "classes that a sampler does not take": "Mixture('poisson', 3, labels='classes', sampler='em').fit(X, y)",
+    "more classes than clusters": "Mixture('poisson', 2, labels='clusters').fit(X, y)",
+    "truncation": "Mixture('poisson', sampler=UncollapsedGibbs(truncation=0)).fit(X)",
+    "memo": "Mixture('poisson', 3, sampler=SparseVariational(memo='rows', n_active=3)).fit(X)",
+    "start of a hierarchy": "HierarchicalClustering().init(model, data, start='random')",
+    "duplicates with labels": "HierarchicalClustering(duplicates='collapse').init(model, data, start=labels)",
+    "no draws": "Mixture('poisson', 2, partition='vi', n_draws=0, n_steps=2).fit(X)",
+    "no draws by EM": "Mixture('poisson', 2, sampler='em', n_steps=2).fit(X).posterior_",
+    "classes of chunks": "Mixture('poisson', 3, labels='classes', sampler='variational').partial_fit(X, y)",
+    "room for all": "merge([narrow, narrow], clusters='apart')",
+    "seeds without names": "TopicModel(2, seeds={0: ['goal']}).fit(X)",
+    "labels of a file": "load(path).labels_",
+    "family of a posterior": "PartitionPosterior([labels, labels]).parameters(X)",
+    "kind of variance": "SphericalGaussian(variance='shared').bind(X).with_hyper(variance=2.0)",
+    "kind of kappa": "VonMisesFisher(kappa=3.0, shared_kappa=1.0)",
+    "whole counts": "split_documents(X + 0.5, unit='token')",
+}
+
+
+KERNELS = ("UncollapsedGibbs", "SparseVariational", "HierarchicalClustering")
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_lines_about_kernels_families_and_results(name, tmp_path):
+    names = {
+        **SESSION,
+        **{
+            each: getattr(samplers, each)
+            for each in ("UncollapsedGibbs", "SparseVariational", "HierarchicalClustering")
+        },
+        "model": MixtureModel(Poisson(), DirichletProcess()),
+        "data": COUNTS,
+        "labels": np.arange(30) % 2,
+        "few": Mixture("poisson", 2, n_steps=2, random_state=0).fit(COUNTS),
+        "narrow": Mixture("poisson", 2, n_steps=2, random_state=0).fit(COUNTS + 30 * GROUPS[:, None] % 60),
+        "merge": merge,
+        "load": Mixture.load,
+        "PartitionPosterior": PartitionPosterior,
+        "split_documents": split_documents,
+        "path": tmp_path / "model.expfam",
+        "family": Poisson(),
+        "posterior": PartitionPosterior([np.arange(30) % 2] * 2),
+    }
+    names["few"].save(names["path"])
+    with pytest.raises((ValueError, AttributeError, TypeError)) as caught:
+        typed(MORE[name], **names)
+    line = line_of(str(caught.value))
+    if "model.save" in line:
+        names["model"] = names["few"]
+    if "models" in line:
+        names["models"] = [names["few"], names["few"]]
+    found = typed(line, **names)
+    if isinstance(found, Mixture) and not hasattr(found, "labels_"):
+        settings = {"family": "poisson", "n_components": found.n_components or 3, "n_steps": 2}
+        assert len(found.set_params(**settings).fit(COUNTS, GROUPS if found.labels else None).n_) <= 3

@@ -55,7 +55,7 @@ class PartSums(Opening):
             column = part.columns[int(np.argmax(missing[row]))]
             raise DataError(
                 f"columns: row {row} lacks column {self.name_of(column)}, which the data of `bind` never lacked alone:"
-                " bind the family to data with such holes, or with holes='any'"
+                " bind the family to data with such holes, or write family.set_params(holes='any') before `bind`"
             )
 
     def log_base(self, X: Any) -> Floats:

@@ -172,7 +172,7 @@ class SphericalGaussian(RealFamily):
         if self.is_bound and (now != self.variance if isinstance(self.variance, str) else isinstance(now, str)):
             raise ValueError(
                 f"{self.name}: a bound family with variance={self.variance!r} cannot take variance={now!r}: bind a new"
-                " family with that variance"
+                f" family: write {type(self).__name__}(variance={now!r}).bind(X)"
             )
         return super().with_hyper(**values)
 

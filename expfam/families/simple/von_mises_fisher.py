@@ -126,7 +126,10 @@ class VonMisesFisher(Family):
         for name in ("strength", "shared_kappa"):
             check_hyper(self.name, name, getattr(self, name), vector=False)
         if not is_auto(shared_kappa) and kappa != "shared":
-            raise ValueError(f"{self.name}: shared_kappa belongs to kappa='shared'; with kappa={kappa!r} leave it out")
+            raise ValueError(
+                f"{self.name}: shared_kappa belongs to kappa='shared'; got kappa={kappa!r}: write"
+                f" VonMisesFisher(kappa={kappa!r}), or VonMisesFisher(kappa='shared', shared_kappa={shared_kappa!r})"
+            )
         if not (is_auto(normalize) or isinstance(normalize, (bool, np.bool_))):
             raise ValueError(f"{self.name}: normalize must be 'auto', True or False; got {normalize!r}")
 
