@@ -67,8 +67,8 @@ def _column(word, topic, columns, n_words, has_names):
         if not has_names:
             raise ValueError(
                 f"TopicModel: the seed word {word!r} of topic {topic} is a name, and the columns of the data have none:"
-                f" write TopicModel(vocabulary=[{word!r}, ...], seeds=...) with the name of each column, or the column's"
-                " number in place of the word"
+                f" write TopicModel(vocabulary=[{word!r}, ...], seeds=...) with the name of each column, or give the number"
+                " of the column in place of the word"
             )
         if word not in columns:
             near = difflib.get_close_matches(word, columns, n=3)
