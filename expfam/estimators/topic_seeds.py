@@ -66,8 +66,8 @@ def _column(word, topic, columns, n_words, has_names):
     if isinstance(word, str):
         if not has_names:
             raise ValueError(
-                f"TopicModel: the seed word {word!r} of topic {topic} is a name, and the columns of the data have none:"
-                f" write TopicModel(vocabulary=[{word!r}, ...], seeds=...) with the name of each column, or give the number"
+                f"TopicModel: the seed word {word!r} of topic {topic} is a name, and the columns have none:"
+                f" write TopicModel(vocabulary=[{word!r}, ...], seeds=...) with names of columns, or give the number"
                 " of the column in place of the word"
             )
         if word not in columns:
