@@ -23,7 +23,8 @@ from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_endings import grouped_ending, slots_joined
 from expfam.estimators.grouped_starts import grouped_start, start_of_groups
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
-from expfam.estimators.known_rows import known_rows, without_groups
+from expfam.estimators.known_rows import known_rows
+from expfam.estimators.lines import line_of
 from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import loaded_clusters, names_of_fit, opened_data, opened_rows
 from expfam.estimators.table_results import TableResults
@@ -147,8 +148,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     doubtful_known_, likelier_classes_ : (M,) int64 ndarray, (M,) ndarray
         As in `Mixture`: numbers of known rows that the data contradict, and their most probable classes.
     log_joint_ : float
-        Log joint of `labels_` and the data, or the lower bound of the log evidence; nats. With known classes it is
-        that of the last clusters of the run.
+        Log joint of `labels_` and the data, or the lower bound of the log evidence; nats. With known classes or
+        links it is that of the last clusters of the run.
     trace_ : Trace
         Not after `load`.
     stream_ : GroupedStream
@@ -240,8 +241,9 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         sample_weight : (N,) array_like of non-negative float, optional
             Multiplicity of each row, for variational inference. Clusters, hyper-parameters and starts are those of the
             rows repeated. Rows of weight 0 have no influence, and get their most probable cluster at the end.
-        links : None
-            Links are refused, with the line of a `Mixture` that takes them: no sampler of groups does.
+        links : (N,) array_like of int, optional
+            Rows with an equal number of at least 0 are in one cluster, whatever their groups; -1 for rows without a
+            link. `link_groups` makes them from pairs of rows. For Gibbs sampling.
 
         Returns
         -------
@@ -252,7 +254,6 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
-        _refuse_links(self, links, "fit")
         n_steps, n_warmup = step_numbers(self)
         kernel = self._kernel()
         is_sampled = isinstance(kernel, GroupedGibbs)
@@ -260,8 +261,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         X = self._validate(X, reset=True)
         groups = as_groups(groups, X.shape[0])
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
-        known, classes = known_rows("GroupedMixture", self.labels, y, None, X.shape[0])
-        held = known if known is not None and known.n_classes else None
+        known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])
+        held = known if known is not None and (known.n_classes or known.groups) else None
         whole = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held, names=names_of_fit(self))
         model, seed = self._model(whole.family), self._seed()
         others = {"variational": GroupedVariational()}
@@ -345,7 +346,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
     def _set_doubts(self, data, groups, kernel):
         """Set which known rows the data contradict; Ctrl-C leaves it out."""
-        if data.known is None or self.interrupted_:
+        if data.known is None or data.known.classes is None or self.interrupted_:
             return
         places, labels = np.arange(len(self.n_)), self.labels_
 
@@ -371,7 +372,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         drop_doubts(self)
         for name in ("classes_", "n_known_"):
             self.__dict__.pop(name, None)
-        if known is not None:
+        if known is not None and known.classes is not None:
             is_known = known.classes >= 0
             self.labels_[is_known] = known.classes[is_known]
             self.classes_, self.n_known_ = classes, int(is_known.sum())
@@ -403,7 +404,17 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         def reduce(scores, start, stop):
             return (scores[:, :-1] + log_weights[groups_of_rows[start:stop]]).argmax(axis=1).astype(np.int32)
 
-        return np.concatenate(self._log_densities(data, reduce))
+        labels = np.concatenate(self._log_densities(data, reduce))
+        if data.known is not None and data.known.groups:
+            labels[data.known.grouped_rows] = self._of_linked(data, log_weights[groups_of_rows])
+        return labels
+
+    def _of_linked(self, data, log_weights):
+        """Return the most probable cluster of each link group, for each of its rows."""
+        rows, starts = data.known.grouped_rows, data.known.group_starts
+        scores = np.concatenate(self._log_densities(data.take(rows), lambda scores, start, stop: scores[:, :-1].copy()))
+        best = np.add.reduceat(scores + log_weights[rows], starts[:-1], axis=0).argmax(axis=1)
+        return np.repeat(best, np.diff(starts))
 
     def _label_all(self, data):
         self.labels_ = labels_of_all(
@@ -463,7 +474,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             Under a memoized schedule (the default): name of the chunk, which when it comes again replaces what it
             contributed; a chunk without a name is added for good. A stochastic schedule takes no names.
         links : None
-            Links are refused, as by `fit`.
+            Links are refused, with the line of `fit` that takes them.
 
         Returns
         -------
@@ -488,7 +499,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         >>> mixture.n_.round()
         array([100., 100.])
         """
-        _refuse_links(self, links, "partial_fit", sampler="variational")
+        _refuse_links(self, links)
         X, _, groups = grouped_rows(X, groups, y)
         groups = as_groups(groups, X.shape[0] if hasattr(X, "shape") else len(X))
         options = {"groups": groups, "weight": sample_weight}
@@ -850,11 +861,11 @@ class _Average:
         return n, S, sparse.csr_array(counts), alpha
 
 
-def _refuse_links(mixture, links, method, **settings):
+def _refuse_links(mixture, links):
     if links is not None:
         raise CapabilityError(
-            "GroupedMixture cannot use links, as no sampler of groups moves linked rows together: write"
-            f" {without_groups(mixture, **settings)}.{method}(X, links=links), which knows of no groups"
+            "GroupedMixture.partial_fit cannot use links, which need Gibbs sampling of all groups at once: write"
+            f" {line_of(mixture, sampler='gibbs')}.fit(X, groups=groups, links=links)"
         )
 
 

@@ -212,23 +212,6 @@ def _is_missing(value):
     return bool(value != value or value == -1)
 
 
-def without_groups(grouped: Any, **changes: Any) -> str:
-    """Return the line that makes the `Mixture` of the rows of a grouped mixture.
-
-    Examples
-    --------
-    >>> from expfam import GroupedMixture
-    >>> from expfam.estimators.known_rows import without_groups
-    >>> without_groups(GroupedMixture("poisson", 3))
-    "Mixture(family='poisson', n_components=3)"
-    """
-    given = {"family": grouped.family, "n_components": grouped.n_components} | changes
-    if isinstance(grouped.random_state, int):  # the text of a generator makes none
-        given["random_state"] = grouped.random_state
-    texts = [f"{name}={value!r}" for name, value in given.items() if value is not None]
-    return f"Mixture({', '.join(texts)})"
-
-
 def with_links(kernel: Any) -> Any:
     """Return the kernel with draws of the link groups after each of its sweeps.
 
@@ -350,5 +333,4 @@ __all__ = [
     "most_probable_class",
     "n_numbered_classes",
     "with_links",
-    "without_groups",
 ]

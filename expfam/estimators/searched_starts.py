@@ -72,9 +72,10 @@ def searched_start(
     SearchedStart
     """
     is_open = isinstance(start, str) and start == "auto"
-    if not is_open or data.known is not None:
+    known = data.known
+    if not is_open or (known is not None and known.classes is not None):
         return SearchedStart(start, data.family)
-    plain = data.without_groups()
+    plain = data.without_groups().without_known()
     rows = search_rows(data.n_rows, n_clusters, seed) if family.is_discrete else None
     part = plain if rows is None else plain.take(rows)
     if n_clusters is not None:  # pseudo-counts of 1/K prefer empty clusters, which real values would have lost
@@ -90,9 +91,10 @@ def searched_start(
     )
     if n_clusters is None:
         found = _open_start(found, part, most_clusters)
-    if rows is None:
-        return SearchedStart(found.labels, found.model.family)
-    labels = extended_labels(found.model, part, found.labels, plain, n_threads=n_threads)
+    labels = found.labels
+    if rows is not None:
+        labels = extended_labels(found.model, part, labels, plain, n_threads=n_threads)
+    labels = labels if known is None else known.agreeing(labels, limit=n_clusters)
     return SearchedStart(labels, found.model.family)
 
 

@@ -28,6 +28,9 @@ _TAKERS = {
     "classes": "collapsed samplers can: write Mixture(labels='classes', sampler='gibbs')",
     "links": "samplers of mixtures, EM and variational inference can: write Mixture(sampler='gibbs')",
 }
+_TAKERS_WITH_GROUPS = (
+    "Gibbs sampling of groups takes labels='clusters' and links: write GroupedMixture(sampler='gibbs')"
+)
 _NAMED = 5  # classes that a message names
 
 
@@ -445,7 +448,8 @@ def check_known(kernel: Any, model: Any, known: Any) -> None:
         if need not in kernel.takes_known:
             refuser = next((k for k in getattr(kernel, "kernels", ()) if need not in k.takes_known), kernel)
             what = "links" if need == "links" else f"labels={need!r}"
-            raise CapabilityError(f"{type(refuser).__name__} cannot use {what}: {_TAKERS[need]}")
+            takers = _TAKERS_WITH_GROUPS if kernel.takes_groups else _TAKERS[need]
+            raise CapabilityError(f"{type(refuser).__name__} cannot use {what}: {takers}")
     limit = _most_clusters(model)
     if limit is not None and known.n_classes > limit:
         raise DataError(

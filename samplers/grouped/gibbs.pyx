@@ -11,6 +11,7 @@ from expfam.model.pseudo_counts import draw_pseudocounts
 from expfam.params import Integer
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs, law_of, run_sweep
 from expfam.samplers.grouped.gibbs_state import GroupedState
+from expfam.samplers.grouped.linked import draw_linked_groups
 from expfam.samplers.grouped.rows import check_grouped, first_clusters
 from expfam.structures.ground.rng import generator
 
@@ -19,8 +20,8 @@ class GroupedGibbs(CollapsedGibbs):
     """Exact Gibbs sweep over rows in groups, with parameters and weights integrated out.
 
     The cluster k of a datum in group g is drawn with probability proportional to n_gk + alpha_k times the predictive
-    of the datum, given all data of the cluster in all groups. One thread, float64, any family; O(K) memory beside the
-    state.
+    of the datum, given all data of the cluster in all groups. Linked rows move as one. One thread, float64, any family;
+    O(K) memory beside the state.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ class GroupedGibbs(CollapsedGibbs):
 
     state_type = GroupedState
     takes_groups = True
-    takes_known = frozenset({"clusters"})
+    takes_known = frozenset({"clusters", "links"})
     _constraints = {"order": ("sequential", "random"), "learn_every": Integer(1)}
 
     def __init__(self, *, order="sequential", learn_alpha=True, learn_every=1):
@@ -79,13 +80,16 @@ class GroupedGibbs(CollapsedGibbs):
         return super().init_state(model, data, labels, seed=seed)
 
     def move(self, state):
-        """Make one sweep over all data, and every `learn_every` steps draw the pseudo-counts."""
-        result = run_sweep(GroupedSweep(state, self.order))
+        """Sweep over all data and links; every `learn_every` steps draw the pseudo-counts."""
+        proposed, moved, extra = run_sweep(GroupedSweep(state, self.order))
+        known = state.data.known
+        if known is not None and known.groups:
+            proposed, moved = proposed + len(known.groups), moved + draw_linked_groups(state)
         if self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0:
             rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
             alpha = draw_pseudocounts(state.model.pseudocounts, state.count_table(), state.data.groups.sizes, rng)
             state.set_model(state.model.with_alpha(alpha))
-        return result
+        return proposed, moved, extra
 
 
 cdef class GroupedSweep(Sweep):

@@ -74,6 +74,12 @@ cdef class GroupedState(CollapsedState):
         self.slots.offset = 0.0
         self._point()
 
+    def adopt_labels(self):
+        """Count the labels anew after they were changed with the statistics."""
+        self.stamp += 1
+        self._adopt()
+        self.log_joint = self.compute_log_joint()
+
     def ensure_spare(self):
         """Do nothing: all clusters have a slot."""
 

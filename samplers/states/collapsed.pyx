@@ -292,7 +292,7 @@ cdef class CollapsedState:
         assert np.array_equal(counts, self.counts), "counts differ from the labels"
         assert self.slots.n_live == np.count_nonzero(counts), "number of clusters differs from the labels"
         n, S = label_statistics(self.data, self.labels, self.slots.capacity)
-        kept_n, kept_S = self.components.export()
+        kept_n, kept_S = (kept[: self.slots.capacity] for kept in self.components.export())
         assert np.array_equal(n, kept_n), "components hold other counts than the labels"
         gap = abs(S - kept_S).max()
         scale = 1.0 + abs(S).max()

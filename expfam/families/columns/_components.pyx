@@ -407,8 +407,8 @@ cdef class ColumnsComponents:
             row = int(np.argmax(places < 0))
             self.refusal = (
                 f"columns: row {row} lacks {self.family.names_of(part.columns)} or one of them, and the family was"
-                " bound to data without such holes: bind it to these data, or write family.set_params(holes='any') before"
-                " `bind`"
+                " bound to data without such holes: bind it to these data, or write family.set_params(holes='any')"
+                " before `bind`"
             )
         return places
 
