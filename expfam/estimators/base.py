@@ -341,7 +341,7 @@ class FamilyEstimator(Estimator):
             lines = " or ".join(f"{type(self).__name__}({near!r})" for near in error.near)
             raise PluginError(f"{error}. Write {lines}") from None
 
-    def _validate(self, X: Any, *, reset: bool, family: Family | None = None) -> Any:
+    def _validate(self, X: Any, *, reset: bool, family: Family | None = None, learns: bool = False) -> Any:
         if reset and isinstance(self.family, str) and self.family == "auto":
             self._family_of_data = self._chosen_family(X)
         if family is None:
@@ -354,7 +354,7 @@ class FamilyEstimator(Estimator):
             X,
             reset=reset,
             accepts_sparse=family.accepts_sparse,
-            may_lack=family.allows_missing if reset else may_lack_cells(family),
+            may_lack=family.allows_missing if reset else may_lack_cells(family, scored=not learns),
             family_checks=family.allows_missing,
         )
 

@@ -215,7 +215,9 @@ class ChunkLearner:
             held.append(Chunk(self._validate_chunk(X, data.family, reset=False), options))
             if sparse.issparse(held[-1].X) != sparse.issparse(held[0].X):
                 raise DataError(mixed_kinds(sparse.issparse(held[0].X)))
-            opened_data(held[-1].X, data.family, names=names_of_fit(self), **options)  # errors have rows of the chunk
+            opened_data(
+                held[-1].X, data.family, learns=True, names=names_of_fit(self), **options
+            )  # errors have rows of the chunk
             n_left -= held[-1].n_rows
         return held
 
@@ -243,10 +245,10 @@ class ChunkLearner:
 
     def _chunk_of(self, X, stream, options):
         """Return a further chunk; its family is opened where it lacks cells."""
-        return opened_data(X, stream.model.family, names=names_of_fit(self), **options)
+        return opened_data(X, stream.model.family, learns=True, names=names_of_fit(self), **options)
 
     def _validate_chunk(self, X, family, *, reset):
-        return self._validate(X, reset=reset, family=family)
+        return self._validate(X, reset=reset, family=family, learns=True)
 
     def _check_same_settings(self):
         changed = self.stream_.settings_changed(self._stream_kernel())

@@ -763,8 +763,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             opened_data(X, family, names=names)  # its error has the numbers of the rows as they were given
             raise
         K = len(self.n_)
-        components = Components(data.family, data, K)
-        components.load(self.n_, S)
+        components = _densities(data, self.n_, S)
         counts, labels = np.zeros((groups.n_groups, K)), np.empty(data.n_rows, dtype=np.int32)
         starts, most = groups.starts.astype(np.int64), max(16, _SCORES // K)
 
@@ -785,6 +784,27 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         tags.transformer_tags = TransformerTags()
         tags._skip_test = True  # the common checks bring no groups
         return tags
+
+
+def _densities(data, n, S):
+    """Return what scores the rows of data under clusters."""
+    if "compiled" not in data.family.capabilities and data.family.allows_missing:
+        return _OfRowsWithHoles(data, n, S)
+    components = Components(data.family, data, len(n))
+    components.load(n, S)
+    return components
+
+
+class _OfRowsWithHoles:
+    """Densities of rows that lack cells, by a family without statistics of such rows."""
+
+    needs_gil = True
+
+    def __init__(self, data, n, S):
+        self.data, self.n, self.S = data, n, S
+
+    def log_predictive_block(self, start, stop, n_clusters):
+        return self.data.family.log_predictive(self.data.X[start:stop], self.n, self.S)
 
 
 class _Turns:

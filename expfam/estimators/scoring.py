@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from expfam.estimators.tables import array_has_holes
 from expfam.families.columns.cells import as_columns
+from expfam.families.columns.family import Columns
 from expfam.families.columns.names import named_columns
+from expfam.families.gaussian.holes import with_holes
 from expfam.model.assignment import LoadedClusters
 from expfam.model.data import Dataset
 
@@ -80,7 +82,7 @@ def names_of_fit(estimator: Any) -> Any:
     return estimator.__dict__.get("feature_names_in_")
 
 
-def opened_data(X: Any, family: Family, **options: Any) -> Dataset:
+def opened_data(X: Any, family: Family, *, learns: bool = False, **options: Any) -> Dataset:
     """Return the data set of new rows; the family is opened for cells that they lack.
 
     Parameters
@@ -88,6 +90,8 @@ def opened_data(X: Any, family: Family, **options: Any) -> Dataset:
     X : (N, V) array_like or sparse matrix
     family : Family
         Bound. If it leaves out no missing cells itself, rows that lack cells are those of a table.
+    learns : bool
+        Whether clusters are learned from the rows; else their cells are only scored.
     **options
         Of the `Dataset`.
 
@@ -97,7 +101,7 @@ def opened_data(X: Any, family: Family, **options: Any) -> Dataset:
         A row lacks cells of columns that depend on each other.
     """
     if not family.allows_missing and array_has_holes(X):
-        family = as_columns(family)
+        family = (None if learns else with_holes(family)) or as_columns(family)
     data = Dataset(X, family, **options)
     with named_columns(options.get("names")):
         opened = family.opened_for(data.X)
@@ -106,7 +110,8 @@ def opened_data(X: Any, family: Family, **options: Any) -> Dataset:
 
 def opened_statistics(family: Family, opened: Any, n: npt.NDArray[np.float64], S: Any) -> Any:
     """Return the sums S of a family in the layout of the one that `opened_data` has made of it."""
-    return S if opened is family else as_columns(family).open_statistics(opened, n, S)
+    is_same = opened is family or not isinstance(opened, Columns)
+    return S if is_same else as_columns(family).open_statistics(opened, n, S)
 
 
 def opened_rows(X: Any, family: Family, n: npt.NDArray[np.float64], S: Any, **options: Any) -> tuple[Dataset, Any]:

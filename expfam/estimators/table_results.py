@@ -17,6 +17,7 @@ from expfam.families.columns.cells import as_columns, cell_laws
 from expfam.families.columns.family import Columns
 from expfam.families.columns.holes import about_columns, drawn_holes, whole_rows
 from expfam.families.columns.names import named_columns
+from expfam.families.gaussian.holes import with_holes
 from expfam.families.support import dense_rows
 from expfam.io.filled_cells import with_cells
 from expfam.io.frames import as_frame, is_frame, listed
@@ -81,10 +82,12 @@ class TableResults(ClusterResults):
 
         `mass_of` makes log weights (N, K) of the given cells, of their family and of its columns of phi.
         """
-        family = as_columns(self.family_)
+        opened = with_holes(self.family_)
+        family = as_columns(self.family_) if opened is None else opened
         X = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)  # type: ignore[attr-defined]
         known = np.isin(np.arange(X.shape[1]), self._places(given))
-        only, (about, columns) = np.where(known, X, np.nan), about_columns(family, known)
+        only = np.where(known, X, np.nan)
+        about, columns = about_columns(family, known) if opened is None else (family, None)
         columns = None if about is family else columns
         mass = None if mass_of is None else mass_of(only, about, columns)
         scores = self._scores_of_rows(X, family, mass=mass)

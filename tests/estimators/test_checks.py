@@ -53,8 +53,8 @@ def _both_ways(X):
 class _BringsToSupport:
     """Mixin: rows are brought into the support of the family, each by itself, once they are validated."""
 
-    def _validate(self, X, *, reset, family=None):
-        X = super()._validate(X, reset=reset, family=family)
+    def _validate(self, X, *, reset, family=None, learns=False):
+        X = super()._validate(X, reset=reset, family=family, learns=learns)
         family = self._family()
         brought = _BRINGS[family.name if family.name in _BRINGS else family.support]
         values = brought(X.toarray() if sparse.issparse(X) else np.asarray(X)).astype(float)
@@ -164,10 +164,10 @@ def expected_failures(estimator):
 
 
 def _splits(estimator):
-    """Whether the family is named, and its columns are independent: new rows may lack cells, rows of a fit may not."""
+    """Whether the family is named, and scores rows that lack cells: new rows may lack them, rows of a fit may not."""
     family = getattr(estimator, "family", "auto")
     family = load_family(family) if isinstance(family, str) and family != "auto" else family
-    return not isinstance(family, str) and may_lack_cells(family)
+    return not isinstance(family, str) and may_lack_cells(family, scored=True)
 
 
 def _by_kind(estimator):

@@ -398,7 +398,7 @@ def test_floats_are_checked_unless_told_otherwise():
     [
         ({"kappa": "big"}, "von_mises_fisher: kappa must be 'cluster', 'shared', 'auto' or a positive number"),
         ({"kappa": -1.0}, "von_mises_fisher: kappa must be positive and finite"),
-        ({"shared_kappa": 3.0}, "von_mises_fisher: shared_kappa belongs to kappa='shared'; with kappa='cluster'"),
+        ({"shared_kappa": 3.0}, "von_mises_fisher: shared_kappa belongs to kappa='shared'; got kappa='cluster'"),
         ({"normalize": "yes"}, "von_mises_fisher: normalize must be 'auto', True or False; got 'yes'"),
         ({"strength": [1.0, 2.0]}, "von_mises_fisher: strength must be positive and finite"),
     ],

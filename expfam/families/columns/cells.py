@@ -58,10 +58,11 @@ def as_columns(family: Family) -> Columns:
     return table
 
 
-def may_lack_cells(family: Family) -> bool:
-    """Return whether missing cells of new rows can be integrated out."""
+def may_lack_cells(family: Family, *, scored: bool = False) -> bool:
+    """Return whether missing cells of new rows can be integrated out, to score or learn."""
     is_split = family.has_independent_columns or isinstance(family, Categorical)
-    return bool(family.allows_missing or is_split or getattr(family, "n_features_in_", 0) == 1)
+    is_open = family.allows_missing or is_split or getattr(family, "n_features_in_", 0) == 1
+    return bool(is_open or (scored and hasattr(family, "predictive_law")))
 
 
 def cell_laws(table: Columns, n: Floats, S: Any) -> dict[int, CellLaw]:

@@ -32,6 +32,7 @@ from expfam.families.gaussian.columns import (
     unsvec,
     usable_variance,
 )
+from expfam.families.gaussian.holes import PredictiveLaw
 from expfam.families.support import check_hyper, check_ratio
 from expfam.params import is_auto
 
@@ -250,6 +251,23 @@ class Gaussian(_Wishart):
         scale = self.scale + second - about[:, :, None] * about[:, None, :] / strength[:, None, None]
         return strength, m0 + about / strength[:, None], scale
 
+    def predictive_law(self, n: Floats, S: Floats) -> PredictiveLaw:
+        """Return the multivariate t law of a new row in each cluster.
+
+        Parameters
+        ----------
+        n : (K,) float64
+        S : (K, F) float64
+
+        Returns
+        -------
+        PredictiveLaw
+        """
+        strength, mean, scale = self._posterior(n, S)
+        dof = self.dof + np.asarray(n, dtype=np.float64) - self.n_features_in_ + 1.0
+        widened = scale * ((strength + 1.0) / (strength * dof))[:, None, None]
+        return PredictiveLaw(dof, mean + self.center_, widened)
+
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
         n = np.asarray(n, dtype=np.float64)
@@ -422,6 +440,12 @@ class ZeroMeanGaussian(_Wishart):
     def _posterior(self, n, S):
         """Return the posterior scale (K, d, d)."""
         return self.scale + unsvec(np.asarray(S, dtype=np.float64), self.n_features_in_)
+
+    def predictive_law(self, n: Floats, S: Floats) -> PredictiveLaw:
+        """Return the multivariate t law of a new row in each cluster, see `Gaussian`."""
+        dof = self.dof + np.asarray(n, dtype=np.float64) - self.n_features_in_ + 1.0
+        scale = self._posterior(n, S) / dof[:, None, None]
+        return PredictiveLaw(dof, np.zeros((len(dof), self.n_features_in_)), scale)
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""

@@ -17,6 +17,7 @@ from expfam.families.gaussian.columns import (
     strength_bounds,
     usable_variance,
 )
+from expfam.families.gaussian.holes import PredictiveLaw
 from expfam.families.gaussian.spherical_laws import KnownVariance, OwnVariance, SharedVariance
 from expfam.families.support import check_hyper
 from expfam.params import is_auto
@@ -219,6 +220,14 @@ class SphericalGaussian(RealFamily):
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
         return self._law.log_marginal(*_as_arrays(n, S))
+
+    def predictive_law(self, n: Floats, S: Floats) -> PredictiveLaw:
+        """Return the law of a new row in each cluster, see `Gaussian`.
+
+        It is normal where the variance is known or shared.
+        """
+        dof, mean, variance = self._law.predictive(*_as_arrays(n, S))
+        return PredictiveLaw(dof, mean + self.center_, variance[:, None, None] * np.eye(self.n_features_in_))
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""

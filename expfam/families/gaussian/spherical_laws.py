@@ -58,6 +58,11 @@ class KnownVariance:
         sums, m0 = S[:, : family.n_features_in_], family.mean - family.center_
         return variance, variance[:, None] * (m0 / family.mean_variance + sums / self.variance)
 
+    def predictive(self, n: Floats, S: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return degrees of freedom, centred location and variance of a new row."""
+        variance, mean = self._posterior(n, S)
+        return np.full(len(variance), np.inf), mean, variance + self.variance
+
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence of each cluster: (K,) nats."""
         family = self.family
@@ -204,6 +209,11 @@ class OwnVariance:
                 f"{family.name}: the posterior rate of cluster {bad[0]} is not finite and positive"
             )
         return strength, m0 + about / strength[:, None], family.shape + 0.5 * n * family.n_features_in_, rate
+
+    def predictive(self, n: Floats, S: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return degrees of freedom, centred location and squared scale of a new row."""
+        strength, mean, shape, rate = self._posterior(n, S)
+        return 2.0 * shape, mean, rate * (strength + 1.0) / (shape * strength)
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence of each cluster: (K,) nats."""
