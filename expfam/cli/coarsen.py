@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output.exists() and args.model.exists() and args.output.samefile(args.model):
         raise UsageError(f"OUT: {args.output} is read by this command, as the model; choose another name")
     mixture = Mixture.load(args.model, trust=args.trust)
-    _check_classes(args, mixture)
+    _check_number(args, mixture)
     coarse = mixture.coarsen(args.n_clusters, args.robust)
     coarse.save(args.output, labels=hasattr(coarse, "labels_"))
     log_joint = None if math.isnan(coarse.log_joint_) else coarse.log_joint_
@@ -46,8 +46,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_classes(args, mixture):
-    """Refuse fewer clusters than classes, in the words of the options."""
+def _check_number(args, mixture):
+    """Refuse fewer clusters than classes, and more than there are, in the words of the options."""
+    if args.n_clusters is not None and args.n_clusters > mixture.n_components_:
+        raise UsageError(
+            f"--n-clusters {args.n_clusters}: the model has {mixture.n_components_} clusters: write --n-clusters"
+            f" {mixture.n_components_}, or fewer"
+        )
     n_classes = len(set(getattr(mixture, "cluster_classes_", ())) - {-1})
     if args.n_clusters is not None and args.n_clusters < n_classes:
         raise UsageError(

@@ -318,7 +318,9 @@ def most_probable_class(mixture: Any, X: Any, unknown: Any) -> npt.NDArray[Any]:
 
     data, clusters, log_weights = mixture._loaded(X)
     found = np.concatenate(clusters.each_block(data, log_weights, reduce, n_threads=mixture.n_threads))
-    return np.asarray(names[found].tolist())
+    result = np.asarray(names[found].tolist())
+    # a text of -1 could be taken for the name of a class
+    return names[found] if result.dtype.kind == "U" and not isinstance(unknown, str) else result
 
 
 __all__ = [

@@ -913,7 +913,8 @@ class Mixture(
         ----------
         X : array_like or sparse matrix, shape (N, V)
         unknown : object
-            Answer for rows that are most probably of no class.
+            Answer for rows that are most probably of no class; it stays what it is beside names of classes, in an array
+            of objects.
 
         Returns
         -------

@@ -7,6 +7,7 @@ from argparse import Namespace
 import numpy as np
 import pytest
 
+from expfam import Mixture
 from expfam.cli import main
 from expfam.cli.lines import in_shell
 
@@ -80,3 +81,9 @@ def test_an_option_of_a_warning_works(tmp_path, capsys):
         printed = capsys.readouterr()
         assert "one cluster" not in printed.err
         assert int(re.search(r" (\d+) clusters,", printed.out)[1]) > 1
+
+
+def test_more_clusters_than_a_model_has(tmp_path, capsys):
+    Mixture("poisson", 2, n_steps=2, random_state=0).fit(np.repeat([[1], [40]], 20, axis=0)).save(tmp_path / "m")
+    assert main(["coarsen", str(tmp_path / "m"), str(tmp_path / "out"), "-k", "5"]) == 2
+    assert "--n-clusters 5: the model has 2 clusters: write --n-clusters 2, or fewer" in capsys.readouterr().err

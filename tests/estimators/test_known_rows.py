@@ -271,3 +271,14 @@ def test_a_fit_and_chunks_take_missing_classes_of_pandas():
     for mixture in (fitted, learned):
         assert mixture.classes_.tolist() == NAMES
     assert fitted.n_known_ == int(y.notna().sum())
+
+
+def test_rows_of_no_class_stay_apart_from_names():
+    X = np.r_[np.zeros((20, 1)), np.full((20, 1), 9.0), np.full((20, 1), 30.0)] + np.linspace(0, 1, 60)[:, None]
+    y = np.array(["a"] * 20 + ["-1"] * 20 + [None] * 20, dtype=object)
+    mixture = Mixture("gaussian_diag", labels="classes", random_state=0).fit(X, y)
+    found = mixture.predict_class(X[[0, 25, 50]])
+    assert found.tolist() == ["a", "-1", -1]
+    assert found.dtype == object
+    assert mixture.predict_class(X[[0, 50]], unknown="none").tolist() == ["a", "none"]
+    assert mixture.predict_class(X[[0, 25]], unknown="none").dtype.kind == "U"
