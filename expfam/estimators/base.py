@@ -175,10 +175,19 @@ class Estimator(BaseEstimator):
         n_steps = sum(phase.n_steps for phase in phases) * self._n_rounds(model)
         check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
 
-    def _run(self, state: Any, phases: list[Phase], *, counted: Sequence = (), trace: Trace | None = None) -> Trace:
+    def _run(
+        self,
+        state: Any,
+        phases: list[Phase],
+        *,
+        counted: Sequence = (),
+        observed: Sequence = (),
+        trace: Trace | None = None,
+    ) -> Trace:
         """Make the steps of all phases in place; return their trace.
 
-        All phases but the last one are the warm-up. The callbacks `counted` see the last phase alone.
+        All phases but the last one are the warm-up. The callbacks `counted` see the last phase alone, and those
+        `observed` all phases.
         """
         phases = [phase for phase in phases[:-1] if phase.n_steps] + phases[-1:]
         total = sum(phase.n_steps for phase in phases)
@@ -188,7 +197,7 @@ class Estimator(BaseEstimator):
         callbacks = self._all_callbacks(None if any(phase.rule for phase in phases) else total)
         with kept_open(callbacks) as watched:
             for place, (kernel, n_steps, rule) in enumerate(phases, start=1):
-                others: list = [] if rule is None else [rule]
+                others: list = [*observed] if rule is None else [*observed, rule]
                 if place == len(phases):
                     trace.n_warmup = len(trace)  # a phase may end early
                     others += counted

@@ -10,8 +10,8 @@ better there.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
-from typing import Any, NamedTuple
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,16 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.starts.ascent import climb
 from expfam.samplers.starts.refill import refilled
+from expfam.samplers.starts.swaps import swapped_partitions
 from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_rows
 from expfam.samplers.warm_starts.settle import Fitted, Settler, least_gain
 
-_FEW_ROWS, _RUNS_OF_FEW_ROWS = 3000, 4  # k-means runs in each metric to which the end is compared
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_ROUNDS_OF_SWAPS, _TRIED_SWAPS = 4, 4
+_FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which the end is compared
 
 
 class Ending(NamedTuple):
@@ -130,11 +135,35 @@ def _best_of_many_rows(settler: Settler, reached: Fitted, rows: npt.NDArray[np.i
     return max(one, settler.ascended(settler.fitted(labels)), key=lambda each: each.log_joint)
 
 
+def best_labels(
+    model: MixtureModel, data: Dataset, labels: npt.NDArray[np.integer], others: Iterable[npt.NDArray[np.integer]]
+) -> npt.NDArray[np.integer]:
+    """Return the labels, or those of the others whose log joint is clearly higher.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    data : Dataset
+    labels : (N,) ndarray of int
+    others : iterable of (N,) ndarray of int
+
+    Returns
+    -------
+    (N,) ndarray of int
+    """
+    best_joint = model.log_joint(data, compact_labels(labels))
+    for other in others:
+        if (log_joint := model.log_joint(data, compact_labels(other))) > best_joint + least_gain(data.n_rows):
+            labels, best_joint = other, log_joint
+    return labels
+
+
 def given_ending(
     model: MixtureModel,
     data: Dataset,
     labels: npt.NDArray[np.int32],
     n_clusters: int,
+    others: Sequence[npt.NDArray[np.integer]] = (),
     *,
     max_passes: int,
     seed: int,
@@ -148,6 +177,8 @@ def given_ending(
     data : Dataset
     labels : (N,) int32 ndarray
     n_clusters : int
+    others : sequence of (N,) ndarray of int
+        Partitions to which the mode is compared, beside k-means.
     max_passes : int
         Of each ascent.
     seed : int
@@ -167,34 +198,52 @@ def given_ending(
     rows = search_rows(data.n_rows, n_clusters, seed)
     if rows is None:
         labels = mode(labels)
-        better = _better_division(model, data, labels, n_clusters, seed=seed, **options)
+        better = _better_division(model, data, labels, n_clusters, others, seed=seed, **options)
+        labels = labels if better is None else mode(better)
+        better = _better_swap(model, data, labels, seed=seed, **options)
         return labels if better is None else mode(better)
     part = data.take(rows)
     own = climb(model, part, labels[rows], keep_clusters=True, **options).labels
-    better = _better_division(model, part, own, n_clusters, seed=seed, **options)
+    better = _better_division(model, part, own, n_clusters, [one[rows] for one in others], seed=seed, **options)
     return mode(labels if better is None else extended_labels(model, part, better, data, n_threads=n_threads))
 
 
-def _better_division(model, data, own, n_clusters, *, max_passes, seed, n_threads):
+def _better_division(model, data, own, n_clusters, others, *, max_passes, seed, n_threads):
     """Return the best mode of k-means divisions, None where it is not above the own labels."""
     best, best_joint = None, model.log_joint(data, compact_labels(own)) + least_gain(data.n_rows)
     # one wide cluster with tight remainders has the highest log joint where rows are few
     left_out = {"white"} if has_few_rows(model, data) else set()
-    for begun in _distinct_divisions(data, own, n_clusters, left_out, seed=seed, n_threads=n_threads):
-        rival = climb(model, data, begun, keep_clusters=True, max_passes=max_passes, n_threads=n_threads).labels
+    for begun in _distinct_divisions(data, own, n_clusters, others, left_out, seed=seed, n_threads=n_threads):
+        rival = refilled(model, data, begun, n_clusters, max_passes=max_passes, seed=seed, n_threads=n_threads)
         if (log_joint := model.log_joint(data, rival)) > best_joint and rival.max() + 1 == n_clusters:
             best, best_joint = rival, log_joint
     return best
 
 
-def _distinct_divisions(data, own, n_clusters, left_out, *, seed, n_threads):
-    """Yield the k-means divisions that differ from each other and from the own labels."""
+def _better_swap(model, data, labels, *, max_passes, seed, n_threads):
+    """Return the labels that swaps lead to, or None where none of the tried ones is better."""
+    if data.n_rows > _FEW_ROWS or has_few_rows(model, data):
+        return None
+    best, K, is_better = compact_labels(labels), int(labels.max()) + 1, False
+    best_joint = model.log_joint(data, best)
+    for _ in range(_ROUNDS_OF_SWAPS):
+        begun, before = best, best_joint
+        for swapped in swapped_partitions(model, data, begun, most=_TRIED_SWAPS, seed=seed, n_threads=n_threads):
+            rival = refilled(model, data, swapped, K, max_passes=max_passes, seed=seed, n_threads=n_threads)
+            if (log_joint := model.log_joint(data, rival)) > best_joint + least_gain(data.n_rows):
+                best, best_joint, is_better = rival, log_joint, True
+        if best_joint == before:
+            break
+    return best if is_better else None
+
+
+def _distinct_divisions(data, own, n_clusters, others, left_out, *, seed, n_threads):
+    """Yield others and k-means divisions that differ from each other and from the own labels."""
     divisions = Divisions(data, seed=seed, n_threads=n_threads)
+    metrics = [metric for metric in divisions.metrics if metric not in left_out]
+    runs = product(metrics, range(_n_runs(data.n_rows)))
     seen = {by_first_appearance(own)[1].tobytes()}
-    for metric, run in product(divisions.metrics, range(_n_runs(data.n_rows))):
-        if metric in left_out:
-            continue
-        labels = divisions.kmeans(metric, n_clusters, run)
+    for labels in chain(others, (divisions.kmeans(metric, n_clusters, run) for metric, run in runs)):
         if (key := by_first_appearance(labels)[1].tobytes()) not in seen:
             seen.add(key)
             yield labels

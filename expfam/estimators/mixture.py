@@ -38,7 +38,7 @@ from expfam.estimators.drawn_hyper import (
     values_of_draws,
     values_of_steps,
 )
-from expfam.estimators.endings import given_ending, open_ending
+from expfam.estimators.endings import best_labels, given_ending, open_ending
 from expfam.estimators.few_distinct_rows import warn_of_equal_rows
 from expfam.estimators.free_covariances import compared_with_simpler, comparison_memory, warn_of_simpler
 from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
@@ -486,15 +486,15 @@ class Mixture(
     def _run_phases(self, state, phases, *, begun=None, chain=0, group=None, trace=None):
         """Make the steps of a chain; `group` has what it shares with other chains, if there are any."""
         state.chain = chain
-        best = BestDraw()
+        best, highest = BestDraw(), BestDraw()
         trace = Trace(max_kept=max(2, self._draws_of_chain(state.data))) if trace is None else trace
         recorder = None if group is None else group.recorder(state)
         prior = prior_of_updates(phases[-1].kernel, state.model) if self._draws_of_chain(state.data) else None
         hyper = None if prior is None else HyperRecorder(prior)
         counted = [each for each in (best, recorder, hyper) if each is not None]
-        self._run(state, phases, counted=counted, trace=trace)
+        self._run(state, phases, counted=counted, observed=[highest] if self._follows_rule() else [], trace=trace)
         name, start = (None, None) if begun is None or begun.name is None else (begun.name, begun.start)
-        return ChainRun(state, trace, best, phases, name, start, recorder, hyper)
+        return ChainRun(state, trace, best, phases, name, start, recorder, hyper, highest=highest)
 
     def _set_certainty(self, data, trace):
         """Set `probabilities_`; Ctrl-C leaves it out."""
@@ -662,7 +662,7 @@ class Mixture(
         best = state.partition if run.best.labels is None else run.best.labels
         keeps = self.n_components is not None and not data.family.is_discrete
         if keeps and data.known is None:  # a cluster of known rows is never halved
-            return state.model, self._mode_of_given_number(state, data, best, start)
+            return state.model, self._mode_of_given_number(run, data, best, start)
         if ending is None and self._seeks_open_mode(data) and not run.trace.interrupted:
             # draws are of one model, which stays
             candidates = {"chain": best} if start is None else {"chain": best, "start": start}
@@ -670,18 +670,23 @@ class Mixture(
             ending = open_ending(settler, candidates)
         model, labels = (state.model, best) if ending is None else (ending.model, ending.labels)
         rows = EqualRows(model, data, n_threads=self.n_threads)
-        summit = rows.climb(labels, keep_clusters=keeps, max_passes=_MOST_PASSES)
-        return model, by_first_appearance(summit.labels)[1]
+        found = rows.climb(labels, keep_clusters=keeps, max_passes=_MOST_PASSES).labels
+        if ending is not None and search_rows(data.n_rows, None, state.seed) is None:
+            # the last model differs from those under which they were compared
+            others = (rows.climb(each, keep_clusters=keeps, max_passes=_MOST_PASSES).labels for each in run.others())
+            found = best_labels(model, data, found, others)
+        return model, by_first_appearance(found)[1]
 
-    def _mode_of_given_number(self, state, data, labels, start):
+    def _mode_of_given_number(self, run, data, labels, start):
         """Return the mode that is reached from labels, by way of the data that the chain has seen.
 
         There repeated values are spread: the densities of the data as they are prefer clusters of single values.
         """
+        state = run.state
         options = {"max_passes": _MOST_PASSES, "seed": state.seed, "n_threads": self.n_threads}
         if self._follows_rule():
             labels = summed_out(state, labels, start, n_threads=self.n_threads)
-            labels = given_ending(state.model, state.data, labels, self.n_components, **options)
+            labels = given_ending(state.model, state.data, labels, self.n_components, run.others(), **options)
             if state.data is data:
                 return labels
         return refilled(state.model, data, labels, self.n_components, **options)

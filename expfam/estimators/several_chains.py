@@ -45,6 +45,8 @@ from expfam.structures.ground.threads import resolve_n_threads
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from expfam.estimators.endings import Ending
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
@@ -65,6 +67,7 @@ class ChainRun(NamedTuple):
         As the last step left it.
     trace : Trace
     best : BestDraw
+        Of the steps that count.
     phases : list of Phase
     name : str or None
         Start that a search has chosen.
@@ -75,6 +78,8 @@ class ChainRun(NamedTuple):
         Where draws are kept and hyper-parameters are drawn with them.
     ending : Ending or None
         Where the run was taken uphill after its last step.
+    highest : BestDraw or None
+        Of all steps.
     """
 
     state: Any
@@ -86,6 +91,12 @@ class ChainRun(NamedTuple):
     recorder: PartitionRecorder | None = None
     hyper: HyperRecorder | None = None
     ending: Ending | None = None
+    highest: BestDraw | None = None
+
+    def others(self) -> list[npt.NDArray[np.integer]]:
+        """Return the partitions on the way of the run to which its end is compared."""
+        found = [None if self.highest is None else self.highest.labels, self.best.labels, self.start]
+        return [labels for labels in found if isinstance(labels, np.ndarray)]
 
 
 def starts_of_chains(start: Any, n_chains: int) -> list[Any]:

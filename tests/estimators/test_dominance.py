@@ -20,6 +20,8 @@ SHAPES = {  # generator, family, number of clusters that is given in half of the
     "unequal sizes": (vectors.unequal_sizes((450, 25, 25)), "gaussian_diag", 3),
     "strip": (vectors.strip(600), "gaussian_diag", 2),
     "square": (vectors.uniform(600), "gaussian_spherical", 4),
+    "ring": (vectors.ring(600), "gaussian_diag", 8),
+    "ring, full": (vectors.ring(600), "gaussian", 8),
     "heavy tails": (vectors.heavy_tails(600, 3), "gaussian", 3),
     "unit vectors": (vectors.directions(400, 100, 8, 1.5), "gaussian_diag", 8),
     "one strong count": (counts.strong_count(600, 40), "negative_binomial", 2),
