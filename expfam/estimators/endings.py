@@ -30,6 +30,7 @@ from expfam.samplers.warm_starts.settle import Fitted, Settler, least_gain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_CRUMBS = 1e-3  # share of the rows
 _ROUNDS_OF_SWAPS, _TRIED_SWAPS = 4, 4
 _FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which the end is compared
 
@@ -136,20 +137,20 @@ def _best_of_many_rows(settler: Settler, reached: Fitted, rows: npt.NDArray[np.i
 
 
 def best_labels(
-    model: MixtureModel, data: Dataset, labels: npt.NDArray[np.integer], others: Iterable[npt.NDArray[np.integer]]
-) -> npt.NDArray[np.integer]:
+    model: MixtureModel, data: Dataset, labels: npt.NDArray[np.int32], others: Iterable[npt.NDArray[np.int32]]
+) -> npt.NDArray[np.int32]:
     """Return the labels, or those of the others whose log joint is clearly higher.
 
     Parameters
     ----------
     model : MixtureModel
     data : Dataset
-    labels : (N,) ndarray of int
-    others : iterable of (N,) ndarray of int
+    labels : (N,) int32 ndarray
+    others : iterable of (N,) int32 ndarray
 
     Returns
     -------
-    (N,) ndarray of int
+    (N,) int32 ndarray
     """
     best_joint = model.log_joint(data, compact_labels(labels))
     for other in others:
@@ -205,7 +206,14 @@ def given_ending(
     part = data.take(rows)
     own = climb(model, part, labels[rows], keep_clusters=True, **options).labels
     better = _better_division(model, part, own, n_clusters, [one[rows] for one in others], seed=seed, **options)
-    return mode(labels if better is None else extended_labels(model, part, better, data, n_threads=n_threads))
+    found = mode(labels if better is None else extended_labels(model, part, better, data, n_threads=n_threads))
+    if np.bincount(found).min() >= _CRUMBS * data.n_rows:
+        return found
+    # clusters of so few rows hold outliers, of which a sample has none: all rows decide
+    divisions = Divisions(part, seed=seed, n_threads=n_threads)
+    begun = (divisions.kmeans(metric, n_clusters) for metric in divisions.metrics)
+    whole = (extended_labels(model, part, one, data, n_threads=n_threads) for one in begun)
+    return best_labels(model, data, found, (mode(one) for one in whole))
 
 
 def _better_division(model, data, own, n_clusters, others, *, max_passes, seed, n_threads):

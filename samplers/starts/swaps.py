@@ -83,11 +83,12 @@ def swapped_partitions(
         a, b = np.unravel_index(np.argmax(others), others.shape)
         after = n.copy()
         after[a] += after[b]
-        after[b] = _weight(data, clusters[c][cut.labels == 1])
+        new = clusters[c][cut.labels == 1]
+        after[b] = _weight(data, new)
         after[c] -= after[b]
-        found.append((cut.rise + gains[a, b] + model.weights.log_prior(after), c, a, b))
+        found.append((cut.rise + gains[a, b] + model.weights.log_prior(after), new, a, b))
     found.sort(key=lambda swap: -swap[0])
-    return [_swapped(labels, clusters[c][cuts[c].labels == 1], a, b) for _, c, a, b in found[:most]]
+    return [_swapped(labels, new, a, b) for _, new, a, b in found[:most]]
 
 
 def _gains_of_merges(model, n, S):
