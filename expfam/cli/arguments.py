@@ -11,6 +11,9 @@ from expfam.cli.errors import UsageError
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
+    from expfam.io.readers import Table
+
+_READING = ("key", "id_column", "label_column", "zero_based", "n_features")  # options that `add_data` adds
 
 
 def _checked_type(convert, holds, rule):
@@ -166,8 +169,22 @@ def _value(text):
     return value
 
 
-def reading_options(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
-    """Return the keywords for `read` that were given, together with `more`."""
-    names = ("key", "id_column", "label_column", "zero_based", "n_features")
-    options = {name: getattr(args, name) for name in names} | more
-    return {name: value for name, value in options.items() if value is not None}
+def read_data(args: argparse.Namespace, **more: Any) -> Table:
+    """Read the data by the options of reading that were given, together with `more`.
+
+    Raises
+    ------
+    UsageError
+        The format of the file does not take an option; the message has the word of the command line for it.
+    """
+    from expfam.io.readers import NoOptionError, read
+
+    given = {name: getattr(args, name) for name in _READING}
+    options = {name: value for name, value in (given | more).items() if value is not None}
+    try:
+        return read(args.data, **options)
+    except NoOptionError as error:
+        if error.option not in _READING:
+            raise
+        flag = f"--{error.option.replace('_', '-')}"
+        raise UsageError(f"{flag}: {args.data} is of a format that does not take it: leave out {flag}") from error

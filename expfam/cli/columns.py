@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.cli.arguments import add_data, family_of, reading_options
+from expfam.cli.arguments import add_data, family_of, read_data
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, replacing
 from expfam.cli.results import as_text, print_json, say, shape_line
@@ -221,11 +221,10 @@ def run(args: argparse.Namespace) -> int:
     """Run `expfam roles` and return its exit code."""
     from expfam.families.columns.roles import Roles
     from expfam.io.frames import Frame
-    from expfam.io.readers import read
 
     if args.output is not None:
         check_file(args, args.output, "--output", (".json",))
-    table = read(args.data, frame=True, **reading_options(args))
+    table = read_data(args, frame=True)
     if not isinstance(table.X, Frame):
         raise UsageError(f"{args.data}: roles are of the columns of a table: give a CSV, TSV or Parquet file")
     frame = _selected(args, table.X)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from expfam.cli.arguments import column_name, reading_options
+from expfam.cli.arguments import column_name, read_data
 from expfam.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,20 +64,19 @@ def _brings_labels(path):
 
 def read_table(args: argparse.Namespace, **options: Any) -> Table:
     """Read the data of a fit, and the column of links where there is one."""
-    from expfam.errors import DataError
-    from expfam.io.readers import NoColumnError, read
+    from expfam.io.readers import NoColumnError, NoOptionError
 
     column = None if args.links is None or args.links.endswith(".npy") else column_name(args.links)
     try:
-        return read(args.data, **reading_options(args, link_column=column), **options)
+        return read_data(args, link_column=column, **options)
     except NoColumnError as error:
         if column is None or error.column != column:
             raise
         has = f" (it has {', '.join(error.names[:20])})"
         message = f"--links: {args.data} has no column {args.links!r}{has}; a file of links ends in .npy"
         raise UsageError(message) from error
-    except DataError as error:
-        if column is None or "option 'link_column' has no meaning" not in str(error):
+    except NoOptionError as error:
+        if error.option != "link_column":
             raise
         raise UsageError(
             f"--links: {args.data} is of a format without columns of links: write --links FILE.npy, a file with one"

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from expfam.cli.arguments import add_data, add_model, positive_int, reading_options, thread_count
+from expfam.cli.arguments import add_data, add_model, positive_int, read_data, thread_count
 from expfam.cli.columns import rows_of_table
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, ranked, replacing, write_csv, write_labels
@@ -42,7 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run `expfam predict` and return its exit code."""
     from expfam import Mixture
-    from expfam.io.readers import read
 
     suffixes = (".csv", ".npy", ".npz")
     if args.output is not None:
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     mixture = Mixture.load(args.model, trust=args.trust)
     # the last columns of a sparse file may be empty; the model knows the number of columns
     known = {"n_features": mixture.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
-    table = read(args.data, frame=True, **reading_options(args, **known))
+    table = read_data(args, frame=True, **known)
     X = table.X if getattr(mixture.family_, "roles", None) else rows_of_table(table)
     mixture.set_params(n_threads=args.threads)
     began = time.perf_counter()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.cli.arguments import add_data, add_model, natural_int, reading_options, seed_number
+from expfam.cli.arguments import add_data, add_model, natural_int, read_data, seed_number
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, guarded, replacing
 from expfam.cli.results import as_text, plain, print_json, say
@@ -66,14 +66,13 @@ def run_impute(args: argparse.Namespace) -> int:
     """Run `expfam impute` and return its exit code."""
     from expfam import Mixture
     from expfam.io.frames import Frame
-    from expfam.io.readers import read
 
     if args.output is not None:
         check_file(args, args.output, "--output", (".csv",))
     if args.seed is not None and not args.draw:
         raise UsageError("--seed needs --draw: means and modes are not drawn")
     mixture = Mixture.load(args.model, trust=args.trust).set_params(random_state=args.seed)
-    table = read(args.data, frame=True, **reading_options(args))
+    table = read_data(args, frame=True)
     if not isinstance(table.X, Frame):
         raise UsageError(f"{args.data}: impute fills the columns of a table: give a CSV, TSV or Parquet file")
     n_missing = _n_missing(mixture, table.X)

@@ -12,7 +12,7 @@ from expfam.cli.arguments import (
     add_family,
     concentration,
     positive_int,
-    reading_options,
+    read_data,
     seed_number,
     thread_count,
 )
@@ -89,7 +89,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run `expfam tree` and return its exit code."""
     from expfam import BayesianHierarchy
-    from expfam.io.readers import read
     from expfam.samplers import HierarchicalClustering
 
     forms = {"linkage": (".npy",), "newick": (".nwk", ".newick", ".txt"), "figure": (".png", ".pdf", ".svg")}
@@ -97,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     if args.figure is not None:
         _require_matplotlib()
     check_family(args)
-    table = read(args.data, **reading_options(args, frame=is_automatic(args)))
+    table = read_data(args, frame=is_automatic(args))
     X, family = model_data(args, table)
     say(args, f"data      {args.data}: {shape_line(table.X)}")
     kernel = HierarchicalClustering(

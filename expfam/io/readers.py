@@ -74,6 +74,14 @@ class NoColumnError(DataError):
         self.column, self.names = column, tuple(names)
 
 
+class NoOptionError(DataError):
+    """The format of a file does not take an option that was given, `option`."""
+
+    def __init__(self, message: str, option: str = "") -> None:
+        super().__init__(message)
+        self.option = option
+
+
 def read(
     path: str | PathLike[str],
     *,
@@ -149,7 +157,8 @@ def read(
     unknown = sorted(set(options) - known)
     if unknown:
         takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
-        raise DataError(f"{path}: option {unknown[0]!r} has no meaning for this format; {takes}")
+        message = f"{path}: option {unknown[0]!r} has no meaning for this format; {takes}"
+        raise NoOptionError(message, unknown[0])
     with _parsing(path, "cannot be read"):
         table = reader(path, limit, **options)
     if vocab is not None:

@@ -147,6 +147,13 @@ def test_a_format_without_columns_asks_for_a_file_of_links(tmp_path, capsys):
     assert "write --links FILE.npy" in capsys.readouterr().err
 
 
+def test_an_error_is_not_told_by_its_text(tmp_path, capsys):
+    path = tmp_path / "option 'link_column' has no meaning.csv"
+    assert run("fit", path, "--links", "order", *QUICK) == 2
+    assert "no such file" in (printed := capsys.readouterr().err)
+    assert "--links FILE.npy" not in printed
+
+
 def test_a_missing_column_of_links_with_a_named_family(path, capsys):
     numbers_of(path, ORDERS)
     assert run("fit", path, "--links", "batch", "--family", "gaussian_diag", *QUICK) == 2

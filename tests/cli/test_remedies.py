@@ -87,3 +87,14 @@ def test_more_clusters_than_a_model_has(tmp_path, capsys):
     Mixture("poisson", 2, n_steps=2, random_state=0).fit(np.repeat([[1], [40]], 20, axis=0)).save(tmp_path / "m")
     assert main(["coarsen", str(tmp_path / "m"), str(tmp_path / "out"), "-k", "5"]) == 2
     assert "--n-clusters 5: the model has 2 clusters: write --n-clusters 2, or fewer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["fit", "tree", "roles", "impute", "predict"])
+@pytest.mark.parametrize("option", ["--label-column y", "--id-column 0", "--key a", "--zero-based", "--n-features 4"])
+def test_an_option_of_another_format_is_named_as_it_is_typed(tmp_path, counts, capsys, command, option):
+    model = tmp_path / "model"
+    Mixture("poisson", 2, n_steps=2, random_state=0).fit(np.load(counts)).save(model)
+    before = [str(model)] if command in ("impute", "predict") else []
+    assert main([command, *before, str(counts), *option.split()]) == 2
+    flag = option.split()[0]
+    assert f"{flag}: {counts} is of a format that does not take it: leave out {flag}" in capsys.readouterr().err
