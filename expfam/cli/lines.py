@@ -21,6 +21,7 @@ _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _ROLE = "'(binary|category|count|positive|real|numeric|drop)'"
 _COLUMN = re.compile(rf"(Columns\.from_frame\(df, )?(?:\b([^\W\d]\w*)={_ROLE}|\*\*\{{({_TEXT}): {_ROLE}\}})(?(1)\))")
 _MISSING = re.compile(rf"Columns\.from_frame\(df, missing_values=(\[{_TEXT}(?:, {_TEXT})*\])\)")
+_OPTION_LIKE = re.compile(r"-(?!\d+$|\d*\.\d+$).")  # negative numbers written plainly are none
 
 _PART = r"(?:[^()]|\([^()]*\))*"
 _FIT_WITH_CLASSES = re.compile(rf"\b([Ww]rite) Mixture\({_PART}labels='(\w+)'{_PART}\)\.fit\(X, y\)")
@@ -63,7 +64,7 @@ def _of_columns(message):
 
     def values(match):
         found = ast.literal_eval(match[1])
-        if any(value.startswith("--") for value in found):
+        if any(_OPTION_LIKE.match(value) for value in found):
             return match[0]  # as a word of its own it would be an option
         return f"--missing-values {' '.join(map(shlex.quote, found))}"
 

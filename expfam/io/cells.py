@@ -148,9 +148,20 @@ def column_of_text(name: str, cells: Sequence[str]) -> Column:
             found = found.astype(np.int64) / 1e6 if kind == "time" else found
             values = np.zeros(len(cells), dtype=found.dtype)
             values[~missing] = found
+            if kind == "float":
+                return _column_of_floats(name, values, missing, cells)
             is_day = kind == "time" and all(len(cell) == _DAY for cell in present)
             return Column(name, kind, values, missing, type="date" if is_day else "datetime" if kind == "time" else "")
     return column_of_objects(name, cells, missing)
+
+
+def _column_of_floats(name, values, missing, cells):
+    """Return a column of floats that were read from text; cells that write NaN are missing."""
+    missing = missing | np.isnan(values)
+    if missing.all():
+        return Column(name, "empty", np.zeros(len(cells)), missing)
+    infinite = np.flatnonzero(np.isinf(values))
+    return Column(name, "float", values, missing, infinite_text=cells[infinite[0]] if infinite.size else "")
 
 
 def _truths(cells):

@@ -54,6 +54,8 @@ class Column:
         Whether the type of the column fixes its levels: a pandas category or a Polars Enum.
     type : {"", "boolean", "integer", "category", "enum", "datetime", "date", "duration"}
         Type of the column in a frame; "enum" are categories with an order. Empty for text and floats.
+    infinite_text : str
+        Of floats that were read from text: the text of the first infinite cell; else empty.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Column:
     levels: tuple = ()
     is_declared: bool = False
     type: str = ""
+    infinite_text: str = ""
 
     @property
     def present(self) -> npt.NDArray[Any]:

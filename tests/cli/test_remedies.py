@@ -59,11 +59,14 @@ def test_the_key_of_an_archive(tmp_path, capsys):
         ("write read('x.svm', n_features=3, zero_based=False), or say", "write --n-features 3 --no-zero-based, or say"),
         ("write Mixture(n_components=4)", "write --components 4"),
         ("write Mixture(n_init=4)", "write Mixture(n_init=4)"),  # the command has no such option
+        ("or write Columns.from_frame(df, missing_values=['?', '1e9']), x", "or write --missing-values '?' 1e9, x"),
+        ("write Columns.from_frame(df, missing_values=['-1.5'])", "write --missing-values -1.5"),
+        *[(f"write Columns.from_frame(df, missing_values=['{word}'])",) * 2 for word in ("-inf", "-1e9", "--")],
         ("write X.columns = X.columns.astype(str)", "write X.columns = X.columns.astype(str)"),
     ],
 )
 def test_lines_become_options_that_the_command_has(message, said):
-    assert in_shell(message, Namespace(zero_based=None, n_features=None, components=3)) == said
+    assert in_shell(message, Namespace(zero_based=None, n_features=None, components=3, missing_values=[])) == said
 
 
 @pytest.mark.filterwarnings("default")

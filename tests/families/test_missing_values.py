@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from expfam import Columns, Mixture
-from expfam.errors import DataTypeError
+from expfam.errors import DataError, DataTypeError, DataWarning
 from expfam.families.columns.inference import infer_roles
 from expfam.families.columns.missing_values import missing_values_of, with_holes
 from expfam.families.columns.roles import Roles
@@ -191,3 +191,56 @@ def test_a_fit_takes_codes_among_numbers_for_holes():
     filled = mixture.impute(frame)
     assert [isinstance(cell, float) for cell in filled["size"]] == [True] * N
     assert mixture.predict(frame).shape == (N,)
+
+
+# ---- text that writes no finite number -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
+@pytest.mark.parametrize("word", ["nan", "NaN", " NAN ", "-nan"])
+def test_text_for_nan_beside_the_values_is_counted_as_missing(make, word):
+    cells = {"x": ["?", word, "1.5", "2.25", "-3"] * 8}
+    family = Columns.from_frame(make(cells), missing_values="?")
+    assert family.roles[0]["missing"] == 16
+    assert family.roles[0]["role"] == "real"
+    assert np.isnan(Roles(family.roles).encode(make(cells))[:, 0]).sum() == 16
+
+
+def test_a_column_of_nothing_but_words_for_missing_cells_is_empty():
+    frame = pd.DataFrame({"x": ["?", "nan"] * 8, "y": np.arange(16) + 0.5})
+    with pytest.warns(DataWarning, match=r"'x' \(all cells are missing\)"):
+        family = Columns.from_frame(frame, missing_values="?")
+    assert family.roles[0]["role"] == "dropped"
+    assert family.roles[0]["note"] == "all cells are missing"
+    assert family.roles[0]["missing"] == 16
+
+
+INFINITE = ["inf", "-Infinity", "1e999", "-1e400", "7" * 400]
+
+
+@pytest.mark.parametrize("text", INFINITE, ids=lambda text: text[:9])
+def test_text_that_is_not_finite_is_named_as_it_is_written_with_its_row(text):
+    frame = pd.DataFrame({"x": ["2.5", "?", "1.5", text, "-3", "2.25"] * 4})
+    with pytest.raises(DataError, match=rf"column 'x', row 3 holds '{text[:30]}'.*, which is not finite") as caught:
+        Columns.from_frame(frame, missing_values="?")
+    assert " inf" not in str(caught.value).replace("'inf'", "")
+    if len(text) > 30:
+        assert "(400 characters)" in str(caught.value)
+        return
+    line = str(caught.value).partition("or write ")[2].partition(", which makes")[0]
+    family = eval(line, {"Columns": Columns, "df": frame})
+    assert family.roles[0]["missing"] == 8
+    assert family.roles[0]["role"] == "real"
+
+
+def test_a_later_frame_with_text_that_is_not_finite_is_refused_as_it_is_written():
+    frame = pd.DataFrame({"x": ["2.5", "?", "1.5", "-3"] * 5})
+    mixture = Mixture(Columns.from_frame(frame, missing_values="?"), 2, n_steps=2, random_state=0).fit(frame)
+    with pytest.raises(DataError, match=r"column 'x', row 1 holds '1e999', which is not finite .*=\['\?', '1e999'\]"):
+        mixture.predict(pd.DataFrame({"x": ["1", "1e999"]}))
+
+
+def test_the_row_of_an_infinite_cell_is_no_missing_one():
+    frame = pd.DataFrame({"x": ["?", "-inf", "1.5", "-3"] * 5})  # "-inf" is the first level
+    with pytest.raises(DataError, match="column 'x', row 1 holds '-inf'"):
+        Columns.from_frame(frame, missing_values="?")

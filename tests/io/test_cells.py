@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from expfam.errors import DataError
+from expfam.families.columns.encoding import check_finite
 from expfam.families.columns.numbers import numbers_of_frame
 from expfam.io import cells
 from expfam.io.cells import column_of_text
@@ -62,6 +63,19 @@ def test_missing_cells(cell):
     column = column_of_text("x", ["1.5", cell, " 2 "])
     assert column.missing.tolist() == [False, True, False]
     assert column.present.tolist() == [1.5, 2.0]
+
+
+@pytest.mark.parametrize("word", ["NAN", "-nan"])
+def test_words_that_write_nan_are_missing_cells(word):
+    column = column_of_text("x", ["1.5", word, "2"])
+    assert column.missing.tolist() == [False, True, False]
+    assert column_of_text("x", [word, ""]).kind == "empty"
+
+
+def test_an_infinite_cell_is_named_as_the_file_writes_it():
+    column = column_of_text("x", ["1.5", "", " 1e999 ", "2"])
+    with pytest.raises(DataError, match="column 'x', row 2 holds '1e999', which is not finite as a float"):
+        check_finite(column)
 
 
 KINDS = {

@@ -11,10 +11,13 @@ from expfam.families.columns.doubts import conversion_of
 from expfam.io.frames import Column, listed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from expfam.families.columns.roles import ColumnRole
 
+_MOST_TEXT = 30  # characters of a cell that are repeated in a message
 _LARGEST = 2.0**63  # whole numbers up to it are int64
 NUMBERS = ("boolean", "integer", "float")
 
@@ -33,7 +36,7 @@ def encoded(role: ColumnRole, column: Column, backend: str = "pandas") -> npt.ND
         values = column.values + role.offset
     else:
         require_numbers(column, backend, of_fit=True)
-        check_finite(column)
+        check_finite(column, role.missing_values)
         values = column.values.astype(np.float64) + role.offset
     if column.missing.any():
         values = np.where(column.missing, np.nan, values)
@@ -70,15 +73,36 @@ def _as_numbers(column, backend):
     return f"convert the column to numbers, which leaves other cells missing: {conversion_of(column, backend)}"
 
 
-def check_finite(column: Column) -> None:
-    """Refuse infinite cells."""
-    if column.kind == "float":
-        bad = np.flatnonzero(np.isinf(column.values))
-        if bad.size:
-            raise DataError(
-                f"column {column.name!r}, row {bad[0]} holds {column.values[bad[0]]}: put a number in its place, or"
-                " leave the cell empty"
-            )
+def check_finite(column: Column, missing_values: Sequence[Any] = ()) -> None:
+    """Refuse infinite cells.
+
+    `missing_values` are those that stand for missing cells of this column, for the line to type.
+    """
+    if column.kind != "float":
+        return
+    bad = np.flatnonzero(np.isinf(column.values) & ~column.missing)
+    if bad.size:
+        held = _infinite(column, bad[0])
+        raise DataError(
+            f"column {column.name!r}, row {bad[0]} holds {held}{_hole(column.infinite_text, missing_values)}"
+        )
+
+
+def _infinite(column, row):
+    """Return what an infinite cell holds, and the remedy; text is shown as it is written."""
+    text = column.infinite_text
+    if not text:
+        return f"{column.values[row]}: put a number in its place, or leave the cell empty"
+    shown = repr(text) if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]!r}... ({len(text)} characters)"
+    return f"{shown}, which is not finite as a float: put a number in its place, or leave the cell empty"
+
+
+def _hole(text, missing_values):
+    """Return the line that makes missing cells of a text, where the other cells are read so too."""
+    if not text or not missing_values or len(text) > _MOST_TEXT:
+        return ""
+    values = [*map(str, missing_values), text]
+    return f"; or write Columns.from_frame(df, missing_values={values!r}), which makes it a missing cell"
 
 
 def require_seconds(column: Column) -> None:

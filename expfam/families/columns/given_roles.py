@@ -120,7 +120,7 @@ def as_asked(column: Column, wish: ColumnRole, own: Any, backend: str = "pandas"
     wish = replace(wish, missing=int(column.missing.sum()))
     if column.kind == "empty":
         raise DataError(f"column {column.name!r} holds no value at all: leave it out ({keyword(column.name, 'drop')})")
-    check_finite(column)
+    check_finite(column, wish.missing_values)
     if wish.is_category:
         return _asked_category(column, wish)
     if wish.role == "numeric" and column.kind == "time":

@@ -69,7 +69,7 @@ def infer_roles(
         if wish is None or (wish.missing_values and not wish.role):
             column = column_with_holes(frame, name, values)
             doubts[name] = doubt_of(column, frame.backend)
-            role = inferred(column, max_levels, doubts[name])
+            role = inferred(column, max_levels, doubts[name], values)
         else:
             wish = replace(wish, missing_values=values)
             column = read_column(frame, wish)

@@ -165,13 +165,20 @@ def _text_with_holes(column, keys, reads_numbers):
 
 
 def as_numbers(column: Column) -> Column:
-    """Return a column of text as numbers if all its levels are plain numbers, else itself."""
+    """Return a column of text as numbers if all its levels are plain numbers, else itself.
+
+    Text such as "nan" is a missing cell.
+    """
     levels = plain_numbers(column.levels) if all(isinstance(level, str) for level in column.levels) else None
     if levels is None or not len(levels):
         return column
-    values: npt.NDArray[Any] = np.append(levels, levels[:1])[column.values]  # missing cells have code -1
+    missing = column.missing | np.append(np.isnan(levels), True)[column.values]  # missing cells have code -1
+    values: npt.NDArray[Any] = np.where(missing, levels.dtype.type(0), np.append(levels, levels[:1])[column.values])
+    infinite = np.flatnonzero(np.isinf(values))
+    text = str(column.levels[column.values[infinite[0]]]) if infinite.size else ""
     kind = "integer" if levels.dtype.kind == "i" else "float"
-    return Column(column.name, kind, values, column.missing, type="integer" if kind == "integer" else "")
+    type_ = "integer" if kind == "integer" else ""
+    return _emptied(Column(column.name, kind, values, missing, type=type_, infinite_text=text))
 
 
 def _emptied(column):

@@ -20,6 +20,8 @@ from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.io.frames import Column
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
 _FEW_VALUES = 20  # integers of at most this many distinct values are categories; more distinct texts may be an id
@@ -29,16 +31,18 @@ _NEARLY_ALL = 0.9  # share of distinct values
 _WIDEST = 1e15  # largest standard deviation that a Gaussian takes
 
 
-def inferred(column: Column, max_levels: int, doubt: Doubt | None = None) -> ColumnRole:
+def inferred(
+    column: Column, max_levels: int, doubt: Doubt | None = None, missing_values: Sequence[Any] = ()
+) -> ColumnRole:
     """Return the role of a column by the first rule that holds.
 
-    `doubt` is what a column of text may be in truth.
+    `doubt` is what a column of text may be in truth; `missing_values` are those that stand for its missing cells.
     """
     is_text = column.kind in ("text", "category")
     base = ColumnRole(column.name, missing=int(column.missing.sum()))
     if column.kind == "time":
         return replace(base, role="dropped", note=_note_of_times(column))
-    check_finite(column)
+    check_finite(column, missing_values)
     values = np.sort(column.present)
     distinct = values[np.append(np.ones(len(values[:1]), dtype=bool), values[1:] != values[:-1])]
     if not len(values):
