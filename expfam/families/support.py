@@ -355,8 +355,12 @@ def check_hyper(family: str, name: str, value: Any, *, positive: bool = True, ve
         raise ValueError(f"{family}: {name} must be {rule}; got {value!r}")
 
 
+class ScaleError(DataError):
+    """The standard deviation of a column is too small or too large for the squares of a family."""
+
+
 def check_scales(variance: Floats, *, family: str) -> None:
-    """Raise DataError unless each column has a standard deviation from 1e-15 to 1e15.
+    """Raise ScaleError unless each column has a standard deviation from 1e-15 to 1e15.
 
     `variance` (V,) are the variances of the columns. Constant columns pass.
     """
@@ -364,7 +368,7 @@ def check_scales(variance: Floats, *, family: str) -> None:
         usable = (variance == 0) | ((variance >= _MOST_SCALE**-2) & (variance <= _MOST_SCALE**2))
     bad = np.flatnonzero(~usable)
     if bad.size:
-        raise DataError(
+        raise ScaleError(
             f"{family}: column {bad[0]} has a standard deviation of {np.sqrt(variance[bad[0]]):.3g}; it must lie within"
             f" {1 / _MOST_SCALE:g} and {_MOST_SCALE:g}, so that squares and variances stay within the range of floats:"
             " rescale the column, for example with sklearn.preprocessing.StandardScaler"

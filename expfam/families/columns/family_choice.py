@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from expfam.errors import DataError
 from expfam.families.columns.evidence import column_evidence, quantiles, spread_ties
 from expfam.families.counts.poisson import Poisson
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.lognormal import LogNormal
+from expfam.families.support import ScaleError
 
 if TYPE_CHECKING:
     from expfam.families.columns.roles import ColumnRole
@@ -43,10 +43,15 @@ def count_role(base: ColumnRole, values: Floats) -> ColumnRole:
 
 
 def positive_role(base: ColumnRole, values: Floats) -> ColumnRole:
-    """Return the role of positive numbers: log-normal if its evidence is clearly higher."""
+    """Return the role of positive numbers: log-normal if its evidence is clearly higher.
+
+    If nearly all values are equal, nothing tells the families apart, and the simpler one is taken.
+    """
     values = quantiles(values)
     gaps = np.diff(values)
     gaps = gaps[gaps > 0]
+    if not gaps.size:
+        return replace(base, role="real", family=DiagonalGaussian.name)
     is_tied = 2 * (len(gaps) + 1) <= len(values)
     if is_tied and gaps.min() < 2.0 * values[0]:
         values = spread_ties(values, gaps.min())
@@ -57,10 +62,13 @@ def positive_role(base: ColumnRole, values: Floats) -> ColumnRole:
 
 
 def _evidence(family, values):
-    """Return the log evidence of a column, minus infinity if the family refuses it."""
+    """Return the log evidence of a column, minus infinity if its scale is beyond the family.
+
+    Where no family has the scale, the Gaussian stays, and refuses the column by name when it is bound.
+    """
     try:
         return column_evidence(family, values)
-    except DataError:
+    except ScaleError:
         return -np.inf
 
 
