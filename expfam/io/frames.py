@@ -188,7 +188,7 @@ def as_frame(X: Any, *, owner: str = "expfam") -> Frame:
     return Frame(names, readers, len(frame), backend if backend in BACKENDS else "pandas")
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
+def listed(names: Sequence[Any], most: int = 5) -> str:
     """Return the first names in quotes, for a message, and how many more there are."""
     text = ", ".join(repr(name) for name in names[:most])
     return f"{text} and {len(names) - most} more" if len(names) > most else text or "none"

@@ -522,7 +522,7 @@ def test_unseen_levels_are_one_more_level_where_there_is_one():
     declared = SEEN.assign(colour=pd.Categorical(SEEN["colour"]))
     roles = infer_roles(declared)
     with pytest.raises(
-        SupportError, match=r"'colour': row 0 holds the level 'pink', .*\('blue', 'green', 'red'\): give other=True"
+        SupportError, match=r"'colour': row 0 holds the level 'pink', .*\('blue', 'green', 'red'\): leave the cell"
     ):
         roles.encode(X)
     opened = [role | {"other": True} if role["column"] == "colour" else role for role in roles.to_list()]

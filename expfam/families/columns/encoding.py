@@ -8,6 +8,7 @@ import numpy as np
 
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.columns.doubts import conversion_of
+from expfam.families.columns.messages import keyword
 from expfam.io.frames import Column, listed
 
 if TYPE_CHECKING:
@@ -147,11 +148,18 @@ def _check_unknown(role, column, cells, place, unknown):
             f" df[{role.column!r}]{cure}"
         )
     if not role.other:
-        known = listed([str(level) for level in role.levels])
         raise SupportError(
-            f"column {role.column!r}: row {row} holds the level {value!r}, which was not there at fit ({known}): give"
-            " other=True in the column's role to have one level for all that were not seen, or leave the cell empty"
+            f"column {role.column!r}: row {row} holds the level {value!r}, which was not there at fit"
+            f" ({listed(role.levels)}): leave the cell empty, or write {_with_other(role)} for a family that has one"
+            " level for all that the rows of the fit, or of the first chunk, do not hold"
         )
+
+
+def _with_other(role):
+    """Return the line of a family that has a level for all that were not seen."""
+    if role.type not in ("category", "enum"):  # levels of no declared type leave room for others
+        return f"Columns.from_frame(df, {keyword(role.column, 'category')})"
+    return f"Columns.from_frame(df, roles=[{{'column': {role.column!r}, 'role': 'category', 'other': True}}])"
 
 
 def decoded(role: ColumnRole, values: npt.NDArray[Any], *, whole: bool = False) -> Any:

@@ -149,7 +149,8 @@ def _asked_category(column, wish):
             f"column {column.name!r} has {len(distinct)} distinct values; a binary column has two:"
             f" {keyword(column.name, 'category')} takes them all"
         )
-    found = category_role(wish, column, distinct, role=wish.role, other=not is_binary and not column.is_declared)
+    has_other = wish.other or (not is_binary and not column.is_declared)
+    found = category_role(wish, column, distinct, role=wish.role, other=has_other)
     return replace(found, family=wish.family or Categorical.name)
 
 
