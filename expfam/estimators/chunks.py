@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import names_unknown_arguments, step_numbers
+from expfam.estimators.free_covariances import tell_of_covariances
 from expfam.estimators.kept_chunks import Chunk, KeptChunks, complete_rows, joined_chunks
 from expfam.estimators.known_doubts import OF_DOUBTS, drop_doubts, set_doubts
 from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
@@ -96,6 +97,7 @@ class ChunkLearner:
             self._check_same_settings()
             data = self._chunk_of(X, self.stream_, options)
         else:
+            self.__dict__.pop("_told_of_covariances", None)
             self.stream_, data = self._open_stream(X, options, is_first=is_first)
             self.trace_, self.n_iter_ = Trace(), getattr(self, "n_iter_", 0)
             self.__dict__.pop("_kept_chunks", None)
@@ -160,7 +162,7 @@ class ChunkLearner:
         first = next(chunk_iterator, None)
         if first is None:
             raise DataError("there are no chunks: nothing to learn from")
-        for name in ("stream_", "_kept_chunks", *self._of_rows):
+        for name in ("stream_", "_kept_chunks", "_told_of_covariances", *self._of_rows):
             self.__dict__.pop(name, None)
         held = self._first_chunks(first, chunk_iterator)
         first = None  # nor held while the others come
@@ -484,6 +486,7 @@ class ChunkedFit(ChunkLearner):
             counted, start, K = data.counted(), start_of_counted(data, self.start), model.weights.max_components
             if K is not None or self._searches_chunks():
                 start, model = self._searched(kernel, model, counted, start, seed)
+                tell_of_covariances(self, counted, start, seed=seed)
             stream = kernel.stream(model, counted, seed=seed, start=start)
             stream.n_classes = 0 if data.known is None else data.known.n_classes
             return stream, data

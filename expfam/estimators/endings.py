@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _CRUMBS = 1e-3  # share of the rows
 _ROUNDS_OF_SWAPS, _TRIED_SWAPS = 4, 4
+_FEWEST_SWAPPED = 4  # clusters; runs of k-means find what swaps of three do
 _FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which the end is compared
 
 
@@ -230,9 +231,9 @@ def _better_division(model, data, own, n_clusters, others, *, max_passes, seed, 
 
 def _better_swap(model, data, labels, *, max_passes, seed, n_threads):
     """Return the labels that swaps lead to, or None where none of the tried ones is better."""
-    if data.n_rows > _FEW_ROWS or has_few_rows(model, data):
-        return None
     best, K, is_better = compact_labels(labels), int(labels.max()) + 1, False
+    if data.n_rows > _FEW_ROWS or K < _FEWEST_SWAPPED or has_few_rows(model, data):
+        return None
     best_joint = model.log_joint(data, best)
     for _ in range(_ROUNDS_OF_SWAPS):
         begun, before = best, best_joint

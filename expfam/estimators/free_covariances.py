@@ -55,12 +55,16 @@ class Comparison(NamedTuple):
         Clusters of it in the sample.
     simple, full : float
         Mean log density of the held-out rows, nats a cell.
+    n_full, n_rows : int
+        Clusters with full covariances, and the rows that they have.
     """
 
     family: Family
     n_clusters: int
     simple: float
     full: float
+    n_full: int
+    n_rows: int
 
     @property
     def pays(self) -> bool:
@@ -75,11 +79,11 @@ def compared_with_simpler(
 
     Parameters
     ----------
-    mixture : Mixture
-        Fitted to the data.
+    mixture : Mixture or GroupedMixture
     data : Dataset
+        Groups of rows have no part in the comparison.
     labels : (N,) int32 ndarray
-        Of the fit.
+        Of a fit, or of the start of chunks.
     seed : int
 
     Returns
@@ -88,7 +92,8 @@ def compared_with_simpler(
         None if the family is another one than `Gaussian`, for fewer than 24 columns, or where every cluster has rows
         enough.
     """
-    if not _may_matter(mixture, data):
+    n_full, data = int(labels.max()) + 1, data.without_groups()
+    if not _may_matter(mixture, data, n_full):
         return None
     is_open = mixture.n_components is None
     rows = drawn_rows(data.n_rows, _MOST_ROWS_OF_OPEN if is_open else _MOST_ROWS, seed=seed, unit=_UNIT)
@@ -100,7 +105,7 @@ def compared_with_simpler(
     full = _full_density(mixture, X, new, [labels[seen], *(one.labels for _, one, _ in found)], seed)
     # of nearly equal ones the first, whose line is shorter
     family, one, simple = found[1] if found[1][2] > found[0][2] + _LEAST_GAIN else found[0]
-    compared = Comparison(family, int(one.labels.max()) + 1, simple, full)
+    compared = Comparison(family, int(one.labels.max()) + 1, simple, full, n_full, data.n_rows)
     is_sample = len(rows) < data.n_rows
     if is_open and is_sample and data.n_rows >= compared.n_clusters * data.n_statistics:
         return None  # all rows are enough for covariances that the sample cannot tell
@@ -120,14 +125,14 @@ def comparison_memory(data: Dataset, n_clusters: int | None) -> int:
 
 def warn_of_simpler(mixture: Any, compared: Comparison) -> None:
     """Warn that a simpler family describes held-out rows better."""
-    K, d = mixture.n_components_, mixture.n_features_in_
+    K, d = compared.n_full, mixture.n_features_in_
     line = line_of(mixture, family="gaussian_diag")
     if isinstance(compared.family, SphericalGaussian):
         line = line_of(mixture, family=compared.family).replace(repr(compared.family), _SHARED_LINE)
     number = f"{compared.n_clusters} clusters" if compared.n_clusters != 1 else "1 cluster"
     warn(
-        f"Mixture: a free covariance for each of {K} clusters has {d * (d + 3) // 2} parameters, for"
-        f" {mixture.labels_.size // K} rows a cluster, and does not pay: of rows that were held out, a simpler family"
+        f"{type(mixture).__name__}: a free covariance for each of {K} clusters has {d * (d + 3) // 2} parameters, for"
+        f" {compared.n_rows // K} rows a cluster, and does not pay: of rows that were held out, a simpler family"
         f" with {number} has the higher density (by {compared.simple - compared.full:.2f} nats a cell). Write {line}",
         DataWarning,
     )
@@ -140,7 +145,28 @@ def _shared():
     return SphericalGaussian(variance="shared")
 
 
-def _may_matter(mixture, data):
+def tell_of_covariances(mixture: Any, data: Dataset, start: Any, *, seed: int) -> None:
+    """Warn, once for a run of chunks, where a simpler family describes the first ones better.
+
+    Parameters
+    ----------
+    mixture : Mixture or GroupedMixture
+    data : Dataset
+        Rows of the first chunks, those that count.
+    start : str or (N,) ndarray of int
+        Labels where they were searched.
+    seed : int
+    """
+    is_searched = isinstance(mixture.start, str) and mixture.start == "auto" and not isinstance(start, str)
+    if not is_searched or mixture.__dict__.get("_told_of_covariances", False):
+        return
+    compared = compared_with_simpler(mixture, data, np.asarray(start), seed=seed)
+    if compared is not None and compared.pays:
+        mixture._told_of_covariances = True
+        warn_of_simpler(mixture, compared)
+
+
+def _may_matter(mixture, data, n_full):
     """Tell whether clusters have few rows for their parameters, or one was found.
 
     An open number that was found may be too low: four times as many clusters are supposed then.
@@ -150,7 +176,7 @@ def _may_matter(mixture, data):
     K = mixture.n_components
     if data.known is not None or (K is not None and K < 2):
         return False
-    found = mixture.n_components_ if K is None else K
+    found = n_full if K is None else K
     supposed = found if K is not None else _MORE_CLUSTERS * found
     return data.n_rows >= 2 * found and (found == 1 or data.n_rows < supposed * data.n_statistics)
 

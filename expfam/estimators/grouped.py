@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, names_unknown_arguments, step_numbers
 from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.free_covariances import compared_with_simpler, tell_of_covariances, warn_of_simpler
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_endings import grouped_ending, slots_joined
 from expfam.estimators.grouped_starts import grouped_start, start_of_groups
@@ -285,11 +286,13 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         if is_sampled and held is None:
             self._end(state, phases, trace, groups)
         self._set_trace(trace)
+        counted_labels = self.labels_
         self._label_all(whole)
         self._set_known(known, classes)
         self._set_group_names(groups)
         self._set_certainty(whole, groups)
         self._set_doubts(whole, groups, kernel)
+        self._warn_of_covariances(data, counted_labels, seed)
         self.__dict__.pop("stream_", None)
         return self
 
@@ -343,6 +346,26 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             )
         except KeyboardInterrupt:
             self.interrupted_ = self.trace_.interrupted = True
+
+    def _warn_of_covariances(self, data, labels, seed):
+        """Warn where a simpler family describes held-out rows better; Ctrl-C leaves it out."""
+        is_left = all(is_auto(value) for value in (self.sampler, self.n_steps, self.n_warmup))
+        if not is_left or self.interrupted_ or not isinstance(self.start, str) or self.start != "auto":
+            return
+        try:
+            compared = compared_with_simpler(self, data, labels, seed=seed)
+        except KeyboardInterrupt:
+            self.interrupted_ = self.trace_.interrupted = True
+            return
+        if compared is not None and compared.pays:
+            warn_of_simpler(self, compared)
+
+    def _weights(self):
+        """Return the weights of a mixture of the rows without their groups."""
+        return SymmetricDirichlet(self.n_components, 1.0)
+
+    def _learned(self, family):
+        return [name for name in family.learned_by_default if is_auto(getattr(family, name))]
 
     def _set_doubts(self, data, groups, kernel):
         """Set which known rows the data contradict; Ctrl-C leaves it out."""
@@ -577,6 +600,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             counted, start = data.counted(), start_of_counted(data, self.start)
             options = {"seed": seed, "n_threads": self.n_threads}
             labels, family = start_of_groups(kernel, model, counted, start, self._family(), **options)
+            tell_of_covariances(self, counted, labels, seed=seed)
             return kernel.stream(model.with_family(family), counted, seed=seed, start=labels), data
         data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self), **options)
         fit = (self.n_, S, self.group_counts_, self.log_joint_)

@@ -89,7 +89,7 @@ def test_coarsen_merges_the_clusters_of_a_saved_model(documents, tmp_path, capsy
     number = Mixture.load(model).coarsen(robust=0.01).n_components_
     assert f"{number} clusters of {Mixture.load(model).n_components_}" in capsys.readouterr().out
     for wrong, said in (
-        (("-k", 99), "n_clusters must be an integer from 1 to"),
+        (("-k", 99), "--n-clusters 99: the model has 4 clusters: write --n-clusters 4"),
         (("--robust", 2), "robust must be a number above 0 and at most 1; got 2.0"),
         ((), "one of the arguments -k/--n-clusters --robust is required"),
         (("-k", 2, "--robust", 0.5), "not allowed with argument"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from expfam import Dataset, Gaussian, Mixture, SphericalGaussian
+from expfam import Dataset, Gaussian, GroupedMixture, Mixture, SphericalGaussian
 from expfam.errors import DataWarning
 from expfam.estimators import mixture as module
 from expfam.estimators.free_covariances import compared_with_simpler, comparison_memory
@@ -148,3 +148,36 @@ def test_an_interrupt_of_the_comparison_leaves_the_fit(monkeypatch):
     X, classes = groups(n=300)
     mixture, _ = told(X, "gaussian", 8)
     assert mixture.labels_.shape == classes.shape
+
+
+def caught(call):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in found if issubclass(one.category, DataWarning)]
+
+
+def test_rows_in_groups_are_told_too():
+    X, classes = groups(n=600)
+    of_rows = np.arange(600) % 5
+    mixture = GroupedMixture("gaussian", 8, random_state=0)
+    (message,) = caught(lambda: mixture.fit(X, groups=of_rows))
+    line = message.partition("Write ")[2]
+    assert message.startswith("GroupedMixture: a free covariance for each of")
+    simple = eval(line, {"GroupedMixture": GroupedMixture, "SphericalGaussian": SphericalGaussian})  # our own line
+    assert adjusted_rand_score(classes, simple.fit(X, groups=of_rows).labels_) > 0.99
+    assert caught(lambda: GroupedMixture("gaussian", 8, n_steps=5, random_state=0).fit(X, groups=of_rows)) == []
+
+
+@pytest.mark.parametrize("kind", [Mixture, GroupedMixture])
+def test_chunks_are_told_once(kind):
+    X, _ = groups(n=900)
+    mixture = kind("gaussian", 8, sampler="variational", n_steps=3, random_state=0)
+    options = [{"groups": np.arange(300) % 3} if kind is GroupedMixture else {} for _ in range(3)]
+    parts = np.split(X, 3)
+    found = caught(lambda: [mixture.partial_fit(part, **each) for part, each in zip(parts, options)])
+    assert len([one for one in found if "a free covariance" in one]) == 1
+    chunks = [(part, each["groups"]) for part, each in zip(parts, options)] if kind is GroupedMixture else parts
+    assert len([one for one in caught(lambda: mixture.fit_chunks(chunks)) if "a free covariance" in one]) == 1
+    diagonal = kind("gaussian_diag", 8, sampler="variational", n_steps=3, random_state=0)
+    assert caught(lambda: diagonal.fit_chunks(chunks)) == []

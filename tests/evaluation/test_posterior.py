@@ -189,7 +189,7 @@ def test_parameters_are_means_over_the_rows_of_a_cluster(monkeypatch):
 
 def test_parameters_want_the_rows_and_a_family(posterior):
     X = np.ones((N, 2))
-    with pytest.raises(ValueError, match="give family="):
+    with pytest.raises(ValueError, match="needs the family of the data, bound: write"):
         posterior.parameters(X)
     family = Poisson().bind(X)
     for wrong in (X[:-1], X[:, :1], X[0]):

@@ -263,5 +263,5 @@ def test_em_with_known_rows_raises_its_objective_and_keeps_them():
 def test_classes_on_fixed_sticks_are_refused(kernel):
     family, X = six_rows("poisson")
     data = Dataset(X, family, known=CASES["clusters"])
-    with pytest.raises(CapabilityError, match="classes on fixed sticks are another model"):
+    with pytest.raises(CapabilityError, match="classes on ordered sticks are another model"):
         kernel.init(MixtureModel(data.family, WEIGHTS["dirichlet_process"]), data, seed=0)
