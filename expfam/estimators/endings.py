@@ -201,9 +201,9 @@ def given_ending(
     if rows is None:
         labels = mode(labels)
         better = _better_division(model, data, labels, n_clusters, others, seed=seed, **options)
-        labels = labels if better is None else mode(better)
+        labels = labels if better is None else better  # a mode already: refilling it again may lower it
         better = _better_swap(model, data, labels, seed=seed, **options)
-        return labels if better is None else mode(better)
+        return labels if better is None else better
     part = data.take(rows)
     own = climb(model, part, labels[rows], keep_clusters=True, **options).labels
     better = _better_division(model, part, own, n_clusters, [one[rows] for one in others], seed=seed, **options)

@@ -452,9 +452,7 @@ def test_modules_of_a_distribution_that_offers_plugins_are_trusted(monkeypatch):
 
 def test_a_loaded_model_says_what_it_lacks(tmp_path, saved):
     loaded = Mixture.load(saved)
-    with pytest.raises(
-        AttributeError, match=r"does not hold labels_: write model.save\(path, labels=True\)"
-    ):
+    with pytest.raises(AttributeError, match=r"does not hold labels_: write model.save\(path, labels=True\)"):
         _ = loaded.labels_
     with pytest.raises(AttributeError, match="has no attribute 'label_'"):
         _ = loaded.label_
