@@ -38,15 +38,20 @@ def draw_linked_groups(state: Any) -> int:
     """
     known, K = state.data.known, state.model.n_components
     drawn = generator(state.seed, "order", unit=_UNIT, step=state.n_steps).random(len(known.groups))
-    counts, n_moved = state.group_counts().toarray(), 0
+    of_row, n, n_moved = state.data.groups.of_row, state.counts.copy(), 0
+    touched = np.unique(of_row[known.grouped_rows])
+    counts = state.group_counts()[touched].toarray()  # other groups have no part in any of these laws
     state.components.reserve(K + 1)
     for rows, u in zip(known.groups, drawn):
-        old, groups = int(state.labels[rows[0]]), state.data.groups.of_row[rows]
-        np.subtract.at(counts[:, old], groups, 1)
-        mass = linked_law(state, rows, old, counts)
+        old = int(state.labels[rows[0]])
+        own, m = np.unique(np.searchsorted(touched, of_row[rows]), return_counts=True)
+        counts[own, old] -= m
+        n[old] -= len(rows)
+        mass = linked_law(state, rows, old, m, counts[own], is_emptied=not n[old])
         new = min(int(np.searchsorted(np.cumsum(mass), u * mass.sum(), side="right")), K - 1)
         state.components.absorb(new, K)
-        np.add.at(counts[:, new], groups, 1)
+        counts[own, new] += m
+        n[new] += len(rows)
         state.labels[rows] = new
         n_moved += new != old
     state.components.clear(K)
@@ -55,7 +60,13 @@ def draw_linked_groups(state: Any) -> int:
 
 
 def linked_law(
-    state: Any, rows: npt.NDArray[np.intp], old: int, counts: npt.NDArray[np.int64]
+    state: Any,
+    rows: npt.NDArray[np.intp],
+    old: int,
+    m: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    *,
+    is_emptied: bool,
 ) -> npt.NDArray[np.float64]:
     """Take linked rows out of their cluster and weigh all clusters for them.
 
@@ -63,10 +74,14 @@ def linked_law(
     ----------
     state : GroupedState
         The rows leave the statistics of cluster `old`, and are the statistics of slot K.
-    rows : (m,) intp ndarray
+    rows : (L,) intp ndarray
     old : int
-    counts : (G, K) int64 ndarray
-        Numbers of rows of each group in each cluster, without these rows.
+    m : (g,) int64 ndarray
+        Number of these rows in each group that has some of them.
+    counts : (g, K) int64 ndarray
+        Numbers of the other rows of these groups in each cluster.
+    is_emptied : bool
+        Whether the old cluster has no other rows, of any group.
 
     Returns
     -------
@@ -75,12 +90,11 @@ def linked_law(
     """
     K, components = state.model.n_components, state.components
     components.set_members(rows, K)
-    if counts[:, old].any():
-        components.subtract(old, K)
-    else:  # sums of reals would leave rounding in an empty cluster
+    if is_emptied:  # sums of reals would leave rounding in an empty cluster
         components.clear(old)
-    groups, m = np.unique(state.data.groups.of_row[rows], return_counts=True)
-    first = counts[groups] + state.model.pseudocounts
+    else:
+        components.subtract(old, K)
+    first = counts + state.model.pseudocounts
     log_mass = (gammaln(first + m[:, None]) - gammaln(first)).sum(axis=0)
     log_mass += components.log_joint_predictive(K, np.arange(K))
     return np.exp(log_mass - log_mass.max())

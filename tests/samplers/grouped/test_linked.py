@@ -1,5 +1,6 @@
 """Linked rows in groups move as one, by the exact conditional law: against enumeration."""
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -44,9 +45,11 @@ def test_the_law_of_linked_rows_is_that_of_the_log_joint(name, links):
         for rows in data.known.groups:
             state = GroupedState(model, data, labels.astype(np.int32), seed=0)
             state.components.reserve(4)
-            counts = state.group_counts().toarray()
-            np.subtract.at(counts[:, labels[rows[0]]], GROUPS[rows], 1)
-            mass = linked_law(state, rows, int(labels[rows[0]]), counts)
+            own, m = np.unique(GROUPS[rows], return_counts=True)
+            counts, old = state.group_counts().toarray()[own], int(labels[rows[0]])
+            counts[:, old] -= m
+            is_emptied = np.count_nonzero(labels == old) == len(rows)
+            mass = linked_law(state, rows, old, m, counts, is_emptied=is_emptied)
             exact = np.empty(3)
             for k in range(3):
                 moved = labels.copy()
@@ -99,3 +102,18 @@ def test_a_link_group_that_stays_is_no_move():
     assert draw_linked_groups(state) in (0, 1)
     trace = sample(GroupedGibbs(), state, 5)
     assert trace.column("proposed").tolist() == [2] * 5
+
+
+def test_groups_without_links_cost_no_memory():
+    """A hundred thousand groups, of which two have linked rows."""
+    n = 100_000
+    links = np.where(np.arange(n) < 2, 0, -1)
+    data = Dataset(np.arange(n)[:, None] % 7, Poisson(), groups=np.arange(n), known=Known(links=links))
+    labels = np.maximum(np.arange(n) - 1, 0) % 40
+    state = GroupedState(AdmixtureModel(data.family, 40, np.ones(40)), data, labels, seed=0)
+    tracemalloc.start()
+    draw_linked_groups(state)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * n * 40 / 2  # half of a table of all groups and clusters
+    state.check()
