@@ -196,12 +196,7 @@ class AdmixtureModel:
 
     def _log_joint_of_words(self, X, topics):
         bound = self.bind(X)
-        counts = sparse.csc_array(X.X if isinstance(X, Dataset) else X)
-        counts.sort_indices()
-        repeats = counts.data.astype(np.int64)
-        D, V = counts.shape
-        docs = np.repeat(counts.indices, repeats)
-        words = np.repeat(np.repeat(np.arange(V), np.diff(counts.indptr)), repeats)
+        docs, words, (D, V) = tokens_of(X)
         topics = np.asarray(topics)
         if topics.shape != docs.shape:
             raise ValueError(f"topics must have shape {docs.shape}, one for each token; got {topics.shape}")
@@ -214,6 +209,18 @@ class AdmixtureModel:
             return documents + float(log_rising(eta, by_topic).sum())
         priors = eta + self.seeds.toarray().T
         return documents + sum(float(log_rising(a, row[None]).sum()) for a, row in zip(priors, by_topic))
+
+
+def tokens_of(X: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[int, int]]:
+    """Return the document and the word of each token of whole counts, and the shape (D, V).
+
+    Both are (T,). Tokens are sorted by word, and within a word by document.
+    """
+    counts = sparse.csc_array(X.X if isinstance(X, Dataset) else X)
+    counts.sort_indices()
+    repeats = counts.data.astype(np.int64)
+    words = np.repeat(np.repeat(np.arange(counts.shape[1]), np.diff(counts.indptr)), repeats)
+    return np.repeat(counts.indices, repeats), words, counts.shape
 
 
 def checked_seeds(seeds: Any, n_topics: int) -> Any:

@@ -12,11 +12,12 @@ from expfam.plugins.registry import family_class
 
 PUBLIC = {
     "expfam": """
-        AdmixtureModel BayesianHierarchy Bernoulli Categorical Columns Dataset DiagonalGaussian DirichletProcess
-        Exponential Family Gaussian Geometric GroupedMixture Groups Known LogNormal Mixture MixtureModel Multinomial
-        NegativeBinomial PartitionPosterior PitmanYor Poisson SphericalGaussian SymmetricDirichlet TopicModel
-        VonMisesFisher ZeroMeanGaussian __version__ check_model get_include link_groups list_plugins load_family
-        load_proposal merge purity register variation_of_information
+        AdmixtureModel BayesianHierarchy Bernoulli Categorical Columns Dataset DiagonalGaussian
+        DirichletProcess Exponential Family Gaussian Geometric GroupedMixture Groups HierarchicalProcess Known
+        LogNormal Mixture MixtureModel Multinomial NegativeBinomial PartitionPosterior PitmanYor Poisson
+        SphericalGaussian SymmetricDirichlet TopicModel VonMisesFisher ZeroMeanGaussian __version__
+        check_model get_include link_groups list_plugins load_family load_proposal merge purity register
+        variation_of_information
     """,
     "expfam.samplers": """
         Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves
