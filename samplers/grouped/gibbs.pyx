@@ -32,6 +32,9 @@ class GroupedGibbs(CollapsedGibbs):
         Draw the pseudo-count of each cluster from its conditional law, under a Gamma(1, 1) prior.
     learn_every : int
         Number of sweeps from one draw of the pseudo-counts to the next.
+    backward : bool
+        Make the reversed step: draw the pseudo-counts first, then linked rows, then all others, in the opposite order.
+        Checks of the sampler use it.
 
     Examples
     --------
@@ -54,15 +57,20 @@ class GroupedGibbs(CollapsedGibbs):
     state_type = GroupedState
     takes_groups = True
     takes_known = frozenset({"clusters", "links"})
-    _constraints = {"order": ("sequential", "random"), "learn_every": Integer(1)}
+    _constraints = {"order": ("sequential", "random"), "learn_every": Integer(1), "backward": bool}
 
-    def __init__(self, *, order="sequential", learn_alpha=True, learn_every=1):
+    def __init__(self, *, order="sequential", learn_alpha=True, learn_every=1, backward=False):
         super().__init__(order=order)
-        self.learn_alpha, self.learn_every = learn_alpha, learn_every
+        self.learn_alpha, self.learn_every, self.backward = learn_alpha, learn_every, backward
 
     def reversed(self):
-        """Return None: rows go group by group, and pseudo-counts are drawn last."""
-        return None
+        """Return the kernel with the opposite order; None where a subclass moves in another way.
+
+        Draws of pseudo-counts by auxiliary variables are reversible.
+        """
+        if type(self).move is not GroupedGibbs.move:
+            return None
+        return type(self)(**self.get_params() | {"backward": not self.backward})
 
     def check(self, model, data):
         """Raise for models that are no admixtures, data without groups, and settings out of range."""
@@ -81,15 +89,30 @@ class GroupedGibbs(CollapsedGibbs):
 
     def move(self, state):
         """Sweep over all data and links; every `learn_every` steps draw the pseudo-counts."""
-        proposed, moved, extra = run_sweep(GroupedSweep(state, self.order))
+        learns = self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0
+        if learns and self.backward:
+            draw_alpha(state)
+        n_linked, moved = 0, 0
         known = state.data.known
         if known is not None and known.groups:
-            proposed, moved = proposed + len(known.groups), moved + draw_linked_groups(state)
-        if self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0:
-            rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
-            alpha = draw_pseudocounts(state.model.pseudocounts, state.count_table(), state.data.groups.sizes, rng)
-            state.set_model(state.model.with_alpha(alpha))
-        return proposed, moved, extra
+            n_linked = len(known.groups)
+        if n_linked and self.backward:
+            moved = draw_linked_groups(state, backward=True)
+        # a random order is its own opposite
+        order = "backward" if self.backward and self.order == "sequential" else self.order
+        proposed, moved_rows, extra = run_sweep(GroupedSweep(state, order))
+        if n_linked and not self.backward:
+            moved = draw_linked_groups(state)
+        if learns and not self.backward:
+            draw_alpha(state)
+        return proposed + n_linked, moved_rows + moved, extra
+
+
+def draw_alpha(state):
+    """Draw the pseudo-counts of a state from their conditional law."""
+    rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
+    alpha = draw_pseudocounts(state.model.pseudocounts, state.count_table(), state.data.groups.sizes, rng)
+    state.set_model(state.model.with_alpha(alpha))
 
 
 cdef class GroupedSweep(Sweep):
@@ -108,6 +131,8 @@ cdef class GroupedSweep(Sweep):
             rows_at_random, rank = rng.permutation(groups.of_row.size), rng.permutation(groups.n_groups)
             by_group = np.argsort(rank[groups.of_row[rows_at_random]], kind="stable")
             self.order = rows_at_random[by_group].astype(np.intp)
+        elif order == "backward":
+            self.order = np.ascontiguousarray(groups.rows[::-1])
         self.kept = (groups, self.state.model.pseudocounts, np.zeros(K, dtype=np.int64), np.zeros(K))
         known = self.state.data.known
         self.classes = ClassTable(None)

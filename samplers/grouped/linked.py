@@ -17,13 +17,15 @@ from expfam.structures.ground.rng import generator
 _UNIT = 1  # of the purpose "order", whose unit 0 are random orders of rows
 
 
-def draw_linked_groups(state: Any) -> int:
+def draw_linked_groups(state: Any, *, backward: bool = False) -> int:
     """Draw the cluster of each link group from its exact conditional law.
 
     Parameters
     ----------
     state : GroupedState
         With links among what is known of the rows. Changed in place.
+    backward : bool
+        Go from the last link group to the first.
 
     Returns
     -------
@@ -42,7 +44,8 @@ def draw_linked_groups(state: Any) -> int:
     touched = np.unique(of_row[known.grouped_rows])
     counts = state.group_counts()[touched].toarray()  # other groups have no part in any of these laws
     state.components.reserve(K + 1)
-    for rows, u in zip(known.groups, drawn):
+    order = slice(None, None, -1 if backward else 1)
+    for rows, u in zip(known.groups[order], drawn[order]):
         old = int(state.labels[rows[0]])
         own, m = np.unique(np.searchsorted(touched, of_row[rows]), return_counts=True)
         counts[own, old] -= m

@@ -197,6 +197,9 @@ class TopicGibbs(Kernel):
         use this with few topics, or late in a run.
     learn_every : int
         Sweeps from one draw of the pseudo-counts to the next.
+    backward : bool
+        Make the reversed step: draw the pseudo-counts first, then go from the last token to the first. Checks of the
+        sampler use it.
 
     Examples
     --------
@@ -220,10 +223,22 @@ class TopicGibbs(Kernel):
     """
 
     state_type = TokenState
-    _constraints: ClassVar = {"learn_every": Integer(1)}
+    _constraints: ClassVar = {"learn_every": Integer(1), "backward": bool}
 
-    def __init__(self, *, learn_alpha: bool = True, learn_eta: bool = False, learn_every: int = 10) -> None:
+    def __init__(
+        self, *, learn_alpha: bool = True, learn_eta: bool = False, learn_every: int = 10, backward: bool = False
+    ) -> None:
         self.learn_alpha, self.learn_eta, self.learn_every = learn_alpha, learn_eta, learn_every
+        self.backward = backward
+
+    def reversed(self) -> Kernel | None:
+        """Return the kernel with the opposite order; None where a subclass moves in another way.
+
+        Draws of pseudo-counts by auxiliary variables are reversible.
+        """
+        if type(self).move is not TopicGibbs.move:
+            return None
+        return type(self)(**self.get_params() | {"backward": not self.backward})
 
     def check(self, model: Any, data: Dataset) -> None:
         """Raise an error for models that are no admixtures of words, and for fractional counts."""
@@ -284,19 +299,24 @@ class TopicGibbs(Kernel):
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Make one sweep, and draw the pseudo-counts in every `learn_every`-th step."""
+        learns = (state.n_steps + 1) % self.learn_every == 0
+        if learns and self.backward:
+            self.learn(state)
+        n_moved = self._sweep(state)
+        if learns and not self.backward:
+            self.learn(state)
+        return state.tokens.n_tokens, n_moved, {}
+
+    def _sweep(self, state):
+        """Redraw the topics of all tokens; return how many changed."""
         tokens, alpha, eta = state.tokens, state.model.pseudocounts, state.eta
         histogram = np.zeros(tokens.n_tokens + 1, dtype=np.int64)
-        n_moved, start = 0, 0
-        while start < tokens.n_words:
-            reach = tokens.word_start[start] + _CALL_TOKENS
-            stop = max(start + 1, int(np.searchsorted(tokens.word_start, reach, side="right")) - 1)
-            n_moved += tokens.sweep(alpha, eta, start, stop, state.seed, state.n_steps, histogram)
+        parts, n_moved = _parts_of(tokens), 0
+        for start, stop in reversed(parts) if self.backward else parts:
+            n_moved += tokens.sweep(alpha, eta, start, stop, state.seed, state.n_steps, histogram, self.backward)
             state.stamp += 1
-            start = stop
         state.note_counts(histogram)
-        if (state.n_steps + 1) % self.learn_every == 0:
-            self.learn(state)
-        return tokens.n_tokens, n_moved, {}
+        return n_moved
 
     def learn(self, state: TokenState) -> None:
         """Draw the pseudo-counts that the settings name."""
@@ -311,6 +331,17 @@ class TopicGibbs(Kernel):
             model = model.with_family(model.family.with_hyper(concentration=eta))
         if model is not state.model:
             state.set_model(model)
+
+
+def _parts_of(tokens):
+    """Return the words of each call without the gil, as pairs (start, stop)."""
+    parts, start = [], 0
+    while start < tokens.n_words:
+        reach = tokens.word_start[start] + _CALL_TOKENS
+        stop = max(start + 1, int(np.searchsorted(tokens.word_start, reach, side="right")) - 1)
+        parts.append((start, stop))
+        start = stop
+    return parts
 
 
 def _passes_of(start):

@@ -28,6 +28,7 @@ class TokenTopics:
         seed: int,
         step: int,
         histogram: NDArray[np.int64],
+        backward: bool = False,
     ) -> int: ...
     def draws(
         self, alpha: NDArray[np.float64], eta: NDArray[np.float64], token: int, uniforms: NDArray[np.float64]

@@ -273,26 +273,30 @@ cdef inline void place(chain *c, int64_t t, double uniform) noexcept nogil:
     set_topic(c, new)
 
 
-cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t seed, uint64_t step,
+cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t seed, uint64_t step, bint backward,
                          int64_t *histogram) noexcept nogil:
     """Redraw the topics of all tokens of some words; return how many of them changed.
 
-    Tokens without a topic get their first one.
+    Tokens without a topic get their first one. `backward` goes from the last token to the first.
     """
     cdef philox_stream rng
-    cdef Py_ssize_t w
-    cdef int64_t t, n_moved = 0, end, last = c.word_start[stop]
+    cdef Py_ssize_t i, w
+    cdef int64_t t, at, ahead, n, n_moved = 0, first = c.word_start[start], last = c.word_start[stop]
+    cdef int64_t turn = -1 if backward else 1
     cdef int32_t d
     philox_init(&rng, seed, MOVE)
-    for w in range(start, stop):
-        end = c.word_start[w + 1]
-        if end == c.word_start[w]:
+    for i in range(start, stop):
+        w = start + stop - 1 - i if backward else i
+        n = c.word_start[w + 1] - c.word_start[w]
+        if n == 0:
             continue
         philox_aim(&rng, <uint64_t> w, step)
         open_word(c, w)
-        for t in range(c.word_start[w], end):
-            if t + <int64_t> AHEAD < last:
-                d = c.doc[t + AHEAD]
+        for at in range(n):
+            t = c.word_start[w + 1] - 1 - at if backward else c.word_start[w] + at
+            ahead = t + turn * <int64_t> AHEAD
+            if first <= ahead < last:
+                d = c.doc[ahead]
                 expfam_prefetch(c.list_topic + c.list_start[d], 4 * c.list_size[d])
                 expfam_prefetch(c.list_count + c.list_start[d], 4 * c.list_size[d])
             if c.topic[t] >= 0:
@@ -406,17 +410,18 @@ cdef class TokenTopics:
         fill_rates(c)
 
     def sweep(self, const double[::1] alpha, const double[::1] eta, Py_ssize_t start, Py_ssize_t stop, uint64_t seed,
-              uint64_t step, int64_t[::1] histogram):
+              uint64_t step, int64_t[::1] histogram, bint backward=False):
         """Redraw the topics of all tokens of the words start..stop-1; return how many changed.
 
         Tokens without a topic get their first one. `seed` and `step` are keys of the random streams; each word has its
         own stream. Each positive count of one of these words in a topic adds 1 at its place in `histogram` (T + 1,).
+        With `backward` the tokens are visited from the last one to the first.
         """
         cdef int64_t n_moved
         cdef chain *c = &self.c
         self.prepare(alpha, eta)
         with nogil:
-            n_moved = sweep_words(c, start, stop, seed, step, &histogram[0])
+            n_moved = sweep_words(c, start, stop, seed, step, backward, &histogram[0])
         return n_moved
 
     def draws(self, const double[::1] alpha, const double[::1] eta, int64_t token, const double[::1] uniforms):
