@@ -5,19 +5,15 @@ from typing import Any
 from expfam.lazy import load_name
 
 _HOMES: dict[str, list[str]] = {
-    "expfam.structures.inverted_index": ["InvertedIndex"],
-    "expfam.structures.merge_queue": ["MergeQueue"],
-    "expfam.structures.ward": ["WardPartners"],
-    "expfam.structures.alias": ["AliasArena", "AliasTable"],
-    "expfam.structures.members": ["MemberLists"],
-    "expfam.structures.top_l": ["select_top"],
-    "expfam.structures.hashing.sign_hash": [
-        "SignCodes",
-        "SignHash",
-        "cosine_table",
-        "hoeffding_bound",
-        "kl_bound",
-    ],
+    "expfam.structures.selection.inverted_index": ["InvertedIndex"],
+    "expfam.structures.merging.queue": ["MergeQueue"],
+    "expfam.structures.merging.ward": ["WardPartners"],
+    "expfam.structures.selection.alias": ["AliasArena", "AliasTable"],
+    "expfam.structures.partitions.members": ["MemberLists"],
+    "expfam.structures.selection.top_l": ["select_top"],
+    "expfam.structures.hashing.sign_hash": ["SignHash"],
+    "expfam.structures.hashing.sign_codes": ["SignCodes"],
+    "expfam.structures.hashing.angle_bounds": ["cosine_table", "hoeffding_bound", "kl_bound"],
     "expfam.structures.hashing.lsh": ["LshTables"],
     "expfam.structures.hashing.min_hash": [
         "WeightedMinHash",
@@ -27,8 +23,8 @@ _HOMES: dict[str, list[str]] = {
         "split_probability",
     ],
     "expfam.structures.cover_tree.tree": ["CoverTree", "CoverTreeWarning"],
-    "expfam.structures.data_cells": ["DataCells"],
-    "expfam.structures.kmeans": ["RowTiles", "nearest_centres"],
+    "expfam.structures.rows.data_cells": ["DataCells"],
+    "expfam.structures.rows.kmeans": ["RowTiles", "nearest_centres"],
     "expfam.structures.hashing.projection": ["sign_projection"],
 }
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from expfam import DirichletProcess, Poisson
 from expfam.evaluation.posterior import PartitionPosterior
-from expfam.structures.draw_table import narrow_labels
-from expfam.structures.partition_search import search_partition
+from expfam.structures.partitions.draw_table import narrow_labels
+from expfam.structures.partitions.search import search_partition
 
 PROTOCOLS = ("search", "readings", "coverage")
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.estimators.linkages import linkage_of, node_leaves, sums_of_squares
-from expfam.structures.known_merges import known_merges
+from expfam.structures.merging.known_merges import known_merges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,10 +33,10 @@ from expfam.model.statistics import weighted_statistics
 from expfam.params import Integer, Real, check_value
 from expfam.samplers.chain.agreement import Diagnostics, StepRecord, record_of_draws, rows_of_chains
 from expfam.samplers.chain.trace import shortest_interval
-from expfam.structures.draw_table import DrawItems, DrawTable, narrow_labels
 from expfam.structures.ground.rng import generator, resolve_seed
 from expfam.structures.ground.stored import integers, numbers, restoring
-from expfam.structures.partition_search import LOSSES, count_values, loss_value, search_partition
+from expfam.structures.partitions.draw_table import DrawItems, DrawTable, narrow_labels
+from expfam.structures.partitions.search import LOSSES, count_values, loss_value, search_partition
 
 Loss = Literal["vi", "binder", "omari"]
 _KIND = "posterior"

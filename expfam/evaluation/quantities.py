@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.families.support import dense_rows
-from expfam.structures.kmeans import RowTiles
+from expfam.structures.rows.kmeans import RowTiles
 
 if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel

@@ -2,7 +2,7 @@
 
 Their bits are the same for any order of the rows, and for dense and CSR data.
 Whole numbers are added as they are, because their sums are exact. Other numbers are added in pieces that are never
-rounded, see `expfam.structures.exact_sums`. The cost is O(N V) or O(nnz), in blocks; the data are not copied.
+rounded, see `expfam.structures.rows.exact_sums`. The cost is O(N V) or O(nnz), in blocks; the data are not copied.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy import sparse
 
 from expfam.families.support import first_where
 from expfam.families.weighing import total_weight
-from expfam.structures.exact_sums import MOST, ExactSums, column_extremes, lifts
+from expfam.structures.rows.exact_sums import MOST, ExactSums, column_extremes, lifts
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, int64_t
 from scipy.special.cython_special cimport psi
 
 from expfam.samplers.variational.sparse_rows cimport soften, soften_all
-from expfam.structures.top_l cimport top_row, value_t
+from expfam.structures.selection.top_l cimport top_row, value_t
 
 cdef double LEAST_REST = 1e-3           # a cluster with fewer rows of the group counts as empty
 cdef double GAIN = 1e-9                 # share of the bound that a restart must gain

@@ -19,11 +19,11 @@ from libc.stdint cimport int32_t, int64_t
 
 from expfam.samplers.hierarchy._merge cimport PARTNERS, SCORES, merge_scores_v1, softplus
 from expfam.structures.simd.elementary cimport expfam_log_rising1
-from expfam.structures.inverted_index cimport InvertedIndex
-from expfam.structures.merge_queue cimport MERGE_OK, merge_partners_v1
+from expfam.structures.selection.inverted_index cimport InvertedIndex
+from expfam.structures.merging.queue cimport MERGE_OK, merge_partners_v1
 
 from expfam.samplers.hierarchy.scores import log_gammas, log_sizes
-from expfam.structures.inverted_index import InvertedIndex
+from expfam.structures.selection.inverted_index import InvertedIndex
 
 cdef enum:
     MOST_TABLED = 1 << 20       # entries of a table of rising factorials

@@ -28,8 +28,8 @@ from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_gr
 from expfam.params import Integer, refuse_unused
 from expfam.samplers.states.storage import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.samplers.hierarchy.stored_forest import check_forest, check_index, check_partners
-from expfam.structures.data_cells import DataCells
-from expfam.structures.merge_queue import MergeQueue
+from expfam.structures.rows.data_cells import DataCells
+from expfam.structures.merging.queue import MergeQueue
 from expfam.user_warnings import warn
 
 _GRAPHS = {"knn": neighbour_graph, "hash": hash_graph}

@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memmove
 from expfam.families.growth cimport growth_line
 from expfam.samplers.hierarchy._heap cimport add_other, free_heap, leaf_heap, new_heap, pop_leaf, push_leaf
 from expfam.samplers.hierarchy._merge cimport PARTNERS, PARTS, SCORES, merge_scores_v1, score_parts
-from expfam.structures.merge_queue cimport merge_partners_v1
+from expfam.structures.merging.queue cimport merge_partners_v1
 
 
 cdef enum:

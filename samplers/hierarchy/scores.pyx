@@ -15,7 +15,7 @@ from expfam.contracts cimport EXPFAM_OK, EXPFAM_PYTHON, components_v1
 from expfam.families.growth cimport growth_line, log_growth_v1
 from expfam.families.components cimport Components, copy_growth
 from expfam.samplers.hierarchy._merge cimport PARTS, SCORES, merge_scores_v1, score_parts, softplus
-from expfam.structures.merge_queue cimport MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON
+from expfam.structures.merging.queue cimport MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON
 
 
 def log_gammas(n_data):

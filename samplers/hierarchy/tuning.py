@@ -16,8 +16,8 @@ from expfam.model.weights import DirichletProcess
 from expfam.samplers.geometry.coordinates import Rows
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState, chain_weight
 from expfam.structures.ground.rng import generator, resolve_seed
-from expfam.structures.merge_queue import MergeQueue
-from expfam.structures.ward import WardPartners
+from expfam.structures.merging.queue import MergeQueue
+from expfam.structures.merging.ward import WardPartners
 from expfam.user_warnings import warn
 
 _ALPHAS = np.geomspace(1e-3, 1e3, 13)

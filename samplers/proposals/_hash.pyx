@@ -20,12 +20,12 @@ from expfam.structures.hashing.sign_hash cimport SignHash
 from expfam.structures.simd.elementary cimport expfam_exp1
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.hamming cimport expfam_sign_scores
-from expfam.structures.top_l cimport top_row, top_work_size
+from expfam.structures.selection.top_l cimport top_row, top_work_size
 
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
-from expfam.structures.hashing.sign_hash import cosine_table
+from expfam.structures.hashing.angle_bounds import cosine_table
 
 _SAMPLE = 256                   # number of data, and of clusters, from which the temperature is estimated
 _TABLE_BYTES = 1 << 30          # a larger table of counts is replaced by lists of present words

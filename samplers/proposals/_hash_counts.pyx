@@ -16,8 +16,8 @@ from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.samplers.proposals._hash cimport BoundHash, address, moved_t, recount, scratch, single_t
 from expfam.samplers.proposals.masses cimport mass_enter, mass_leave
-from expfam.structures.hashing.sign_hash cimport SignCodes
-from expfam.structures.pair_counts cimport PairCounts, pair_add, pair_count
+from expfam.structures.hashing.sign_codes cimport SignCodes
+from expfam.structures.hashing.pair_counts cimport PairCounts, pair_add, pair_count
 from expfam.structures.simd.elementary cimport expfam_log1, expfam_log_rising1
 from expfam.structures.simd.sign_codes cimport expfam_sign_bits_32, expfam_sign_bits_64, expfam_sign_bits_real
 

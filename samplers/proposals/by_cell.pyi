@@ -6,7 +6,7 @@ from scipy import sparse
 
 from expfam.protocols import BoundProposal
 from expfam.samplers.proposals.base import Proposal
-from expfam.structures.data_cells import DataCells
+from expfam.structures.rows.data_cells import DataCells
 
 class CellProposal(Proposal):
     modes: frozenset[str]

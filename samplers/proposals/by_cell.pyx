@@ -14,7 +14,7 @@ from libc.math cimport log
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEW, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
-from expfam.structures.alias cimport AliasArena, alias_arena, alias_arena_draw, alias_arena_probability
+from expfam.structures.selection.alias cimport AliasArena, alias_arena, alias_arena_draw, alias_arena_probability
 
 from expfam.errors import DataError
 from expfam.params import Real, check_settings

@@ -23,7 +23,7 @@ from expfam.samplers.proposals._hash import BoundHash, layout
 from expfam.samplers.proposals._hash_counts import LENGTHS, CountHash
 from expfam.samplers.proposals._hash_real import BLOCK_BYTES, RealHash
 from expfam.samplers.proposals.base import MODES, Proposal
-from expfam.structures.pair_counts import table_size
+from expfam.structures.hashing.pair_counts import table_size
 
 
 class HashProposal(Proposal):

@@ -34,7 +34,7 @@ from expfam.families.row_statistics cimport RowStatistics, row_statistics_v1
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.int8 cimport EXPFAM_INT8_GROUP, expfam_int8_scores
-from expfam.structures.top_l cimport top_row, top_work_size
+from expfam.structures.selection.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, ResourceError
 from expfam.families.natural import natural_law_of

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, uint32_t
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport proposal_v1
-from expfam.structures.alias cimport alias_cell, alias_draw
+from expfam.structures.selection.alias cimport alias_cell, alias_draw
 
 
 ctypedef struct prototype_state:

@@ -2,7 +2,7 @@ from typing import Any, Literal
 
 from expfam.protocols import BoundProposal
 from expfam.samplers.proposals.base import Proposal
-from expfam.structures.data_cells import DataCells
+from expfam.structures.rows.data_cells import DataCells
 
 class PrototypeProposal(Proposal):
     modes: frozenset[str]

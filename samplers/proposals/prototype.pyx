@@ -21,7 +21,7 @@ from numpy.random cimport bitgen_t
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks
 from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
-from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
+from expfam.structures.selection.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
 from expfam.errors import CapabilityError, DataError
 from expfam.params import Integer, Real
@@ -31,7 +31,7 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers
 from expfam.structures.ground.threads import run
 from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
-from expfam.structures.data_cells import DataCells
+from expfam.structures.rows.data_cells import DataCells
 from expfam.user_warnings import warn
 
 _SMALLEST_FLOOR = 1e-6              # tables hold probabilities as multiples of 2**-32

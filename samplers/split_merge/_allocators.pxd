@@ -4,7 +4,7 @@ from libc.stdint cimport int8_t, int32_t, uint64_t
 
 from expfam.contracts cimport components_v1
 from expfam.structures.ground.rng cimport philox_stream
-from expfam.structures.members cimport member_table
+from expfam.structures.partitions.members cimport member_table
 
 cdef enum:
     COIN = 0

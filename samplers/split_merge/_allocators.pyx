@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.structures.ground.rng cimport philox_double, philox_next64, philox_stream
-from expfam.structures.members cimport member_table, members_below
+from expfam.structures.partitions.members cimport member_table, members_below
 
 cdef double LOG_HALF = -0.6931471805599453
 

@@ -15,7 +15,7 @@ from expfam.samplers.split_merge._allocators cimport (
 )
 from expfam.samplers.states.collapsed cimport slot_enter, slot_find_spare, slot_leave, slot_table
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_next64, philox_stream
-from expfam.structures.members cimport (
+from expfam.structures.partitions.members cimport (
     MEMBERS_OK, member_table, members_below, members_draw_slot, members_merge, members_reserve, members_split,
 )
 

@@ -17,7 +17,7 @@ from expfam.samplers.split_merge._moves cimport (
 )
 from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
-from expfam.structures.members cimport MemberLists
+from expfam.structures.partitions.members cimport MemberLists
 
 from expfam.errors import PluginError
 from expfam.families.support import read_only_array

@@ -2,7 +2,7 @@
 
 from expfam.samplers.split_merge._moves cimport move_state
 from expfam.samplers.states.collapsed cimport CollapsedState
-from expfam.structures.members cimport MemberLists
+from expfam.structures.partitions.members cimport MemberLists
 
 
 cdef class MoveRunner:

@@ -26,7 +26,7 @@ from expfam.samplers.split_merge._moves cimport (
     ANCHORED, AWAY, BUCKET, CUT, GROW, MEMBER, NO_MEMORY, SOFTMAX, move_plan, run_moves,
 )
 from expfam.samplers.states.collapsed cimport CollapsedState
-from expfam.structures.members cimport MemberLists
+from expfam.structures.partitions.members cimport MemberLists
 
 from expfam.errors import ArchiveError, CapabilityError, PluginError
 from expfam.params import Integer

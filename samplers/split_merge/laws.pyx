@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t
 from expfam.samplers.split_merge._moves cimport AWAY, GROW, has_slots, run_moves
 from expfam.samplers.split_merge.kernel cimport MoveRunner
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_leave
-from expfam.structures.members cimport members_move
+from expfam.structures.partitions.members cimport members_move
 
 
 def moved_partitions(kernel, CollapsedState state, starts):

@@ -21,7 +21,7 @@ from expfam.model.statistics import weighted_statistics
 from expfam.samplers.geometry.coordinates import Rows, squared_distances, squared_norms
 from expfam.samplers.starts.separable import SeparableStatistics
 from expfam.structures.ground.threads import single_blas
-from expfam.structures.merge_queue import MergeQueue
+from expfam.structures.merging.queue import MergeQueue
 
 _MOST_COMPARED = 1024  # clusters up to which every pair is looked at
 _NEAREST = 32

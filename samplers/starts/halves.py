@@ -22,7 +22,7 @@ from expfam.samplers.geometry.drawn_rows import drawn_rows
 from expfam.samplers.geometry.metrics import metrics_of
 from expfam.samplers.starts.ascent import ascend
 from expfam.structures.ground.rng import generator
-from expfam.structures.kmeans import RowTiles
+from expfam.structures.rows.kmeans import RowTiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

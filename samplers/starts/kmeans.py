@@ -16,7 +16,7 @@ from expfam.model.data import Dataset
 from expfam.samplers.geometry.coordinates import Rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run as run_tasks
-from expfam.structures.kmeans import RowTiles, nearest_centres
+from expfam.structures.rows.kmeans import RowTiles, nearest_centres
 
 _FEWEST_ROWS = 20_000
 _ROWS_A_CLUSTER = 20

@@ -23,7 +23,7 @@ from expfam.samplers.topics._sums import add_rows, expected_inner
 from expfam.samplers.topics._tables import expected_table
 from expfam.structures.ground.stored import integers, numbers, offsets
 from expfam.structures.ground.threads import run, segments
-from expfam.structures.top_l import select_top
+from expfam.structures.selection.top_l import select_top
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset

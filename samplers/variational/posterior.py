@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import betaln, psi
 
 from expfam.structures.ground.threads import run
-from expfam.structures.top_l import select_top
+from expfam.structures.selection.top_l import select_top
 
 _CHUNK_VALUES = 1 << 16  # statistics of a chunk: a few hundred wide clusters then occupy several threads
 _GRAPH_ROWS = 128  # rows of a product that reads all parameters: with fewer, memory would limit the speed

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t
 
-from expfam.structures.top_l cimport value_t
+from expfam.structures.selection.top_l cimport value_t
 
 
 cdef bint soften(value_t *values, int32_t *indices, Py_ssize_t L, double *objective, double *entropy) noexcept nogil

@@ -13,7 +13,7 @@ from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, saxpy, sdot, sgemm
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.elementary cimport expfam_exp1
 from expfam.structures.simd.softmax cimport expfam_exp_blocks
-from expfam.structures.top_l cimport top_row, top_work_size, value_t
+from expfam.structures.selection.top_l cimport top_row, top_work_size, value_t
 
 cdef enum:
     SHORT = 32              # up to this length of vectors a plain loop is faster than BLAS

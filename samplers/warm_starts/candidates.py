@@ -10,7 +10,7 @@ import numpy.typing as npt
 from expfam.samplers.geometry.column_cuts import best_cut
 from expfam.samplers.geometry.metrics import metrics_of
 from expfam.structures.ground.rng import generator
-from expfam.structures.kmeans import RowTiles
+from expfam.structures.rows.kmeans import RowTiles
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset

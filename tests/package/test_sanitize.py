@@ -25,9 +25,9 @@ SUMMARY: AddressSanitizer: heap-buffer-overflow structures/simd/top_l.h:31 in to
 """,
     "address.13": "SUMMARY: AddressSanitizer: heap-buffer-overflow structures/simd/top_l.h:31 in top_of_row\n",
     "undefined.12": """
-structures/alias.c:10:2: runtime error: load of misaligned address 0x60200001 for type 'double'
-structures/alias.c:10:2: runtime error: load of misaligned address 0x60200002 for type 'double'
-SUMMARY: UndefinedBehaviorSanitizer: undefined-behavior structures/alias.c:10:2 in
+structures/selection/alias.c:10:2: runtime error: load of misaligned address 0x60200001 for type 'double'
+structures/selection/alias.c:10:2: runtime error: load of misaligned address 0x60200002 for type 'double'
+SUMMARY: UndefinedBehaviorSanitizer: undefined-behavior structures/selection/alias.c:10:2 in
 """,
     "thread.14": """
 WARNING: ThreadSanitizer: data race (pid=14)
@@ -42,7 +42,7 @@ def test_each_finding_is_counted_once_with_its_times(sanitize, tmp_path):
         (tmp_path / name).write_text(text)
     assert sanitize.findings(tmp_path) == {
         "SUMMARY: AddressSanitizer: heap-buffer-overflow structures/simd/top_l.h:31 in top_of_row": 2,
-        "structures/alias.c:10:2: runtime error: load of misaligned address 0x.. for type 'double'": 2,
+        "structures/selection/alias.c:10:2: runtime error: load of misaligned address 0x.. for type 'double'": 2,
         "SUMMARY: ThreadSanitizer: data race samplers/em.c:7 in step": 1,
         "ThreadSanitizer: starting new threads after multi-threaded fork is not supported. Dying": 1,
     }

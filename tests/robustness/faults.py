@@ -222,14 +222,14 @@ FAULTS = [
     # ---- structures
     Fault(
         "alias table one cell off",
-        "structures/alias.pyx",
+        "structures/selection/alias.pyx",
         "rest = work[following] - (1.0 - rest)",
         "rest = work[following] + rest",
         "tests/structures/test_alias.py",
     ),
     Fault(
         "a member's position is not updated when another takes its place",
-        "structures/members.pyx",
+        "structures/partitions/members.pyx",
         "    t.position[last] = t.position[i]\n",
         "",
         "tests/structures/test_members.py",

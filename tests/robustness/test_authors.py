@@ -33,7 +33,7 @@ from expfam.samplers import (
     sample,
 )
 from expfam.samplers.proposals.handle import ProposalHandle
-from expfam.structures.merge_queue import MergeQueue
+from expfam.structures.merging.queue import MergeQueue
 
 X = np.repeat([[9.0, 1.0], [0.0, 7.0], [3.0, 3.0]], 4, axis=0)
 

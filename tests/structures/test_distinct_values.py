@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from expfam.structures.distinct_values import DistinctValues
+from expfam.structures.rows.distinct_values import DistinctValues
 
 
 def table(n, seed=0):

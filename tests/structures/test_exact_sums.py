@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from instruction_sets import SETS, output_under
 
-from expfam.structures.exact_sums import ExactSums, column_extremes, sum_entries
+from expfam.structures.rows.exact_sums import ExactSums, column_extremes, sum_entries
 
 VALUES = st.floats(-1e6, 1e6) | st.floats(-1e-6, 1e-6) | st.sampled_from([0.0, -0.0, 1e6, 2.0**-1074, np.nan])
 WIDTHS = [1, 2, 3, 7, 31, 64, 65, 513, 1100]
@@ -111,8 +111,8 @@ def test_other_misuse_is_refused():
 
 PROBE = """
 import numpy as np
-from expfam.structures.distinct_values import DistinctValues
-from expfam.structures.exact_sums import ExactSums, column_extremes
+from expfam.structures.rows.distinct_values import DistinctValues
+from expfam.structures.rows.exact_sums import ExactSums, column_extremes
 rows = np.random.default_rng(0).standard_normal((3000, 37)).round(3)
 for kind in (np.float32, np.float64):
     x = rows.astype(kind)

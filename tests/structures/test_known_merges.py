@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import entropy
 
-from expfam.structures.known_merges import known_merges
+from expfam.structures.merging.known_merges import known_merges
 
 
 def by_terms(tables, classes):

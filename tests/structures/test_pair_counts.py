@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from expfam.structures.pair_counts import PairCounts, table_size
+from expfam.structures.hashing.pair_counts import PairCounts, table_size
 
 KEYS = st.integers(0, 90) | st.integers(0, 2**62)
 STEPS = st.lists(st.tuples(KEYS, st.integers(-2, 2)), max_size=300)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from posterior_slow import expected_loss, least_loss
 
-from expfam.structures.draw_table import DrawItems, DrawTable, narrow_labels
-from expfam.structures.partition_search import count_values, loss_value, search_partition
+from expfam.structures.partitions.draw_table import DrawItems, DrawTable, narrow_labels
+from expfam.structures.partitions.search import count_values, loss_value, search_partition
 
 LOSSES = [("vi", 0.5), ("vi", 1.0), ("vi", 2.0), ("binder", 0.5), ("binder", 1.0), ("binder", 2.0), ("omari", 1.0)]
 
@@ -187,7 +187,7 @@ def test_labels_take_one_two_or_four_bytes():
 
 def test_rows_of_one_hash_that_differ_are_told_apart(monkeypatch):
     draws = narrow_labels([[0, 1, 0, 1], [0, 0, 1, 1]])
-    monkeypatch.setattr("expfam.structures.draw_table._ODD", np.uint64(0))  # every row has the hash 0
+    monkeypatch.setattr("expfam.structures.partitions.draw_table._ODD", np.uint64(0))  # every row has the hash 0
     assert DrawItems(draws).item_of_row.tolist() == [0, 1, 2, 3]
 
 

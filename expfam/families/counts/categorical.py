@@ -20,7 +20,7 @@ from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts._natural import CountLaw
 from expfam.families.counts.components import CountComponents
 from expfam.families.weighing import of_all_rows
-from expfam.structures.exact_sums import sum_entries
+from expfam.structures.rows.exact_sums import sum_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,9 +20,9 @@ from expfam.families.gaussian.definite import invert_definite
 from expfam.families.support import check_hyper, check_scales, dense_rows
 from expfam.families.weighing import total_weight, weight_shares
 from expfam.params import is_auto
-from expfam.structures.distinct_values import STEPS, DistinctValues
-from expfam.structures.exact_sums import ExactSums, column_extremes, sum_entries
 from expfam.structures.ground.threads import single_blas
+from expfam.structures.rows.distinct_values import STEPS, DistinctValues
+from expfam.structures.rows.exact_sums import ExactSums, column_extremes, sum_entries
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:

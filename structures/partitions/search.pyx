@@ -28,11 +28,11 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, qsort
 
-from expfam.structures.draw_table import narrow_labels
+from expfam.structures.partitions.draw_table import narrow_labels
 from expfam.structures.ground.threads import run
 
-from expfam.structures.draw_table cimport BlockCounts, DrawItems, block_add, block_of, block_take, blocks_of
-from expfam.structures.draw_table cimport prefetch_blocks, table_block
+from expfam.structures.partitions.draw_table cimport BlockCounts, DrawItems, block_add, block_of, block_take, blocks_of
+from expfam.structures.partitions.draw_table cimport prefetch_blocks, table_block
 from expfam.structures.ground.rng cimport ORDER, philox_aim, philox_double, philox_init, philox_stream
 
 LOSSES = ("vi", "binder", "omari")
@@ -51,7 +51,7 @@ def count_values(loss, Py_ssize_t n_rows):
 
     Examples
     --------
-    >>> from expfam.structures.partition_search import count_values
+    >>> from expfam.structures.partitions.search import count_values
     >>> count_values("binder", 3)
     array([0., 1., 4., 9.])
     """
@@ -693,7 +693,7 @@ def search_partition(draws, *, loss="vi", split_cost=1.0, n_starts=16, max_clust
 
     Examples
     --------
-    >>> from expfam.structures.partition_search import search_partition
+    >>> from expfam.structures.partitions.search import search_partition
     >>> search_partition([[0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 1]], loss="binder")[0]
     array([0, 0, 1, 1], dtype=int32)
     """

@@ -67,7 +67,7 @@ def known_merges(table, Py_ssize_t n_others, classes):
 
     Examples
     --------
-    >>> from expfam.structures.known_merges import known_merges
+    >>> from expfam.structures.merging.known_merges import known_merges
     >>> pairs, heights = known_merges([[5, 0], [5, 0], [0, 9]], 1, [-1, -1, -1])
     >>> pairs.tolist(), heights[0]
     ([[0, 1], [0, 2]], np.float64(0.0))

@@ -45,7 +45,7 @@ cdef class DistinctValues:
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.structures.distinct_values import DistinctValues
+    >>> from expfam.structures.rows.distinct_values import DistinctValues
     >>> rows = np.array([[0.0, 1.0], [0.5, 1.0], [0.75, 2.0]])
     >>> values = DistinctValues(rows.min(axis=0), rows.max(axis=0), 3)
     >>> values.add(rows)

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
-from expfam.structures.merge_queue cimport merge_partners_v1
+from expfam.structures.merging.queue cimport merge_partners_v1
 
 
 ctypedef struct ward_state:

@@ -34,7 +34,7 @@ def column_extremes(const real[:, ::1] rows):
     Three arrays (F,) of float64; a column without values has inf and -inf.
 
     >>> import numpy as np
-    >>> from expfam.structures.exact_sums import column_extremes
+    >>> from expfam.structures.rows.exact_sums import column_extremes
     >>> [column.tolist() for column in column_extremes(np.array([[1.0, 5.0], [3.0, np.nan]]))]
     [[1.0, 5.0], [3.0, 5.0], [2.0, 1.0]]
     """
@@ -70,7 +70,7 @@ def sum_entries(values, columns, bounds):
 
     Value i belongs to column ``columns[i]`` and is at most ``bounds[columns[i]]`` in size; bounds are at most 2^900.
 
-    >>> from expfam.structures.exact_sums import sum_entries
+    >>> from expfam.structures.rows.exact_sums import sum_entries
     >>> import numpy as np
     >>> sum_entries(np.array([1e16, 2.0, 1.0, -1e16]), np.array([0, 1, 0, 0]), np.array([1e16, 2.0])).tolist()
     [1.0, 2.0]
@@ -109,7 +109,7 @@ cdef class ExactSums:
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.structures.exact_sums import ExactSums
+    >>> from expfam.structures.rows.exact_sums import ExactSums
     >>> rows = np.array([[1e16], [1.0], [-1e16]])
     >>> sums = ExactSums([1e16], 3)
     >>> sums.add(rows)

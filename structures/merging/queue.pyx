@@ -126,7 +126,7 @@ cdef class MergeQueue:
     Points on a line, nearest means first; all older clusters are partners:
 
     >>> import numpy as np
-    >>> from expfam.structures.merge_queue import MergeQueue
+    >>> from expfam.structures.merging.queue import MergeQueue
     >>> x = np.array([0.0, 1.0, 5.0, 5.5])
     >>> def partners(k, ids):
     ...     slots = np.flatnonzero((ids >= 0) & (ids < ids[k]))

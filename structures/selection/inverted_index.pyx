@@ -67,7 +67,7 @@ cdef class InvertedIndex:
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from expfam.structures.inverted_index import InvertedIndex
+    >>> from expfam.structures.selection.inverted_index import InvertedIndex
     >>> index = InvertedIndex(csr_array(np.array([[1.0, 2, 0], [0, 3, 0], [0, 0, 5]])))
     >>> index.scores(0)
     (array([1]), array([6.]))

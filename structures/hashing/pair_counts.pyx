@@ -21,7 +21,7 @@ cdef class PairCounts:
 
     Memory for `n_pairs` keys with a count is allocated once.
 
-    >>> from expfam.structures.pair_counts import PairCounts
+    >>> from expfam.structures.hashing.pair_counts import PairCounts
     >>> counts = PairCounts(10)
     >>> counts.add(7, 2), counts.add(7, 1), counts.add(9, -1)
     (2, 3, -1)

@@ -31,7 +31,7 @@ def narrow_labels(draws):
 
     Examples
     --------
-    >>> from expfam.structures.draw_table import narrow_labels
+    >>> from expfam.structures.partitions.draw_table import narrow_labels
     >>> narrow_labels([[7, 7, 0], [2, 5, 2]])
     array([[0, 0, 1],
            [0, 1, 0]], dtype=uint8)
@@ -90,7 +90,7 @@ cdef class DrawItems:
 
     Examples
     --------
-    >>> from expfam.structures.draw_table import DrawItems, narrow_labels
+    >>> from expfam.structures.partitions.draw_table import DrawItems, narrow_labels
     >>> DrawItems(narrow_labels([[0, 0, 0, 1], [0, 0, 1, 1]])).weight
     array([2, 1, 1], dtype=int32)
     """
@@ -238,7 +238,7 @@ cdef class DrawTable(BlockCounts):
 
     Examples
     --------
-    >>> from expfam.structures.draw_table import DrawItems, DrawTable, narrow_labels
+    >>> from expfam.structures.partitions.draw_table import DrawItems, DrawTable, narrow_labels
     >>> items = DrawItems(narrow_labels([[0, 0, 0, 1], [0, 0, 1, 1]]))
     >>> DrawTable(items, [0, 1, 1]).between()
     array([[1.  , 0.25],

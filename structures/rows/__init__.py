@@ -1,0 +1,1 @@
+"""Rows of numbers: k-means, exact sums, distinct values, fixed division of data."""

@@ -1,0 +1,1 @@
+"""Selection: alias tables, the largest values of a row, and an inverted index."""
