@@ -269,6 +269,13 @@ class LoadedClusters:
             self._dense = np.append(self.n, np.zeros(n_empty)), np.vstack([S, np.zeros((n_empty, S.shape[1]))])
         return self._dense
 
+    def loaded(self, data: Dataset) -> Components:
+        """Return loaded components that are the caller's own and read the rows of `data`."""
+        components = self._loaded(data)
+        if components.can_set_data:
+            components.set_data(data)
+        return components
+
     def _loaded(self, data: Dataset) -> Components:
         # on one row, because tables of an owner may have the size of the data, and its bits follow from their sizes
         components = Components(self.family, data.rows(0, 1), self.n_slots)

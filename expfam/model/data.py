@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from expfam.families.base import Family
     from expfam.model.known import Known
 
+_HELD_BYTES = 1 << 18  # of the statistics of all rows; calls for fewer take longer than the statistics
+
 
 class Dataset:
     """Rows to cluster, checked against one family.
@@ -102,6 +104,7 @@ class Dataset:
         self._log_base: npt.NDArray[np.float64] | None = None
         self._n_nonzero: int | None = None
         self._whole_counts: tuple[bool, float] | None = None
+        self._held_phi: np.ndarray | None = None
 
     def rows(self, start: int, stop: int) -> Dataset:
         """Return a copy of the rows start..stop-1 that is not checked again.
@@ -114,7 +117,7 @@ class Dataset:
         other.row_offset = self.row_offset + start
         other.weight = other.groups = other.known = other.row_ids = other._log_base = other._whole_counts = (
             other._n_nonzero
-        ) = None
+        ) = other._held_phi = None
         return other
 
     @property
@@ -172,6 +175,7 @@ class Dataset:
         other.weight = None if self.weight is None else self.weight[rows]
         other.known = None if self.known is None else self.known.part(rows)
         other.groups = other.row_ids = other._log_base = other._whole_counts = other._n_nonzero = None
+        other._held_phi = None
         return other
 
     def __len__(self):
@@ -234,13 +238,25 @@ class Dataset:
         Returns
         -------
         (stop - start, F) ndarray
+            Read-only where the statistics of all rows are few: these are computed once.
         """
-        block = self.family.sufficient_statistics(self.X[start:stop])
+        if 8 * self.n_rows * self.n_statistics <= _HELD_BYTES:
+            block = self._all_phi()[start:stop]
+        else:
+            block = self.family.sufficient_statistics(self.X[start:stop])
         block = block.toarray() if sparse.issparse(block) else np.asarray(block)
         if out is None:
             return np.ascontiguousarray(block, dtype=dtype)
         out[:] = block
         return out
+
+    def _all_phi(self):
+        """Return the statistics of all rows: (N, F), read-only."""
+        if self._held_phi is None:
+            phi = self.family.sufficient_statistics(self.X)
+            phi = phi.toarray() if sparse.issparse(phi) else np.asarray(phi)
+            self._held_phi = read_only(np.ascontiguousarray(phi, dtype=np.float64))
+        return self._held_phi
 
     def phi_csr(self, start: int, stop: int) -> Any:
         """Return the sufficient statistics of the rows start..stop-1 as CSR.

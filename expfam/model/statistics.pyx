@@ -142,27 +142,33 @@ cdef void move_rows(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::
 cdef void add_segments(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::1] labels,
                        const Py_ssize_t[::1] bounds):
     """Add the sums of phi by label of one segment of the rows after the other to S."""
-    cdef Py_ssize_t s, i, f, k, F = S.shape[1]
-    cdef double[:, ::1] part = np.zeros((S.shape[0], F))
+    cdef double[:, ::1] part = np.zeros((S.shape[0], S.shape[1]))
     with nogil:
-        for s in range(bounds.shape[0] - 1):
-            for i in range(bounds[s], bounds[s + 1]):
-                k = labels[i]
-                if k >= 0:
-                    for f in range(F):
-                        part[k, f] += phi[i, f]
-            if bounds[s + 1] - bounds[s] > S.shape[0]:
-                for k in range(S.shape[0]):
-                    for f in range(F):
-                        S[k, f] += part[k, f]
-                        part[k, f] = 0.0
-                continue
-            for i in range(bounds[s], bounds[s + 1]):   # a second row of a cluster adds the zeros that the first left
-                k = labels[i]
-                if k >= 0:
-                    for f in range(F):
-                        S[k, f] += part[k, f]
-                        part[k, f] = 0.0
+        add_segments_with(S, part, phi, labels, bounds)
+
+
+cdef void add_segments_with(double[:, ::1] S, double[:, ::1] part, const double[:, ::1] phi, const int32_t[::1] labels,
+                            const Py_ssize_t[::1] bounds) noexcept nogil:
+    """Do what `add_segments` does; `part` is scratch of the shape of S that holds zeros."""
+    cdef Py_ssize_t s, i, f, k, F = S.shape[1]
+    for s in range(bounds.shape[0] - 1):
+        for i in range(bounds[s], bounds[s + 1]):
+            k = labels[i]
+            if k >= 0:
+                for f in range(F):
+                    part[k, f] += phi[i, f]
+        if bounds[s + 1] - bounds[s] > S.shape[0]:
+            for k in range(S.shape[0]):
+                for f in range(F):
+                    S[k, f] += part[k, f]
+                    part[k, f] = 0.0
+            continue
+        for i in range(bounds[s], bounds[s + 1]):   # a second row of a cluster adds the zeros that the first left
+            k = labels[i]
+            if k >= 0:
+                for f in range(F):
+                    S[k, f] += part[k, f]
+                    part[k, f] = 0.0
 
 
 cdef void add_rows(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::1] labels):

@@ -69,6 +69,34 @@ class _Weights:
         """Return the log of the total mass of all clusters, old and new, after n_total data."""
         return float(np.log(n_total + self.strength))
 
+    def log_prior_by_number(self, n_total: float, n_clusters: int) -> npt.NDArray[np.float64]:
+        """Return the part of `log_prior` that depends on the number of clusters alone.
+
+        Parameters
+        ----------
+        n_total : float
+            Number of data.
+        n_clusters : int
+
+        Returns
+        -------
+        (n_clusters + 1,) float64 ndarray
+            For B = 0..n_clusters clusters, nats; -inf for more clusters than the prior allows. `log_prior` of the sizes
+            n_k is the number for B plus the sum of log Gamma(n_k + offset). That for B = 0 has no meaning.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.special import gammaln
+        >>> from expfam import DirichletProcess
+        >>> n, weights = np.array([3.0, 1.0]), DirichletProcess(alpha=2.0)
+        >>> bool(np.isclose(weights.log_prior(n), weights.log_prior_by_number(4, 2)[2] + gammaln(n).sum()))
+        True
+        """
+        opened = np.append(0.0, np.cumsum(self.log_new_mass(n_total, n_clusters)[:n_clusters]))
+        constant = gammaln(self.strength) - gammaln(self.strength + n_total)
+        return opened - gammaln(1.0 + self.offset) * np.arange(n_clusters + 1.0) + constant
+
     def posterior_mean(self, n: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], float]:
         """Return the predictive probabilities of the cluster of the next datum.
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from expfam.model.assignment import LoadedClusters
 from expfam.model.statistics import moved_statistics, weighted_statistics
+from expfam.samplers.starts.few_rows import FewRows, are_few_rows, first_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +117,7 @@ def climb(
     The parameters are those of `ascend`; `first_equal` returns the first row that is equal to each row. With it the
     rows of a cluster that are equal to the row which keeps its label keep theirs too.
     """
-    ascent = _Ascent(model, data, _checked(labels, data.n_rows), n_threads)
+    ascent = _begun(model, data, _checked(labels, data.n_rows), n_threads)
     wanted = ascent.labels
     for _ in range(max_passes):
         wanted = ascent.wanted()
@@ -127,6 +128,12 @@ def climb(
             break
         ascent.move_borders(max_passes, keep_clusters=keep_clusters)
     return Summit(ascent.labels, wanted)
+
+
+def _begun(model, data, labels, n_threads):
+    if data.n_rows < _MANY_ROWS and are_few_rows(model, data, int(labels.max()) + 1):
+        return _AscentOfFewRows(model, data, labels)
+    return _Ascent(model, data, labels, n_threads)
 
 
 class _Ascent:
@@ -212,20 +219,44 @@ class _Ascent:
         return float(self.model.weights.log_prior(self.clusters.n) + log_marginal)
 
 
+class _AscentOfFewRows:
+    """Labels of few rows on their way uphill: each method is one compiled call."""
+
+    def __init__(self, model, data, labels):
+        self.labels, self.clusters = labels, FewRows(model, data, int(labels.max()) + 1)
+        self.clusters.load(labels)
+        self.log_joint = None
+
+    def wanted(self):
+        return self.clusters.most_probable()
+
+    def move(self, labels):
+        if self.log_joint is None:
+            self.log_joint = self.clusters.log_joint()
+        self.clusters.load(labels)
+        log_joint = self.clusters.log_joint()
+        if not log_joint > self.log_joint:
+            return False
+        self.labels, self.log_joint = labels, log_joint
+        return True
+
+    def move_borders(self, max_passes, *, keep_clusters):
+        """Do nothing: a pass over all of few rows takes no longer than one over those near borders."""
+
+
 def _held_back(wanted, labels, clusters, data, first_equal):
     """Give a row back to each cluster that would be emptied; return the labels with these rows.
 
     A row that is given back may be the only one that another cluster has gained, so the clusters are counted again.
     """
     n_clusters, moved = len(clusters.n), wanted
-    held = np.bincount(labels, minlength=n_clusters) > 0
-    while (lost := np.flatnonzero(held & (np.bincount(moved, minlength=n_clusters) == 0))).size:
+    while (lost := first_lost(labels, moved, n_clusters)) >= 0:
         moved = wanted.copy() if moved is wanted else moved
-        members = np.flatnonzero(labels == lost[0])
-        kept = members[clusters.log_predictive(data, members, lost[0]).argmax()]
+        members = np.flatnonzero(labels == lost)
+        kept = members[clusters.log_predictive(data, members, lost).argmax()]
         if first_equal is not None:
             kept = members[first_equal()[members] == first_equal()[kept]]
-        moved[kept] = lost[0]
+        moved[kept] = lost
     return moved
 
 

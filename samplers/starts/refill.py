@@ -107,14 +107,16 @@ class _Refill:
         return self.climb(labels)
 
     def is_full(self, summit):
-        return self.rank(summit)[:2] == (self.n_clusters, 0)
+        return self._fullness(summit) == (self.n_clusters, 0)
 
     def rank(self, summit):
         """Return what makes labels better, in the order of weight."""
-        n_used = np.unique(summit.labels).size
-        n_strange = int(np.count_nonzero(summit.labels != summit.most_probable))
-        log_joint = self.model.log_joint(self.data, compact_labels(summit.labels))
-        return min(n_used, self.n_clusters), -n_strange, log_joint
+        return *self._fullness(summit), self.model.log_joint(self.data, compact_labels(summit.labels))
+
+    def _fullness(self, summit):
+        """Return the number of clusters, at most that wanted, and minus the number of strange rows."""
+        n_used = int(np.count_nonzero(np.bincount(summit.labels)))
+        return min(n_used, self.n_clusters), -int(np.count_nonzero(summit.labels != summit.most_probable))
 
 
 def _halvings(model, data, labels, seed):

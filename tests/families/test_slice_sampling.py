@@ -10,7 +10,7 @@ import pytest
 from invariance import symmetry_p
 from scipy import stats
 
-from expfam import Dataset, DiagonalGaussian, Family, Gaussian, ZeroMeanGaussian
+from expfam import Categorical, Columns, Dataset, DiagonalGaussian, Family, Gaussian, Poisson, ZeroMeanGaussian
 from expfam.families.slice_sampling import slice_sample
 
 N, CELLS, LEAST_P = 6000, 12, 1e-5
@@ -227,6 +227,22 @@ def test_the_evidence_along_a_hyper_parameter_is_that_of_the_family(name, family
     plain = plain.update_hyper(n, S, np.random.default_rng(1), names=[name])
     np.testing.assert_allclose(getattr(drawn, name), getattr(plain, name), rtol=1e-12)
     assert drawn.hyper_factors_[name] != 1.0
+
+
+def test_the_evidence_along_a_hyper_parameter_of_a_table_is_that_of_its_part():
+    """Parts that do not have the hyper-parameter are left out, and parts with holes count their own rows."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(90, 3)), rng.poisson(3.0, 90), rng.integers(0, 4, (90, 2))])
+    X[:20, 1:3], X[30:40, 3] = np.nan, np.nan
+    parts = [(DiagonalGaussian(), (0, 1, 2)), (Poisson(), (3,)), (Categorical(), (4, 5))]
+    data = Dataset(X, Columns(parts))
+    n, S = data.statistics(np.repeat([0, 1, 2], 30), 3)
+    family = data.family.fit_hyper(n, S)
+    assert len(family.hyper) >= 4
+    for name in filter(lambda name: not family.factor_shape(name), family.hyper):
+        evidence = family._evidence_along(name, n, S)
+        gap = [family._at_factor(name, t).total_log_marginal(n, S) - evidence(t) for t in (-1.0, 0.0, 0.3, 2.0)]
+        assert np.ptp(gap) < 1e-9 * (1.0 + abs(gap[0])), name
 
 
 def test_an_evidence_that_is_not_finite_is_told_by_the_family():

@@ -47,6 +47,15 @@ def test_prior_of_all_partitions_sums_to_one(weights, N):
 
 
 @prior
+def test_the_prior_is_a_part_of_the_number_and_a_part_of_the_sizes(weights):
+    by_number = weights.log_prior_by_number(6, 6)
+    for z in partitions(6):
+        n = np.bincount(z).astype(float)
+        parted = by_number[n.size] + gammaln(n + weights.offset).sum()
+        assert parted == pytest.approx(weights.log_prior(n), abs=1e-12)
+
+
+@prior
 def test_prior_is_the_product_of_sequential_probabilities(weights):
     for z in partitions(6):
         log_p, counts = 0.0, np.zeros(6)

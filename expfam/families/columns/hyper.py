@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,8 +163,7 @@ class PartHyper(PartSums):
     def _with_learned(self, name, n, S, learn):
         """Return a copy in which each part has learned a hyper-parameter from its own sums."""
         owner, _, hyper = name.rpartition(".")
-        parts = [(part.family, *sums) for part, _, *sums in self._each(n, S) if part.name == owner]
-        new = [learn(family, count, sums, hyper) for family, count, sums in parts]
+        new = [learn(family, count, sums, hyper) for family, count, sums in self._sums_of(owner, n, S)]
         return self._with_families(owner, new)._with_own_factors(name, new)
 
     def _with_own_factors(self, name, families):
@@ -173,6 +172,12 @@ class PartHyper(PartSums):
         factors = np.concatenate([family.hyper_factors_[hyper] for family in families])
         other.__dict__["hyper_factors_"] = {**self.__dict__.get("hyper_factors_", {}), name: factors}
         return other
+
+    def _evidence_along(self, name: str, n: Floats, S: Any) -> Callable[[float], float]:
+        """Return the log evidence of the parts that have a hyper-parameter, up to a constant."""
+        owner, _, hyper = name.rpartition(".")
+        parts = [_evidence_of(family, hyper, count, sums) for family, count, sums in self._sums_of(owner, n, S)]
+        return lambda t: sum(evidence(t) for evidence in parts)
 
     def _at_factor(self, name, t):
         if np.ndim(t) == 0:
@@ -195,6 +200,12 @@ class PartHyper(PartSums):
             family = part.family.prior_from_clusters(count[used], sums[used]) if used.any() else part.family
             parts.append(part._replace(family=family))
         return self._with_parts(parts)
+
+
+def _evidence_of(family, hyper, n, S):
+    """Return the log evidence of a part's clusters along the log of a factor, up to a constant."""
+    evidence = family._evidence_along(hyper, n, S)
+    return evidence or (lambda t: family._at_factor(hyper, t).total_log_marginal(n, S))
 
 
 def _owner_of(name):

@@ -74,13 +74,14 @@ class PartSums(Opening):
         """
         n, S = np.asarray(n, dtype=np.float64), _support.dense_rows(S)
         for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self._parts):
-            first = start + part.has_indicator
-            count, sums = n, S[:, first:stop]
-            if part.has_indicator:
-                count = np.maximum(S[:, start], 0.0)
-                if not count.all():
-                    sums = np.where(count[:, None] > 0.0, sums, 0.0)
-            yield part, slice(first, stop), count, np.ascontiguousarray(sums)
+            yield part, slice(start + part.has_indicator, stop), *_own_sums(part, n, S[:, start:stop])
+
+    def _sums_of(self, name, n, S):
+        """Yield family, counts (K,) and sums (K, F_p) of the parts of a name; only these are dense."""
+        n = np.asarray(n, dtype=np.float64)
+        for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self._parts):
+            if part.name == name:
+                yield part.family, *_own_sums(part, n, _support.dense_rows(S[:, start:stop]))
 
     def log_marginal(self, n: Floats, S: Any) -> Floats:
         """Return the log evidence of each cluster: (K,) nats, the sum over parts."""
@@ -117,3 +118,11 @@ class PartSums(Opening):
         components = Components(family, Rows(X, family), n.shape[0])
         components.load(n, S)
         return components.log_predictive_block(0, X.shape[0], n.shape[0])
+
+
+def _own_sums(part, n, S):
+    """Return counts (K,) and sums (K, F_p) of a part from its statistics, (K, width)."""
+    if not part.has_indicator:
+        return n, np.ascontiguousarray(S)
+    count, sums = np.maximum(S[:, 0], 0.0), S[:, 1:]
+    return count, np.ascontiguousarray(sums if count.all() else np.where(count[:, None] > 0.0, sums, 0.0))

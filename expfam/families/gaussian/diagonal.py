@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import exp
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import gammaln, psi
 
 from expfam.families.gaussian._diagonal import DiagonalComponents
+from expfam.families.gaussian._evidence import RateEvidence, StrengthEvidence
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
 from expfam.families.gaussian._statistics import columns_and_squares, seen_columns_and_squares
@@ -146,18 +146,12 @@ class DiagonalGaussian(RealFamily):
         (count, S), strength = self._counts_and_sums(n, S), self.mean_strength
         about, second = self._about_location(count, S)
         shape = self.shape + 0.5 * count
-        base = np.broadcast_to(self._base_of(name), shape.shape)
+        base = np.broadcast_to(self._base_of(name), shape.shape[1:])
         if name == "rate":
             own, slope = 0.5 * (second - about * about / (strength + count)), float(self.shape.sum()) * len(count)
-            return lambda t: slope * t - float((shape * np.log(own + base * exp(t))).sum())
-        squares, own = 0.5 * about * about, self.rate + 0.5 * second
-
-        def evidence(t: float) -> float:
-            before = base * exp(t)
-            after = before + count
-            return float((0.5 * np.log(before / after) - shape * np.log(own - squares / after)).sum())
-
-        return evidence
+            return RateEvidence(shape, own, base, slope)
+        count = np.broadcast_to(count, shape.shape)
+        return StrengthEvidence(shape, self.rate + 0.5 * second, 0.5 * about * about, count, base)
 
     def _values(self, X):
         """Return the rows that the model is about: the data as float64, or their logarithms."""
