@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError
 from expfam.staging import put_in_place, staged, staging_place, standing
 
@@ -234,7 +235,7 @@ def _check_sizes(file, size):
     """Refuse members that declare more bytes than the file holds, before any allocation."""
     infos = file.infolist()
     if sum(info.file_size for info in infos) > size:
-        raise ValueError(f"its members declare more than the {size} bytes that it has")
+        raise ValueError(f"its members declare more than the {counted(size, 'byte')} that it has")
     for info in infos:
         with file.open(info) as stream:
             number = np.lib.format.read_magic(stream)

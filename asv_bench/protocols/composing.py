@@ -330,7 +330,7 @@ def parser():
 
 def main():
     """Run one of the protocols."""
-    warnings.filterwarnings("ignore", message=".*rows are empty")
+    warnings.filterwarnings("ignore", message=".*rows? (is|are) empty")
     report(parser().parse_args())
 
 

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from expfam.amounts import counted
 from expfam.cli.arguments import add_model, positive_float, positive_int
 from expfam.cli.errors import UsageError
 from expfam.cli.results import print_json, say
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     coarse = mixture.coarsen(args.n_clusters, args.robust)
     coarse.save(args.output, labels=hasattr(coarse, "labels_"))
     log_joint = None if math.isnan(coarse.log_joint_) else coarse.log_joint_
-    say(args, f"result    {coarse.n_components_} clusters of {mixture.n_components_}")
+    say(args, f"result    {counted(coarse.n_components_, 'cluster')} of {mixture.n_components_}")
     say(args, f"saved     {args.output}")
     result = {"model": str(args.model), "n_clusters": int(coarse.n_components_), "log_joint": log_joint}
     print_json(args, result | {"sizes": coarse.cluster_sizes_.tolist(), "output": str(args.output)})
@@ -50,12 +51,12 @@ def _check_number(args, mixture):
     """Refuse fewer clusters than classes, and more than there are, in the words of the options."""
     if args.n_clusters is not None and args.n_clusters > mixture.n_components_:
         raise UsageError(
-            f"--n-clusters {args.n_clusters}: the model has {mixture.n_components_} clusters: write --n-clusters"
-            f" {mixture.n_components_}, or fewer"
+            f"--n-clusters {args.n_clusters}: the model has {counted(mixture.n_components_, 'cluster')}: write "
+            f"--n-clusters {mixture.n_components_}, or fewer"
         )
     n_classes = len(set(getattr(mixture, "cluster_classes_", ())) - {-1})
     if args.n_clusters is not None and args.n_clusters < n_classes:
         raise UsageError(
-            f"--n-clusters {args.n_clusters}: the clusters are of {n_classes} classes, and clusters of two classes are"
-            f" never merged: write --n-clusters {n_classes}, or more"
+            f"--n-clusters {args.n_clusters}: the clusters are of {counted(n_classes, 'class', 'classes')}, and "
+            f"clusters of two classes are never merged: write --n-clusters {n_classes}, or more"
         )

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from expfam.amounts import counted
 from expfam.cli.arguments import seed_number
 from expfam.cli.errors import UsageError
 from expfam.cli.fit import fit_with_progress
@@ -40,7 +41,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--figure: {args.figure} must end in .png, .pdf or .svg")
     require_place(args.figure, "--figure")
     X, digits = load_digits(return_X_y=True)
-    say(args, f"{len(X):,} images of handwritten digits, {X.shape[1]} counts of ink each: a mixture of multinomials")
+    say(
+        args,
+        f"{counted(len(X), 'image', spec=',')} of handwritten digits, {counted(X.shape[1], 'count')} of ink each: "
+        "a mixture of multinomials",
+    )
     began = time.perf_counter()
     mixture = fit_with_progress(args, Mixture("multinomial", _DEMO_CLUSTERS, random_state=args.seed), X)
     seconds = time.perf_counter() - began

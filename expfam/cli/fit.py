@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from expfam.amounts import counted
 from expfam.cli.arguments import (
     add_data,
     add_family,
@@ -285,7 +286,7 @@ def _cluster_text(clusters, mixture):
         for entry in clusters
     ]
     more = mixture.n_components_ - len(clusters)
-    return as_text(head, rows) + (f"\n  and {more} smaller ones" if more else "")
+    return as_text(head, rows) + (f"\n  and {counted(more, 'smaller one')}" if more else "")
 
 
 def _learned(before, after):

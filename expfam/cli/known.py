@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from expfam.amounts import counted
 from expfam.cli.arguments import column_name, read_data
 from expfam.cli.errors import UsageError
 
@@ -107,8 +108,8 @@ def _links_file(name, table):
         raise UsageError(f"--links: {path} cannot be read as an array of integers ({error})") from error
     if links.ndim != 1 or links.dtype.kind not in "iu" or len(links) != table.X.shape[0]:
         raise UsageError(
-            f"--links: {path} must hold one integer for each of the {table.X.shape[0]} rows; it holds {links.dtype} of"
-            f" shape {links.shape}"
+            f"--links: {path} must hold one integer for each of the {counted(table.X.shape[0], 'row')}; it holds "
+            f"{links.dtype} of shape {links.shape}"
         )
     return links
 
@@ -142,10 +143,15 @@ def known_line(mixture: Mixture, given: Given) -> str:
     """Return in words what was known in a finished fit."""
     parts = []
     if given.labels is not None:
-        parts.append(f"{mixture.n_known_:,} rows of {len(mixture.classes_)} classes, as {given.labels}")
+        parts.append(
+            f"{counted(mixture.n_known_, 'row', spec=',')} of {counted(len(mixture.classes_), 'class', 'classes')}, as "
+            f"{given.labels}"
+        )
     if given.links is not None:
         linked = given.links[given.links >= 0]
-        parts.append(f"{linked.size:,} rows in {len(set(linked.tolist())):,} linked groups")
+        parts.append(
+            f"{counted(linked.size, 'row', spec=',')} in {counted(len(set(linked.tolist())), 'linked group', spec=',')}"
+        )
     return ", ".join(parts)
 
 
@@ -165,7 +171,7 @@ def doubtful_line(doubtful: Sequence[Mapping[str, Any]]) -> str:
     """Return in words which known rows the data contradict."""
     listed = [f"row {each['row_id']} ({each['class']}, likelier {each['likelier']})" for each in doubtful[:_LISTED]]
     more = f", and {len(doubtful) - _LISTED:,} more" if len(doubtful) > _LISTED else ""
-    return f"{len(doubtful):,} known rows that the data contradict: {', '.join(listed)}{more}"
+    return f"{counted(len(doubtful), 'known row', spec=',')} that the data contradict: {', '.join(listed)}{more}"
 
 
 def class_of_cluster(mixture: Mixture, k: int) -> str | None:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from expfam.amounts import counted
 from expfam.cli.arguments import add_data, add_model, positive_int, read_data, thread_count
 from expfam.cli.columns import rows_of_table
 from expfam.cli.errors import UsageError
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.perf_counter() - began
     scores = table_scores(table, labels)
     _write_prediction(args, labels, probabilities, table.row_ids)
-    line = f"{len(labels):,} rows in {seconds:.3g} s" + (f"; {score_line(scores)}" if scores else "")
+    line = f"{counted(len(labels), 'row', spec=',')} in {seconds:.3g} s" + (f"; {score_line(scores)}" if scores else "")
     if not args.json:
         print(line, file=sys.stderr)
     result = {"model": str(args.model), "data": str(args.data), "n_rows": len(labels), "seconds": seconds}

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from expfam.amounts import counted
+
 if TYPE_CHECKING:
     import argparse
 
@@ -42,7 +44,7 @@ def plain(value: Any) -> Any:
 def short(value: Any) -> str:
     """Return a value as a short text."""
     if isinstance(value, list):
-        return f"[{len(value)} values]"
+        return f"[{counted(len(value), 'value')}]"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -50,8 +52,8 @@ def shape_line(X: Any) -> str:
     """Return the sizes of the data as text."""
     from scipy import sparse
 
-    line = f"{X.shape[0]:,} rows, {X.shape[1]:,} columns"
-    return f"{line}, {X.nnz:,} stored entries" if sparse.issparse(X) else line
+    line = f"{counted(X.shape[0], 'row', spec=',')}, {counted(X.shape[1], 'column', spec=',')}"
+    return f"{line}, {counted(X.nnz, 'stored entry', 'stored entries', spec=',')}" if sparse.issparse(X) else line
 
 
 def as_text(head: Sequence[str], rows: Sequence[Sequence[Any]], *, left: bool = False) -> str:
@@ -115,8 +117,8 @@ def run_line(mixture: Mixture, seconds: float) -> str:
     """Return facts about a finished fit in one line of text."""
     state = "stopped  " if mixture.interrupted_ else "result   "
     return (
-        f"{state} {mixture.n_components_} clusters, log joint {mixture.log_joint_:,.1f} nats, "
-        f"{mixture.n_iter_} steps in {seconds:.3g} s"
+        f"{state} {counted(mixture.n_components_, 'cluster')}, log joint {mixture.log_joint_:,.1f} nats, "
+        f"{counted(mixture.n_iter_, 'step')} in {seconds:.3g} s"
     )
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from expfam.amounts import counted
 from expfam.cli.arguments import add_data, add_model, natural_int, read_data, seed_number
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, guarded, replacing
@@ -87,7 +88,7 @@ def run_impute(args: argparse.Namespace) -> int:
         _write(sys.stdout, columns)
     left = f", {n_left:,} left in columns that the model does not know" if n_left else ""
     if not args.json:
-        print(f"{sum(n_missing.values()) - n_left:,} cells filled{left}", file=sys.stderr)
+        print(f"{counted(sum(n_missing.values()) - n_left, 'cell', spec=',')} filled{left}", file=sys.stderr)
     result = {"model": str(args.model), "data": str(args.data), "n_missing": n_missing, "n_left": n_left}
     result["output"] = None if args.output is None else str(args.output)
     if args.output is None:

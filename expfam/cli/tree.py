@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from expfam.amounts import counted
 from expfam.cli.arguments import (
     add_data,
     add_family,
@@ -125,8 +126,9 @@ def run(args: argparse.Namespace) -> int:
     say(args, f"model     {family_line(hierarchy.family_)}, alpha {hierarchy.alpha_:g}, order {hierarchy.order_}")
     say(
         args,
-        f"{state} {hierarchy.n_clusters_} clusters, {n_leaves:,} leaves, "
-        f"log evidence {hierarchy.log_evidence_:,.1f} nats, {hierarchy.n_scores_:,} pairs scored in {seconds:.3g} s",
+        f"{state} {counted(hierarchy.n_clusters_, 'cluster')}, {counted(n_leaves, 'leaf', 'leaves', spec=',')}, log "
+        f"evidence {hierarchy.log_evidence_:,.1f} nats, {counted(hierarchy.n_scores_, 'pair', spec=',')} scored in "
+        f"{seconds:.3g} s",
     )
     if scores:
         say(args, f"scores    {score_line(scores)} (against the labels in the file)")

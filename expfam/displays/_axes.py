@@ -1,5 +1,7 @@
 """Axes, colours and small helpers that all figures share."""
 
+from expfam.amounts import counted
+
 _INK, _SECOND, _PALE, _GREY = "#1f5a85", "#c8553d", "#c9dceb", "#5f6b76"
 _CHAINS = (_INK, _SECOND, "#4b8f5c", "#8a6bb0", "#b08a3c", _GREY)  # colours of chains
 
@@ -28,6 +30,8 @@ def _clean(ax, *, grid):
         ax.set_axisbelow(True)
 
 
-def _amount(size):
-    """Return a number of rows in full, and a sum of weights with four digits."""
-    return f"{int(size):,}" if float(size).is_integer() else f"{size:,.4g}"
+def _amount(size, one="", many=None):
+    """Return a number of rows in full, or a sum of weights with four digits, and a given noun."""
+    is_whole = float(size).is_integer()
+    number, spec = (int(size), ",") if is_whole else (size, ",.4g")
+    return counted(number, one, many, spec) if one else format(number, spec)

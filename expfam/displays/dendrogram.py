@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.displays._axes import _GREY, _INK, _amount, _clean, _pyplot
 from expfam.displays.linkage import LinkageTree
 
@@ -56,7 +57,8 @@ class DendrogramDisplay:
         self.names = None if names is None else [str(name) for name in names]
         if self.names is not None and len(self.names) != tree.n_leaves:
             raise ValueError(
-                f"there are {len(self.names)} names for {tree.n_leaves} leaves: give one name for each leaf"
+                f"there are {counted(len(self.names), 'name')} for {counted(tree.n_leaves, 'leaf', 'leaves')}: give "
+                "one name for each leaf"
             )
         self.labels = _own_labels(tree) if labels is None else np.asarray(labels)
         if self.labels.shape != (tree.n_leaves,):
@@ -185,8 +187,8 @@ class DendrogramDisplay:
             _colour_by_odds(lines, odds, ax)
         n, n_leaves = self.tree.counts[self.tree.roots].sum(), self.tree.n_leaves
         n_clusters = len(np.unique(self.labels))
-        leaves = "" if n_leaves in (n, n_clusters) else f"{n_leaves:,} leaves, "
-        title = f"{leaves}{_amount(n)} data in {n_clusters} clusters"
+        leaves = "" if n_leaves in (n, n_clusters) else f"{counted(n_leaves, 'leaf', 'leaves', spec=',')}, "
+        title = f"{leaves}{_amount(n, 'datum', 'data')} in {counted(n_clusters, 'cluster')}"
         ax.set_title(title, loc="left", fontsize="medium", color=_GREY)
         _clean(ax, grid=None)
         ax.spines["bottom"].set_visible(False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.displays._axes import _clean, _pyplot
 from expfam.errors import DataError
 
@@ -46,7 +47,10 @@ class ColumnEvidenceDisplay:
         K, V = self.evidence.shape
         self.feature_names = [str(j) for j in range(V)] if feature_names is None else list(feature_names)
         if self.sizes.shape != (K,) or len(self.feature_names) != V:
-            raise DataError(f"evidence of {K} clusters and {V} columns needs {K} sizes and {V} feature_names")
+            raise DataError(
+                f"evidence of {counted(K, 'cluster')} and {counted(V, 'column')} needs {counted(K, 'size')} and {V} "
+                "feature_names"
+            )
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> ColumnEvidenceDisplay:
@@ -68,7 +72,11 @@ class ColumnEvidenceDisplay:
         most = float(np.nanmax(np.abs(values), initial=1.0))
         ax.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
         ax.set_xticks(range(V), self.feature_names, rotation=40, ha="right", fontsize="small")
-        ax.set_yticks(range(K), [f"{k}  ({size:.0f} rows)" for k, size in enumerate(self.sizes)], fontsize="small")
+        ax.set_yticks(
+            range(K),
+            [f"{k}  ({counted(size, 'row', spec='.0f')})" for k, size in enumerate(self.sizes)],
+            fontsize="small",
+        )
         if K * V <= _MOST_LABELLED:
             for (k, j), value in np.ndenumerate(self.evidence):
                 colour = "white" if abs(values[k, j]) > 0.6 * most else "black"

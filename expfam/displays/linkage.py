@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
+
 
 class LinkageTree:
     """Merges of K leaves in SciPy's convention, with the number of data below each node.
@@ -38,7 +40,8 @@ class LinkageTree:
         self.n_leaves = len(sizes)
         if merges.shape != (self.n_leaves - 1, 4):
             raise ValueError(
-                f"a linkage of {self.n_leaves} leaves has shape ({self.n_leaves - 1}, 4); got {merges.shape}"
+                f"a linkage of {counted(self.n_leaves, 'leaf', 'leaves')} has shape ({self.n_leaves - 1}, 4); got "
+                f"{merges.shape}"
             )
         self.children, self.heights = merges[:, :2].astype(np.int64), merges[:, 2]
         self.counts = np.concatenate([sizes, np.zeros(len(merges), dtype=sizes.dtype)])

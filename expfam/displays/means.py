@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.displays._axes import _GREY, _PALE, _amount, _blank_axes, _clean, _pyplot
 from expfam.errors import CapabilityError, DataError
 
@@ -67,9 +68,15 @@ class ClusterMeansDisplay:
         self.names = list(range(K)) if names is None else list(names)
         self.feature_names = None if feature_names is None else np.asarray(feature_names)
         if self.sizes.shape != (K,) or len(self.names) != K:
-            raise DataError(f"{K} means need as many sizes and names; got {self.sizes.shape} and {len(self.names)}")
+            raise DataError(
+                f"{counted(K, 'mean needs', 'means need')} as many sizes and names; got {self.sizes.shape} and "
+                f"{len(self.names)}"
+            )
         if self.feature_names is not None and self.feature_names.shape != (V,):
-            raise DataError(f"{V} columns need as many feature_names; got shape {self.feature_names.shape}")
+            raise DataError(
+                f"{counted(V, 'column needs', 'columns need')} as many feature_names; got shape "
+                f"{self.feature_names.shape}"
+            )
         self.background, self.covariances = background, covariances
         self.points, self.point_labels = points, point_labels
 
@@ -216,7 +223,9 @@ class ClusterMeansDisplay:
         K, V = self.means.shape
         h, w = (math.isqrt(V),) * 2 if image_shape is None else image_shape
         if h * w != V:
-            raise DataError(f"{V} columns make no image of shape {(h, w)}: give image_shape")
+            raise DataError(
+                f"{counted(V, 'column makes', 'columns make')} no image of shape {(h, w)}: give image_shape"
+            )
         columns, rows = self._grid()
         gap_x, gap_y = max(1.0, 0.15 * w), max(1.5, 0.38 * h)
         ax = _blank_axes(ax, self.image_size())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.displays._axes import _CHAINS, _GREY, _INK, _PALE, _SECOND, _amount, _clean, _pyplot
 from expfam.errors import DataError
 from expfam.families.columns.family import Columns
@@ -140,7 +141,12 @@ class SimilarityDisplay:
         ax.set_yticks(middle[shown], [str(k) for k in shown])
         ax.set_xlabel("cluster")
         ax.set_ylabel("cluster")
-        ax.set_title(f"{n} rows: share of draws in which two are together", loc="left", fontsize="medium", color=_GREY)
+        ax.set_title(
+            f"{counted(n, 'row')}: share of draws in which two are together",
+            loc="left",
+            fontsize="medium",
+            color=_GREY,
+        )
         ax.figure.colorbar(image, ax=ax, shrink=0.8)
         _clean(ax, grid=None)
         self.ax_, self.figure_ = ax, ax.figure
@@ -260,7 +266,8 @@ class ClusterCards:
         self.cards: list[dict[str, Any]] = []
         for k, size in enumerate(sizes):
             lines = [
-                f"{around.low[k]:.0f} to {around.high[k]:.0f} rows are with its rows, in {probability:.0%} of draws",
+                f"{around.low[k]:.0f} to {counted(around.high[k], 'row is', 'rows are', spec='.0f')} with its rows, in "
+                f"{probability:.0%} of draws",
                 f"cohesion {between[k, k]:.2f}: how often two of its rows are together",
             ]
             if len(sizes) > 1:
@@ -268,7 +275,7 @@ class ClusterCards:
                 lines.append(f"nearest other cluster {others.argmax()}: together with it {others.max():.2f}")
             for name, interval in self.intervals.items():
                 lines += _parameter_lines(name, interval, k, entries.get(name.rpartition(".")[0], columns))
-            self.cards.append({"title": f"cluster {k}: {_amount(size)} rows", "lines": lines})
+            self.cards.append({"title": f"cluster {k}: {_amount(size, 'row')}", "lines": lines})
 
     def __repr__(self):
         return "\n\n".join("\n".join([card["title"], *(f"  {line}" for line in card["lines"])]) for card in self.cards)

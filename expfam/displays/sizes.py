@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.displays._axes import _GREY, _INK, _amount, _clean, _pyplot
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ class SizesDisplay:
         ax.set_xlabel("cluster, largest first")
         ax.set_ylabel("data")
         ax.set_title(
-            f"{_amount(sizes.sum())} data in {len(sizes)} clusters", loc="left", fontsize="medium", color=_GREY
+            f"{_amount(sizes.sum(), 'datum', 'data')} in {counted(len(sizes), 'cluster')}",
+            loc="left",
+            fontsize="medium",
+            color=_GREY,
         )
         _clean(ax, grid="y")
         self.ax_, self.figure_ = ax, ax.figure

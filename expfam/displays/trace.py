@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.displays._axes import _CHAINS, _GREY, _INK, _SECOND, _clean, _pyplot
 from expfam.errors import DataError
 from expfam.samplers.chain.diagnostics import rhat, without_rounding
@@ -62,10 +63,14 @@ class TraceDisplay:
         self.step, self.objective, self.n_clusters, self.seconds = parts
         self.chain = np.zeros(self.step.shape, dtype=np.int64) if chain is None else np.asarray(chain)
         if self.chain.shape != self.step.shape:
-            raise DataError(f"chain must name the chain of each of {len(self.step)} steps; got {self.chain.shape}")
+            raise DataError(
+                f"chain must name the chain of each of {counted(len(self.step), 'step')}; got {self.chain.shape}"
+            )
         n_chains = len(np.unique(self.chain))
         if np.ndim(n_warmup) and np.shape(n_warmup) != (n_chains,):
-            raise DataError(f"n_warmup has shape {np.shape(n_warmup)} for {n_chains} chains: give one number a chain")
+            raise DataError(
+                f"n_warmup has shape {np.shape(n_warmup)} for {counted(n_chains, 'chain')}: give one number a chain"
+            )
         self.n_warmup = np.asarray(n_warmup).tolist()
         self.rhat = self._rhat()
 
@@ -78,9 +83,9 @@ class TraceDisplay:
         return np.broadcast_to(self.n_warmup, len(np.unique(self.chain))).tolist()
 
     def _rhat(self):
-        counted = [self.objective[rows[n:]] for rows, n in zip(self._rows(), self._warmups())]
-        length = min(map(len, counted), default=0)
-        return rhat(without_rounding([values[:length] for values in counted])) if length >= 4 else np.nan
+        kept = [self.objective[rows[n:]] for rows, n in zip(self._rows(), self._warmups())]
+        length = min(map(len, kept), default=0)
+        return rhat(without_rounding([values[:length] for values in kept])) if length >= 4 else np.nan
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> TraceDisplay:
@@ -134,8 +139,8 @@ class TraceDisplay:
         below.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         total = float(np.sum(self.seconds))
         agreement = "" if np.isnan(self.rhat) else f"; R-hat of the log joint {self.rhat:.2f}"
-        among = "" if len(chains) == 1 else f"{len(chains)} chains, "
-        title = f"{among}{len(self.step)} steps in {total:.3g} s{agreement}"
+        among = "" if len(chains) == 1 else f"{counted(len(chains), 'chain')}, "
+        title = f"{among}{counted(len(self.step), 'step')} in {total:.3g} s{agreement}"
         above.set_title(title, loc="left", fontsize="medium", color=_GREY)
         for axes in (above, below):
             _clean(axes, grid="both")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataWarning
 from expfam.estimators.base import Phase
 from expfam.estimators.lines import line_of
@@ -206,9 +207,9 @@ def warn_of_few_rows(mixture: Any, model: MixtureModel, data: Dataset) -> None:
     if K is None or data.n_rows < _FEWEST_ROWS * K or not has_few_rows(model, data):
         return
     warn(
-        f"Mixture: {data.n_rows // K} rows a cluster for {data.n_statistics} parameters of a full covariance: the"
-        " labels are those of EM from k-means, because the posterior prefers one wide cluster here. Write"
-        f" {line_of(mixture, family='gaussian_diag')}, or take fewer columns or fewer clusters",
+        f"Mixture: {counted(data.n_rows // K, 'row')} a cluster for {counted(data.n_statistics, 'parameter')} of a "
+        "full covariance: the labels are those of EM from k-means, because the posterior prefers one wide cluster "
+        f"here. Write {line_of(mixture, family='gaussian_diag')}, or take fewer columns or fewer clusters",
         DataWarning,
     )
 
@@ -221,9 +222,9 @@ def warn_of_crumbs(mixture: Any, model: MixtureModel, sizes: npt.NDArray[Any]) -
     crumbs = sizes[sizes < d]
     if crumbs.sum() > _MANY_CRUMBS * sizes.sum():
         warn(
-            f"Mixture: {crumbs.size} clusters of fewer than {d} rows hold {crumbs.sum() / sizes.sum():.0%} of the rows:"
-            " they carry the tails of wider ones. coarsen() merges them; or write"
-            f" {line_of(mixture, family='gaussian_diag')}",
+            f"Mixture: {counted(crumbs.size, 'cluster')} of fewer than {counted(d, 'row')} "
+            f"{'holds' if crumbs.size == 1 else 'hold'} {crumbs.sum() / sizes.sum():.0%} of the rows: they carry the "
+            f"tails of wider ones. coarsen() merges them; or write {line_of(mixture, family='gaussian_diag')}",
             DataWarning,
         )
 

@@ -334,8 +334,8 @@ class FamilyEstimator(Estimator):
             return family
         owner, hint = type(self).__name__, ""
         if isinstance(family, (int, np.integer)) and not isinstance(family, bool):
-            count = _WORDS.get(int(family), str(family))
-            hint = f". To ask for {count} clusters, write {owner}(n_components={int(family)})"
+            count = f"{_WORDS.get(int(family), str(family))} {'cluster' if int(family) == 1 else 'clusters'}"
+            hint = f". To ask for {count}, write {owner}(n_components={int(family)})"
         elif isinstance(family, type) and issubclass(family, Family):
             hint = f". Write {owner}({family.__name__}())"
         raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import names_unknown_arguments, step_numbers
 from expfam.estimators.free_covariances import tell_of_covariances
@@ -240,7 +241,7 @@ class ChunkLearner:
             return chunk, {}
         if len(chunk) != 2:
             raise DataError(
-                f"a chunk is an array of rows, or a tuple (rows, sample_weight); got {len(chunk)} parts"
+                f"a chunk is an array of rows, or a tuple (rows, sample_weight); got {counted(len(chunk), 'part')}"
                 f"{self._other_parts}"
             )
         return chunk[0], {"weight": chunk[1]}
@@ -483,11 +484,11 @@ class ChunkedFit(ChunkLearner):
         check_memory(forecast, self.memory_limit)
         seed = resolve_seed(self.random_state)
         if is_first:
-            counted, start, K = data.counted(), start_of_counted(data, self.start), model.weights.max_components
+            weighted, start, K = data.counted(), start_of_counted(data, self.start), model.weights.max_components
             if K is not None or self._searches_chunks():
-                start, model = self._searched(kernel, model, counted, start, seed)
-                tell_of_covariances(self, counted, start, seed=seed)
-            stream = kernel.stream(model, counted, seed=seed, start=start)
+                start, model = self._searched(kernel, model, weighted, start, seed)
+                tell_of_covariances(self, weighted, start, seed=seed)
+            stream = kernel.stream(model, weighted, seed=seed, start=start)
             stream.n_classes = 0 if data.known is None else data.known.n_classes
             return stream, data
         if data.known is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.estimators.frame_output import FrameOutput
 from expfam.families.columns.cells import CellLaw, as_columns, cell_laws
@@ -116,7 +117,9 @@ class ClusterResults(FrameOutput):
         if k is not None:
             check_value(f"{type(self).__name__}: explain: k", k, (Integer(0),))
             if k >= len(table):
-                raise ValueError(f"{type(self).__name__}: explain: there are {len(table)} clusters; got k={k}")
+                raise ValueError(
+                    f"{type(self).__name__}: explain: there are {counted(len(table), 'cluster')}; got k={k}"
+                )
         kind, names = self._kind(), self._column_names()
         if kind is None:
             return table if k is None else table[k]

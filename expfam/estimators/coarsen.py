@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from expfam.amounts import counted
 from expfam.estimators.known_rows import keep_classes
 from expfam.estimators.linkages import cut, linkage_of
 from expfam.lazy import made_on_use
@@ -193,8 +194,8 @@ def _checked_number(n_clusters, K, classes):
     if n_clusters < len(classes):
         named = ", ".join(map(repr, classes[:_NAMED])) + ", ..." * (len(classes) > _NAMED)
         raise ValueError(
-            f"coarsen: the clusters are of {len(classes)} classes ({named}), and clusters of two classes are never"
-            f" merged; got n_clusters={n_clusters}: write coarsen(n_clusters={len(classes)}), or more"
+            f"coarsen: the clusters are of {counted(len(classes), 'class', 'classes')} ({named}), and clusters of two "
+            f"classes are never merged; got n_clusters={n_clusters}: write coarsen(n_clusters={len(classes)}), or more"
         )
     return int(n_clusters)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from expfam.amounts import counted
 from expfam.errors import DataWarning
 from expfam.model.equal_rows import n_distinct_rows
 from expfam.user_warnings import warn
@@ -27,7 +28,8 @@ def warn_of_equal_rows(data: Dataset, n_components: int | None, n_found: int) ->
     n_distinct = n_distinct_rows(data.X, n_components)
     if n_distinct < n_components:
         warn(
-            f"Mixture: n_components={n_components}, but {n_distinct} rows are distinct, and equal rows have equal"
-            f" labels: {n_found} clusters hold data. Take n_components={n_distinct}, or None for an open number",
+            f"Mixture: n_components={n_components}, but {counted(n_distinct, 'row is', 'rows are')} distinct, and "
+            f"equal rows have equal labels: {counted(n_found, 'cluster holds', 'clusters hold')} data. Take "
+            f"n_components={n_distinct}, or None for an open number",
             DataWarning,
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import DataWarning
 from expfam.estimators.lines import line_of
 from expfam.estimators.scoring import log_scores, log_sum_exp
@@ -129,11 +130,12 @@ def warn_of_simpler(mixture: Any, compared: Comparison) -> None:
     line = line_of(mixture, family="gaussian_diag")
     if isinstance(compared.family, SphericalGaussian):
         line = line_of(mixture, family=compared.family).replace(repr(compared.family), _SHARED_LINE)
-    number = f"{compared.n_clusters} clusters" if compared.n_clusters != 1 else "1 cluster"
+    number = counted(compared.n_clusters, "cluster")
     warn(
-        f"{type(mixture).__name__}: a free covariance for each of {K} clusters has {d * (d + 3) // 2} parameters, for"
-        f" {compared.n_rows // K} rows a cluster, and does not pay: of rows that were held out, a simpler family"
-        f" with {number} has the higher density (by {compared.simple - compared.full:.2f} nats a cell). Write {line}",
+        f"{type(mixture).__name__}: a free covariance for each of {counted(K, 'cluster')} has "
+        f"{counted(d * (d + 3) // 2, 'parameter')}, for {counted(compared.n_rows // K, 'row')} a cluster, and does "
+        f"not pay: of rows that were held out, a simpler family with {number} has the higher density (by "
+        f"{compared.simple - compared.full:.2f} nats a cell). Write {line}",
         DataWarning,
     )
 

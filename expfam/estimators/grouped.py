@@ -16,6 +16,7 @@ from sklearn.base import ClusterMixin
 from sklearn.utils import TransformerTags
 from sklearn.utils.metaestimators import available_if
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, names_unknown_arguments, step_numbers
 from expfam.estimators.chunks import ChunkLearner
@@ -582,8 +583,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         n_parts = len(chunk) if isinstance(chunk, tuple) else 1
         if n_parts not in (2, 3):
             raise DataError(
-                f"a chunk is a tuple (rows, groups) or (rows, groups, sample_weight); got {n_parts}"
-                f" part{'s' * (n_parts != 1)}"
+                f"a chunk is a tuple (rows, groups) or (rows, groups, sample_weight); got {counted(n_parts, 'part')}"
             )
         X, groups, *weight = chunk
         X, _, groups = grouped_rows(X, groups)
@@ -597,11 +597,11 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             model = self._model(data.family)
             forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
             check_memory(forecast, self.memory_limit)
-            counted, start = data.counted(), start_of_counted(data, self.start)
+            weighted, start = data.counted(), start_of_counted(data, self.start)
             options = {"seed": seed, "n_threads": self.n_threads}
-            labels, family = start_of_groups(kernel, model, counted, start, self._family(), **options)
-            tell_of_covariances(self, counted, labels, seed=seed)
-            return kernel.stream(model.with_family(family), counted, seed=seed, start=labels), data
+            labels, family = start_of_groups(kernel, model, weighted, start, self._family(), **options)
+            tell_of_covariances(self, weighted, labels, seed=seed)
+            return kernel.stream(model.with_family(family), weighted, seed=seed, start=labels), data
         data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self), **options)
         fit = (self.n_, S, self.group_counts_, self.log_joint_)
         return kernel.resumed_stream(self._fitted_model().with_family(data.family), data, *fit, seed=seed), data

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.estimators.base import FamilyEstimator
 from expfam.estimators.leaf_names import leaf_names, row_names
@@ -215,7 +216,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         data = Dataset(self._validate(X, reset=True), self._family(), names=names_of_fit(self))
         self._keep_row_names(X)
         if K is not None and data.n_rows < K:
-            raise ValueError(f"n_components must be from 1 to the {data.n_rows} data; got {K!r}")
+            raise ValueError(f"n_components must be from 1 to the {counted(data.n_rows, 'datum', 'data')}; got {K!r}")
         if not isinstance(self.start, str):
             self._check_cut(self.start, kind="the labels of start")
         start, was_stopped, seed = self._start(links, data.n_rows), False, self._seed()
@@ -271,7 +272,9 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
             raise ValueError("BayesianHierarchy: start and links both say which rows are together: give one of them")
         known = Known(links=links)
         if known.n_rows != n_rows:
-            raise DataError(f"BayesianHierarchy: links has {known.n_rows} values, X has {n_rows} rows")
+            raise DataError(
+                f"BayesianHierarchy: links has {counted(known.n_rows, 'value')}, X has {counted(n_rows, 'row')}"
+            )
         leaves = known.agreeing(np.arange(n_rows))
         self._check_cut(leaves, kind="rows and groups of linked rows")
         return leaves
@@ -300,9 +303,9 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         n_leaves, K = len(np.unique(labels)), self.n_components
         if K is not None and n_leaves < K:
             raise ValueError(
-                f"n_components={K} is more than the {n_leaves} leaves of the tree, which are {kind}: write"
-                f" BayesianHierarchy(n_components={n_leaves}), or BayesianHierarchy(leaves='rows') without a start for"
-                " a tree over single rows, or give the labels of a finer partition as start"
+                f"n_components={K} is more than the {counted(n_leaves, 'leaf', 'leaves')} of the tree, which are "
+                f"{kind}: write BayesianHierarchy(n_components={n_leaves}), or BayesianHierarchy(leaves='rows') "
+                "without a start for a tree over single rows, or give the labels of a finer partition as start"
             )
 
     def _tunes(self):
@@ -434,7 +437,10 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         self._keep_row_names(X)
         children = np.asarray(Z, dtype=np.float64)[:, :2].astype(np.int64)
         if len(children) != data.n_rows - 1:
-            raise ValueError(f"a linkage of {data.n_rows} rows has {data.n_rows - 1} merges; got {len(children)}")
+            raise ValueError(
+                f"a linkage of {counted(data.n_rows, 'row')} has {counted(data.n_rows - 1, 'merge')}; got "
+                f"{len(children)}"
+            )
         model, data = self._model(data, self._seed())
         self._adopt(MergeState.of_children(model, data, children))
         self.n_scores_, self.interrupted_, self.order_ = len(children), False, "linkage"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, DataWarning
 from expfam.estimators.lines import line_of
 from expfam.model.known import KINDS, Known
@@ -75,7 +76,7 @@ def known_rows(owner: str, labels: Kind | None, y: Any, links: Any, n_rows: int)
     codes, classes = (None, nothing) if y is None or labels is None else class_codes(y)
     for name, values in (("y", codes), ("links", links)):
         if values is not None and np.ndim(values) == 1 and len(values) != n_rows:
-            raise DataError(f"{owner}: {name} has {len(values)} values, X has {n_rows} rows")
+            raise DataError(f"{owner}: {name} has {counted(len(values), 'value')}, X has {counted(n_rows, 'row')}")
     if codes is not None and not len(classes):
         warn(f"{owner}: no row is known: all of y is missing", DataWarning)
     if codes is None and links is None:
@@ -114,7 +115,7 @@ def known_of_chunk(
     """
     owner, labels = type(mixture).__name__, mixture.labels
     if links is not None and np.ndim(links) == 1 and len(links) != n_rows:
-        raise DataError(f"{owner}: links has {len(links)} values, the chunk has {n_rows} rows")
+        raise DataError(f"{owner}: links has {counted(len(links), 'value')}, the chunk has {counted(n_rows, 'row')}")
     if labels is None:
         return known_rows(owner, labels, y, links, n_rows).known  # warns that y is ignored
     check_value(f"{owner}: labels", labels, KINDS)
@@ -125,7 +126,7 @@ def known_of_chunk(
         )
     codes, names = class_codes([] if y is None else y)
     if y is not None and len(codes) != n_rows:
-        raise DataError(f"{owner}: y has {len(codes)} values, the chunk has {n_rows} rows")
+        raise DataError(f"{owner}: y has {counted(len(codes), 'value')}, the chunk has {counted(n_rows, 'row')}")
     if not hasattr(mixture, "classes_"):
         _set_classes(mixture, names, classes, is_anew)
     elif classes is not None and not np.array_equal(np.unique(classes), mixture.classes_):

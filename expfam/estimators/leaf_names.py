@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
+
 _SHOWN = 3  # names of a leaf in a figure
 
 
@@ -72,8 +74,12 @@ def leaf_names(
     if len(texts) != len(leaf):
         if len(texts) == n_leaves:
             return texts
-        rows = f"{len(leaf)} rows" + (f" and {n_leaves} leaves" if n_leaves != len(leaf) else "")
-        raise ValueError(f"there are {len(texts)} names for {rows}: give one name for each row, or for each leaf")
+        rows = counted(len(leaf), "row") + (
+            f" and {counted(n_leaves, 'leaf', 'leaves')}" if n_leaves != len(leaf) else ""
+        )
+        raise ValueError(
+            f"there are {counted(len(texts), 'name')} for {rows}: give one name for each row, or for each leaf"
+        )
     below: list[list[str]] = [[] for _ in range(n_leaves)]
     for place, text in zip(leaf.tolist(), texts):
         below[place].append(text)

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.estimators.coarsen import hard_log_joint, united
 from expfam.estimators.known_rows import joined_classes, keep_classes
@@ -230,7 +231,7 @@ def _hyper_difference(mine, theirs):
         return _without_learned(names)
     found = [name for name in _without_learned(names).split(", ") if name != "parts"]
     if len(mine.parts) != len(theirs.parts):
-        return f"{len(theirs.parts)} parts of the table, not {len(mine.parts)}"
+        return f"{counted(len(theirs.parts), 'part')} of the table, not {len(mine.parts)}"
     for own, other in zip(mine.parts, theirs.parts):
         if own[1:] != other[1:] or type(own[0]) is not type(other[0]):
             found.append(f"{own[3]}: its columns or family")
@@ -250,8 +251,8 @@ _DIFFERENCES = {Mixture: _difference, TopicModel: topic_difference}
 def _check_number(K, weights):
     if weights.max_components is not None and weights.max_components < K:
         raise CapabilityError(
-            f"{K} clusters side by side are more than {weights!r} allows: write merge(models, clusters='merged'), or"
-            f" fit the parts with room for all: write Mixture(n_components={K})"
+            f"{counted(K, 'cluster')} side by side are more than {weights!r} allows: write merge(models, "
+            f"clusters='merged'), or fit the parts with room for all: write Mixture(n_components={K})"
         )
 
 
@@ -274,8 +275,8 @@ def _since(models, common):
     for place, model in enumerate(models):
         if len(model.n_) < K or (model.n_[:K] < _least(common.n_)).any():
             raise CapabilityError(
-                f"model {place} did not go on from `common`: its first {K} clusters do not hold what those of `common`"
-                " do. Models go on by loading it and partial_fit, under a memoized schedule"
+                f"model {place} did not go on from `common`: its first {counted(K, 'cluster does', 'clusters do')} not "
+                "hold what those of `common` do. Models go on by loading it and partial_fit, under a memoized schedule"
             )
         n += model.n_[:K] - common.n_
         S = S + (model.S_[:K] - common.S_)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.estimators.automatic import BestDraw, automatic_phases, has_small_clusters
 from expfam.estimators.drawn_hyper import kernel_of_draws
@@ -127,8 +128,8 @@ def starts_of_chains(start: Any, n_chains: int) -> list[Any]:
         return [start] * n_chains
     if len(start) != n_chains:
         raise ValueError(
-            f"Mixture: start is a list of {len(start)} starts, and n_chains={n_chains}: give one a chain: write"
-            f" n_chains={len(start)}"
+            f"Mixture: start is a list of {counted(len(start), 'start')}, and n_chains={n_chains}: give one a chain: "
+            f"write n_chains={len(start)}"
         )
     return list(start)
 
@@ -432,11 +433,11 @@ def warn_of_disagreement(mixture: Any, diagnostics: Diagnostics, steps: StepReco
     wide = ""
     if high - low >= 0.1:
         wide = f"; two rows together with probability {low:.2f} or {high:.2f}, as the chain is"
-    short = f"; {ess:.0f} effective draws of the log joint (want {LEAST_ESS * diagnostics.n_chains})"
+    short = f"; {counted(ess, 'effective draw', spec='.0f')} of the log joint (want {LEAST_ESS * diagnostics.n_chains})"
     is_apart = any(rhats[key] > MOST_RHAT for key in ("pairs", "log_joint", "n_clusters"))
     begin = "disagree" if is_apart else "are too short"
     warn(
-        f"Mixture: {diagnostics.n_chains} chains {begin}: R-hat {values} (want <= {MOST_RHAT}){wide}"
+        f"Mixture: {counted(diagnostics.n_chains, 'chain')} {begin}: R-hat {values} (want <= {MOST_RHAT}){wide}"
         f"{short if diagnostics.is_short else ''}. Try {_remedy(mixture, diagnostics, steps, n_warmup)};"
         " posterior_.diagnostics has the rest",
         ConvergenceWarning,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataWarning
 from expfam.families.base import Family
 from expfam.forecast.time import forecast_duration, format_seconds
@@ -46,16 +47,16 @@ def warn_of_slow_fit(
         return
     duration = forecast_duration(kernel, model, data, n_steps, seed=seed, start=start)
     warn(
-        f"Mixture: {n_steps} steps {_of_chains(n_chains)}will take {format_seconds(duration.low)} to"
-        f" {format_seconds(duration.high)}, because"
-        f" {type(kernel).__name__} moves {data.n_rows:,} rows one by one and the family {model.family.name!r} is"
-        f" written in NumPy. {_remedy(model, data)}",
+        f"Mixture: {counted(n_steps, 'step')} {_of_chains(n_chains)}will take {format_seconds(duration.low)} to "
+        f"{format_seconds(duration.high)}, because {type(kernel).__name__} moves "
+        f"{counted(data.n_rows, 'row', spec=',')} one by one and the family {model.family.name!r} is written in "
+        f"NumPy. {_remedy(model, data)}",
         DataWarning,
     )
 
 
 def _of_chains(n_chains):
-    return f"of {n_chains} chains, which take turns, " if n_chains > 1 else ""
+    return f"of {counted(n_chains, 'chain')}, which take turns, " if n_chains > 1 else ""
 
 
 def _moves_rows_one_by_one(kernel):

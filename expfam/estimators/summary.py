@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from expfam.amounts import counted
+
 
 class Summary:
     """Method `summary` of a mixture."""
@@ -36,15 +38,16 @@ class Summary:
         90 rows: 30 in the largest cluster, 30 in the smallest
         """
         check_is_fitted(self)
-        found = f"{self.n_components_:,} cluster{'s' * (self.n_components_ != 1)}"
+        found = counted(self.n_components_, "cluster", spec=",")
         if self.n_components is None and self.n_components_ > 1:
             found += "; coarsen(n_clusters=...) merges them"
         sizes = np.asarray(self.cluster_sizes_)
-        total, largest, smallest = (f"{size:,.6g}" for size in (sizes.sum(), sizes.max(), sizes.min()))
+        total = counted(sizes.sum(), "row", spec=",.6g")
+        largest, smallest = f"{sizes.max():,.6g}", f"{sizes.min():,.6g}"
         known = self._known_text()
         if self.n_components_ == 1:
-            return f"{found}\n{total} rows{known}"
-        return f"{found}\n{total} rows: {largest} in the largest cluster, {smallest} in the smallest{known}"
+            return f"{found}\n{total}{known}"
+        return f"{found}\n{total}: {largest} in the largest cluster, {smallest} in the smallest{known}"
 
     def _known_text(self):
         """Return a line on the rows whose class was known, or nothing."""

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.samplers.topics.statistics import log_evidence_of_topics
 from expfam.samplers.variational.schedules import Stochastic
@@ -119,10 +120,10 @@ def _paired(models, clusters):
         return sum(_counts(model) for model in models)
     if clusters == "apart" and len(models) > 1:
         raise CapabilityError(
-            f"{len(models)} times {K} topics side by side are more than the {K} of the model, and documents of one part"
-            " could not have topics of another: take clusters='merged', which pairs the topics of the parts, or let the"
-            " parts go on from one model by partial_fit and give that as common=; one fit to all documents in chunks is"
-            " fit_chunks"
+            f"{len(models)} times {counted(K, 'topic')} side by side are more than the {K} of the model, "
+            "and documents of one part could not have topics of another: take clusters='merged', which pairs the "
+            "topics of the parts, or let the parts go on from one model by partial_fit and give that as common=; one "
+            "fit to all documents in chunks is fit_chunks"
         )
     if len(models) > 1 and (alpha != alpha[0]).any():
         raise CapabilityError(

@@ -17,6 +17,7 @@ from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import Estimator, Phase, names_unknown_arguments, step_numbers
 from expfam.estimators.chunks import ChunkLearner
@@ -279,7 +280,9 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             return getattr(self, "feature_names_in_", None)
         names = np.asarray(self.vocabulary)
         if names.shape != (n_words,):
-            raise ValueError(f"vocabulary must name the {n_words} columns of the data; got shape {names.shape}")
+            raise ValueError(
+                f"vocabulary must name the {counted(n_words, 'column')} of the data; got shape {names.shape}"
+            )
         return names
 
     def _method(self, data):
@@ -606,7 +609,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         names = self._names(V) if vocabulary is None else np.asarray(vocabulary)
         names = np.arange(V) if names is None else names
         if names.shape != (V,):
-            raise ValueError(f"vocabulary must name the {V} columns of the data; got shape {names.shape}")
+            raise ValueError(f"vocabulary must name the {counted(V, 'column')} of the data; got shape {names.shape}")
         counts = self.components_ if not hasattr(self, "seeds_") else self.components_ - self.seeds_.toarray().T
         return names[np.argsort(-counts, axis=1, kind="stable")[:, : int(n)]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from expfam.amounts import counted
 from expfam.errors import DataWarning
 from expfam.user_warnings import warn
 
@@ -65,13 +66,13 @@ def warn_of_one_cluster(family: Family, *, n_rows: int, tunes: bool, given: str)
     d = family.n_features_in_
     if family.is_discrete or d < _MANY_COLUMNS or n_rows < _FEW_ROWS:
         return
-    start = f"BayesianHierarchy: all {n_rows} rows are one cluster at the odds of the tree."
+    start = f"BayesianHierarchy: all {counted(n_rows, 'row is', 'rows are')} one cluster at the odds of the tree."
     if tunes:
         remedy = f" For a given number of clusters, write BayesianHierarchy({given}, n_components=5)"
     else:
         remedy = (
-            f" In {d} columns a prior that is wider than the groups hides them: to choose its scale by evidence, write"
-            f" BayesianHierarchy({given}, learn_hyper=True); for a given number of clusters, write"
-            f" BayesianHierarchy({given}, n_components=5)"
+            f" In {counted(d, 'column')} a prior that is wider than the groups hides them: to choose its scale by "
+            f"evidence, write BayesianHierarchy({given}, learn_hyper=True); for a given number of clusters, write "
+            f"BayesianHierarchy({given}, n_components=5)"
         )
     warn(start + remedy, DataWarning)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, DataWarning, ExactnessWarning, ExpFamError
 from expfam.evaluation.arviz import arviz_tree
 from expfam.evaluation.calibration import EstimatorRun, KernelRun, check_cold
@@ -186,7 +187,8 @@ class Certificate:
         if row.quantity == STATE:
             return f"check {row.check!r}, {STATE}: they are not those of its labels (seed {row.seed})"
         return (
-            f"check {row.check!r}, {row.quantity}: p = {row.p:.1e} in {row.n_replicates} replicates (seed {row.seed})"
+            f"check {row.check!r}, {row.quantity}: p = {row.p:.1e} in {counted(row.n_replicates, 'replicate')} (seed "
+            f"{row.seed})"
         )
 
     def __str__(self) -> str:
@@ -201,7 +203,7 @@ class Certificate:
                 lines += [f"{check}: skipped, {first.note}", ""]
                 continue
             lines.append(f"{check}: {_QUESTIONS[check]}")
-            lines.append(f"  {first.n_replicates} replicates, {first.seconds:.1f} s; {first.note}")
+            lines.append(f"  {counted(first.n_replicates, 'replicate')}, {first.seconds:.1f} s; {first.note}")
             lines += [f"  {row.quantity:{width}}  p = {row.p:<8.2g} {_shown(row)}".rstrip() for row in rows]
             lines.append("")
         lines.append("p: probability of so large a difference if the sampler is right; FAILED where it is too small")
@@ -416,7 +418,7 @@ def _stated(model, X, sampler, seed, n_rows, n_threads):
     bound = model.bind(X) if estimator is None else estimator.model_
     data = Dataset(X, bound.family)
     if data.n_rows < 3:
-        raise DataError(f"check_model: X has {data.n_rows} rows; at least 3 are needed")
+        raise DataError(f"check_model: X has {counted(data.n_rows, 'row')}; at least 3 are needed")
     kernel = _kernel(sampler if sampler is not None or estimator is None else estimator.sampler, bound, data)
     if all(isinstance(part, UpdateHyper) for part in _parts(kernel)):
         raise CapabilityError(
@@ -424,11 +426,11 @@ def _stated(model, X, sampler, seed, n_rows, n_threads):
         )
     whole = kernel if estimator is None else _learning(kernel, estimator, bound, drawn)
     whole.check(bound, data)
-    counted = _counted(whole, bound, data, n_rows, seed)
-    labels = every = Problem(bound, _of_labels(counted), data.X, n_rows, n_threads)
+    of_labels = _counted(whole, bound, data, n_rows, seed)
+    labels = every = Problem(bound, _of_labels(of_labels), data.X, n_rows, n_threads)
     prior = prior_of_updates(whole, bound)
     if prior is not None:
-        every = every._replace(kernel=counted, prior=prior)
+        every = every._replace(kernel=of_labels, prior=prior)
     if estimator is None:
         cold_run: Any = KernelRun(bound, kernel, n_warmup=_KERNEL_STEPS, n_steps=_KERNEL_STEPS)
     else:
@@ -634,8 +636,9 @@ def _advice(cold_run, kernel):
     moves = any("SplitMerge" in type(base).__name__ for base in _parts(kernel))
     more = "" if moves else ', or sampler="auto", which adds splits and merges where it can'
     return (
-        f"{cold_run.n_warmup} + {cold_run.n_steps} steps are too few here: try n_warmup={n_warmup} and"
-        f" n_steps={4 * max(cold_run.n_steps, 25)}{more}; n_chains=4 tells whether chains from other starts agree"
+        f"{cold_run.n_warmup} + {cold_run.n_steps} steps are too few here: try "
+        f"n_warmup={n_warmup} and n_steps={4 * max(cold_run.n_steps, 25)}{more}; n_chains=4 tells whether chains from "
+        "other starts agree"
     )
 
 

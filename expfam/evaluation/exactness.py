@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, ExpFamError
 from expfam.evaluation.quantities import NAMES, Quantities, coordinates
 from expfam.evaluation.ranks import (
@@ -168,11 +169,11 @@ def check_rows(problem: Problem, n_replicates: int, seed: int) -> Found:
     """
     if problem.n_sticks is not None:
         raise Skipped(
-            f"{problem.kernel!r} cuts the process off at {problem.n_sticks} numbered sticks: partitions of it cannot"
-            " be enumerated"
+            f"{problem.kernel!r} cuts the process off at {counted(problem.n_sticks, 'numbered stick')}: partitions of "
+            "it cannot be enumerated"
         )
     if problem.X.shape[0] < 3:
-        raise Skipped(f"the data have {problem.X.shape[0]} rows; 3 are needed")
+        raise Skipped(f"the data have {counted(problem.X.shape[0], 'row')}; 3 are needed")
     near = coordinates(problem.model.family, problem.X[:_CANDIDATES])
     parts = run(
         lambda number: _subset(problem, near, n_replicates, seed, number),
@@ -182,7 +183,7 @@ def check_rows(problem: Problem, n_replicates: int, seed: int) -> Found:
     told = [part for part in parts if part is not None]
     if not told:
         raise Skipped("the posterior of each subset of rows leaves no two partitions open: it says nothing")
-    notes = [f"{len(told)} subsets of {min(SUBSET_ROWS, problem.X.shape[0])} rows"]
+    notes = [f"{counted(len(told), 'subset')} of {counted(min(SUBSET_ROWS, problem.X.shape[0]), 'row')}"]
     if len(told) < len(parts):
         notes.append(f"{len(parts) - len(told)} more leave no two partitions open and say nothing")
     comparisons, are_right = zip(*told)
@@ -302,8 +303,8 @@ def check_data(problem: Problem, n_replicates: int, seed: int) -> Found:
     """
     if problem.n_sticks is not None:
         raise Skipped(
-            f"{problem.kernel!r} cuts the process off at {problem.n_sticks} numbered sticks: the posterior of rows"
-            " cannot be enumerated"
+            f"{problem.kernel!r} cuts the process off at {counted(problem.n_sticks, 'numbered stick')}: the posterior "
+            "of rows cannot be enumerated"
         )
     near = coordinates(problem.model.family, problem.X[:_CANDIDATES])
     n_given = min(GIVEN_ROWS, problem.X.shape[0], problem.n_rows - 1)
@@ -315,7 +316,7 @@ def check_data(problem: Problem, n_replicates: int, seed: int) -> Found:
         return problem.model, *simulate_more(problem.model, given, labels, problem.n_rows, rng)
 
     found = _through_truth(problem, draw, "data", n_replicates, seed)
-    return found._replace(notes=(f"{n_given} rows of the data in each", *found.notes))
+    return found._replace(notes=(f"{counted(n_given, 'row')} of the data in each", *found.notes))
 
 
 def prior_draw(problem: Problem) -> Draw:
@@ -328,8 +329,8 @@ def prior_draw(problem: Problem) -> Draw:
         raise Skipped(str(error)) from error
     if n_sticks is not None and prior is not None and prior.draws_weights:
         raise Skipped(
-            f"{problem.kernel!r} cuts the process off at {n_sticks} numbered sticks, and redraws the weights of the"
-            " process that is not cut off"
+            f"{problem.kernel!r} cuts the process off at {counted(n_sticks, 'numbered stick')}, and redraws the "
+            "weights of the process that is not cut off"
         )
 
     def draw(rng):
@@ -381,7 +382,7 @@ def _through_truth(problem, draw, check, n_replicates, seed):
     p = _means_p(values) if reversal is None else uniform_p(values, LENGTH)
     notes = ["ranks in chains of 20 states" if reversal is not None else "no reversal: means along chains of 20 states"]
     if sum(refused):
-        notes.append(f"{sum(refused)} draws gave data that the family cannot hold")
+        notes.append(f"{counted(sum(refused), 'draw')} gave data that the family cannot hold")
     ranks = None if reversal is None else Ranks(problem.names, values, LENGTH)
     found = dict(zip(problem.names, map(float, p))) | {STATE: float(all(are_right))}
     return Found(found, n_replicates, tuple(notes), ranks)

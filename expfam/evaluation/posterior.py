@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.archive import read_archive, write_archive
 from expfam.errors import DataError
 from expfam.evaluation.arviz import arviz_tree
@@ -170,8 +171,8 @@ class PartitionPosterior:
 
     def __repr__(self):
         low, high = self.n_clusters.min(), self.n_clusters.max()
-        among = f"{low}" if low == high else f"{low} to {high}"
-        return f"PartitionPosterior({self.n_draws} draws of {self.n_rows} rows, {among} clusters)"
+        among = counted(high, "cluster") if low == high else f"{low} to {high} clusters"
+        return f"PartitionPosterior({counted(self.n_draws, 'draw')} of {counted(self.n_rows, 'row')}, {among})"
 
     # ---- the point partition -----------------------------------------------------------------------------------------
 
@@ -531,8 +532,8 @@ class PartitionPosterior:
         shape = np.shape(X)
         if len(shape) != 2 or shape[0] != self.n_rows or shape[1] != family.n_features_in_:
             raise DataError(
-                f"X has shape {shape}; the draws have {self.n_rows} rows and the family"
-                f" {family.n_features_in_} columns: give the rows that were fitted"
+                f"X has shape {shape}; the draws have {counted(self.n_rows, 'row')} and the family"
+                f" {counted(family.n_features_in_, 'column')}: give the rows that were fitted"
             )
         data, seed, K = Dataset(X, family), resolve_seed(random_state), int(self.point.max()) + 1
         first = self._parameters_of_draw(data, family, 0, seed, slice(0, K))
@@ -721,7 +722,7 @@ class PartitionPosterior:
             X = self._matrix(X, self.family)
             X = X.toarray() if sparse.issparse(X) else np.asarray(X)
             if len(X) != self.n_rows:
-                raise DataError(f"X has shape {X.shape}; the draws have {self.n_rows} rows")
+                raise DataError(f"X has shape {X.shape}; the draws have {counted(self.n_rows, 'row')}")
             data["observed_data"], dims["X"] = {"X": X}, ["row", "column"]
             coords |= {"row": np.arange(self.n_rows), "column": np.arange(X.shape[1])}
         return arviz_tree(data, coords=coords, dims=dims, attrs_of="posterior")
@@ -811,7 +812,8 @@ def _checked_chain(chain, n_draws):
         return np.zeros(n_draws, dtype=np.int64)
     found = np.asarray(chain)
     if found.shape != (n_draws,) or found.dtype.kind not in "iu" or found.min() < 0:
-        raise DataError(f"chain must be {n_draws} non-negative integers, one a draw; got {found.dtype} {found.shape}")
+        wanted = counted(n_draws, "non-negative integer")
+        raise DataError(f"chain must be {wanted}, one a draw; got {found.dtype} {found.shape}")
     return found.astype(np.int64)
 
 

@@ -12,6 +12,7 @@ from libc.math cimport INFINITY, exp, isnan, log
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON, EXPFAM_RANGE
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
 
@@ -41,7 +42,9 @@ cdef int copy_struct(capsule, const char *name, void *target, size_t size, size_
             f" upgrade the {'plugin' if given.abi_version < EXPFAM_ABI else 'expfam package'}"
         )
     if given.struct_size < least:
-        raise PluginError(f"{what} have a struct of {given.struct_size} bytes, the first version has {least}")
+        raise PluginError(
+            f"{what} have a struct of {counted(given.struct_size, 'byte')}, the first version has {least}"
+        )
     memset(target, 0, size)
     memcpy(target, given, min(<size_t> given.struct_size, size))
     return 0
@@ -288,7 +291,10 @@ cdef class Components:
         cdef bint found_nan = False
         cdef int code = 0
         if pair.shape[0] != n or half.shape[0] != n or mass.shape[0] > self.capacity or mass.shape[0] % 2:
-            raise IndexError(f"{pair.shape[0]} pairs, {half.shape[0]} results for {n} rows, {mass.shape[0]} slots")
+            raise IndexError(
+                f"{counted(pair.shape[0], 'pair')}, {counted(half.shape[0], 'result')} for {counted(n, 'row')}, "
+                f"{counted(mass.shape[0], 'slot')}"
+            )
         if n and not (0 <= np.min(pairs) and 2 * np.max(pairs) < mass.shape[0]):
             raise IndexError(f"pairs from {np.min(pairs)} to {np.max(pairs)} of {mass.shape[0] // 2}")
         with nogil:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.foreign import OF_TOKENS, is_word, refuse_foreign
 from expfam.params import is_auto
@@ -134,7 +135,9 @@ def check_structure(X: Any, *, owner: str) -> None:
     if X.format == "coo":
         for indices, size, noun in zip((X.row, X.col), X.shape, ("row", "column")):
             if len(indices) != len(X.data):
-                raise DataError(f"{owner}: a COO matrix has {len(X.data)} values and {len(indices)} {noun} numbers")
+                raise DataError(
+                    f"{owner}: a COO matrix has {counted(len(X.data), 'value')} and {len(indices)} {noun} numbers"
+                )
             _check_indices(indices, size, noun, owner)
     elif X.format in ("csr", "csc", "bsr"):
         block = X.data.shape[1:] if X.format == "bsr" else (1, 1)
@@ -149,11 +152,15 @@ def _check_starts(X, size, noun, owner):
     starts = X.indptr
     _require_integers(starts, "indptr", owner)
     if len(X.indices) != len(X.data):
-        raise DataError(f"{owner}: the matrix has {len(X.data)} values and {len(X.indices)} indices; {_REBUILT}")
+        raise DataError(
+            f"{owner}: the matrix has {counted(len(X.data), 'value')} and {len(X.indices)} indices; {_REBUILT}"
+        )
     if starts.shape != (size + 1,) or starts[0] != 0 or starts[-1] > len(X.indices):
         raise DataError(
-            f"{owner}: indptr must hold {size + 1} numbers from 0 to at most {len(X.indices)}, the stored entries; "
-            f"it has shape {starts.shape}" + (f" and reaches {starts[-1]}" if starts.size else "") + f"; {_REBUILT}"
+            f"{owner}: indptr must hold {counted(size + 1, 'number')} from 0 to at most {len(X.indices)}, the stored "
+            f"entries; it has shape {starts.shape}"
+            + (f" and reaches {starts[-1]}" if starts.size else "")
+            + f"; {_REBUILT}"
         )
     falls = np.flatnonzero(starts[1:] < starts[:-1])
     if falls.size:
@@ -205,7 +212,10 @@ def as_matrix(
     if X.shape[0] < 1 or X.shape[1] < 1:
         raise DataError(f"{family} needs at least one row and one column; got shape {X.shape}")
     if n_features is not None and X.shape[1] != n_features:
-        raise DataError(f"X has {X.shape[1]} features, but {family} is expecting {n_features} features as input")
+        raise DataError(
+            f"X has {counted(X.shape[1], 'feature')}, but {family} is expecting {counted(n_features, 'feature')} as "
+            "input"
+        )
     if values.dtype.kind == "f":
         bad = first_where(X, (lambda v: np.isinf(v)) if allow_nan else (lambda v: ~np.isfinite(v)))
         if bad is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import ResourceError
 from expfam.families.columns.family import Columns
 from expfam.samplers.topics.gibbs import TopicGibbs
@@ -84,11 +85,11 @@ class Forecast:
         return self.data + self.beside_data
 
     def __str__(self):
-        guess = " (guessed)" if self.is_guess else ""
+        guess = "(guessed) " if self.is_guess else ""
         return (
             f"{format_bytes(self.beside_data)} beside {format_bytes(self.data)} of data: statistics of "
-            f"{self.n_components}{guess} clusters {format_bytes(self.statistics)}, labels {format_bytes(self.labels)}, "
-            f"scratch {format_bytes(self.scratch)}"
+            f"{counted(self.n_components, f'{guess}cluster')} {format_bytes(self.statistics)}, labels "
+            f"{format_bytes(self.labels)}, scratch {format_bytes(self.scratch)}"
             + (f", proposals {format_bytes(self.proposals)}" if self.proposals else "")
         )
 

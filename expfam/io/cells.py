@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.io.frames import Column, Frame, column_of_objects
 from expfam.io.numerals import plain_numbers
@@ -112,7 +113,7 @@ def _by_lines(path, names, delimiter, has_header):
             if not row or (number == 1 and has_header):
                 continue
             if len(row) != len(names):
-                raise DataError(f"{path}: line {line} has {len(row)} cells; the first line has {len(names)}")
+                raise DataError(f"{path}: line {line} has {counted(len(row), 'cell')}; the first line has {len(names)}")
             rows.append(row)
     columns = [list(column) for column in zip(*rows)]
     return Cells(names, [partial(_itself, column) for column in columns], len(rows))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError
 
 if TYPE_CHECKING:
@@ -348,8 +349,8 @@ def _digits(name, row, cell):
         return str(cell)
     except ValueError as error:  # Python writes no integers of more than 4300 digits
         raise DataError(
-            f"column {name!r}, row {row} holds an integer of {cell.bit_length()} bits: put a smaller number or text in"
-            f" its place, or leave the column out ({_as_keyword(name, 'drop')})"
+            f"column {name!r}, row {row} holds an integer of {counted(cell.bit_length(), 'bit')}: put a smaller number "
+            f"or text in its place, or leave the column out ({_as_keyword(name, 'drop')})"
         ) from error
 
 

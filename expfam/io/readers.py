@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import DataError, DataWarning
 from expfam.families.support import check_structure
 from expfam.io.cells import read_cells, standard_input
@@ -244,7 +245,12 @@ def _require_table(path, limit, n_rows, n_columns, n_entries=None):
     Without `n_entries` the table is dense.
     """
     n_bytes = 8 * n_rows * n_columns if n_entries is None else 8 * (n_rows + n_columns) + 12 * n_entries
-    _require_room(path, n_bytes, limit, f"names a table of {n_rows} rows and {n_columns} columns, which takes")
+    _require_room(
+        path,
+        n_bytes,
+        limit,
+        f"names a table of {counted(n_rows, 'row')} and {counted(n_columns, 'column')}, which takes",
+    )
 
 
 def _as_strings(path, values, limit):
@@ -253,7 +259,9 @@ def _as_strings(path, values, limit):
     Each string needs as many bytes as the longest.
     """
     width = max((len(value) for value in values), default=0)
-    _require_room(path, 4 * width * len(values), limit, f"a column of names up to {width} characters long takes")
+    _require_room(
+        path, 4 * width * len(values), limit, (f"a column of names up to {counted(width, 'character')} long takes")
+    )
     return np.array(values, dtype=str)
 
 
@@ -488,7 +496,10 @@ def _check_mtx(path, limit):
     half = n_rows * (n_rows + (1 if symmetry == b"symmetric" else -1)) // 2  # symmetric files hold one triangle only
     promised = n_entries[0] if n_entries else n_rows * n_columns if is_general else half
     if size + 1 < promised * (4 if n_entries else 2):  # an entry has at least "1 1" or "1", and the end of the line
-        raise DataError(f"{path}: line {number} promises {promised} entries, more than the file holds: it is truncated")
+        raise DataError(
+            f"{path}: line {number} promises {counted(promised, 'entry', 'entries')}, more than the file holds: it is "
+            "truncated"
+        )
     return last == b"\n"
 
 
@@ -559,10 +570,13 @@ def _read_docword(path, limit):
     _require_table(path, limit, n_rows, n_columns, nnz)
     table = _load_text(path, lines_before=3, dtype=np.int32, delimiter=None)
     if table.size and table.shape[1] != 3:
-        raise DataError(f"{path}: line 4 holds {table.shape[1]} numbers; a line reads 'document word count'")
+        raise DataError(f"{path}: line 4 holds {counted(table.shape[1], 'number')}; a line reads 'document word count'")
     table = table.reshape(-1, 3)
     if len(table) != nnz:
-        raise DataError(f"{path}: line 3 promises {nnz} entries, {len(table)} follow: the file is truncated or damaged")
+        raise DataError(
+            f"{path}: line 3 promises {counted(nnz, 'entry', 'entries')}, {len(table)} follow: the file is truncated "
+            "or damaged"
+        )
     for column, noun, high in ((0, "document", n_rows), (1, "word", n_columns)):
         bad = np.flatnonzero((table[:, column] < 1) | (table[:, column] > high))
         if bad.size:
@@ -636,7 +650,7 @@ def _read_delimited(path, limit, *, delimiter=None, header=None, id_column=None,
     load = {"lines_before": int(header), "delimiter": delimiter}
     X = _load_text(path, dtype=np.float64, usecols=kept if special else None, **load)
     if X.shape[1] != len(kept):
-        raise DataError(f"{path}: the header names {len(kept)} columns of data, the rows have {X.shape[1]}")
+        raise DataError(f"{path}: the header names {counted(len(kept), 'column')} of data, the rows have {X.shape[1]}")
     # load objects first: each item of a string array is as wide as the longest string
     side = {part: _load_text(path, dtype=object, usecols=[column], **load)[:, 0] for part, column in special.items()}
     side = _side(path, side, limit)
@@ -765,7 +779,9 @@ def _parquet_side(path, table, special, limit):
 
 def _numeric_column(path, name, column):
     if column.null_count:
-        raise DataError(f"{path}: column {name!r} has {column.null_count} missing values: fill or drop them first")
+        raise DataError(
+            f"{path}: column {name!r} has {counted(column.null_count, 'missing value')}: fill or drop them first"
+        )
     values = column.to_numpy()
     if values.dtype.kind not in "buif":
         raise DataError(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.families.columns.family import Columns
@@ -98,7 +99,9 @@ def _check_parts(table):
         check_family(part[0])
         width = 1 if part[2] == PRESENCE else len(part[1])
         if part[0].n_features_in_ != width or not all(isinstance(j, int) and j >= 0 for j in part[1]):
-            raise ArchiveError(f"part {place} of the family does not fit its {len(part[1])} columns: it was altered")
+            raise ArchiveError(
+                f"part {place} of the family does not fit its {counted(len(part[1]), 'column')}: it was altered"
+            )
 
 
 def _is_own(family):
@@ -120,7 +123,7 @@ def _compare(found, wanted, columns):
             if np.shape(found[name]) != np.shape(value) and np.ndim(value):
                 raise ArchiveError(
                     f"{name!r} of the family has shape {np.shape(found[name])}; {np.shape(value)} is expected for"
-                    f" {columns} columns: the file was altered"
+                    f" {counted(columns, 'column')}: the file was altered"
                 )
             is_whole = np.asarray(value).dtype.kind in "iu"
             if is_whole and not np.array_equal(found[name], value):
@@ -263,7 +266,7 @@ def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:
     integers(results, "labels_", leaf.shape, 0, max(len(leaf), 1))
     names = results.get("row_names_", np.empty(len(leaf), dtype=str))
     if not isinstance(names, np.ndarray) or names.dtype.kind != "U" or names.shape != leaf.shape:
-        raise ArchiveError(f"'row_names_' are no names of {len(leaf)} rows: the file was altered")
+        raise ArchiveError(f"'row_names_' are no names of {counted(len(leaf), 'row')}: the file was altered")
     below = np.concatenate([np.bincount(leaf, minlength=L), counts[results["children"]].sum(axis=1)])
     if not np.array_equal(below, counts):
         raise ArchiveError("the counts of the tree are not those of its leaves: the file was altered")
@@ -317,4 +320,6 @@ def _check_run(results, columns, n_clusters):
         numbers(results, "probabilities_", np.shape(results.get("labels_", ())), low=0.0, high=1.0 + _ROUNDING)
     names = results.get("feature_names_in_")
     if names is not None and np.shape(names) != (columns,):
-        raise ArchiveError(f"there are {np.size(names)} names for {columns} columns: the file was altered")
+        raise ArchiveError(
+            f"there are {counted(np.size(names), 'name')} for {counted(columns, 'column')}: the file was altered"
+        )

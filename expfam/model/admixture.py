@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.weighing import bound_family
 from expfam.model.data import Dataset
@@ -145,7 +146,10 @@ class AdmixtureModel:
             rows, weight = (X.X, X.weight) if isinstance(X, Dataset) else (X, None)
             bound = self.with_family(bound_family(self.family, rows, weight))
         if self.seeds is not None and self.seeds.shape[0] != bound.family.n_features_in_:
-            raise DataError(f"seeds have {self.seeds.shape[0]} words, the data {bound.family.n_features_in_} columns")
+            raise DataError(
+                f"seeds have {counted(self.seeds.shape[0], 'word')}, the data "
+                f"{counted(bound.family.n_features_in_, 'column')}"
+            )
         return bound
 
     def log_joint(self, X: Any, topics: npt.ArrayLike, groups: npt.ArrayLike | Groups | None = None) -> float:
@@ -246,7 +250,8 @@ def check_clusters(labels: npt.ArrayLike, n_rows: int, n_clusters: int) -> npt.N
     """
     labels = np.asarray(labels)
     if labels.shape != (n_rows,) or labels.dtype.kind not in "iu":
-        raise ValueError(f"clusters must be {n_rows} integers, one for each row; got {labels.dtype} {labels.shape}")
+        wanted = counted(n_rows, "integer")
+        raise ValueError(f"clusters must be {wanted}, one for each row; got {labels.dtype} {labels.shape}")
     if n_rows and not 0 <= labels.min() <= labels.max() < n_clusters:
         raise ValueError(f"clusters must lie in 0..{n_clusters - 1}; found {labels.min()} to {labels.max()}")
     return labels.astype(np.int32)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.families.components import Components
 from expfam.families.support import dense_rows
 from expfam.model.statistics import weighted_statistics
@@ -401,7 +402,9 @@ def _n_bytes(X):
 def _checked_mass(log_mass, n_slots):
     mass = np.ascontiguousarray(log_mass, dtype=np.float64)
     if mass.ndim != 1 or not 1 <= mass.size <= n_slots:
-        raise ValueError(f"log_mass must hold one number for each of 1 to {n_slots} clusters; got shape {mass.shape}")
+        raise ValueError(
+            f"log_mass must hold one number for each of 1 to {counted(n_slots, 'cluster')}; got shape {mass.shape}"
+        )
     if not mass.max() < np.inf:  # the largest of some numbers is NaN if one of them is
         raise ValueError(f"log_mass must hold no NaN and no infinity but -inf; got {mass.tolist()[:8]}")
     return mass

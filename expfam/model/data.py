@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.columns.names import named_columns
 from expfam.families.counts.components import count_rows
@@ -98,7 +99,7 @@ class Dataset:
         self.weight = weight
         self.groups = None if groups is None else as_groups(groups, self.n_rows)
         if known is not None and known.n_rows != self.n_rows:
-            raise DataError(f"known has {known.n_rows} rows, the data {self.n_rows}")
+            raise DataError(f"known has {counted(known.n_rows, 'row')}, the data {self.n_rows}")
         self.known = known
         self._has_sparse_phi: bool | None = None
         self._log_base: npt.NDArray[np.float64] | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.families.support import dense_rows
 from expfam.model.data import Dataset
 
@@ -101,7 +102,9 @@ class ExactPosterior:
         data = X if isinstance(X, Dataset) else Dataset(X, model.family)
         n = data.n_rows
         if n > MOST_ROWS:
-            raise ValueError(f"{n} rows have too many partitions to enumerate: give at most {MOST_ROWS}")
+            raise ValueError(
+                f"{counted(n, 'row has', 'rows have')} too many partitions to enumerate: give at most {MOST_ROWS}"
+            )
         every = _partitions_of(n)
         evidence = _evidence_of_sets(model.family, data)
         log_prior = np.array([model.weights.log_prior(sizes) for sizes in every.sizes])[every.which]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.support import check_unmasked
 
@@ -68,7 +69,7 @@ class Groups:
             raise DataError(f"groups must be below {n_groups}; row {int(np.argmax(of_row))} holds {found - 1}")
         if n_groups is None and found > _MOST_EMPTY + _MOST_EMPTY_EACH * of_row.size:
             raise DataError(
-                f"groups reach {found - 1} for {of_row.size} rows: number them,"
+                f"groups reach {found - 1} for {counted(of_row.size, 'row')}: number them,"
                 " np.unique(groups, return_inverse=True)[1], or give n_groups to Groups if empty groups are meant"
             )
         self.of_row = np.ascontiguousarray(of_row, dtype=np.intp)
@@ -143,7 +144,7 @@ class Groups:
         return self.n_groups
 
     def __repr__(self):
-        return f"Groups({self.n_groups} groups of {len(self.of_row)} rows)"
+        return f"Groups({counted(self.n_groups, 'group')} of {counted(len(self.of_row), 'row')})"
 
 
 def _place_of(row, name, places):
@@ -172,7 +173,7 @@ def as_groups(groups: Any, n_rows: int) -> Groups:
     if not isinstance(groups, Groups):
         groups = Groups(groups) if _are_numbers(groups) else Groups.of_names(groups)
     if len(groups.of_row) != n_rows:
-        raise DataError(f"groups must name the group of each of the {n_rows} rows; got {len(groups.of_row)}")
+        raise DataError(f"groups must name the group of each of the {counted(n_rows, 'row')}; got {len(groups.of_row)}")
     return groups
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.model.partitions import by_first_appearance
 from expfam.params import check_value
@@ -83,7 +84,7 @@ class Known:
         self.n_rows = len(known)  # type: ignore[arg-type]
         if self.links is not None and self.classes is not None:
             if len(self.links) != len(self.classes):
-                raise DataError(f"y has {len(self.classes)} rows, links {len(self.links)}")
+                raise DataError(f"y has {counted(len(self.classes), 'row')}, links {len(self.links)}")
             self.classes = self._spread()
         self.n_classes = max(n_classes or 0, 0 if self.classes is None else int(self.classes.max(initial=-1)) + 1)
         held = np.zeros(self.n_rows, dtype=bool)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError
 from expfam.model.partitions import by_first_appearance
 
@@ -109,7 +110,7 @@ def _pair(place, pair):
     is_pair = not isinstance(pair, (str, bytes, Mapping)) and (hasattr(pair, "__len__") or hasattr(pair, "__iter__"))
     rows = list(pair) if is_pair and np.ndim(getattr(pair, "shape", 0)) < 2 else [pair]
     if len(rows) != 2:
-        found = f"has {len(rows)} row{'s' * (len(rows) != 1)}: {pair!r}" if is_pair else f"is {pair!r}"
+        found = f"has {counted(len(rows), 'row')}: {pair!r}" if is_pair else f"is {pair!r}"
         raise DataError(f"pairs must be (P, 2) integers, two rows each; pair {place} {found}")
     return tuple(_row(place, pair, row) for row in rows)
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError
 
 
@@ -95,8 +96,8 @@ def fitted_labels(labels: Any, n_components: int, kernel: Any) -> Any:
     values = np.unique(labels)
     if values.size > n_components:
         raise CapabilityError(
-            f"{values.size} starting clusters, but {type(kernel).__name__} has {n_components} components here: give a"
-            " start with fewer clusters"
+            f"{counted(values.size, 'starting cluster')}, but {type(kernel).__name__} has "
+            f"{counted(n_components, 'component')} here: give a start with fewer clusters"
         )
     return np.searchsorted(values, labels) if values.max() >= n_components else labels
 

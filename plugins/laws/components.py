@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import ExpFamError
 from expfam.families.components import Components
 from expfam.model.data import Dataset
@@ -322,7 +323,9 @@ def components_grow_and_reload(case: Case) -> None:
         components, K = pair.fill(rng).components, pair.reference.W.shape[0]
         kept = components.log_marginal()[:K]
         components.reserve(2 * K + 1)
-        assert components.capacity >= 2 * K + 1, f"reserve({2 * K + 1}) gave {components.capacity} slots{what}"
+        assert components.capacity >= 2 * K + 1, (
+            f"reserve({2 * K + 1}) gave {counted(components.capacity, 'slot')}{what}"
+        )
         assert np.array_equal(components.log_marginal()[:K], kept), f"reserve changed A{what}"
         assert (components.log_marginal()[K:] == 0).all(), f"new slots are not empty{what}"
         components.add(0, 2 * K)

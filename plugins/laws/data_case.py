@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import DataTypeError, DataWarning, ExpFamError
 
 if TYPE_CHECKING:
@@ -223,7 +224,9 @@ class Case:
         try:
             return Case(type(family)(**params), X, seed=self.seed)
         except (ExpFamError, ValueError) as error:
-            raise Inapplicable(f"the family cannot be cut down to {n_columns} of {V} columns: {error}") from error
+            raise Inapplicable(
+                f"the family cannot be cut down to {n_columns} of {counted(V, 'column')}: {error}"
+            ) from error
 
 
 def _in_words(value):

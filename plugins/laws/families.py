@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import SupportError
 from expfam.families.weighing import bound_family, takes_weight
 from expfam.plugins.laws.data_case import (
@@ -211,7 +212,8 @@ def predictive_is_normalised(case: Case) -> None:
         for name, X, volume in zip(points, points.values(), log_volume):
             total = _total(narrow.family, X, volume, n, S)
             assert abs(total - 1.0) <= tolerance, (
-                f"given {n_data} data the predictive {name} is {total:.12g}, off by {total - 1.0:.3g}"
+                f"given {counted(n_data, 'datum', 'data')} the predictive {name} is {total:.12g}, off by "
+                f"{total - 1.0:.3g}"
             )
 
 

@@ -24,6 +24,7 @@ from expfam import (
     Poisson,
     SymmetricDirichlet,
 )
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataWarning, ExactnessWarning
 from expfam.model.enumeration import canonical, set_partitions
 from expfam.plugins.laws.data_case import Inapplicable
@@ -104,7 +105,10 @@ class KernelCase:
             warnings.simplefilter("ignore", DataWarning)
             self.data = Dataset(X, model.family)
         if self.data.n_rows > 7:
-            raise ValueError(f"{self.data.n_rows} data have too many partitions to enumerate: give at most 7 rows")
+            raise ValueError(
+                f"{counted(self.data.n_rows, 'datum has', 'data have')} too many partitions to enumerate: give at most "
+                "7 rows"
+            )
         self.model = model.with_family(self.data.family)
         self.partitions, self.pi = exact_posterior(self.model, self.data.X)
         self.place = {p: row for row, p in enumerate(self.partitions)}

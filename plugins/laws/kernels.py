@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import chi2, t
 
+from expfam.amounts import counted
 from expfam.plugins.laws.data_case import Inapplicable, law
 
 if TYPE_CHECKING:
@@ -46,13 +47,17 @@ def states_stay_consistent(case: KernelCase) -> None:
         labels, stamp, n_steps = state.labels.copy(), state.stamp, state.n_steps
         info = case.step(state)
         state.check()
-        assert case.row(state) >= 0, f"step {step} made {state.n_clusters} clusters, more than the weights allow"
+        assert case.row(state) >= 0, (
+            f"step {step} made {counted(state.n_clusters, 'cluster')}, more than the weights allow"
+        )
         assert state.n_steps > n_steps, "a step must raise n_steps"
         assert np.array_equal(labels, state.labels) or state.stamp != stamp, "labels changed, the stamp did not"
         assert info.step == state.n_steps, f"Info has step {info.step}, but the state has n_steps {state.n_steps}"
-        assert info.n_clusters == state.n_clusters, f"Info has {info.n_clusters} clusters, not {state.n_clusters}"
+        assert info.n_clusters == state.n_clusters, (
+            f"Info has {counted(info.n_clusters, 'cluster')}, not {state.n_clusters}"
+        )
         assert np.isclose(info.objective, state.log_joint, rtol=1e-12), "Info's objective is not the log joint"
-        assert 0 <= info.accepted <= info.proposed, f"{info.accepted} of {info.proposed} moves accepted"
+        assert 0 <= info.accepted <= info.proposed, f"{info.accepted} of {counted(info.proposed, 'move')} accepted"
 
 
 @law(among=KERNEL_LAWS)
@@ -132,9 +137,9 @@ def partitions_are_reached(case: KernelCase) -> None:
     if missing.size:
         a, b = (case.partitions[row] for row in missing[0])
         raise AssertionError(
-            f"alone the kernel is reducible, or nearly so: no sequence of the {case.n_moves} moves leads from {a} to"
-            f" {b}. Use it in a Cycle with a kernel that reaches all partitions, for example CollapsedGibbs; if you"
-            " check it alone, name this check in expected_failures"
+            f"alone the kernel is reducible, or nearly so: no sequence of the {counted(case.n_moves, 'move')} leads "
+            f"from {a} to {b}. Use it in a Cycle with a kernel that reaches all partitions, for example "
+            "CollapsedGibbs; if you check it alone, name this check in expected_failures"
         )
 
 
@@ -177,13 +182,14 @@ def _follows_the_posterior(case, rows, when):
     worst = int(np.argmax(np.abs(found - expected) / np.sqrt(expected + 1)))
     assert p > _LEVEL, (
         f"{when} the total variation from the posterior is {distance:.3f}, by chance {floor:.3f} is expected"
-        f" (p = {p:.1e}); partition {case.partitions[worst]} occurred {found[worst]:.0f} times, expected"
-        f" {expected[worst]:.0f}"
+        f" (p = {p:.1e}); partition {case.partitions[worst]} occurred {counted(found[worst], 'time', spec='.0f')},"
+        f" expected {expected[worst]:.0f}"
     )
 
 
 def _worst_flow(case, flow, p):
     a, b = np.unravel_index(np.argmax((flow - flow.T) / np.sqrt(flow + flow.T + 1)), flow.shape)
     return (
-        f"{flow[a, b]:.0f} moves from {case.partitions[a]} to {case.partitions[b]}, {flow[b, a]:.0f} back (p = {p:.1e})"
+        f"{counted(flow[a, b], 'move', spec='.0f')} from {case.partitions[a]} to {case.partitions[b]}, "
+        f"{flow[b, a]:.0f} back (p = {p:.1e})"
     )

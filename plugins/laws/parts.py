@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam import Dataset, MixtureModel, PitmanYor, Poisson
+from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.plugins.laws.data_case import Inapplicable, made_up_data, within
 
@@ -109,7 +110,7 @@ def sides_are_sides(case: PartCase) -> None:
     for m in range(2, _DIVIDED + 1):
         sides, log_q = bound.sides(case.rows(m), case.rng("sides"))
         sides = np.asarray(sides)
-        assert sides.shape == (m,), f"{m} rows have sides of shape {sides.shape}"
+        assert sides.shape == (m,), f"{counted(m, 'row has', 'rows have')} sides of shape {sides.shape}"
         assert np.isin(sides, (0, 1)).all(), f"sides must be 0 or 1; got {sides}"
         assert (sides[0], sides[1]) == (0, 1), f"the anchors are on the sides {sides[:2]}, not on 0 and 1"
         assert np.isfinite(log_q), f"log q of the drawn sides is {log_q!r}, not finite"
@@ -125,8 +126,9 @@ def probabilities_of_all_divisions_sum_to_one(case: PartCase) -> None:
         for seed in range(5):
             total = np.exp(case.log_q(bound, m, seed)[1]).sum()
             assert abs(total - 1.0) < 1e-7, (
-                f"the probabilities of the {2 ** (m - 2)} divisions of {m} rows sum to {total:.6g}, not to 1: log q"
-                " given `forced` is not normalised, or it depends on random numbers that `forced` changes"
+                f"the probabilities of the {counted(2 ** (m - 2), 'division')} of {counted(m, 'row')} sum to "
+                f"{total:.6g}, not to 1: log q given `forced` is not normalised, or it depends on random numbers that "
+                "`forced` changes"
             )
 
 
@@ -192,7 +194,9 @@ def pairs_are_data(case: PartCase) -> None:
         none = pairs < 0
         assert (pairs[none] == -1).all(), f"a pair without a move must be (-1, -1); got {pairs[none].min()}"
         assert (none[:, 0] == none[:, 1]).all(), "a pair without a move must be (-1, -1); got a single -1"
-        assert (pairs < case.data.n_rows).all(), f"datum {pairs.max()} was drawn; there are {case.data.n_rows} data"
+        assert (pairs < case.data.n_rows).all(), (
+            f"datum {pairs.max()} was drawn; there are {counted(case.data.n_rows, 'datum', 'data')}"
+        )
         same = np.flatnonzero((pairs[:, 0] == pairs[:, 1]) & ~none[:, 0])
         assert not same.size, f"datum {pairs[same[:1], 0]} is paired with itself"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.plugins.laws.data_case import Inapplicable, agree, dense, law, statistics
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def answers_about_data_are_true(case: Case) -> None:
     assert family.is_discrete or not family.has_counts, "counts are discrete: is_discrete must be True"
     nonnegative = family.nonnegative_statistics
     assert np.shape(nonnegative) == (phi.shape[1],), (
-        f"nonnegative_statistics has shape {np.shape(nonnegative)}; there are {phi.shape[1]} statistics"
+        f"nonnegative_statistics has shape {np.shape(nonnegative)}; there are {counted(phi.shape[1], 'statistic')}"
     )
     assert np.asarray(nonnegative).dtype == bool, "nonnegative_statistics must be an array of bool"
     negative = np.flatnonzero((phi < 0).any(axis=0) & nonnegative)
@@ -62,7 +63,7 @@ def _check_map(of_rows, X, name):
     points = of_rows(X)
     assert sparse.issparse(points) or isinstance(points, np.ndarray), f"{name} must give an ndarray or CSR"
     assert points.ndim == 2, f"{name} must give a matrix; got shape {points.shape}"
-    assert points.shape[0] == X.shape[0], f"{name} gives {points.shape[0]} rows for {X.shape[0]}"
+    assert points.shape[0] == X.shape[0], f"{name} gives {counted(points.shape[0], 'row')} for {X.shape[0]}"
     points = dense(points)
     for rows in (slice(0, 1), slice(3, 8)):
         agree(dense(of_rows(X[rows])), points[rows], f"{name} of a block of rows", rel=1e-6, abs=1e-6)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.samplers.chain.diagnostics import bulk_ess, rhat, tail_ess, without_rounding
 from expfam.structures.ground.rng import generator
@@ -106,7 +107,7 @@ class Diagnostics:
         return found is not None and found.bulk_ess < LEAST_ESS * self.n_chains
 
     def __str__(self):
-        lines = [f"{self.n_chains} chain{'s' if self.n_chains > 1 else ''} of {self.n_draws} draws"]
+        lines = [f"{counted(self.n_chains, 'chain')} of {counted(self.n_draws, 'draw')}"]
         lines.append(f"{'':34}{'R-hat':>8}{'bulk ESS':>10}{'tail ESS':>10}")
         lines.append(f"{_TITLES['pairs']:34}{self.rhat_pairs:8.2f}")
         for name, value in self.scalars.items():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
 from expfam.structures.ground.stored import restoring
@@ -230,8 +231,9 @@ def restore_checkpoint(path: Path | str, state: Any, *, trace: Trace | None = No
     wanted = (type(state).__name__, int(state.seed), len(state.labels))
     if found != wanted:
         raise ArchiveError(
-            f"{path}: is a checkpoint of {found[0]} with seed {found[1]} over {found[2]} data; the state to restore is"
-            f" {wanted[0]} with seed {wanted[1]} over {wanted[2]}: make it with the same kernel, seed and data"
+            f"{path}: is a checkpoint of {found[0]} with seed {found[1]} over {counted(found[2], 'datum', 'data')}; "
+            f"the state to restore is {wanted[0]} with seed {wanted[1]} over {wanted[2]}: make it with the same "
+            "kernel, seed and data"
         )
     if trace is not None and "trace" not in arrays:
         raise ArchiveError(f"{path}: was written without a trace; leave out trace=, or give one to Checkpoint")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
 from expfam.model.data import Dataset
 from expfam.params import Settings, check_settings
@@ -417,7 +418,9 @@ class RandomScan(Cycle):
         if probabilities is not None:
             p = np.asarray(probabilities, dtype=np.float64)
             if p.shape != (len(kernels),) or not (p > 0).all():
-                raise ValueError(f"probabilities must be {len(kernels)} positive numbers; got {probabilities!r}")
+                raise ValueError(
+                    f"probabilities must be {counted(len(kernels), 'positive number')}; got {probabilities!r}"
+                )
 
     def reversed(self) -> Kernel | None:
         """Return the reversals with the same probabilities, or None if a kernel has none."""
@@ -453,8 +456,9 @@ def check_known(kernel: Any, model: Any, known: Any) -> None:
     limit = _most_clusters(model)
     if limit is not None and known.n_classes > limit:
         raise DataError(
-            f"y has {known.n_classes} classes{_some_names(known)}, and {getattr(model, 'weights', model)!r} allows"
-            f" {limit} clusters: write Mixture(n_components={known.n_classes}), or more"
+            f"y has {counted(known.n_classes, 'class', 'classes')}{_some_names(known)}, and "
+            f"{getattr(model, 'weights', model)!r} allows {counted(limit, 'cluster')}: write "
+            f"Mixture(n_components={known.n_classes}), or more"
         )
 
 

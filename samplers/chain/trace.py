@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError
 from expfam.model.partitions import by_first_appearance, compact_labels, contingency
 from expfam.params import Real, check_value
@@ -169,7 +170,7 @@ class Trace(WarmedColumns):
         return len(self._rows)
 
     def __repr__(self):
-        return f"Trace({len(self)} steps, {self.n_kept} partitions kept)"
+        return f"Trace({counted(len(self), 'step')}, {counted(self.n_kept, 'partition')} kept)"
 
     @property
     def keep_every(self) -> int | None:
@@ -230,7 +231,9 @@ class Trace(WarmedColumns):
 
     def _keep(self, row, labels):
         if self._kept and labels.shape != self._kept[0].shape:
-            raise ValueError(f"labels of {labels.shape[0]} data cannot join those of {self._kept[0].shape[0]}")
+            raise ValueError(
+                f"labels of {counted(labels.shape[0], 'datum', 'data')} cannot join those of {self._kept[0].shape[0]}"
+            )
         if len(self._kept) == self.max_kept:
             # chosen from the newest backwards, so that the partition that is now due fits the wider spacing
             chosen = range(len(self._kept) % 2, len(self._kept), 2)
@@ -380,7 +383,9 @@ def _column(values, T):
     """Return the values of an extra of T steps as a list; refuse another length."""
     values = np.asarray(values)
     if values.shape != (T,):
-        raise ArchiveError(f"the trace has {T} steps and an extra of shape {values.shape}: the file was altered")
+        raise ArchiveError(
+            f"the trace has {counted(T, 'step')} and an extra of shape {values.shape}: the file was altered"
+        )
     return values.tolist()
 
 

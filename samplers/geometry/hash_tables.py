@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.params import Integer, Settings, check_settings
 from expfam.samplers.geometry.neighbourhood import neighbourhood
@@ -149,6 +150,7 @@ def warn_of_large_buckets(largest: int, n_rows: int) -> None:
     """
     if n_rows >= _FEW and 2 * largest > n_rows:
         warn(
-            f"the largest bucket of a hash table holds {largest} of {n_rows} data: take more bits, or other anchors",
+            f"the largest bucket of a hash table holds {largest} of {counted(n_rows, 'datum', 'data')}: take more "
+            "bits, or other anchors",
             UserWarning,
         )

@@ -7,6 +7,7 @@ pseudo-counts. The state does not hold counts of groups: it counts the labels wh
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.families.components cimport Components
 from expfam.samplers.states.collapsed cimport CollapsedState
 
@@ -148,11 +149,11 @@ cdef class GroupedState(CollapsedState):
         """
         K = self.model.n_components
         if len(arrays["model"]["alpha"]) != K:
-            raise ExpFamError(f"the checkpoint has {len(arrays['model']['alpha'])} clusters, this state {K}")
+            raise ExpFamError(f"the checkpoint has {counted(len(arrays['model']['alpha']), 'cluster')}, this state {K}")
         family = with_family_arrays(self.model.family, arrays["model"])
         model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=TINY))
         integers(arrays, "labels", (self.data.n_rows,), 0, K)
         if numbers(arrays["components"], "n", (None,)).size < K:
-            raise ArchiveError(f"the statistics are not those of {K} clusters: the file was altered")
+            raise ArchiveError(f"the statistics are not those of {counted(K, 'cluster')}: the file was altered")
         self.restore_labels(arrays, model)
         self.memory = stored_memory(arrays)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError, DataError
 from expfam.samplers.grouped.state import GroupedSoft, GroupedSums
 from expfam.samplers.variational.learner import weight_of
@@ -143,8 +144,8 @@ class GroupedStream(SoftStream, GroupedSoft):
         before = None if batch.last is None else batch.last.counts
         if before is not None and before.shape[0] != data.groups.n_groups:
             raise DataError(
-                f"the chunk had {before.shape[0]} groups when it was learned; got {data.groups.n_groups}: chunks that"
-                " come again have the same groups"
+                f"the chunk had {counted(before.shape[0], 'group')} when it was learned; got {data.groups.n_groups}: "
+                "chunks that come again have the same groups"
             )
         local = passes.local_step_of_groups(np.arange(data.groups.n_groups), self.tables(), alpha, before)
         local.sums = GroupedSums.of_groups(local.sums, alpha, local.counts, learns=self.settings.learn_alpha)

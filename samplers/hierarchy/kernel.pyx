@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError, CapabilityError, DataWarning
 from expfam.families.counts.components import CountComponents
 from expfam.families.components import Components
@@ -490,8 +491,8 @@ class HierarchicalClustering(Kernel):
 def _warn_of_many(n_leaves):
     if n_leaves > _MANY:
         warn(
-            f"all pairs of {n_leaves} leaves need {float(n_leaves) ** 2:.1e} scores: candidates='knn' needs about"
-            f" {30 * n_leaves:.0e}, and a start of labels makes fewer leaves",
+            f"all pairs of {counted(n_leaves, 'leaf', 'leaves')} need {float(n_leaves) ** 2:.1e} scores: "
+            f"candidates='knn' needs about {30 * n_leaves:.0e}, and a start of labels makes fewer leaves",
             DataWarning,
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError
 from expfam.structures.ground.stored import integers, numbers, offsets
 
@@ -131,7 +132,9 @@ def check_index(arrays: dict[str, Any], n_terms: int) -> None:
     """Refuse stored words of another number of columns."""
     found = arrays["scores"].get("index", {})
     if found and int(found["shape"][1]) != n_terms:
-        raise ArchiveError(f"the words are of {int(found['shape'][1])} columns, not {n_terms}: the file was altered")
+        raise ArchiveError(
+            f"the words are of {counted(int(found['shape'][1]), 'column')}, not {n_terms}: the file was altered"
+        )
 
 
 def _ends(home):

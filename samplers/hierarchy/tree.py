@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import ResourceError
 from expfam.model.partitions import by_first_appearance
 
@@ -89,7 +90,7 @@ class HierarchyTree:
         self.n_leaves = len(self.log_block) - len(self.children)
         self.parent = _parents(self.children, self.n_leaves)
         if self.counts.shape != self.log_block.shape:
-            raise ValueError(f"{len(self.log_block)} nodes have {self.counts.shape} counts")
+            raise ValueError(f"{counted(len(self.log_block), 'node has', 'nodes have')} {self.counts.shape} counts")
         leaves = self.log_block[: self.n_leaves] if leaf_weight is None else np.asarray(leaf_weight, dtype=np.float64)
         self.log_weight, self.log_odds = _recursion(self.children, self.log_block, leaves)
         for array in (self.children, self.log_block, self.counts, self.parent, self.log_weight, self.log_odds):
@@ -112,7 +113,10 @@ class HierarchyTree:
         return float(self.log_weight[self.roots].sum()) - math.lgamma(self.alpha + n_data) + math.lgamma(self.alpha)
 
     def __repr__(self):
-        return f"HierarchyTree({self.n_leaves} leaves, {len(self.roots)} roots, log_evidence={self.log_evidence:.6g})"
+        return (
+            f"HierarchyTree({counted(self.n_leaves, 'leaf', 'leaves')}, {counted(len(self.roots), 'root')}, "
+            f"log_evidence={self.log_evidence:.6g})"
+        )
 
     # ---- posterior of nodes ------------------------------------------------------------------------------------------
 
@@ -207,8 +211,9 @@ class HierarchyTree:
         n_clusters = int(n_clusters)
         if self.n_leaves * n_clusters > MOST_SHARES:
             raise ResourceError(
-                f"the best cut of {self.n_leaves} leaves into exactly {n_clusters} clusters would need up to"
-                f" {4 * self.n_leaves * n_clusters >> 20} MiB; cut by odds, or ask for fewer"
+                f"the best cut of {counted(self.n_leaves, 'leaf', 'leaves')} into exactly "
+                f"{counted(n_clusters, 'cluster')} would need up to {4 * self.n_leaves * n_clusters >> 20} MiB; cut by "
+                "odds, or ask for fewer"
             )
         values = {k: np.array([self.log_block[k]]) for k in range(self.n_leaves)}
         left = {}  # blocks that the first child gets, by node and number of blocks
@@ -278,7 +283,7 @@ class HierarchyTree:
         """
         names = [str(k) for k in range(self.n_leaves)] if names is None else [_quoted(str(name)) for name in names]
         if len(names) != self.n_leaves:
-            raise ValueError(f"{len(names)} names for {self.n_leaves} leaves")
+            raise ValueError(f"{counted(len(names), 'name')} for {counted(self.n_leaves, 'leaf', 'leaves')}")
         heights = np.zeros(self.n_nodes)
         own = np.logaddexp(0.0, -self.log_odds) if height == "odds" else np.arange(1.0, len(self.children) + 1.0)
         parts = dict(enumerate(names))
@@ -314,7 +319,10 @@ class HierarchyTree:
 
 def _parents(children, n_leaves):
     if n_leaves < 1:
-        raise ValueError(f"{len(children)} merges leave {n_leaves} leaves of the nodes given")
+        raise ValueError(
+            f"{counted(len(children), 'merge leaves', 'merges leave')} {counted(n_leaves, 'leaf', 'leaves')} of the "
+            "nodes given"
+        )
     nodes, merge = children.ravel(), np.repeat(np.arange(len(children)), 2)
     wrong = (nodes < 0) | (nodes >= n_leaves + merge)
     is_again = np.ones(len(nodes), dtype=bool)

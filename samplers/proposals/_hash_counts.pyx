@@ -12,6 +12,7 @@ from libc.math cimport ldexp, log, log1p, rint, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
+from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.samplers.proposals._hash cimport BoundHash, address, moved_t, recount, scratch, single_t
@@ -194,7 +195,9 @@ cdef class CountHash(BoundHash):
         S.sum_duplicates()
         S.eliminate_zeros()
         if S.nnz > self.pairs.t.mask * 4 // 5:
-            raise DataError(f"the snapshot has {S.nnz} counts, more than the data have nonzeros: it is of other data")
+            raise DataError(
+                f"the snapshot has {counted(S.nnz, 'count')}, more than the data have nonzeros: it is of other data"
+            )
         self.pairs.clear()
         self._total[:] = 0
         self._total[snapshot.slots] = np.rint(S.sum(axis=1)).astype(np.int64).reshape(-1)

@@ -13,6 +13,7 @@ from cython cimport final
 from libc.math cimport log
 from numpy.random cimport bitgen_t
 
+from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEW, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.structures.selection.alias cimport AliasArena, alias_arena, alias_arena_draw, alias_arena_probability
 
@@ -145,7 +146,7 @@ class BucketProposal(CellProposal):
             raise DataError("BucketProposal needs DataCells with prototypes: make it with phi=data.phi(0, n_rows)")
         if self.data_cells.prototype.shape[1] != data.n_statistics:
             raise DataError(
-                f"BucketProposal: prototypes have {self.data_cells.prototype.shape[1]} columns, phi has"
+                f"BucketProposal: prototypes have {counted(self.data_cells.prototype.shape[1], 'column')}, phi has"
                 f" {data.n_statistics}: make the data_cells with phi=data.phi(0, data.n_rows)"
             )
         return self.data_cells.group

@@ -24,6 +24,7 @@ from libc.stdint cimport int8_t, int32_t, uint8_t
 from libc.string cimport memcpy, memset
 from numpy.random cimport bitgen_t
 
+from expfam.amounts import counted
 from expfam.contracts cimport (
     EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1, proposal_v1,
 )
@@ -134,9 +135,9 @@ class Int8Proposal(Proposal):
             )
         if _table_bytes(data) > _TABLE_BUDGET:
             raise ResourceError(
-                f"Int8Proposal keeps {_table_bytes(data)} bytes of rounded statistics ({data.n_rows} rows of"
-                f" {data.n_statistics}), its budget is {_TABLE_BUDGET}: cluster a part of the data, or choose another"
-                " proposal"
+                f"Int8Proposal keeps {counted(_table_bytes(data), 'byte')} of rounded statistics "
+                f"({counted(data.n_rows, 'row')} of {data.n_statistics}), its budget is {_TABLE_BUDGET}: cluster a "
+                "part of the data, or choose another proposal"
             )
 
     def bind(self, model, data, *, seed):

@@ -18,6 +18,7 @@ from libc.math cimport log
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
+from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks
 from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
@@ -97,7 +98,9 @@ class PrototypeProposal(Proposal):
         """Refuse settings out of range, and cells of other data."""
         super().check(model, data)
         if isinstance(self.data_cells, DataCells) and len(self.data_cells.group) != data.n_rows:
-            raise DataError(f"data_cells has {len(self.data_cells.group)} data; there are {data.n_rows}")
+            raise DataError(
+                f"data_cells has {counted(len(self.data_cells.group), 'datum', 'data')}; there are {data.n_rows}"
+            )
 
     def largest_group(self, n_clusters):
         """Return the maximal size of a group; "auto" depends only on the number of clusters."""
@@ -392,7 +395,7 @@ cdef class BoundPrototype:
         self.max_group *= 2
         warn(
             f"the tables of PrototypeProposal take {self.table_bytes >> 20} MiB, more than a quarter of the memory:"
-            f" groups of up to {self.max_group} data are used instead",
+            f" groups of up to {counted(self.max_group, 'datum', 'data')} are used instead",
         )
         self._group(None)
         return True

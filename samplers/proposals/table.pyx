@@ -16,6 +16,7 @@ from libc.math cimport INFINITY, log, log1p, rint
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from numpy.random cimport bitgen_t
 
+from expfam.amounts import counted
 from expfam.contracts cimport (
     EXPFAM_ABI,
     EXPFAM_NEW,
@@ -730,7 +731,7 @@ cdef class BoundTable:
             counts = _zeros(count_shape, np.uint16 if is_narrow else np.int32)
         except MemoryError:
             raise MemoryError(
-                f"TableProposal: {shape[0]} columns x {width} slots need"
+                f"TableProposal: {counted(shape[0], 'column')} x {counted(width, 'slot needs', 'slots need')}"
                 f" {shape[0] * width * (8 if self.t.is_float else 3) / 2**30:.1f} GiB: use HashProposal"
             ) from None
         columns = np.zeros((3, width))

@@ -9,6 +9,7 @@ import numpy as np
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int8_t, int32_t, uint64_t
 
+from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_OK
 from expfam.samplers.split_merge._allocators cimport close_division, division, gather_leaving, open_division
 from expfam.samplers.split_merge._moves cimport (
@@ -98,7 +99,9 @@ cdef object checked_sides(answer, Py_ssize_t size, allocator):
     sides, log_q = answer
     sides = np.asarray(sides)
     if sides.shape != (size,) or ((sides != 0) & (sides != 1)).any() or sides[0] != 0 or sides[1] != 1:
-        raise PluginError(f"{allocator!r}: sides must be {size} numbers 0 and 1 that begin with 0, 1; got {sides!r}")
+        raise PluginError(
+            f"{allocator!r}: sides must be {counted(size, 'number')} 0 and 1 that begin with 0, 1; got {sides!r}"
+        )
     if not log_q <= 1e-9:
         raise PluginError(f"{allocator!r}: log q must not be positive; got {log_q!r}")
     return sides.astype(np.int8), min(float(log_q), 0.0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.model.assignment import LoadedClusters
 from expfam.model.statistics import moved_statistics, weighted_statistics
 from expfam.samplers.starts.few_rows import FewRows, are_few_rows, first_lost
@@ -263,5 +264,6 @@ def _held_back(wanted, labels, clusters, data, first_equal):
 def _checked(labels, n_rows):
     labels = np.asarray(labels)
     if labels.shape != (n_rows,) or labels.dtype.kind not in "iu" or labels.min() < 0:
-        raise ValueError(f"labels must be {n_rows} non-negative integers; got {labels.dtype} of shape {labels.shape}")
+        wanted = counted(n_rows, "non-negative integer")
+        raise ValueError(f"labels must be {wanted}; got {labels.dtype} of shape {labels.shape}")
     return labels.astype(np.int32)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.families.components import Components
 from expfam.model.data import Dataset
@@ -185,7 +186,8 @@ def merge_sequence(
         merges = [*merges, *((left[k], left[other], gain) for k, other, gain in others)]
     if len(merges) < B - 1:
         raise CapabilityError(
-            f"of {B} clusters {B - len(merges)} are left, and no two of them can be one under {model.family!r}"
+            f"of {counted(B, 'cluster')} {counted(B - len(merges), 'is', 'are')} left, and no two of them can be one "
+            f"under {model.family!r}"
         )
     rises = np.array([gain for *_, gain in merges]) - opened[B - 1 : 0 : -1]
     return np.array([pair for *pair, _ in merges], dtype=np.int64).reshape(-1, 2), rises

@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.model.data import Dataset
 from expfam.samplers.geometry.coordinates import Rows, nearest_of_all
 from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
@@ -28,7 +29,7 @@ def tree_labels(data: Dataset, K: int, *, seed: int, name: str, n_threads: int |
     of "tree_point" are those of all data near a centre, where the paper takes the centre alone.
     """
     if data.n_rows < K:
-        raise ValueError(_too_many(name, K, f"{data.n_rows} rows"))
+        raise ValueError(_too_many(name, K, counted(data.n_rows, "row")))
     points = Rows(data).embedding(seed, n_threads)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverTreeWarning)  # cells left whole are divided here
@@ -36,7 +37,7 @@ def tree_labels(data: Dataset, K: int, *, seed: int, name: str, n_threads: int |
     rng = generator(seed, "start", unit=2)
     centres, labels = _pieces(tree, points, K, rng)
     if centres.size < K:
-        raise ValueError(_too_many(name, K, f"{centres.size} distinct rows"))
+        raise ValueError(_too_many(name, K, counted(centres.size, "distinct row")))
     kept = np.sort(rng.permutation(centres.size)[:K])
     if name == "tree_point":
         labels = nearest_of_all(points, points[centres[kept]], n_threads)
@@ -51,7 +52,10 @@ def tree_labels(data: Dataset, K: int, *, seed: int, name: str, n_threads: int |
 
 
 def _too_many(name, K, found):
-    return f"start={name!r} makes n_clusters = {K} clusters, but the data have only {found}: ask for fewer clusters"
+    return (
+        f"start={name!r} makes n_clusters = {counted(K, 'cluster')}, but the data have only {found}: ask for fewer "
+        "clusters"
+    )
 
 
 def _pieces(tree, points, K, rng):

@@ -10,6 +10,7 @@ import numpy as np
 
 from libc.math cimport INFINITY, log
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.model.partitions import by_first_appearance, slots_by_first_appearance
 from expfam.model.statistics import label_statistics
@@ -121,7 +122,7 @@ cdef class CollapsedState:
         n_clusters, self.labels = by_first_appearance(labels)
         limit = model.weights.max_components
         if limit is not None and n_clusters > limit:
-            raise ExpFamError(f"{n_clusters} starting clusters, but {model.weights!r} allows {limit}")
+            raise ExpFamError(f"{counted(n_clusters, 'starting cluster')}, but {model.weights!r} allows {limit}")
         capacity = min(n_clusters + 1 + n_clusters // 8, data.n_rows if limit is None else limit)
         self.components = Components(model.family, data, max(capacity, 1))
         self._adopt()

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
 from expfam.near_names import near_names
@@ -96,7 +97,9 @@ class TokenState(UnsharedState):
         topics = np.asarray(topics)
         T, K = self.tokens.n_tokens, self.model.n_components
         if topics.shape != (T,) or topics.dtype.kind not in "iu":
-            raise ValueError(f"topics must be {T} integers, one for each token; got {topics.dtype} {topics.shape}")
+            raise ValueError(
+                f"topics must be {counted(T, 'integer')}, one for each token; got {topics.dtype} {topics.shape}"
+            )
         if T and not 0 <= topics.min() <= topics.max() < K:
             raise ValueError(f"topics must lie in 0..{K - 1}; found {topics.min()} to {topics.max()}")
         self.tokens.topic[:] = topics

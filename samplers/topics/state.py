@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import ExpFamError
 from expfam.samplers.topics.local_step import Counts
 from expfam.samplers.topics.statistics import TopicSums, better_shared_pseudocount, log_evidence_of_topics
@@ -184,7 +185,7 @@ def with_pseudocounts(model: Any, arrays: dict[str, Any]) -> Any:
         For pseudo-counts that do not fit the model's topics and words.
     """
     if len(arrays["alpha"]) != model.n_components:
-        found = f"{len(arrays['alpha'])} topics, the model {model.n_components}"
+        found = f"{counted(len(arrays['alpha']), 'topic')}, the model {model.n_components}"
         raise ExpFamError(f"the file has {found}: use the same model")
     shape = np.shape(model.family.concentration)
     eta = numbers(arrays, "eta", shape if np.ndim(arrays["eta"]) else (), low=TINY)

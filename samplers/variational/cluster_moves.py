@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, SupportError
 from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
@@ -98,7 +99,8 @@ class ClusterMoves(Kernel):
         """Make one pass and all trials; return (trials, accepted, accepted of each kind)."""
         if state.passes.is_dense:
             raise CapabilityError(
-                f"ClusterMoves needs kept rows: SparseVariational with n_active below the {state.K} components"
+                "ClusterMoves needs kept rows: SparseVariational with n_active below the "
+                f"{counted(state.K, 'component')}"
             )
         rng = generator(state.seed, "choice", unit=1, step=state.n_steps)
         allocation = _Allocation(state)

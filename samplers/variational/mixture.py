@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataWarning
 from expfam.model.partitions import fitted_labels
 from expfam.params import NON_NEGATIVE, Integer, refuse_unused
@@ -213,7 +214,10 @@ class SparseVariational(CandidatePasses):
         """Return the state in which each row has only the cluster of its label."""
         K = self.n_clusters_of(model, data)
         if data.n_rows < K:
-            warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning)
+            warn(
+                f"{counted(K, 'cluster')} for {counted(data.n_rows, 'datum', 'data')}: the rest stay at the prior",
+                DataWarning,
+            )
         labels = self._on_components(labels, K, data)
         return VariationalState(model, data, labels, n_clusters=K, settings=self, seed=seed)
 

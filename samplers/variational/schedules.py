@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.params import NON_NEGATIVE, POSITIVE, Integer, Real, Settings, check_settings, refuse_unused
 from expfam.structures.ground.rng import generator
 
@@ -138,7 +139,7 @@ class Stochastic(Schedule):
     def check(self, n_rows: int) -> None:
         """Raise for settings that these data do not allow; `n_total` is for chunks alone."""
         super().check(n_rows)
-        refuse_unused(self, ["n_total"], why=f"a fit of {n_rows} rows at once", remedy="learn chunks")
+        refuse_unused(self, ["n_total"], why=f"a fit of {counted(n_rows, 'row')} at once", remedy="learn chunks")
 
     def n_batches_of(self, n_rows: int) -> int:
         """Return the number of batches of a pass; the last one may be smaller."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError, CapabilityError, DataError, DataWarning, ExpFamError
 from expfam.families.columns.cells import as_columns
 from expfam.families.columns.family import Columns
@@ -63,7 +64,7 @@ class SoftStream(ChunkStream, SoftState):
         """Return the sums of the statistics (n, S) of a finished fit, whose rows are not known."""
         if len(n) > self.K:
             raise CapabilityError(
-                f"the fit has {len(n)} clusters, but the sampler has room for {self.K}: allow more clusters"
+                f"the fit has {counted(len(n), 'cluster')}, but the sampler has room for {self.K}: allow more clusters"
             )
         sums = self.empty_sums()
         sums.n[: len(n)] = n
@@ -136,8 +137,8 @@ class SoftStream(ChunkStream, SoftState):
         self.seed = int(integers(arrays, "seed", (), 0, 2**64, dtype=np.uint64))
         if cls.room(model, settings) != self.K:
             raise ExpFamError(
-                f"the stored stream has {self.K} clusters, the sampler {cls.room(model, settings)}: load it with the"
-                " same sampler"
+                f"the stored stream has {counted(self.K, 'cluster')}, the sampler {cls.room(model, settings)}: load it "
+                "with the same sampler"
             )
         self.schedule = settings.stream_schedule()
         entropy, self.log_joint, self.total_weight = numbers(arrays, "scalars", (3,), finite=False).tolist()
@@ -161,7 +162,7 @@ def _check_coordinates(arrays, family):
         found = numbers(arrays, name, np.shape(value))
         if not set(found.shape) <= {d, F}:
             raise ArchiveError(
-                f"{name!r} of the coordinates has shape {found.shape}, for {d} columns: the file was altered"
+                f"{name!r} of the coordinates has shape {found.shape}, for {counted(d, 'column')}: the file was altered"
             )
 
 
@@ -178,8 +179,8 @@ def warn_of_few(n_clusters: int, data: Dataset) -> None:
     """
     if data.n_rows < n_clusters:
         warn(
-            f"{n_clusters} clusters for {data.n_rows} data in the first chunk: clusters without"
-            " a row at the start stay equal; begin with more rows",
+            f"{counted(n_clusters, 'cluster')} for {counted(data.n_rows, 'datum', 'data')} in the first chunk: "
+            "clusters without a row at the start stay equal; begin with more rows",
             DataWarning,
         )
 

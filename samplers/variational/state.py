@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.samplers.states.storage import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.samplers.variational.held_rows import Batch, HeldSoft
@@ -196,7 +197,7 @@ class VariationalState(HeldSoft):
         """
         if self.passes.is_dense:
             raise CapabilityError(
-                f"responsibilities of all {self.K} clusters are not kept; use n_active below {self.K}"
+                f"responsibilities of all {counted(self.K, 'cluster')} are not kept; use n_active below {self.K}"
             )
         N, _L = self.data.n_rows, self.passes.L
         local: Any = self.passes.local_step(slice(0, N), self.tables(), keep=True)
@@ -269,8 +270,8 @@ class VariationalState(HeldSoft):
         """Restore the state that `to_arrays` stored; later steps give the same bits."""
         if len(arrays["n"]) != self.K or ("batch_n" in arrays) != (self.batch_sums is not None):
             raise ExpFamError(
-                f"the checkpoint has {len(arrays['n'])} clusters, this state {self.K}, or their memos differ:"
-                " make it with the same kernel"
+                f"the checkpoint has {counted(len(arrays['n']), 'cluster')}, this state {self.K}, or their memos "
+                "differ: make it with the same kernel"
             )
         N, K = self.data.n_rows, self.K
         model = with_model_arrays(self.model, arrays["model"])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.protocols import Info
 from expfam.samplers.variational.learner import Learner, Pass, weight_of
@@ -293,8 +294,8 @@ class ChunkStream(Learner):
         last, weight = self.memo.get(batch), weight_of(data)
         if last is not None and (last.n_rows != data.n_rows or abs(last.weight - weight) > 1e-9 * weight):
             raise DataError(
-                f"batch {batch!r} had {last.n_rows} rows of total weight {last.weight:g} when it was learned; got"
-                f" {data.n_rows} rows of weight {weight:g}"
+                f"batch {batch!r} had {counted(last.n_rows, 'row')} of total weight {last.weight:g} when it was "
+                f"learned; got {counted(data.n_rows, 'row')} of weight {weight:g}"
             )
         return last
 

@@ -20,6 +20,7 @@ import numpy as np
 from libc.math cimport INFINITY, exp, fabs, log, sqrt
 from libc.stdint cimport int32_t
 
+from expfam.amounts import counted
 from expfam.structures.simd.reach cimport EXPFAM_REACHES
 from expfam.structures.simd.vectors cimport expfam_dot
 
@@ -114,7 +115,9 @@ cdef class ClusterCells:
         if G.shape != (K,) or log_pi.shape != (K,) or F == 0:
             raise ExpFamError(f"Theta {Theta.shape}, G {G.shape} and log_pi {log_pi.shape} do not fit")
         if clusters.size == 0 or not np.isfinite(log_pi[clusters]).all():
-            raise ExpFamError(f"of {K} clusters none has a finite log weight, or one has weight infinity or NaN")
+            raise ExpFamError(
+                f"of {counted(K, 'cluster')} none has a finite log weight, or one has weight infinity or NaN"
+            )
         is_finite = np.isfinite(Theta[clusters]).all(axis=1) & np.isfinite(G[clusters])
         if not is_finite.all():
             raise ExpFamError(f"the parameters of cluster {clusters[np.argmin(is_finite)]} are not finite")

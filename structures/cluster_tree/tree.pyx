@@ -12,6 +12,7 @@ from scipy import sparse
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from expfam.amounts import counted
 from expfam.structures.cluster_tree.cells cimport ClusterCells, cluster_query, exact_score
 from expfam.structures.cluster_tree.search cimport (
     begin,
@@ -117,7 +118,7 @@ cdef class ClusterTree(ClusterCells):
         """Check phi; return its values (n, F), or values, columns and starts of CSR rows."""
         F = self.tree.F
         if phi.ndim != 2 or phi.shape[1] != F:
-            raise ExpFamError(f"phi has shape {phi.shape}; the tree's clusters have {F} columns")
+            raise ExpFamError(f"phi has shape {phi.shape}; the tree's clusters have {counted(F, 'column')}")
         if sparse.issparse(phi) != self.tree.is_sparse:
             raise ExpFamError(f"the tree was made with is_sparse={bool(self.tree.is_sparse)}; phi is a {type(phi)}")
         if not self.tree.is_sparse:
@@ -177,7 +178,7 @@ cdef class ClusterTree(ClusterCells):
         if method not in ("tree", "rejection") or not tau > 0.0:
             raise ValueError(f"method must be 'tree' or 'rejection' and tau positive; got {method!r}, {tau!r}")
         if guess.shape[0] != n:
-            raise ValueError(f"{guess.shape[0]} labels for {n} rows")
+            raise ValueError(f"{counted(guess.shape[0], 'label')} for {counted(n, 'row')}")
         scratch.reserve(block.most)
         w.tau, w.n_visits, w.n_scored, w.n_tails = tau, 0, 0, 0
         philox_init(&rng, seed, MOVE)
@@ -255,7 +256,7 @@ cdef class ClusterTree(ClusterCells):
         return cells, np.append(clusters, self.order[here["lo"]]).astype(np.int32)
 
     def __repr__(self):
-        return f"<ClusterTree of {self.tree.n_positions} clusters: {self.tree.n_cells} cells>"
+        return f"<ClusterTree of {counted(self.tree.n_positions, 'cluster')}: {counted(self.tree.n_cells, 'cell')}>"
 
 
 # ---- labels of a state ---------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
+
 
 def check_cover_tree(arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Assert every invariant of a cover tree, given as the arrays of `CoverTree.to_arrays`.
@@ -27,7 +29,9 @@ def check_cover_tree(arrays: dict[str, npt.NDArray[Any]]) -> None:
     ids = np.concatenate(seen)
     held = np.sort(ids[ids >= 0])
     n_alive = arrays["counts"][2]
-    assert len(held) == n_alive == arrays["alive"][0], f"{len(held)} data in leaves, {n_alive} promised"
+    assert len(held) == n_alive == arrays["alive"][0], (
+        f"{counted(len(held), 'datum', 'data')} in leaves, {n_alive} promised"
+    )
     assert np.all(np.diff(held) > 0), "a datum lies in two leaves"
     assert len(ids) == arrays["size"][0], "sizes do not count what leaves hold"
 
@@ -120,7 +124,7 @@ class _Reader:
         a = self.a
         positions, limit = self.positions(c), self.leaf * (2 if self.is_updated else 1)
         small = len(positions) <= limit or a["radius"][c] == 0 or a["flags"][c] & 1
-        assert small, f"leaf {c}: {len(positions)} members, at most {limit} are allowed"
+        assert small, f"leaf {c}: {counted(len(positions), 'member')}, at most {limit} are allowed"
         distances = self.distance(a["lo"][c], positions)
         assert np.all(np.abs(distances - a["dist"][positions]) <= self.eps * distances), f"leaf {c}: distances"
         assert np.all(a["ids"][positions[1:]] >= 0), f"leaf {c}: a hole among its members"

@@ -19,6 +19,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from expfam.amounts import counted
 from expfam.structures.cover_tree.build cimport (
     SPLIT_MEMORY,
     SPLIT_REFUSED,
@@ -192,7 +193,7 @@ cdef class CoverTree:
         if len(X) == 0 or X.shape[1] == 0:
             raise ValueError(f"X has shape {X.shape}; a tree needs at least one row and one column")
         if len(X) > 2**31 - 1:
-            raise ValueError(f"X has {len(X)} rows; a tree holds at most 2**31 - 1")
+            raise ValueError(f"X has {counted(len(X), 'row')}; a tree holds at most 2**31 - 1")
         self._set_width(X.shape[1])
         bounds = run(column_bounds, [(X, lo, hi) for lo, hi in segments(len(X))], n_threads)
         self.center = _center(np.array(bounds))
@@ -217,7 +218,7 @@ cdef class CoverTree:
         """Check queries and return them in the coordinates of the tree."""
         Q = _matrix(Q)
         if Q.shape[1] != self.n_features:
-            raise ValueError(f"rows have {Q.shape[1]} columns; the tree was built from {self.n_features}")
+            raise ValueError(f"rows have {counted(Q.shape[1], 'column')}; the tree was built from {self.n_features}")
         Q = self._centred(Q)
         if not np.all(np.abs(Q) <= 1e18):  # also false for a NaN
             bad = np.flatnonzero(~np.all(np.abs(Q) <= 1e18, axis=1))[0]
@@ -238,10 +239,12 @@ cdef class CoverTree:
         self._aim()
         whole = cells["size"][(cells["flags"] & UNSPLITTABLE) != 0].sum()
         if whole:
+            points = counted(len(rows), "point")
             warn(
-                f"{whole} of {len(rows)} points lie in cells that would need more than {self.max_children} children "
-                "and were left whole: searches there look at every point. The data have no structure at that scale; "
-                "reduce their dimension, or raise max_children if the tree is wanted nevertheless",
+                f"{counted(whole, f'of {points} lies', f'of {points} lie')} in cells that would need more than "
+                f"{counted(self.max_children, 'child', 'children')} and were left whole: searches there look at every "
+                "point. The data have no structure at that scale; reduce their dimension, or raise max_children if "
+                "the tree is wanted nevertheless",
                 CoverTreeWarning,
             )
 
@@ -257,8 +260,8 @@ cdef class CoverTree:
         return self.n_alive
 
     def __repr__(self):
-        return (f"<CoverTree of {self.n_alive} points in {self.n_features} dimensions: {self.n_cells} cells, "
-                f"base {self.base}, leaf {self.leaf}>")
+        return (f"<CoverTree of {counted(self.n_alive, 'point')} in {counted(self.n_features, 'dimension')}: "
+                f"{counted(self.n_cells, 'cell')}, base {self.base}, leaf {self.leaf}>")
 
     # ---- queries -----------------------------------------------------------------------------------------------------
 
@@ -1010,8 +1013,8 @@ def _check_links(cells, points, ids, dist, center, next_id):
     """Refuse arrays that would lead a search out of bounds or into a cycle."""
     n, m = len(cells), len(ids)
     if m == 0 or n == 0 or len(points) != m or len(dist) != m or center.shape != points.shape[1:]:
-        raise ValueError(f"arrays of a cover tree do not fit: {n} cells, {points.shape} points, {m} ids, {len(dist)} "
-                         f"distances, center {center.shape}")
+        raise ValueError(f"arrays of a cover tree do not fit: {counted(n, 'cell')}, {points.shape} points, "
+                         f"{counted(m, 'id')}, {counted(len(dist), 'distance')}, center {center.shape}")
     lo, size = cells["lo"].astype(np.int64), cells["size"].astype(np.int64)
     is_leaf = cells["child"] < 0
     if np.any(lo < 0) or np.any(lo >= m) or np.any(size < 1) or np.any((lo + size)[is_leaf] > m):

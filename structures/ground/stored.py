@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError, ExpFamError, PluginError
 
 _FAULTS = (
@@ -142,7 +143,10 @@ def offsets(arrays: Mapping[str, Any], name: str, n_lists: int, n_entries: int) 
     """
     found = integers(arrays, name, (n_lists + 1,), 0, n_entries + 1)
     if found[0] != 0 or found[-1] != n_entries or (np.diff(found) < 0).any():
-        raise ArchiveError(f"{name!r} does not cut {n_entries} entries into {n_lists} lists: the file was altered")
+        raise ArchiveError(
+            f"{name!r} does not cut {counted(n_entries, 'entry', 'entries')} into "
+            f"{counted(n_lists, 'list')}: the file was altered"
+        )
     return found
 
 

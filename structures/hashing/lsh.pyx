@@ -19,6 +19,7 @@ from libc.stdint cimport INT32_MAX, int64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
+from expfam.amounts import counted
 from expfam.structures.simd.popcount cimport expfam_popcount1
 from expfam.structures.hashing._buckets cimport (
     build_table,
@@ -194,7 +195,7 @@ cdef class LshTables:
 
         run(build, [(which,) for which in range(view.shape[1])], n_threads)
         if np.any(codes):
-            raise MemoryError(f"no memory for {view.shape[1]} tables of {view.shape[0]} items")
+            raise MemoryError(f"no memory for {counted(view.shape[1], 'table')} of {counted(view.shape[0], 'item')}")
         self.state.n_items = view.shape[0]
 
     cdef int allocate(self, Py_ssize_t capacity) except -1:
@@ -212,7 +213,7 @@ cdef class LshTables:
         if position != NULL:
             s.position = position
         if s.tables == NULL or bucket == NULL or position == NULL:
-            raise MemoryError(f"no memory for {capacity} items in {s.n_tables} tables")
+            raise MemoryError(f"no memory for {counted(capacity, 'item')} in {counted(s.n_tables, 'table')}")
         memset(s.bucket + s.capacity * s.n_tables, 0xff, (cells - s.capacity * s.n_tables) * sizeof(int32_t))
         memset(s.position + s.capacity * s.n_tables, 0, (cells - s.capacity * s.n_tables) * sizeof(int32_t))
         s.capacity = capacity
@@ -287,7 +288,7 @@ cdef class LshTables:
             raise ValueError(f"an item's number must lie in [0, 2**31 - 1); got {item}")
         i = item
         if view.shape[0] != s.n_tables:
-            raise ValueError(f"item {i} needs {s.n_tables} keys, one a table; got {view.shape[0]}")
+            raise ValueError(f"item {i} needs {counted(s.n_tables, 'key')}, one a table; got {view.shape[0]}")
         if item in self:
             raise ValueError(f"item {i} is in the tables already: remove it first")
         if i >= s.capacity:
@@ -398,7 +399,8 @@ cdef class LshTables:
         for m in range(who.shape[0] if is_positive else 0):
             is_positive = is_positive and number[m] > 0
         if not is_positive:
-            raise ValueError(f"n_candidates must be {who.shape[0]} positive numbers; got {n_candidates!r}")
+            wanted = counted(who.shape[0], "positive number")
+            raise ValueError(f"n_candidates must be {wanted}; got {n_candidates!r}")
         result = np.empty(who.shape[0], dtype=np.int64)
         if who.shape[0] == 0:
             return result
@@ -679,7 +681,7 @@ cdef class LshTables:
             code = fill_table(&tables.state, which, &members[which * tables.state.n_items], &sizes[start], &keys[start],
                               stop - start)
             if code == -1:
-                raise MemoryError(f"no memory for {n_tables} tables of {per_table} items")
+                raise MemoryError(f"no memory for {counted(n_tables, 'table')} of {counted(per_table, 'item')}")
             if code:
                 raise ValueError(f"arrays of table {which} hold an item or a key twice")
             start = stop
@@ -702,7 +704,9 @@ cdef class LshTables:
         for item in range(self.state.capacity):
             present += self.state.bucket[item * self.state.n_tables] >= 0
         if present != self.state.n_items:
-            raise AssertionError(f"{present} items have buckets, {self.state.n_items} were counted")
+            raise AssertionError(
+                f"{counted(present, 'item has', 'items have')} buckets, {self.state.n_items} were counted"
+            )
         for which in range(self.state.n_tables):
             t = self.state.tables + which
             total, empty, runs = 0, 0, []
@@ -725,7 +729,10 @@ cdef class LshTables:
             if any(left[1] > right[0] for left, right in zip(runs, [*runs[1:], (t.end, t.end)])):
                 raise AssertionError(f"table {which}: runs of buckets overlap")
             if (total, empty) != (self.state.n_items, t.n_empty):
-                raise AssertionError(f"table {which}: {total} members and {empty} empty buckets were found")
+                raise AssertionError(
+                    f"table {which}: {counted(total, 'member')} and "
+                    f"{counted(empty, 'empty bucket was', 'empty buckets were')} found"
+                )
 
 
 def key_matrix(keys):
@@ -764,11 +771,14 @@ def check_arrays(capacity, n_tables, n_buckets, const int32_t[::1] members, cons
                  const uint64_t[::1] keys):
     """Return the number of items after all checks that make filling the tables safe."""
     if n_tables < 1 or capacity < 0 or n_buckets.shape != (n_tables,) or n_buckets.min() < 0:
-        raise ValueError(f"{n_tables} tables of capacity {capacity} with bucket counts {n_buckets} are impossible")
+        raise ValueError(
+            f"{counted(n_tables, 'table')} of capacity {capacity} cannot have bucket counts {n_buckets}"
+        )
     if sizes.shape[0] != n_buckets.sum() or keys.shape[0] != sizes.shape[0] or members.shape[0] % n_tables:
         raise ValueError(
-            f"{sizes.shape[0]} sizes, {keys.shape[0]} keys and {members.shape[0]} members do not fit"
-            f" {n_buckets.sum()} buckets in {n_tables} tables"
+            f"{counted(sizes.shape[0], 'size')}, {counted(keys.shape[0], 'key')} and "
+            f"{counted(members.shape[0], 'member')} do not fit {counted(n_buckets.sum(), 'bucket')} in "
+            f"{counted(n_tables, 'table')}"
         )
     per_table = members.shape[0] // n_tables
     ends = np.concatenate([[0], np.cumsum(n_buckets)])

@@ -6,6 +6,8 @@ pair_counts.pxd, so that they are compiled into the loops that call them.
 
 import numpy as np
 
+from expfam.amounts import counted
+
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -67,7 +69,7 @@ cdef class PairCounts:
         """
         self._check(key)
         if self.t.used == self.t.mask and pair_count(&self.t, key) == 0:
-            raise IndexError(f"the table is full: it has {self.t.used} keys")
+            raise IndexError(f"the table is full: it has {counted(self.t.used, 'key')}")
         return pair_add(&self.t, key, step)
 
     cdef int _check(self, int64_t key) except -1:

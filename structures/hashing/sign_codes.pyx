@@ -19,6 +19,7 @@ from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfa
 from expfam.structures.simd.hamming cimport expfam_hamming, expfam_sign_scores
 from expfam.structures.simd.sign_codes cimport expfam_sign_bits_32, expfam_sign_bits_64
 
+from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError
 from expfam.structures.hashing.angle_bounds import cosine_table
 from expfam.structures.hashing.code_rows import CodedRows, real_vector
@@ -380,7 +381,9 @@ cdef class SignCodes:
         """
         self._check_code(k)
         if len(record) != self.record_size():
-            raise DataError(f"a record has {self.record_size()} bytes; got {len(record)}: give what save_code returned")
+            raise DataError(
+                f"a record has {counted(self.record_size(), 'byte')}; got {len(record)}: give what save_code returned"
+            )
         self.restore(k, record)
 
     def rebuild(self, V):
@@ -584,7 +587,7 @@ cdef class SignCodes:
         if words.dtype != np.uint64:
             raise DataTypeError(f"codes are uint64 words; got {words.dtype}")
         if words.ndim != ndim or words.shape[ndim - 1] != self.hash.n_words:
-            expected = ", ".join(["N", f"{self.hash.n_words} words"][2 - ndim :])
+            expected = ", ".join(["N", counted(self.hash.n_words, "word")][2 - ndim :])
             raise DataError(f"codes have shape {words.shape}; expected ({expected})")
         return words.reshape(-1, self.hash.n_words)
 

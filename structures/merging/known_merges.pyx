@@ -5,6 +5,8 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
+from expfam.amounts import counted
+
 
 cdef inline double entropy_part(double x) noexcept nogil:
     return x * log(x) if x > 0 else 0.0
@@ -78,7 +80,7 @@ def known_merges(table, Py_ssize_t n_others, classes):
     if K < 1 or M < 1 or n_others < 1 or of_class.shape[0] != K:
         raise ValueError(
             f"a table of at least one cluster and one other partition, and a class for each cluster, are needed; got a"
-            f" table of shape ({K}, {M}), n_others={n_others} and {of_class.shape[0]} classes"
+            f" table of shape ({K}, {M}), n_others={n_others} and {counted(of_class.shape[0], 'class', 'classes')}"
         )
     sizes = np.asarray(T).sum(axis=1) / n_others
     if not (sizes > 0).all():

@@ -29,6 +29,7 @@ import threading
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef const char *CAPSULE = "expfam.merge_partners_v1"
@@ -54,7 +55,9 @@ cdef Py_ssize_t copy_partners(MergeQueue queue, Py_ssize_t k, Py_ssize_t *slots,
     cdef const Py_ssize_t[::1] slot = np.ascontiguousarray(found, dtype=np.intp)
     cdef const double[::1] score = np.ascontiguousarray(values, dtype=np.float64)
     if slot.shape[0] != score.shape[0] or slot.shape[0] > queue.n_items:
-        raise ValueError(f"partners({k}) returned {slot.shape[0]} slots and {score.shape[0]} scores")
+        raise ValueError(
+            f"partners({k}) returned {counted(slot.shape[0], 'slot')} and {counted(score.shape[0], 'score')}"
+        )
     for i in range(slot.shape[0]):
         if not 0 <= slot[i] < queue.n_items:
             raise IndexError(f"partners({k}) returned slots {min(slot)} to {max(slot)}: "
@@ -194,7 +197,7 @@ cdef class MergeQueue:
         if status == MERGE_BOUND:
             raise ValueError(
                 f"partners({self.bad_k}) returned {self.bad_rest} as the bound of what it leaves out, and no score "
-                f"that is as high: return at least the best {self.n_kept} partners of cluster "
+                f"that is as high: return at least the best {counted(self.n_kept, 'partner')} of cluster "
                 f"{self._id[self.bad_k]}, and a bound that only scores of other partners reach"
             )
         error, self.pending = self.pending, None
@@ -643,8 +646,8 @@ cdef class MergeQueue:
             target = np.asarray(view)
             if arrays[name].shape != target.shape:
                 raise ValueError(
-                    f"array {name!r} has shape {arrays[name].shape}; a queue of {n_items} items that keeps {n_kept} "
-                    f"needs {target.shape}"
+                    f"array {name!r} has shape {arrays[name].shape}; a queue of {counted(n_items, 'item')} that keeps "
+                    f"{n_kept} needs {target.shape}"
                 )
             target[...] = arrays[name]
         for name, low, high in (("n_listed", 0, n_kept + 1), ("kept_slot", -1, n_items), ("id", -1, 2 * n_items - 1),
@@ -653,8 +656,9 @@ cdef class MergeQueue:
                 raise ValueError(f"array {name!r} must hold numbers from {low} to {high - 1}: it was damaged")
         self.n_live, self.n_merges, self.n_scores, self.n_scans = counters
         if not 0 < self.n_live == np.count_nonzero(arrays["id"] >= 0) == n_items - self.n_merges:
-            raise ValueError(f"array 'counters' names {self.n_live} live clusters after {self.n_merges} merges of "
-                             f"{n_items} items, and 'id' has other ones: it was damaged")
+            raise ValueError(f"array 'counters' names {counted(self.n_live, 'live cluster')} after "
+                             f"{counted(self.n_merges, 'merge')} of {counted(n_items, 'item')}, and 'id' has other "
+                             "ones: it was damaged")
         self._find_next()
         self._bind(partners)
         for a in range(n_items):

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.structures.merging.queue cimport merge_partners_v1
 
 
@@ -93,7 +94,7 @@ cdef class WardPartners:
             raise ValueError(f"X must be a non-empty (n_items, n_features) array of finite numbers; got {center.shape}")
         sizes = np.ones(len(center)) if size is None else np.array(size, dtype=np.float64)
         if sizes.shape != (len(center),) or not (np.isfinite(sizes) & (sizes > 0)).all():
-            raise ValueError(f"size must hold {len(center)} positive finite numbers")
+            raise ValueError(f"size must hold {counted(len(center), 'positive finite number')}")
         self._center, self._size, self._live = center, sizes, np.arange(len(center), dtype=np.intp)
         self._state.center = &self._center[0, 0]
         self._state.size = &self._size[0]

@@ -11,6 +11,7 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.structures.ground.threads import run
 
@@ -103,7 +104,10 @@ cdef class DrawItems:
     def _set(self, labels, weight, Py_ssize_t n_rows):
         n_clusters = labels.max(axis=0).astype(np.int64) + 1
         if n_clusters.sum() >= 2**31 or n_rows >= 2**31:
-            raise DataError(f"{n_rows} rows, {n_clusters.sum()} clusters of all draws: at most 2**31 - 1 of each")
+            raise DataError(
+                f"{counted(n_rows, 'row')}, {counted(n_clusters.sum(), 'cluster')} of all draws: at most 2**31 - 1 of "
+                "each"
+            )
         self.labels, self.weight = labels, weight
         self.first = (np.cumsum(n_clusters) - n_clusters).astype(np.int32)
         cdef const int32_t[::1] weights = self.weight, first = self.first

@@ -13,6 +13,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
+from expfam.amounts import counted
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
 
 from expfam.errors import DataError
@@ -198,7 +199,7 @@ cdef class MemberLists:
             raise ValueError(f"slots are only ever added: there are {old}, asked for {new}")
         lists = <member_list *> calloc(max(new, <Py_ssize_t> 1), sizeof(member_list))
         if lists == NULL:
-            raise MemoryError(f"no memory for {new} slots")
+            raise MemoryError(f"no memory for {counted(new, 'slot')}")
         if old:
             memcpy(lists, self.table.lists, old * sizeof(member_list))
         free(self.table.lists)
@@ -223,12 +224,12 @@ cdef class MemberLists:
         cdef member_table *t = &self.table
         cdef Py_ssize_t i, k
         if labels.size != t.n_items or (labels.size and labels.max() >= t.n_slots):
-            raise DataError(f"labels must be {t.n_items} numbers below {t.n_slots}; got {labels.size} of them, "
-                            f"the largest {labels.max() if labels.size else None}")
+            raise DataError(f"labels must be {counted(t.n_items, 'number')} below {t.n_slots}; got {labels.size} of "
+                            f"them, the largest {labels.max() if labels.size else None}")
         cdef const Py_ssize_t[::1] sizes = np.bincount(labels[labels >= 0], minlength=t.n_slots).astype(np.intp)
         for k in range(t.n_slots):      # allocate all memory first, so that a failure leaves the old lists unchanged
             if members_reserve(t, k, sizes[k]) != MEMBERS_OK:
-                raise MemoryError(f"no memory for the {sizes[k]} members of slot {k}")
+                raise MemoryError(f"no memory for the {counted(sizes[k], 'member')} of slot {k}")
         with nogil:
             t.n_active = 0
             for k in range(t.n_slots):
@@ -380,12 +381,12 @@ cdef class MemberLists:
         if k < 0 or (self.label_array[leaving] != k).any() or np.unique(leaving).size != m:
             raise ValueError("leaving must name members of one cluster, each once")
         if m == self.table.lists[k].size:
-            raise ValueError(f"all {m} members of slot {k} would leave: nothing is split")
+            raise ValueError(f"all {counted(m, 'member')} of slot {k} would leave: nothing is split")
         if members_empty_slot(&self.table) < 0:
             self.grow(max(8, 2 * self.table.n_slots))
         k = members_empty_slot(&self.table)
         if members_split(&self.table, &items[0], m, k) != MEMBERS_OK:
-            raise MemoryError(f"no memory for the {m} members of a new cluster")
+            raise MemoryError(f"no memory for the {counted(m, 'member')} of a new cluster")
         return int(k)
 
     def to_arrays(self):
@@ -461,7 +462,7 @@ cdef class MemberLists:
         return type(self).from_arrays, (self.to_arrays(),)
 
     def __repr__(self):
-        return f"MemberLists of {self.n_items} items in {self.n_clusters} clusters"
+        return f"MemberLists of {counted(self.n_items, 'item')} in {counted(self.n_clusters, 'cluster')}"
 
 
 cdef int32_t *pointer_of(array):

@@ -12,6 +12,7 @@ from cython cimport final
 from libc.math cimport sqrt
 from libc.stdint cimport uint64_t
 
+from expfam.amounts import counted
 from expfam.structures.ground.threads import run
 
 cdef enum:
@@ -64,8 +65,8 @@ cdef class DataCells:
         if self.group.min() < 0:
             raise ValueError(f"datum {self.group.argmin()} has group {self.group.min()}; numbers start at 0")
         if self.group.max() >= len(group):
-            raise ValueError(f"group {self.group.max()} of {len(group)} data: some group before it is empty; number "
-                             "groups without gaps, or use DataCells.from_labels")
+            raise ValueError(f"group {self.group.max()} of {counted(len(group), 'datum', 'data')}: some group before "
+                             "it is empty; number groups without gaps, or use DataCells.from_labels")
         sizes = np.bincount(self.group)
         if not sizes.all():
             raise ValueError(f"group {np.flatnonzero(sizes == 0)[0]} is empty; number groups without gaps, or use "
@@ -162,7 +163,9 @@ cdef class DataCells:
         """Compute prototypes and radii, in the order of groups and members."""
         phi = np.ascontiguousarray(phi, dtype=np.float64)
         if phi.ndim != 2 or len(phi) != len(self.group):
-            raise ValueError(f"phi has shape {phi.shape}; it needs a row for each of {len(self.group)} data")
+            raise ValueError(
+                f"phi has shape {phi.shape}; it needs a row for each of {counted(len(self.group), 'datum', 'data')}"
+            )
         prototype, radius = np.zeros((self.n_groups, phi.shape[1])), np.zeros(self.n_groups)
         # tasks contain whole groups; a new task starts where the number of data passes a multiple of GROUP_ROWS
         cuts = np.flatnonzero(np.diff(self.indptr[:-1] // GROUP_ROWS, prepend=-1))
@@ -238,7 +241,10 @@ cdef class DataCells:
 
     def __repr__(self):
         sizes = self.sizes
-        return f"<DataCells of {len(self.group)} data into {self.n_groups} groups of {sizes.min()} to {sizes.max()}>"
+        return (
+            f"<DataCells of {counted(len(self.group), 'datum', 'data')} into {counted(self.n_groups, 'group')} of "
+            f"{sizes.min()} to {sizes.max()}>"
+        )
 
     # ---- state -------------------------------------------------------------------------------------------------------
 
@@ -257,7 +263,7 @@ cdef class DataCells:
             prototype, radius = np.array(arrays["prototype"]), np.array(arrays["radius"])
             if prototype.ndim != 2 or len(prototype) != data_cells.n_groups or radius.shape != (data_cells.n_groups,):
                 shapes = f"prototypes {prototype.shape} and radii {radius.shape}"
-                raise ValueError(f"{shapes} of {data_cells.n_groups} groups")
+                raise ValueError(f"{shapes} of {counted(data_cells.n_groups, 'group')}")
             data_cells.prototype, data_cells.radius = _locked(prototype), _locked(radius)
         return data_cells
 

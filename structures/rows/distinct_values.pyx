@@ -13,6 +13,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 
+from expfam.amounts import counted
 from expfam.structures.simd.value_hashes cimport expfam_double_hashes, expfam_float_hashes
 
 cdef enum:
@@ -133,7 +134,7 @@ def add_rows(DistinctValues self, const real[:, :] rows):
     cdef uint64_t[::1] limits = self.limits, hashes = np.empty(F, dtype=np.uint64)
     cdef table *tables
     if rows.shape[1] != F:
-        raise ValueError(f"rows must have {F} columns; got {rows.shape[1]}")
+        raise ValueError(f"rows must have {counted(F, 'column')}; got {rows.shape[1]}")
     if n == 0 or F == 0:
         return
     if F > 1 and rows.strides[1] != sizeof(real):

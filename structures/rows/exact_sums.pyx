@@ -7,6 +7,7 @@ What is below the last unit is left out of each term: 3 (52 - log2 n) bits below
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.structures.simd.column_sums cimport (
     expfam_double_extremes,
     expfam_double_squares,
@@ -161,7 +162,9 @@ cdef class ExactSums:
     def _wide(self, values):
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (self.n_columns,):
-            raise ValueError(f"one number for each of {self.n_columns} columns is needed; got shape {values.shape}")
+            raise ValueError(
+                f"one number for each of {counted(self.n_columns, 'column')} is needed; got shape {values.shape}"
+            )
         return np.tile(values, self.fold)
 
 
@@ -171,7 +174,7 @@ def add_rows(const real[:, ::1] rows, const double[::1] shift, const double[::1]
     cdef Py_ssize_t n = rows.shape[0], F = rows.shape[1], pitch = sums.shape[1], fold, block, j, rest
     cdef const double *middle
     if F != n_columns:
-        raise ValueError(f"rows must have {n_columns} columns; got {F}")
+        raise ValueError(f"rows must have {counted(n_columns, 'column')}; got {F}")
     if n == 0 or F == 0:
         return
     fold = pitch // F

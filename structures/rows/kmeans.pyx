@@ -17,6 +17,7 @@ from cython cimport final
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.structures.ground.threads import run
 from expfam.structures.simd.row_tiles cimport EXPFAM_PACK, EXPFAM_TILE_ROWS, expfam_rows_nearest, expfam_rows_reach
@@ -666,15 +667,16 @@ def _positive(weight, n_rows):
     weight = np.ascontiguousarray(weight, dtype=np.float64)
     if weight.shape != (n_rows,) or not ((weight > 0.0) & np.isfinite(weight)).all():
         raise DataError(
-            f"weight must be {n_rows} positive numbers: leave out rows of weight 0; got {np.size(weight)} numbers"
-            f" of which {np.count_nonzero(~((weight > 0.0) & np.isfinite(weight)))} are not positive"
+            f"weight must be {counted(n_rows, 'positive number')}: leave out rows of weight 0; got "
+            f"{counted(np.size(weight), 'number')} of which "
+            f"{np.count_nonzero(~((weight > 0.0) & np.isfinite(weight)))} are not positive"
         )
     return weight
 
 
 def _n_clusters(K, n_rows):
     if K != int(K) or not 1 <= K <= n_rows:
-        raise ValueError(f"K must be a whole number from 1 to the {n_rows} rows; got {K!r}")
+        raise ValueError(f"K must be a whole number from 1 to the {counted(n_rows, 'row')}; got {K!r}")
     return int(K)
 
 

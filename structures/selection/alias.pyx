@@ -15,6 +15,7 @@ from libc.math cimport INFINITY, frexp, ldexp
 from libc.stdint cimport uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
+from expfam.amounts import counted
 from expfam.structures.simd.elementary cimport expfam_exp1
 from expfam.structures.ground.rng cimport TABLES, philox_aim, philox_init, philox_next64, philox_stream
 
@@ -510,7 +511,7 @@ cdef class AliasTable:
         return type(self).from_arrays, (self.to_arrays(),)
 
     def __repr__(self):
-        return f"AliasTable of {self.size} outcomes"
+        return f"AliasTable of {counted(self.size, 'outcome')}"
 
 
 def _checked_index(index, bound, noun):
@@ -604,8 +605,8 @@ cdef class AliasArena:
         n_rows, size = weights.shape
         if size != self.size or not 0 <= first <= self.n_tables - n_rows:
             raise DataError(
-                f"weights of shape {weights.shape} from table {first} on do not fit {self.n_tables} tables of "
-                f"{self.size} outcomes"
+                f"weights of shape {weights.shape} from table {first} on do not fit {counted(self.n_tables, 'table')} "
+                f"of {counted(self.size, 'outcome')}"
             )
         step = max(1, _BLOCK_ENTRIES // size)
         blocks = [(weights, is_log, b, min(b + step, n_rows)) for b in range(0, n_rows, step)]
@@ -805,7 +806,7 @@ cdef class AliasArena:
         return type(self).from_arrays, (self.to_arrays(),)
 
     def __repr__(self):
-        return f"AliasArena of {self.n_tables} tables of {self.size} outcomes"
+        return f"AliasArena of {counted(self.n_tables, 'table')} of {counted(self.size, 'outcome')}"
 
 
 def _checked_shares(shares, shape):

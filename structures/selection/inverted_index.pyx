@@ -10,6 +10,8 @@ symmetric and do not depend on the history of the clusters.
 
 import numpy as np
 
+from expfam.amounts import counted
+
 
 cdef double product(const void *context, Py_ssize_t term, double x, double y) noexcept nogil:
     return x * y
@@ -388,7 +390,9 @@ cdef class InvertedIndex:
         slots, terms, x, y = self.shared(k)
         added = np.asarray(function(terms, x, y), dtype=np.float64)
         if added.shape != x.shape:
-            raise ValueError(f"the function returned shape {added.shape} for {x.size} shared values: it needs one each")
+            raise ValueError(
+                f"the function returned shape {added.shape} for {counted(x.size, 'shared value')}: it needs one each"
+            )
         touched, place = np.unique(slots, return_inverse=True)
         # bincount adds in the given order, which is the order of the terms
         return touched.astype(np.intp), np.bincount(place, weights=added, minlength=touched.size)

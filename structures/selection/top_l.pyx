@@ -14,6 +14,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
+from expfam.amounts import counted
 from expfam.errors import DataError, SupportError
 from expfam.structures.ground.threads import run
 
@@ -298,7 +299,7 @@ def select_top(values, n_top, *, n_threads=1):
         raise DataError(f"values must be a matrix with at least one column; got shape {rows.shape}")
     n_rows, size = rows.shape
     if not 1 <= n_top <= size or n_top != int(n_top):
-        raise ValueError(f"n_top must be a whole number from 1 to the {size} columns; got {n_top!r}")
+        raise ValueError(f"n_top must be a whole number from 1 to the {counted(size, 'column')}; got {n_top!r}")
     top = np.empty((n_rows, n_top), dtype=rows.dtype)
     indices = np.empty((n_rows, n_top), dtype=np.int32)
     step = max(1, _BLOCK_VALUES // size)

@@ -128,7 +128,7 @@ def test_evidence_of_columns_is_drawn_and_means_of_tables_are_refused():
     assert [float(text.get_text()) for text in display.ax_.texts] == np.round(mixture.explain().ravel()).tolist()
     near_zero = ColumnEvidenceDisplay([[-0.2, 0.4]], [9], feature_names=["a", "b"]).plot()
     assert [text.get_text() for text in near_zero.ax_.texts] == ["0", "0"]  # not "-0"
-    with pytest.raises(DataError, match="evidence of 1 clusters and 2 columns needs 1 sizes and 2 feature_names"):
+    with pytest.raises(DataError, match="evidence of 1 cluster and 2 columns needs 1 size and 2 feature_names"):
         ColumnEvidenceDisplay([[1.0, 2.0]], [1, 2])
     with pytest.raises(CapabilityError, match="the clusters of a table are in `clusters_`"):
         ClusterMeansDisplay.from_estimator(mixture)

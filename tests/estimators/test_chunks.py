@@ -26,7 +26,7 @@ from expfam.errors import CapabilityError, DataError, DataWarning, ExpFamError
 from expfam.samplers import Full, Memoized, SparseVariational, Stochastic, VariationalState
 from expfam.samplers.variational import stream
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty", "ignore:.*clusters for .* data")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty", "ignore:.*clusters? for .* dat")
 EXACT = {"dtype": "float64", "tol": 0.0}
 
 

@@ -330,7 +330,7 @@ def test_the_dendrogram_of_a_mixture_shows_its_merges():
     with pytest.raises(ValueError, match="height must be 'loss' or 'rank'; got 'odds'"):
         display.plot(height="odds")
     single = DendrogramDisplay.from_estimator(mixture.coarsen(n_clusters=1)).plot()
-    assert single.ax_.get_title(loc="left") == "120 data in 1 clusters"
+    assert single.ax_.get_title(loc="left") == "120 data in 1 cluster"
     plt.close("all")
 
 

@@ -14,7 +14,7 @@ from expfam import AdmixtureModel, Dataset, DiagonalGaussian, GroupedMixture, Po
 from expfam.errors import CapabilityError, DataError, DataWarning, ExpFamError
 from expfam.samplers import Full, GroupedStream, GroupedVariational, Memoized, Stochastic
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 EXACT = {"dtype": "float64", "bound_tol": 0.0, "tol": 0.0, "n_restarts": 0, "max_iterations": 3}
 FREE = {"dtype": "float64", "bound_tol": 0.0}

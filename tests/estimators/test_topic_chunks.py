@@ -21,7 +21,7 @@ from expfam.samplers.topics.statistics import (
     rising_slopes,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 ALPHA, ETA, K = np.linspace(0.1, 0.4, 4), 0.1, 4
 EXACT = {"dtype": "float64", "tol": 0.0, "bound_tol": 0.0, "max_iterations": 25, "n_restarts": 0, "local": "dense"}

@@ -19,7 +19,7 @@ from expfam.samplers import (
     UpdateHyper,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 KERNELS = {
     "collapsed": CollapsedGibbs(),

@@ -29,7 +29,7 @@ from expfam.samplers.split_merge.allocators import CoinAllocator, DelayedAllocat
 from expfam.samplers.split_merge.moves import AnchoredMoves, MemberMoves
 from expfam.samplers.states.collapsed import CollapsedState
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 N = 6
 CASES = {

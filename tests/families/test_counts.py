@@ -282,7 +282,7 @@ def test_refused_arguments_and_data_are_named(make, error, message):
 
 
 def test_empty_documents_are_legal_and_warned_about_once(recwarn):
-    with pytest.warns(DataWarning, match="1 of 3 rows are empty, the first is row 1"):
+    with pytest.warns(DataWarning, match="1 of 3 rows is empty, the first is row 1"):
         family = Multinomial().bind([[1, 2], [0, 0], [3, 0]])
     recwarn.clear()
     family.bind([[0, 0]])

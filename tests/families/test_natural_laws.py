@@ -10,7 +10,7 @@ from expfam.families.components import Components
 from expfam.families.natural import natural_law_of
 from expfam.families.row_statistics import RowStatistics
 
-pytestmark = pytest.mark.filterwarnings("ignore:multinomial. 1 of 5 rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:multinomial. 1 of 5 rows is empty")
 NUMPY_ONLY = ["von_mises_fisher_cluster"]
 
 

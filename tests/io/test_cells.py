@@ -139,7 +139,7 @@ def test_names_of_rows_and_classes_are_no_columns(path):
 
 
 ERRORS = {
-    "another number of cells": ("a,b\nx,1\ny\n", r"line 3 has 1 cells; the first line has 2"),
+    "another number of cells": ("a,b\nx,1\ny\n", r"line 3 has 1 cell; the first line has 2"),
     "names that occur twice": ("a,a\nx,1\ny,2\n", r"more than one column named 'a'"),
     "no rows": ("a,b\n", r"header line and no rows|no rows"),
 }
@@ -208,5 +208,5 @@ def test_errors_of_standard_input_name_it(monkeypatch):
     with pytest.raises(DataError, match=r"^standard input: the file is empty"):
         read("-")
     _feed(monkeypatch, b"a,b\nx,1\ny\n")
-    with pytest.raises(DataError, match=r"^standard input: line 3 has 1 cells"):
+    with pytest.raises(DataError, match=r"^standard input: line 3 has 1 cell"):
         read("-", frame=True)

@@ -30,7 +30,7 @@ from expfam.samplers import (
 )
 from expfam.samplers.chain.diagnostics import diagnose
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 
 def rows_of(name):

@@ -206,7 +206,7 @@ def test_parquet(tmp_path):
     with pytest.raises(DataError, match=r"x\.parquet: column 'name' is of type .*id_column"):
         read(tmp_path / "x.parquet")
     parquet.write_table(pyarrow.table({"x": [1.0, None]}), tmp_path / "x.parquet")
-    with pytest.raises(DataError, match="column 'x' has 1 missing values"):
+    with pytest.raises(DataError, match="column 'x' has 1 missing value:"):
         read(tmp_path / "x.parquet")
 
 

@@ -34,7 +34,7 @@ from expfam.samplers import (
 )
 from expfam.structures.ground import rng as _rng
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 
 def blobs(family, n=700, seed=0):

@@ -77,7 +77,7 @@ def test_values_that_differ_by_rounding_are_one():
 
 def test_misuse_is_refused():
     values = DistinctValues([0.0], [1.0], 4)
-    with pytest.raises(ValueError, match="rows must have 1 columns; got 2"):
+    with pytest.raises(ValueError, match="rows must have 1 column; got 2"):
         values.add(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="other extremes"):
         values.merge(DistinctValues([0.0], [2.0], 4))

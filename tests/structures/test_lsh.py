@@ -417,7 +417,7 @@ def test_bad_codes_and_numbers_of_candidates_are_named():
     keys = np.zeros((4, 2), dtype=np.uint64)
     tables, rng = LshTables(keys), np.random.default_rng(0)
     for bad in ([0], [-2], [1, 1]):
-        with pytest.raises(ValueError, match="n_candidates must be 1 positive numbers"):
+        with pytest.raises(ValueError, match="n_candidates must be 1 positive number;"):
             tables.draw_nearest([0], keys, bad, rng, by_bits=True)
     with pytest.raises(ValueError, match="a row for each of 4"):
         tables.draw_nearest([0], keys[:3], [1], rng, by_bits=True)

@@ -385,7 +385,7 @@ def test_failures_of_partners():
             MergeQueue(3, lambda k, ids, v=value: (np.arange(k), np.full(k, v), -np.inf))
     with pytest.raises(IndexError, match="returned slots 9 to 9: there are 0 to 2"):
         MergeQueue(3, lambda k, ids: ([9], [0.0], 0.0))
-    with pytest.raises(ValueError, match="returned 1 slots and 2 scores"):
+    with pytest.raises(ValueError, match="returned 1 slot and 2 scores"):
         MergeQueue(3, lambda k, ids: ([0], [0.0, 1.0], 0.0))
     with pytest.raises(ValueError, match=r"partners\(0\) returned slot 1, which holds no older cluster"):
         MergeQueue(3, lambda k, ids: ([1], [0.0], -np.inf))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.families.columns.parts import LEVEL, PRESENCE
 from expfam.families.columns.roles import Roles
 from expfam.families.columns.sums import PartSums
@@ -85,7 +86,9 @@ class ColumnParameters(PartSums):
         """Raise ValueError for roles that are not one for each column."""
         kept = Roles(self.roles).kept if self.roles else ()
         if self.roles and len(kept) != self.n_features_in_:
-            raise ValueError(f"columns: there are roles of {len(kept)} columns, not of {self.n_features_in_}")
+            raise ValueError(
+                f"columns: there are roles of {counted(len(kept), 'column')}, not of {self.n_features_in_}"
+            )
 
     def _plain_name(self, j):
         """Return the name of a column, or its number as text."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.families.columns.messages import keyword
 from expfam.families.columns.notation import PLACEHOLDERS, Notation, notation_of
 from expfam.io.frames import Column
@@ -172,12 +173,14 @@ def _free_text(column, levels, n_rows, is_long):
         return None
     has_words = 2 * sum(len(level.split()) > 2 for level in levels) > len(levels)
     if len(levels) < _NEARLY_ALL * n_rows:
-        what = f"{len(levels)} levels in {n_rows} rows, so that few rows share one"
+        what = f"{counted(len(levels), 'level')} in {counted(n_rows, 'row')}, so that few rows share one"
         return Doubt(what, f"{keyword(column.name, 'drop')} leaves it out", False)
     if has_words:
-        return Doubt(f"looks like free text, {len(levels)} levels in {n_rows} rows", "", True)
+        return Doubt(f"looks like free text, {counted(len(levels), 'level')} in {counted(n_rows, 'row')}", "", True)
     return (
-        None if len(levels) == n_rows else Doubt(f"looks like an id, {len(levels)} levels in {n_rows} rows", "", True)
+        None
+        if len(levels) == n_rows
+        else Doubt(f"looks like an id, {counted(len(levels), 'level')} in {counted(n_rows, 'row')}", "", True)
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.columns.doubts import conversion_of
 from expfam.families.columns.messages import keyword
@@ -94,7 +95,7 @@ def _infinite(column, row):
     text = column.infinite_text
     if not text:
         return f"{column.values[row]}: put a number in its place, or leave the cell empty"
-    shown = repr(text) if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]!r}... ({len(text)} characters)"
+    shown = repr(text) if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]!r}... ({counted(len(text), 'character')})"
     return f"{shown}, which is not finite as a float: put a number in its place, or leave the cell empty"
 
 

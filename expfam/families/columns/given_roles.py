@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.base import Family
 from expfam.families.columns.doubts import conversion_of
@@ -146,7 +147,7 @@ def _asked_category(column, wish):
     is_binary = wish.role == "binary"
     if is_binary and len(distinct) > 2:
         raise SupportError(
-            f"column {column.name!r} has {len(distinct)} distinct values; a binary column has two:"
+            f"column {column.name!r} has {counted(len(distinct), 'distinct value')}; a binary column has two:"
             f" {keyword(column.name, 'category')} takes them all"
         )
     has_other = wish.other or (not is_binary and not column.is_declared)

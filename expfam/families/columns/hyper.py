@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.families.columns.parts import PRESENCE
 from expfam.families.columns.sums import PartSums
 
@@ -90,7 +91,7 @@ class PartHyper(PartSums):
         pieces = [value] * len(families)
         if len(families) > 1 and np.ndim(value):
             if np.size(value) != sum(sizes):
-                raise ValueError(f"columns: {name} has {sum(sizes)} values in all; got {np.size(value)}")
+                raise ValueError(f"columns: {name} has {counted(sum(sizes), 'value')} in all; got {np.size(value)}")
             pieces = np.split(np.asarray(value, dtype=np.float64), np.cumsum(sizes)[:-1])
         return self._with_families(owner, [family.with_hyper(**{hyper: own}) for family, own in zip(families, pieces)])
 

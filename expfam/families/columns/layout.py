@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.base import Family
 from expfam.families.columns.parts import PRESENCE, Part
@@ -66,7 +67,7 @@ class PartsLayout(Family):
         for place, (_, columns, _) in enumerate(self._given()):
             for j in columns:
                 if not 0 <= j < n_columns:
-                    raise DataError(f"columns: parts[{place}] names column {j}; X has {n_columns} columns")
+                    raise DataError(f"columns: parts[{place}] names column {j}; X has {counted(n_columns, 'column')}")
                 if j in taken:
                     raise DataError(
                         f"columns: column {self.name_of(j)} belongs to parts[{taken[j]}] and parts[{place}]"
@@ -76,7 +77,7 @@ class PartsLayout(Family):
         if left:
             raise DataError(f"columns: {self.names_of(left)} belongs to no part: give it to one, or leave it out of X")
         if self.names is not None and len(self.names) != n_columns:
-            raise DataError(f"columns: there are {len(self.names)} names for {n_columns} columns")
+            raise DataError(f"columns: there are {counted(len(self.names), 'name')} for {counted(n_columns, 'column')}")
 
     def real_columns(self) -> dict[int, bool]:
         """Return whether each real column is read by its logarithms, by the number of the column."""

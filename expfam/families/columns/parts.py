@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
 from expfam.families.columns.names import with_places
 from expfam.families.counts.categorical import Categorical
@@ -213,7 +214,7 @@ def _with_level(family, columns, name, X, weight):
     if np.ndim(family.concentration):
         raise ValueError(
             "columns: missing='informative' adds a level to categories, so that their concentration must be 'auto' or"
-            f" one number; got {np.size(family.concentration)} numbers"
+            f" one number; got {counted(np.size(family.concentration), 'number')}"
         )
     cells = np.where(is_missing(X[:, columns]), -1.0, X[:, columns])
     levels = family.bind(cells).levels_ + 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.families.columns.doubts import Doubt
 from expfam.families.columns.encoding import check_finite
 from expfam.families.columns.family_choice import count_role, positive_role
@@ -82,7 +83,9 @@ def _long_number_role(base, column, values, distinct, max_levels):
     if len(distinct) > max_levels:
         kept = f"{keyword(column.name, 'category')} keeps it"
         return replace(
-            base, role="dropped", note=f"{len(distinct)} long numbers, more than max_levels={max_levels}: {kept}"
+            base,
+            role="dropped",
+            note=f"{counted(len(distinct), 'long number')}, more than max_levels={max_levels}: {kept}",
         )
     return category_role(base, column, distinct, other=True)
 
@@ -103,7 +106,9 @@ def _text_role(base, column, values, distinct, max_levels, doubt):
     if not column.is_declared and len(distinct) == len(values) and len(values) > _FEW_VALUES:
         return replace(base, role="dropped", note=f"looks like an id: {kept}")
     if not column.is_declared and len(distinct) > max_levels:
-        return replace(base, role="dropped", note=f"{len(distinct)} levels, more than max_levels={max_levels}: {kept}")
+        return replace(
+            base, role="dropped", note=(f"{counted(len(distinct), 'level')}, more than max_levels={max_levels}: {kept}")
+        )
     note = "" if doubt is None else doubt.what
     return replace(category_role(base, column, distinct, other=not column.is_declared), note=note)
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import digamma
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families import support as _support
 from expfam.families.column_factors import ColumnFactors
@@ -174,7 +175,10 @@ class Categorical(ColumnFactors):
         if self.n_levels is not None:
             given = self._check_levels(self.n_levels)
             if given.ndim and given.shape[0] != X.shape[1]:
-                raise DataError(f"categorical: n_levels has {given.shape[0]} entries for {X.shape[1]} columns")
+                raise DataError(
+                    f"categorical: n_levels has {counted(given.shape[0], 'entry', 'entries')} for "
+                    f"{counted(X.shape[1], 'column')}"
+                )
             levels = np.array(np.broadcast_to(given, X.shape[1]))
             self._check_size(levels - 1)
             self._check_known(X, levels)

@@ -23,6 +23,7 @@ from libc.math cimport NAN, floor, isnan, log, log1p
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
+from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
 from expfam.families.counts.rows cimport (
     ROWS_FLOAT64, ROWS_INT64, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
@@ -911,7 +912,9 @@ cdef class CountComponents:
         if self.t.model == CATEGORICAL:
             self.t.n_words += len(family.levels_)
         if self.t.n_words > MAX_COUNT:
-            raise DataError(f"{family.name}: {self.t.n_words} columns are more than the limit, {MAX_COUNT}")
+            raise DataError(
+                f"{family.name}: {counted(self.t.n_words, 'column is', 'columns are')} more than the limit, {MAX_COUNT}"
+            )
         self.t.owner = <void *> self
         is_real = self._open(family, data)
         self._set_family(family)
@@ -995,7 +998,8 @@ cdef class CountComponents:
         self.prior = np.concatenate([a, totals]) if self.t.model == CATEGORICAL else a
         cdef const double[::1] prior = self.prior
         if prior.shape[0] != self.t.n_words:
-            raise DataError(f"{family.name}: {len(a)} pseudo-counts for {self.t.n_columns} columns")
+            given = counted(len(a), "pseudo-count")
+            raise DataError(f"{family.name}: {given} for {counted(self.t.n_columns, 'column')}")
         self.t.prior = &prior[0]
         self.t.prior_total = float(totals.sum())
         self.t.rate = family.rate if self.t.model == POISSON else 1.0
@@ -1040,7 +1044,7 @@ cdef class CountComponents:
             PyMem_RawFree(t.lists)
             PyMem_RawFree(t.n)
             raise MemoryError(
-                f"{self.family.name}: {t.n_words} columns x {capacity} slots need"
+                f"{self.family.name}: {counted(t.n_words, 'column')} x {counted(capacity, 'slot needs', 'slots need')}"
                 f" {n_entries * width / 2**30:.1f} GiB: use fewer components or columns, or layout=\"clusters\""
             )
         t.counts = <void *> ((<size_t> block.ctypes.data + 63) & ~<size_t> 63)
@@ -1107,7 +1111,7 @@ cdef class CountComponents:
         S = sparse.csr_array(S)
         if S.shape != (n.shape[0], self.t.n_columns):
             raise DataError(
-                f"{self.family.name}: statistics of {n.shape[0]} clusters must have shape"
+                f"{self.family.name}: statistics of {counted(n.shape[0], 'cluster')} must have shape"
                 f" ({n.shape[0]}, {self.t.n_columns}); got {S.shape}"
             )
         if self.t.model == CATEGORICAL:
@@ -1125,9 +1129,13 @@ cdef class CountComponents:
         starts = np.ascontiguousarray(starts, dtype=np.int64)
         sizes = np.diff(starts)
         if len(starts) != len(n) + 1 or len(totals) != len(n) or (sizes < 0).any() or sizes.sum() != len(words):
-            raise DataError(f"{self.family.name}: saved statistics of {len(n)} clusters are not of one size")
+            raise DataError(
+                f"{self.family.name}: saved statistics of {counted(len(n), 'cluster')} are not of one size"
+            )
         if len(words) != len(values) or (len(words) and not 0 <= words.min() <= words.max() < self.t.n_words):
-            raise DataError(f"{self.family.name}: saved statistics are not of these {self.t.n_columns} columns")
+            raise DataError(
+                f"{self.family.name}: saved statistics are not of these {counted(self.t.n_columns, 'column')}"
+            )
         if not (np.isfinite(values).all() and np.isfinite(n).all()) or (values < 0).any() or (n < 0).any():
             raise SupportError(f"{self.family.name}: statistics of clusters must be finite and non-negative")
         self.reserve(len(n))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from expfam.amounts import counted
 from expfam.errors import DataWarning
 from expfam.families.base import Family
 from expfam.families.coordinates import roots_of_shares
@@ -82,9 +83,10 @@ class Multinomial(Family):
         totals = counts.row_sums(X)
         empty = np.flatnonzero(totals == 0)
         if empty.size:
+            rows = counted(X.shape[0], "row")
             warn(
-                f"multinomial: {empty.size} of {X.shape[0]} rows are empty, the first is row {empty[0]};"
-                " only the prior of the weights decides their cluster",
+                f"multinomial: {counted(empty.size, f'of {rows} is', f'of {rows} are')} empty, the first is row "
+                f"{empty[0]}; only the prior of the weights decides their cluster",
                 DataWarning,
             )
         totals = totals if weight is None else totals * weight

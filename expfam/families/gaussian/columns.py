@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, DataWarning
 from expfam.families.base import Family
 from expfam.families.components import Components
@@ -255,7 +256,7 @@ def _listed(columns, most=4):
     """Return text with the numbers of the first few columns, and their count if there are more."""
     text = ", ".join(str(int(j)) for j in columns[:most])
     if columns.size > most:
-        return f"{columns.size} columns ({text}, ...)"
+        return f"{counted(columns.size, 'column')} ({text}, ...)"
     return f"column{'s' * (columns.size > 1)} {text}"
 
 

@@ -14,6 +14,7 @@ from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport floor
 from libc.string cimport memset
 
+from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, components_v1
 from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
@@ -546,7 +547,7 @@ cdef class BetaComponents:
     def set_data(self, data):
         """Read the rows of another data set with the same statistics."""
         if data.n_statistics != self.s.d:
-            raise DataError(f"{self.family.name}: components of {self.s.d} columns cannot read {data!r}")
+            raise DataError(f"{self.family.name}: components of {counted(self.s.d, 'column')} cannot read {data!r}")
         self._open(data)
         self._set_bounds()
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.support import check_hyper
 
@@ -21,7 +22,10 @@ def _resolved(family, X, **auto):
         value = getattr(family, name)
         value = default if isinstance(value, str) else np.asarray(value, dtype=np.float64)
         if value.ndim and value.shape != (X.shape[1],):
-            raise DataError(f"{family.name}: {name} has {value.shape[0]} values for data of {X.shape[1]} columns")
+            raise DataError(
+                f"{family.name}: {name} has {counted(value.shape[0], 'value')} for data of "
+                f"{counted(X.shape[1], 'column')}"
+            )
         out[name] = value if value.ndim else float(value)
     return out
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.base import Family
 from expfam.families.column_sums import column_means
@@ -187,8 +188,8 @@ class VonMisesFisher(Family):
         zero = np.flatnonzero(~(length > 0))
         if zero.size:
             raise DataError(
-                f"{self.name}: row {zero[0]} is zero, so it has no direction ({zero.size} rows are zero): leave such"
-                " rows out"
+                f"{self.name}: row {zero[0]} is zero, so it has no direction "
+                f"({counted(zero.size, 'row is', 'rows are')} zero): leave such rows out"
             )
         return 1.0 / length
 

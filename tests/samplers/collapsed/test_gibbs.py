@@ -25,7 +25,7 @@ from expfam.samplers import (
     steps,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 
 def documents(n=300, n_words=40, n_topics=6, seed=0):

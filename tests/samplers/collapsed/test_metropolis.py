@@ -15,7 +15,7 @@ from expfam.samplers import CollapsedMetropolis, Int8Proposal, Snapshot, TablePr
 from expfam.samplers.collapsed.laws import update_law
 from expfam.samplers.states.collapsed import CollapsedState
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 PROPOSALS = {
     "table": (TableProposal(), ("multinomial", "multinomial_vector", "poisson")),

@@ -25,7 +25,7 @@ from expfam.samplers.chain.callbacks import restore_checkpoint
 from expfam.samplers.collapsed.gibbs import conditional as conditional_of_rows
 from expfam.samplers.grouped.gibbs import conditional
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 GROUPS = np.array([1, 0, 1, 0, 1])  # not sorted
 ALPHA = {2: np.array([0.7, 0.3]), 3: np.array([0.4, 0.9, 0.2])}

@@ -12,7 +12,7 @@ from expfam import AdmixtureModel, Dataset, Known, Poisson
 from expfam.samplers import GroupedGibbs, GroupedState, sample
 from expfam.samplers.grouped.linked import draw_linked_groups, linked_law
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 GROUPS = np.array([1, 0, 1, 0, 1])
 ALPHA = {2: np.array([0.7, 0.3]), 3: np.array([0.4, 0.9, 0.2])}

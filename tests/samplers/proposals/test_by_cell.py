@@ -244,7 +244,7 @@ def test_buckets_need_prototypes_of_phi():
     group = np.array([0, 0, 1, 1, 2, 2])
     with pytest.raises(DataError, match="prototypes"):
         BucketProposal(DataCells(group)).bind(model, data, seed=0)
-    with pytest.raises(DataError, match="1 columns, phi has 2"):
+    with pytest.raises(DataError, match="1 column, phi has 2"):
         BucketProposal(DataCells(group, phi=np.zeros((6, 1)))).bind(model, data, seed=0)
     with pytest.raises(DataError, match=r"\(6,\) integers"):
         BucketProposal(DataCells([0, 1], phi=np.zeros((2, 2)))).bind(model, data, seed=0)

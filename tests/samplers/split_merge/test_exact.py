@@ -28,7 +28,7 @@ from expfam.samplers import (
 )
 from expfam.samplers.geometry.hash_tables import HashTables
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 LEAST = 1e-4
 UNIFORM, TABLES = UniformAnchors(), {"n_bits": 1, "n_tables": 3}
 

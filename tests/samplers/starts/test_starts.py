@@ -296,7 +296,7 @@ def test_more_clusters_than_distinct_rows_are_refused_with_both_numbers(start):
         starting_labels(start, model, data, seed=0)
     model, data = setup(np.full((5, 2), 0.1))
     assert not starting_labels(start, model, data, seed=0, n_clusters=1).any()
-    with pytest.raises(ValueError, match=r"n_clusters = 2 .*1 distinct rows"):
+    with pytest.raises(ValueError, match=r"n_clusters = 2 .*1 distinct row:"):
         starting_labels(start, model, data, seed=0, n_clusters=2)
 
 

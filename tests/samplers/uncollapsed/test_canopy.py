@@ -35,7 +35,7 @@ from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.uncollapsed.laws import update_law
 from expfam.structures import DataCells
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 GROUPS = {
     "anchors": PrototypeProposal(data_cells="tree", max_group=4, n_anchors=2),

@@ -34,7 +34,7 @@ from expfam.samplers import (
 )
 from expfam.samplers.chain.callbacks import restore_checkpoint
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 RNG = np.random.default_rng(5)
 N, CLUSTERS = 700, 5

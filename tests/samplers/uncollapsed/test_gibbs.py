@@ -24,7 +24,7 @@ from expfam.samplers import StochasticEM, UncollapsedGibbs, UncollapsedKernel, U
 from expfam.samplers.states.collapsed import CollapsedState
 from expfam.samplers.uncollapsed.dense import DenseScores, draw_labels
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 RNG = np.random.default_rng(11)
 REAL = RNG.normal(scale=1.5, size=(60, 3))

@@ -11,7 +11,7 @@ from expfam.samplers import ClusterMoves, CollapsedGibbs, Cycle, Full, Memoized,
 from expfam.samplers.variational import cluster_moves as moves
 from expfam.samplers.variational.state import entropy_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty", "ignore:.*clusters for .* data")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty", "ignore:.*clusters for .* data")
 
 
 def begin(family, X, weights, *, start="random", n_clusters=None, weight=None, seed=0, **settings):

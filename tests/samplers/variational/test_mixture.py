@@ -51,7 +51,7 @@ from expfam.samplers.variational.posterior import Posterior, Proportions
 from expfam.samplers.variational.sparse_rows import select_rows, work_size
 from expfam.samplers.variational.state import VariationalState
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty", "ignore:.*clusters for .* data")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty", "ignore:.*clusters for .* data")
 
 
 def dense(X):
