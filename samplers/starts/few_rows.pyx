@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t
 from expfam.families.components cimport Components
 from expfam.model.statistics cimport add_segments_with
 
+from expfam.amounts import counted
 from expfam.model.assignment import LoadedClusters
 from expfam.structures.ground.threads import segments
 
@@ -77,7 +78,7 @@ cdef class FewRows:
         """Let the clusters hold the rows of their labels, which are below K."""
         cdef Py_ssize_t i
         if labels.shape[0] != self.phi.shape[0]:
-            raise ValueError(f"{labels.shape[0]} labels for {self.phi.shape[0]} rows")
+            raise ValueError(f"{counted(labels.shape[0], 'label')} for {counted(self.phi.shape[0], 'row')}")
         with nogil:
             self.count[:] = 0.0
             self.S[:, :] = 0.0
@@ -160,7 +161,7 @@ def first_lost(const int32_t[::1] before, const int32_t[::1] after, Py_ssize_t n
     cdef Py_ssize_t i, k
     cdef signed char[::1] seen = np.zeros(n_clusters, dtype=np.int8)
     if before.shape[0] != after.shape[0]:
-        raise ValueError(f"{before.shape[0]} labels before, {after.shape[0]} after")
+        raise ValueError(f"{counted(before.shape[0], 'label')} before, {after.shape[0]} after")
     with nogil:
         for i in range(before.shape[0]):
             seen[before[i]] |= 1

@@ -88,5 +88,5 @@ def test_unfitting_arguments_are_named():
         known_merges([[1.0], [0.0]], 1, [-1, -1])
     with pytest.raises(ValueError, match=r"got a table of shape \(2, 1\), n_others=0 and 2 classes"):
         known_merges([[1.0], [2.0]], 0, [-1, -1])
-    with pytest.raises(ValueError, match="and 1 class$"):
+    with pytest.raises(ValueError, match=r"and 1 class$"):
         known_merges([[1.0], [2.0]], 1, [-1])
