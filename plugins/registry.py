@@ -244,7 +244,7 @@ def list_plugins(group: str | None = None) -> list[Plugin]:
     --------
     >>> from expfam import list_plugins
     >>> [plugin.value for plugin in list_plugins("family") if plugin.qualified_name == "expfam:geometric"]
-    ['expfam.families.simple.geometric:Geometric']
+    ['expfam.families.trials.geometric:Geometric']
     """
     groups = list(GROUPS.values()) if group is None else [_group(group)]
     with _registry.lock:
@@ -316,7 +316,7 @@ def is_offered(module: str) -> bool:
     It does if an entry point names it or another module of its package.
 
     >>> from expfam.plugins.registry import is_offered
-    >>> is_offered("expfam.families.simple.families"), is_offered("antigravity")
+    >>> is_offered("expfam.families.trials.families"), is_offered("antigravity")
     (True, False)
     """
     with _registry.lock:
@@ -444,8 +444,20 @@ def _import(plugin):
     except (Exception, SystemExit) as error:  # a foreign module may raise anything; the message must name its origin
         raise PluginError(
             f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source} cannot be loaded:"
-            f" {type(error).__name__}: {error}; the traceback above says where"
+            f" {type(error).__name__}: {error}; {_cure(plugin, error)}"
         ) from error
+
+
+def _cure(plugin, error):
+    """Return what helps where an entry point cannot be loaded."""
+    module = plugin.value.partition(":")[0].strip()
+    missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+    if missing is None or not f"{module}.".startswith(f"{missing}."):
+        return "the traceback above says where"
+    return (
+        f"its source has no such module, so its installed metadata are of another version: install it again, in a"
+        f" checkout of {plugin.distribution} with `pip install --no-build-isolation --no-deps -e .`"
+    )
 
 
 def _check_name(plugin):

@@ -5,8 +5,8 @@ from time import process_time
 import numpy as np
 
 from expfam import DiagonalGaussian, LogNormal, MixtureModel, SymmetricDirichlet
-from expfam.families.simple.bernoulli import Bernoulli
-from expfam.families.simple.negative_binomial import NegativeBinomial
+from expfam.families.trials.bernoulli import Bernoulli
+from expfam.families.trials.negative_binomial import NegativeBinomial
 from expfam.samplers import CollapsedGibbs
 
 N_ROWS, N_COLUMNS, MISSING = 10_000, 10, 0.1

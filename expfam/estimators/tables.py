@@ -11,7 +11,7 @@ from expfam.errors import DataError, DataTypeError
 from expfam.families.columns.family import Columns
 from expfam.families.foreign import OF_TEXTS
 from expfam.families.gaussian.diagonal import DiagonalGaussian
-from expfam.families.simple.bernoulli import Bernoulli
+from expfam.families.trials.bernoulli import Bernoulli
 from expfam.io.frames import as_frame, is_frame
 
 if TYPE_CHECKING:

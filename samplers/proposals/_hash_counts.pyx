@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
-from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.families.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.samplers.proposals._hash cimport BoundHash, address, moved_t, recount, scratch, single_t
 from expfam.samplers.proposals.masses cimport mass_enter, mass_leave
 from expfam.structures.hashing.sign_codes cimport SignCodes

@@ -25,7 +25,7 @@ from expfam.contracts cimport (
     EXPFAM_RANGE,
     proposal_v1,
 )
-from expfam.families.counts.rows cimport (
+from expfam.families.rows cimport (
     ROWS_FLOAT32,
     ROWS_INT32,
     ROWS_ONES,

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport proposal_v1
-from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, row_start
+from expfam.families.rows cimport csr_rows, entry_column, entry_value, row_start
 from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport prototype_state
 from expfam.structures.simd.list_scores cimport expfam_dot_difference

@@ -14,7 +14,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
-from expfam.families.counts.rows cimport entry_column, entry_value, open_rows, row_start
+from expfam.families.rows cimport entry_column, entry_value, open_rows, row_start
 from expfam.samplers.chain.accept cimport HOPELESS, accept, accepted, passes_bound
 from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested

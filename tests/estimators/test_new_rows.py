@@ -23,7 +23,7 @@ from expfam import (
     merge,
 )
 from expfam.errors import CapabilityError, DataError, DataTypeError, DataWarning, SupportError
-from expfam.families.simple.bernoulli import Bernoulli
+from expfam.families.trials.bernoulli import Bernoulli
 from expfam.samplers import Memoized, SparseVariational, Stochastic
 
 GROUPS = np.arange(120) % 4

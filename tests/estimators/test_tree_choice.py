@@ -21,9 +21,9 @@ from expfam import (
 )
 from expfam.errors import DataWarning
 from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for
+from expfam.families.directions.von_mises_fisher import VonMisesFisher
 from expfam.families.gaussian.lognormal import LogNormal
-from expfam.families.simple.bernoulli import Bernoulli
-from expfam.families.simple.von_mises_fisher import VonMisesFisher
+from expfam.families.trials.bernoulli import Bernoulli
 from expfam.samplers import HierarchicalClustering
 from expfam.samplers.hierarchy.tuning import tree_evidence, tuned_worth
 

@@ -27,11 +27,11 @@ from expfam import (
     SymmetricDirichlet,
 )
 from expfam.families import base
-from expfam.families.simple.bernoulli import Bernoulli
-from expfam.families.simple.exponential import Exponential
-from expfam.families.simple.geometric import Geometric
-from expfam.families.simple.negative_binomial import NegativeBinomial
-from expfam.families.simple.von_mises_fisher import VonMisesFisher
+from expfam.families.directions.von_mises_fisher import VonMisesFisher
+from expfam.families.trials.bernoulli import Bernoulli
+from expfam.families.trials.geometric import Geometric
+from expfam.families.trials.negative_binomial import NegativeBinomial
+from expfam.families.waiting.exponential import Exponential
 from expfam.model import weights as weights_module
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
 from expfam.samplers import CollapsedState, GroupedGibbs, TopicGibbs, UpdateHyper

@@ -9,9 +9,9 @@ from expfam import Dataset
 from expfam.errors import DataError, SupportError
 from expfam.families.components import Components
 from expfam.families.generic import GenericComponents
-from expfam.families.simple.bernoulli import Bernoulli
-from expfam.families.simple.geometric import Geometric
-from expfam.families.simple.negative_binomial import NegativeBinomial
+from expfam.families.trials.bernoulli import Bernoulli
+from expfam.families.trials.geometric import Geometric
+from expfam.families.trials.negative_binomial import NegativeBinomial
 from expfam.plugins.conformance import parametrize_with_checks
 
 N, V, K = 80, 41, 9

@@ -11,8 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 from expfam import Categorical, Columns, Dataset, DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, merge
 from expfam.errors import ArchiveError
 from expfam.families.column_factors import ColumnFactors
-from expfam.families.simple.bernoulli import Bernoulli
 from expfam.families.slice_sampling import climb_to_modes, slice_sample_each
+from expfam.families.trials.bernoulli import Bernoulli
 from expfam.model.hyper_prior import HyperPrior, at_factors
 from expfam.model.statistics import label_statistics
 from expfam.samplers import CollapsedGibbs, Cycle, UpdateHyper, sample

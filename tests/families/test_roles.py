@@ -16,7 +16,7 @@ from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
 from expfam.families.columns.evidence import column_evidence, spread_ties
 from expfam.families.columns.inference import infer_roles
 from expfam.families.columns.roles import ColumnRole, Roles
-from expfam.families.simple.bernoulli import Bernoulli
+from expfam.families.trials.bernoulli import Bernoulli
 
 N = 60
 RNG = np.random.default_rng(0)

@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from expfam.errors import DataError, SupportError
-from expfam.families.simple.bernoulli import Bernoulli
-from expfam.families.simple.exponential import Exponential
-from expfam.families.simple.geometric import Geometric
-from expfam.families.simple.negative_binomial import NegativeBinomial
-from expfam.families.simple.von_mises_fisher import VonMisesFisher
+from expfam.families.directions.von_mises_fisher import VonMisesFisher
+from expfam.families.trials.bernoulli import Bernoulli
+from expfam.families.trials.geometric import Geometric
+from expfam.families.trials.negative_binomial import NegativeBinomial
+from expfam.families.waiting.exponential import Exponential
 from expfam.plugins.conformance import parametrize_with_checks
 
 SHIPPED = [

@@ -15,8 +15,8 @@ from visits import LIMIT, run_chain, worst_t
 from expfam import Dataset, DirichletProcess, Mixture, MixtureModel, SymmetricDirichlet
 from expfam.errors import DataError
 from expfam.families.components import Components
-from expfam.families.simple._von_mises_fisher import bessel_ratio, log_bessel
-from expfam.families.simple.von_mises_fisher import VonMisesFisher, _log_constant
+from expfam.families.directions._von_mises_fisher import bessel_ratio, log_bessel
+from expfam.families.directions.von_mises_fisher import VonMisesFisher, _log_constant
 from expfam.plugins.conformance import parametrize_with_checks
 from expfam.samplers import (
     Canopy,
@@ -85,8 +85,8 @@ import json
 import numpy as np
 from expfam import Dataset
 from expfam.families.components import Components
-from expfam.families.simple._von_mises_fisher import bessel_ratio, log_bessel
-from expfam.families.simple.von_mises_fisher import VonMisesFisher
+from expfam.families.directions._von_mises_fisher import bessel_ratio, log_bessel
+from expfam.families.directions.von_mises_fisher import VonMisesFisher
 
 squares = np.logspace(-4, 12, 77)
 out = [f(nu, squares).tolist() for f in (log_bessel, bessel_ratio) for nu in (0.0, 7.5, 40.0, 200.0)]

@@ -36,7 +36,7 @@ FLOORS = (
     ("expfam.io.filled_cells",),
     ("expfam.families",),
     ("expfam.families.counts", "expfam.families.gaussian"),
-    ("expfam.families.simple",),
+    ("expfam.families.trials", "expfam.families.waiting", "expfam.families.directions"),
     ("expfam.families.columns",),
     ("expfam.model",),
     ("expfam.plugins.registry",),
@@ -336,7 +336,7 @@ def tree(tmp_path):
         "structures/selection/alias.pyx",
         "plugins/registry.py",
         "plugins/conformance.py",
-        "expfam/families/simple/geometric.py",
+        "expfam/families/trials/geometric.py",
     ):
         (tmp_path / path).write_text("")
     assert faults(tmp_path) == []
@@ -379,10 +379,10 @@ WRONG = [
     ("samplers/collapsed/metropolis.pyx", "from expfam.plugins.registry import load_proposal"),
     ("expfam/errors.py", "from expfam.families.base import Family"),
     ("plugins/registry.py", "from expfam.model.data import Dataset"),
-    ("plugins/registry.py", "def f():\n    from expfam.families.simple.geometric import Geometric\n"),
+    ("plugins/registry.py", "def f():\n    from expfam.families.trials.geometric import Geometric\n"),
     ("plugins/conformance.py", "from expfam.families.gaussian._full import GaussianComponents"),
     ("plugins/conformance.py", "from expfam.families.base import _hidden"),
-    ("expfam/families/simple/geometric.py", "from expfam.model.data import Dataset"),
+    ("expfam/families/trials/geometric.py", "from expfam.model.data import Dataset"),
 ]
 
 
@@ -416,7 +416,7 @@ RIGHT = [
     ("plugins/registry.py", "from expfam.errors import PluginError\nfrom expfam.families.base import Family"),
     ("plugins/conformance.py", "from expfam import Dataset\nfrom expfam.families.components import Components"),
     (
-        "expfam/families/simple/geometric.py",
+        "expfam/families/trials/geometric.py",
         "from expfam.families.base import Family\nfrom expfam.errors import DataError",
     ),
 ]

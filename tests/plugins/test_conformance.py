@@ -21,9 +21,9 @@ from expfam import (
 from expfam.errors import PluginError
 from expfam.families.base import Family
 from expfam.families.generic import GenericComponents
-from expfam.families.simple.bernoulli import Bernoulli
-from expfam.families.simple.exponential import Exponential
-from expfam.families.simple.negative_binomial import NegativeBinomial
+from expfam.families.trials.bernoulli import Bernoulli
+from expfam.families.trials.negative_binomial import NegativeBinomial
+from expfam.families.waiting.exponential import Exponential
 from expfam.plugins.conformance import Report, check_family, checks, parametrize_with_checks
 from expfam.plugins.laws.data_case import Case, Inapplicable, Law
 from expfam.samplers import CollapsedMetropolis, TableProposal

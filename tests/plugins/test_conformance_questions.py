@@ -7,8 +7,8 @@ import pytest
 from holes import HoledGaussian, three_clusters
 
 from expfam import Categorical, DiagonalGaussian, Poisson, SphericalGaussian
-from expfam.families.simple.bernoulli import Bernoulli
-from expfam.families.simple.exponential import Exponential
+from expfam.families.trials.bernoulli import Bernoulli
+from expfam.families.waiting.exponential import Exponential
 from expfam.plugins.conformance import check_family
 
 TRUE, FINITE, MISSING = (

@@ -111,6 +111,20 @@ def test_a_broken_plugin_is_told_at_use_with_its_origin_and_harms_no_other(site)
     assert "fake_missing_dependency" in status["bad"]
 
 
+@pytest.mark.parametrize("value", ["fake_gone:Flat", "fake_gone.rooms.flat:Flat"])
+def test_metadata_of_another_version_are_told_with_the_line_to_type(site, value):
+    site("fake-one", {"flat": value})
+    with pytest.raises(PluginError, match="metadata are of another version") as caught:
+        load_family("flat")
+    assert "checkout of fake_one with `pip install --no-build-isolation --no-deps -e .`" in str(caught.value)
+
+
+def test_a_missing_library_of_a_plugin_is_not_taken_for_old_metadata(site):
+    site("fake-one", {"flat": "fake_one:Flat"}, modules={"fake_one": "import fake_one_needs_this"})
+    with pytest.raises(PluginError, match=r"fake_one_needs_this.*the traceback above says where"):
+        load_family("flat")
+
+
 def test_a_plugin_that_exits_while_importing_does_not_end_the_process(site):
     site("fake-exit", {"bad": "fake_exit:Bad"}, modules={"fake_exit": "raise SystemExit(3)"})
     with pytest.raises(PluginError, match="SystemExit: 3"):

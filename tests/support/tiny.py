@@ -17,10 +17,10 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.families.base import Family
+from expfam.families.directions.von_mises_fisher import VonMisesFisher
 from expfam.families.generic import GenericComponents
-from expfam.families.simple.bernoulli import Bernoulli
-from expfam.families.simple.negative_binomial import NegativeBinomial
-from expfam.families.simple.von_mises_fisher import VonMisesFisher
+from expfam.families.trials.bernoulli import Bernoulli
+from expfam.families.trials.negative_binomial import NegativeBinomial
 
 
 class PlainPoisson(Poisson):

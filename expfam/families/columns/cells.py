@@ -11,7 +11,7 @@ from expfam.families.base import Family
 from expfam.families.columns.family import Columns
 from expfam.families.columns.parts import CELLS, LEVEL, PRESENCE, Part
 from expfam.families.counts.categorical import Categorical
-from expfam.families.simple.bernoulli import Bernoulli
+from expfam.families.trials.bernoulli import Bernoulli
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,10 +8,10 @@ from expfam.families.counts.categorical import Categorical
 from expfam.families.counts.poisson import Poisson
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.lognormal import LogNormal
-from expfam.families.simple.bernoulli import Bernoulli
-from expfam.families.simple.exponential import Exponential
-from expfam.families.simple.geometric import Geometric
-from expfam.families.simple.negative_binomial import NegativeBinomial
+from expfam.families.trials.bernoulli import Bernoulli
+from expfam.families.trials.geometric import Geometric
+from expfam.families.trials.negative_binomial import NegativeBinomial
+from expfam.families.waiting.exponential import Exponential
 from expfam.near_names import did_you_mean
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from libc.string cimport memset
 
 from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
-from expfam.families.counts.rows cimport (
+from expfam.families.rows cimport (
     ROWS_FLOAT64, ROWS_INT64, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
 )
 from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1

@@ -12,7 +12,6 @@ from scipy.special import gammaln
 
 from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport INFINITY, fabs, fma, isfinite, lgamma, log, log1p, sqrt
-from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
@@ -22,6 +21,7 @@ from expfam.families.gaussian.storage cimport (
     real_is_slot, real_row, real_state, size_terms,
 )
 from expfam.families.gaussian.student_t cimport growth_part, log1p_square, lowest_line, split_squares
+from expfam.families.rows cimport entry_column, entry_value, row_start
 from expfam.structures.simd.elementary cimport expfam_log_rising1
 from expfam.structures.simd.gaussian_diagonal cimport expfam_merged_radial, expfam_radial_scan, expfam_sphere_scan
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
@@ -61,24 +61,6 @@ ctypedef struct spherical_state:
     Py_ssize_t table
 
 # ---- rows and sums -------------------------------------------------------------------------------------------------
-
-
-cdef inline double sparse_value(const real_state *s, Py_ssize_t t) noexcept nogil:
-    if s.value_kind == 0:
-        return (<const double *> s.x)[t]
-    if s.value_kind == 1:
-        return (<const float *> s.x)[t]
-    if s.value_kind == 2:
-        return <double> (<const int64_t *> s.x)[t]
-    return (<const int32_t *> s.x)[t]
-
-
-cdef inline Py_ssize_t sparse_index(const real_state *s, Py_ssize_t t) noexcept nogil:
-    return (<const int64_t *> s.indices)[t] if s.wide_indices else (<const int32_t *> s.indices)[t]
-
-
-cdef inline Py_ssize_t sparse_start(const real_state *s, Py_ssize_t i) noexcept nogil:
-    return (<const int64_t *> s.indptr)[i] if s.wide_indptr else (<const int32_t *> s.indptr)[i]
 
 
 cdef inline double *lane_of(const spherical_state *s, Py_ssize_t k) noexcept nogil:
@@ -134,10 +116,10 @@ cdef double sparse_inner(const spherical_state *s, Py_ssize_t i, Py_ssize_t k, d
     cdef Py_ssize_t t
     cdef double x, product = 0.0
     square[0] = 0.0
-    for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
-        x = sparse_value(&s.base, t)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        x = entry_value(&s.base.rows, t)
         square[0] += x * x
-        product += x * S[sparse_index(&s.base, t)]
+        product += x * S[entry_column(&s.base.rows, t)]
     return product
 
 
@@ -147,10 +129,10 @@ cdef double sparse_products(const spherical_state *s, Py_ssize_t i, Py_ssize_t m
     cdef double x, square = 0.0
     for k in range(m):
         out[k] = 0.0
-    for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
-        x = sparse_value(&s.base, t)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        x = entry_value(&s.base.rows, t)
         square += x * x
-        expfam_add_row(out, s.columns + sparse_index(&s.base, t) * s.slots, x, m)
+        expfam_add_row(out, s.columns + entry_column(&s.base.rows, t) * s.slots, x, m)
     return square
 
 
@@ -159,10 +141,10 @@ cdef void sparse_shifted(void *self, Py_ssize_t i, double sign, const double *S,
     cdef Py_ssize_t t
     cdef double x, square = 0.0
     memcpy(out, S, s.base.F * sizeof(double))
-    for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
-        x = sparse_value(&s.base, t)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        x = entry_value(&s.base.rows, t)
         square += x * x
-        out[sparse_index(&s.base, t)] += sign * x
+        out[entry_column(&s.base.rows, t)] += sign * x
     if s.has_squares:
         out[s.base.d] += sign * square
 
@@ -175,9 +157,9 @@ cdef int sparse_move(spherical_state *s, Py_ssize_t i, Py_ssize_t k, double sign
     cdef int code
     norm[0] = s.norm[2 * k]
     norm[1] = s.norm[2 * k + 1]
-    for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
-        f = sparse_index(&s.base, t)
-        x = sparse_value(&s.base, t)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        f = entry_column(&s.base.rows, t)
+        x = entry_value(&s.base.rows, t)
         value = S[f] + sign * x
         if not fabs(value) < LARGEST_SUM:
             return EXPFAM_NUMERICAL
@@ -190,9 +172,9 @@ cdef int sparse_move(spherical_state *s, Py_ssize_t i, Py_ssize_t k, double sign
         return code
     s.norm[2 * k] = norm[0]
     s.norm[2 * k + 1] = norm[1]
-    for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
-        f = sparse_index(&s.base, t)
-        S[f] += sign * sparse_value(&s.base, t)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        f = entry_column(&s.base.rows, t)
+        S[f] += sign * entry_value(&s.base.rows, t)
         s.columns[f * s.slots + k] = S[f]
     if s.has_squares:
         S[s.base.d] = square

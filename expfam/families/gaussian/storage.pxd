@@ -2,6 +2,7 @@
 
 from expfam.contracts cimport EXPFAM_RANGE, components_v1
 from expfam.families.row_statistics cimport row_statistics_v1
+from expfam.families.rows cimport csr_rows
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
@@ -9,12 +10,7 @@ from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 ctypedef struct real_state:
     Py_ssize_t capacity             # slots that callers may use; storage is padded to whole blocks of lanes
     Py_ssize_t d, F                 # columns of X and of phi
-    const void *x                   # dense rows, or the values of CSR
-    int value_kind                  # 0 float64, 1 float32, 2 int64, 3 int32
-    const void *indices             # CSR only, else NULL
-    const void *indptr
-    int wide_indices                # 1 for int64 indices, 0 for int32
-    int wide_indptr
+    csr_rows rows                   # CSR rows; of dense rows only `values` and `kind`, and `starts` is NULL
     const double *center            # (d,)
     int is_log                      # 1 if the model is about the logarithms of dense rows
     double *n                       # (slots,)

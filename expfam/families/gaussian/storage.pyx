@@ -14,13 +14,12 @@ from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
 from expfam.families.row_statistics cimport row_statistics_capsule
+from expfam.families.rows cimport ROWS_FLOAT64, open_dense_rows, open_rows
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.logs cimport expfam_log
 
 from expfam.errors import DataError
 from expfam.families.support import dense_rows
-
-cdef dict KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.int64): 2, np.dtype(np.int32): 3}
 
 
 cdef object aligned(Py_ssize_t size):
@@ -40,11 +39,11 @@ cdef double *pointer(object array) except? NULL:
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:
     """Write dense row i, or its logarithm, minus the centre to `out` (d,)."""
     cdef Py_ssize_t f
-    cdef const double *wide = <const double *> state.x + i * state.d
-    cdef const float *narrow = <const float *> state.x + i * state.d
+    cdef const double *wide = <const double *> state.rows.values + i * state.d
+    cdef const float *narrow = <const float *> state.rows.values + i * state.d
     if state.is_log:
         real_log_row(state, wide, narrow, out)
-    elif state.value_kind == 0:
+    elif state.rows.kind == ROWS_FLOAT64:
         for f in range(state.d):
             out[f] = wide[f] - state.center[f]
     else:
@@ -57,10 +56,10 @@ cdef void real_log_row(const real_state *state, const double *wide, const float 
     cdef Py_ssize_t f
     cdef double x
     for f in range(state.d):
-        out[f] = wide[f] if state.value_kind == 0 else <double> narrow[f]
+        out[f] = wide[f] if state.rows.kind == ROWS_FLOAT64 else <double> narrow[f]
     expfam_log(out, out, state.d)
     for f in range(state.d):
-        x = wide[f] if state.value_kind == 0 else <double> narrow[f]
+        x = wide[f] if state.rows.kind == ROWS_FLOAT64 else <double> narrow[f]
         if not x >= 2.3e-308:           # expfam_log takes normal numbers only
             out[f] = log(x)
         out[f] -= state.center[f]
@@ -255,18 +254,10 @@ cdef class RealComponents:
         """Point the state at the rows of the data."""
         cdef real_state *state = self.state
         X = self.X = self.data.X
-        state.indices = NULL
-        state.indptr = NULL
         if self.data.is_sparse:
-            state.x = pointer(X.data)
-            state.value_kind = KINDS[X.data.dtype]
-            state.indices = pointer(X.indices)
-            state.indptr = pointer(X.indptr)
-            state.wide_indices = X.indices.dtype.itemsize == 8
-            state.wide_indptr = X.indptr.dtype.itemsize == 8
+            open_rows(&state.rows, X.data, X.indices, X.indptr)
         else:
-            state.x = pointer(X)
-            state.value_kind = KINDS[X.dtype]
+            open_dense_rows(&state.rows, X)
         return 0
 
     def set_data(self, data):

@@ -23,7 +23,7 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.errors import CapabilityError, DataWarning
-from expfam.families.simple.exponential import Exponential
+from expfam.families.waiting.exponential import Exponential
 from expfam.samplers import HierarchicalClustering, sample
 from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_graph
 from expfam.samplers.hierarchy.count_scores import CountScores
@@ -582,7 +582,7 @@ def test_scores_are_not_reducible():
 
 
 def _bernoulli():
-    from expfam.families.simple.bernoulli import Bernoulli
+    from expfam.families.trials.bernoulli import Bernoulli
 
     return Bernoulli(a=1.0, b=1.0)
 

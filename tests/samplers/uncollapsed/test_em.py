@@ -21,7 +21,7 @@ from expfam import (
 )
 from expfam.errors import CapabilityError
 from expfam.families.base import Family
-from expfam.families.simple.geometric import Geometric
+from expfam.families.trials.geometric import Geometric
 from expfam.samplers import (
     Checkpoint,
     CollapsedGibbs,

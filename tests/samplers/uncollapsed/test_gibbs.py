@@ -19,7 +19,7 @@ from expfam import (
     SphericalGaussian,
     SymmetricDirichlet,
 )
-from expfam.families.simple.geometric import Geometric
+from expfam.families.trials.geometric import Geometric
 from expfam.samplers import StochasticEM, UncollapsedGibbs, UncollapsedKernel, UncollapsedState
 from expfam.samplers.states.collapsed import CollapsedState
 from expfam.samplers.uncollapsed.dense import DenseScores, draw_labels

@@ -17,7 +17,7 @@ from expfam import (
     SymmetricDirichlet,
 )
 from expfam.errors import ExpFamError
-from expfam.families.simple.exponential import Exponential
+from expfam.families.waiting.exponential import Exponential
 from expfam.samplers import ClusterTree, StochasticEM, UncollapsedGibbs, UncollapsedState
 from expfam.samplers.uncollapsed.tree import draw_labels, preferred_tree, tree_of
 

@@ -10,7 +10,7 @@ from scipy.special import digamma, gammaln
 from expfam.errors import DataWarning
 from expfam.families.base import Family
 from expfam.families.column_sums import column_means
-from expfam.families.simple.columns import _check_positive, _draw_log_gamma, _resolved
+from expfam.families.independent_columns import check_positive, draw_log_gamma, resolved
 from expfam.families.support import check_scales
 from expfam.user_warnings import warn
 
@@ -33,7 +33,7 @@ class Exponential(Family):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.families.simple.exponential import Exponential
+    >>> from expfam.families.waiting.exponential import Exponential
     >>> Exponential(a=2.0, b=1.0).log_marginal(np.array([1.0]), np.array([[1.0]])).round(6)
     array([-1.386294])
 
@@ -50,7 +50,7 @@ class Exponential(Family):
 
     def __init__(self, a: npt.ArrayLike = 2.0, b: npt.ArrayLike = "auto") -> None:
         self.a, self.b = a, b
-        _check_positive(self)
+        check_positive(self)
 
     def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         mean = column_means(X, weight)
@@ -61,7 +61,7 @@ class Exponential(Family):
             mean[zero] = 1.0
         check_scales(mean**2, family=self.name)  # the standard deviation of a waiting time is its mean
         a = np.asarray(2.0 if isinstance(self.a, str) else self.a, dtype=np.float64)
-        return _resolved(self, X, a=np.full(X.shape[1], 2.0), b=np.maximum(a - 1.0, 0.5) * mean)
+        return resolved(self, X, a=np.full(X.shape[1], 2.0), b=np.maximum(a - 1.0, 0.5) * mean)
 
     def sufficient_statistics(self, X: Any) -> Any:
         return X
@@ -80,7 +80,7 @@ class Exponential(Family):
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         shape = np.broadcast_to(self.a + n[:, None], S.shape)
-        log_rate = _draw_log_gamma(shape, rng) - np.log(self.b + S)
+        log_rate = draw_log_gamma(shape, rng) - np.log(self.b + S)
         return -np.exp(log_rate), -log_rate.sum(axis=1)
 
     def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:

@@ -10,13 +10,14 @@ and m0.S are kept from change to change, each in two doubles.
 import numpy as np
 
 from libc.math cimport exp, fma, isfinite, log, sqrt
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
 )
+from expfam.families.rows cimport entry_column, entry_value, row_start
 from expfam.structures.simd.bessel cimport expfam_bessel_ratio, expfam_log_bessel
 from expfam.structures.simd.logs cimport expfam_log
 from expfam.structures.simd.vectors cimport expfam_add_row, expfam_dot
@@ -121,37 +122,19 @@ cdef void take_row(const vmf_state *s, Py_ssize_t i, double *out) noexcept nogil
             out[f] *= scale
 
 
-cdef inline double entry_of(const real_state *s, Py_ssize_t t) noexcept nogil:
-    if s.value_kind == 0:
-        return (<const double *> s.x)[t]
-    if s.value_kind == 1:
-        return (<const float *> s.x)[t]
-    if s.value_kind == 2:
-        return <double> (<const int64_t *> s.x)[t]
-    return (<const int32_t *> s.x)[t]
-
-
-cdef inline Py_ssize_t feature_of(const real_state *s, Py_ssize_t t) noexcept nogil:
-    return (<const int64_t *> s.indices)[t] if s.wide_indices else (<const int32_t *> s.indices)[t]
-
-
-cdef inline Py_ssize_t begin_of(const real_state *s, Py_ssize_t i) noexcept nogil:
-    return (<const int64_t *> s.indptr)[i] if s.wide_indptr else (<const int32_t *> s.indptr)[i]
-
-
 cdef void measure(const vmf_state *s, Py_ssize_t i, double *square, double *along, double *x) noexcept nogil:
     """Set |x|^2 and m0.x of row i; a dense row is written to `x` (d,)."""
     cdef Py_ssize_t t
     cdef double value, scale = scale_of(s, i), squares = 0.0, product = 0.0
-    if s.base.indptr == NULL:
+    if s.base.rows.starts == NULL:
         take_row(s, i, x)
         square[0] = expfam_dot(x, x, s.base.d)
         along[0] = expfam_dot(x, s.mean, s.base.d)
         return
-    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
-        value = scale * entry_of(&s.base, t)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        value = scale * entry_value(&s.base.rows, t)
         squares += value * value
-        product += value * s.mean[feature_of(&s.base, t)]
+        product += value * s.mean[entry_column(&s.base.rows, t)]
     square[0], along[0] = squares, product
 
 
@@ -160,11 +143,11 @@ cdef double inner(const vmf_state *s, Py_ssize_t i, Py_ssize_t k, const double *
     cdef const double *S = s.base.S + k * s.base.F
     cdef Py_ssize_t t
     cdef double scale, product = 0.0
-    if s.base.indptr == NULL:
+    if s.base.rows.starts == NULL:
         return expfam_dot(x, S, s.base.d)
     scale = scale_of(s, i)
-    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
-        product += scale * entry_of(&s.base, t) * S[feature_of(&s.base, t)]
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        product += scale * entry_value(&s.base.rows, t) * S[entry_column(&s.base.rows, t)]
     return product
 
 
@@ -172,13 +155,14 @@ cdef void all_inner(const vmf_state *s, Py_ssize_t i, Py_ssize_t m, const double
     """Write x_i . S_k of the first m slots; `x` holds the row if the data are dense."""
     cdef Py_ssize_t t, k
     cdef double scale = scale_of(s, i)
-    if s.base.indptr == NULL:
+    if s.base.rows.starts == NULL:
         expfam_vmf_dots(x, s.base.S, s.base.d, m, out)
         return
     for k in range(m):
         out[k] = 0.0
-    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
-        expfam_add_row(out, s.columns + feature_of(&s.base, t) * s.slots, scale * entry_of(&s.base, t), m)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        expfam_add_row(out, s.columns + entry_column(&s.base.rows, t) * s.slots,
+                       scale * entry_value(&s.base.rows, t), m)
 
 
 cdef void vmf_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
@@ -186,14 +170,14 @@ cdef void vmf_shifted(void *self, Py_ssize_t i, double sign, const double *S, do
     cdef double *x = s.base.fresh + s.base.F
     cdef Py_ssize_t f, t
     cdef double scale = sign * scale_of(s, i)
-    if s.base.indptr == NULL:
+    if s.base.rows.starts == NULL:
         take_row(s, i, x)
         for f in range(s.base.d):
             out[f] = S[f] + sign * x[f]
         return
     memcpy(out, S, s.base.F * sizeof(double))
-    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
-        out[feature_of(&s.base, t)] += scale * entry_of(&s.base, t)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        out[entry_column(&s.base.rows, t)] += scale * entry_value(&s.base.rows, t)
 
 
 # ---- terms of the evidence -----------------------------------------------------------------------------------------
@@ -509,9 +493,9 @@ cdef int sparse_move(vmf_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noex
     cdef int code
     square[0], square[1] = s.square[2 * k], s.square[2 * k + 1]
     along[0], along[1] = s.along[2 * k], s.along[2 * k + 1]
-    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
-        f = feature_of(&s.base, t)
-        x = scale * entry_of(&s.base, t)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        f = entry_column(&s.base.rows, t)
+        x = scale * entry_value(&s.base.rows, t)
         value = S[f] + x
         add_square(square, S[f], -1.0)
         add_square(square, value, 1.0)
@@ -519,9 +503,9 @@ cdef int sparse_move(vmf_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noex
     code = finish(s, k, s.base.n[k] + sign, square, along)
     if code:
         return code
-    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
-        f = feature_of(&s.base, t)
-        S[f] += scale * entry_of(&s.base, t)
+    for t in range(row_start(&s.base.rows, i), row_start(&s.base.rows, i + 1)):
+        f = entry_column(&s.base.rows, t)
+        S[f] += scale * entry_value(&s.base.rows, t)
         s.columns[f * s.slots + k] = S[f]
     return EXPFAM_OK
 

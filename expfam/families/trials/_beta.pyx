@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, components_v1
-from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.families.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
 from expfam.structures.simd.elementary cimport expfam_log1, expfam_log_rising1
 from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising

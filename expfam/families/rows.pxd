@@ -1,5 +1,6 @@
 # Readers of the rows of a CSR matrix in the caller's memory, for all types of values, at one predictable branch per
 # entry. The owner of a `csr_rows` must keep its three arrays alive. Columns and starts may each be int32 or int64.
+# Families that take both kinds of data keep dense rows in the same struct: `starts` is then NULL.
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -46,13 +47,26 @@ cdef inline double entry_value(const csr_rows *x, Py_ssize_t p) noexcept nogil:
     return 1.0
 
 
+cdef inline int kind_of(values) except -1:
+    """Return the code of the type of an array."""
+    kinds = {"float64": ROWS_FLOAT64, "float32": ROWS_FLOAT32, "int64": ROWS_INT64, "int32": ROWS_INT32}
+    return kinds[values.dtype.name]
+
+
+cdef inline int open_dense_rows(csr_rows *x, values) except -1:
+    """Point `x` at a C-contiguous matrix, which may be read-only; it has neither columns nor starts."""
+    x.kind, x.values = kind_of(values), <const void *> <size_t> values.ctypes.data
+    x.columns = x.starts = NULL
+    x.wide_columns = x.wide_starts = 0
+    return 0
+
+
 cdef inline int open_rows(csr_rows *x, values, columns, starts) except -1:
     """Point `x` at three NumPy arrays, which may be read-only; `values` None means ones."""
-    kinds = {"float64": ROWS_FLOAT64, "float32": ROWS_FLOAT32, "int64": ROWS_INT64, "int32": ROWS_INT32}
     for array in (values, columns, starts):
         if array is not None and not array.flags.c_contiguous:
             raise ValueError("the arrays of a CSR matrix must be contiguous")
-    x.kind = ROWS_ONES if values is None else kinds[values.dtype.name]
+    x.kind = ROWS_ONES if values is None else kind_of(values)
     x.values = NULL if values is None else <const void *> <size_t> values.ctypes.data
     x.wide_columns = {"int64": 1, "int32": 0}[columns.dtype.name]
     x.columns = <const void *> <size_t> columns.ctypes.data

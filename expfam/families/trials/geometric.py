@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from expfam.families.simple.columns import _check_positive
-from expfam.families.simple.negative_binomial import NegativeBinomial
+from expfam.families.independent_columns import check_positive
+from expfam.families.trials.negative_binomial import NegativeBinomial
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,7 +22,7 @@ class Geometric(NegativeBinomial):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.families.simple.geometric import Geometric
+    >>> from expfam.families.trials.geometric import Geometric
     >>> Geometric(a=1.0, b=1.0).log_marginal(np.array([1.0]), np.array([[2.0]])).round(6)
     array([-2.484907])
 
@@ -35,4 +35,4 @@ class Geometric(NegativeBinomial):
 
     def __init__(self, a: npt.ArrayLike = "auto", b: npt.ArrayLike = "auto") -> None:
         self.a, self.b = a, b
-        _check_positive(self)
+        check_positive(self)

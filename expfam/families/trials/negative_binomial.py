@@ -9,9 +9,9 @@ from scipy.special import betaln, digamma, gammaln
 
 from expfam.families.base import Family
 from expfam.families.column_sums import column_mean_squares, column_means
-from expfam.families.simple._beta import BetaComponents
-from expfam.families.simple._natural import BetaLaw
-from expfam.families.simple.columns import _check_positive, _draw_log_gamma, _resolved
+from expfam.families.independent_columns import check_positive, draw_log_gamma, resolved
+from expfam.families.trials._beta import BetaComponents
+from expfam.families.trials._natural import BetaLaw
 from expfam.families.weighing import total_weight
 from expfam.params import is_auto
 
@@ -40,7 +40,7 @@ class NegativeBinomial(Family):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.families.simple.negative_binomial import NegativeBinomial
+    >>> from expfam.families.trials.negative_binomial import NegativeBinomial
     >>> family = NegativeBinomial(r=2.0, a=1.0, b=3.0)
     >>> family.log_marginal(np.array([1.0]), np.array([[0.0]])).round(6)
     array([-0.510826])
@@ -60,7 +60,7 @@ class NegativeBinomial(Family):
 
     def __init__(self, r: Literal["auto"] | float = 1.0, a: npt.ArrayLike = "auto", b: npt.ArrayLike = "auto") -> None:
         self.r, self.a, self.b = r, a, b
-        _check_positive(self)
+        check_positive(self)
 
     def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         mean = column_means(X, weight)
@@ -68,7 +68,7 @@ class NegativeBinomial(Family):
         if is_auto(r):
             excess = float((column_mean_squares(X, weight) - mean * mean - mean).sum())
             r = float(np.clip(float((mean * mean).sum()) / max(excess, 1e-300), *_SIZES))
-        auto = _resolved(self, X, a=mean + 1.0 / max(total_weight(X, weight), 1.0), b=np.full(X.shape[1], 1.0 + r))
+        auto = resolved(self, X, a=mean + 1.0 / max(total_weight(X, weight), 1.0), b=np.full(X.shape[1], 1.0 + r))
         return {**auto, "r": r} if is_auto(self.r) else auto
 
     def sufficient_statistics(self, X: Any) -> Any:
@@ -102,8 +102,8 @@ class NegativeBinomial(Family):
         return BetaLaw(self, self.r)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        up = _draw_log_gamma(self.a + S, rng)
-        down = _draw_log_gamma(np.broadcast_to(self.b + self.r * n[:, None], S.shape), rng)
+        up = draw_log_gamma(self.a + S, rng)
+        down = draw_log_gamma(np.broadcast_to(self.b + self.r * n[:, None], S.shape), rng)
         both = np.logaddexp(up, down)
         return up - both, self.r * (both - down).sum(axis=1)
 

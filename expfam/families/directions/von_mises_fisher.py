@@ -14,7 +14,7 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.base import Family
 from expfam.families.column_sums import column_means
-from expfam.families.simple._von_mises_fisher import VonMisesFisherComponents, bessel_ratio, log_bessel
+from expfam.families.directions._von_mises_fisher import VonMisesFisherComponents, bessel_ratio, log_bessel
 from expfam.families.support import check_hyper, check_unit, row_lengths
 from expfam.params import is_auto
 
@@ -70,7 +70,7 @@ class VonMisesFisher(Family):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.families.simple.von_mises_fisher import VonMisesFisher
+    >>> from expfam.families.directions.von_mises_fisher import VonMisesFisher
     >>> family = VonMisesFisher(kappa=5.0).bind(np.eye(3))
     >>> family.to_params(*family.map_natural(np.array([1.0]), np.array([[0.0, 0.0, 1.0]])))["mean"].round(2)
     array([[0.2 , 0.2 , 0.96]])

@@ -9,9 +9,9 @@ from scipy.special import betaln, digamma, expit
 
 from expfam.families.base import Family
 from expfam.families.column_sums import column_sums
-from expfam.families.simple._beta import BetaComponents
-from expfam.families.simple._natural import BetaLaw
-from expfam.families.simple.columns import _check_positive, _draw_log_gamma, _resolved
+from expfam.families.independent_columns import check_positive, draw_log_gamma, resolved
+from expfam.families.trials._beta import BetaComponents
+from expfam.families.trials._natural import BetaLaw
 from expfam.families.weighing import total_weight
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Bernoulli(Family):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.families.simple.bernoulli import Bernoulli
+    >>> from expfam.families.trials.bernoulli import Bernoulli
     >>> Bernoulli(a=1.0, b=1.0).log_marginal(np.array([2.0]), np.array([[1.0]])).round(6)
     array([-1.791759])
 
@@ -52,11 +52,11 @@ class Bernoulli(Family):
 
     def __init__(self, a: npt.ArrayLike = "auto", b: npt.ArrayLike = "auto") -> None:
         self.a, self.b = a, b
-        _check_positive(self)
+        check_positive(self)
 
     def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         share = (column_sums(X, weight) + 0.5) / (total_weight(X, weight) + 1.0)
-        return _resolved(self, X, a=5.0 * share, b=5.0 * (1.0 - share))
+        return resolved(self, X, a=5.0 * share, b=5.0 * (1.0 - share))
 
     def sufficient_statistics(self, X: Any) -> Any:
         return X
@@ -77,8 +77,8 @@ class Bernoulli(Family):
         return BetaLaw(self, None)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        yes = _draw_log_gamma(self.a + S, rng)
-        return self._with_partition(yes - _draw_log_gamma(self.b + n[:, None] - S, rng))
+        yes = draw_log_gamma(self.a + S, rng)
+        return self._with_partition(yes - draw_log_gamma(self.b + n[:, None] - S, rng))
 
     def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         return self._with_partition(np.log(self.a + S) - np.log(self.b + n[:, None] - S))

@@ -1,18 +1,28 @@
 """Shared parts of the families with independent columns: checks, defaults and draws."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.support import check_hyper
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-def _check_positive(family, names=None):
+    from expfam.families.base import Family
+
+
+def check_positive(family: Family, names: Iterable[str] | None = None) -> None:
+    """Raise an error that names the family unless its hyper-parameters are positive."""
     for name in names or family.get_params():
         check_hyper(family.name, name, getattr(family, name))
 
 
-def _resolved(family, X, **auto):
+def resolved(family: Family, X: Any, **auto: Any) -> dict[str, Any]:
     """Return hyper-parameters of a family as numbers or arrays.
 
     The value in `auto` replaces ``"auto"``. Sequences become arrays, which must have one value for each column of X.
@@ -30,7 +40,7 @@ def _resolved(family, X, **auto):
     return out
 
 
-def _draw_log_gamma(shape, rng):
+def draw_log_gamma(shape: Any, rng: np.random.Generator) -> Any:
     """Draw the logs of Gamma(shape, 1) variates.
 
     log G(a) = log G(a + 1) + log(U) / a is finite for shapes down to 1e-300.

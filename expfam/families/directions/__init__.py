@@ -1,0 +1,1 @@
+"""Directions: rows of length 1, such as embeddings."""

@@ -1,1 +1,0 @@
-"""Families written in NumPy, as a plug-in would write them."""

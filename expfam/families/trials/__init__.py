@@ -1,0 +1,1 @@
+"""Counts of trials with beta priors: Bernoulli, geometric, negative binomial."""

@@ -1,0 +1,1 @@
+"""Waiting times: positive columns with exponential laws."""
