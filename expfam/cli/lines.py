@@ -64,9 +64,11 @@ def _of_columns(message):
 
     def values(match):
         found = ast.literal_eval(match[1])
-        if any(_OPTION_LIKE.match(value) for value in found):
-            return match[0]  # as a word of its own it would be an option
-        return f"--missing-values {' '.join(map(shlex.quote, found))}"
+        plain = [value for value in found if not _OPTION_LIKE.match(value)]
+        options = [f"--missing-values {' '.join(map(shlex.quote, plain))}"] if plain else []
+        # others would be options as words of their own
+        options += [f"--missing-values={shlex.quote(value)}" for value in found if value not in plain]
+        return " ".join(options)
 
     return _MISSING.sub(values, _COLUMN.sub(option, message))
 

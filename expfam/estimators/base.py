@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from expfam.errors import PluginError, UnknownNameError
 from expfam.estimators.foreign_names import missing_attribute, unknown_argument, unknown_keyword
 from expfam.estimators.matrices import checked_input
+from expfam.estimators.row_certainty import certainty_of_state
 from expfam.estimators.scoring import drop_loaded
 from expfam.estimators.tables import encoded, family_of_array, family_of_frame
 from expfam.families.base import Family
@@ -166,14 +167,24 @@ class Estimator(BaseEstimator):
         forecast: Callable[[], Forecast],
         start: Any,
         seed: int,
+        begin: Callable[[Dataset], Any] | None = None,
     ) -> None:
-        """Check kernels, memory and time before any work."""
+        """Check kernels, memory and time before any work.
+
+        `begin` makes the state of a start that is searched.
+        """
         drop_loaded(self)
         for phase in phases:
             phase.kernel.check(model, data)
         check_memory(forecast(), self.memory_limit)
         n_steps = sum(phase.n_steps for phase in phases) * self._n_rounds(model)
-        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
+        once = {"begin": begin, "finish": self._measured_end(model)}
+        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start, **once)
+
+    def _measured_end(self, model: Any) -> Callable[[Any], Any] | None:
+        """Return what is timed after the steps: the certainty of each label."""
+        n_threads = getattr(self, "n_threads", None)
+        return lambda state: certainty_of_state(model, state, n_threads=n_threads)
 
     def _run(
         self,

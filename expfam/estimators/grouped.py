@@ -23,7 +23,7 @@ from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.free_covariances import compared_with_simpler, tell_of_covariances, warn_of_simpler
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_endings import grouped_ending, slots_joined
-from expfam.estimators.grouped_starts import grouped_start, start_of_groups
+from expfam.estimators.grouped_starts import forecast_with_start, grouped_start, start_of_groups
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.known_rows import known_rows
 from expfam.estimators.lines import line_of
@@ -276,12 +276,16 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
                 refuse_unused(self, ["n_warmup"], why="variational inference", remedy="take sampler='gibbs'")
             n_warmup = 0
         phases, average = [Phase(kernel, n_warmup), Phase(kernel, n_steps)], _Average()
-        K = model.n_components
         if known is not None:
             check_known(kernel, model, known)
-        forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
-        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
-        state = grouped_start(kernel, model, data, start, self._family(), seed=seed, n_threads=self.n_threads)
+        forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)
+        begin = partial(
+            grouped_start, kernel, model, start=start, family=self._family(), seed=seed, n_threads=self.n_threads
+        )
+        is_searched = isinstance(start, str) and start == "auto"
+        timed = {"start": start, "begin": begin if is_searched else None}
+        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, seed=seed, **timed)
+        state = begin(data)
         trace = self._run(state, phases, counted=[average] if is_sampled else [])
         self._adopt(state, average, groups)
         if is_sampled and held is None:
@@ -300,6 +304,11 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
         """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
         return self.fit(X, y, **fit_params).labels_
+
+    def _forecast(self, data, *, kernel, model, start):
+        """Forecast the memory of a fit, with that of the search for a start."""
+        forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
+        return forecast_with_start(forecast, data, start, model.n_components)
 
     def _set_group_names(self, groups):
         self.__dict__.pop("group_names_", None)
@@ -595,9 +604,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         if is_first:
             data = self._first_data(X, options)
             model = self._model(data.family)
-            forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
-            check_memory(forecast, self.memory_limit)
             weighted, start = data.counted(), start_of_counted(data, self.start)
+            check_memory(self._forecast(weighted, kernel=kernel, model=model, start=start), self.memory_limit)
             options = {"seed": seed, "n_threads": self.n_threads}
             labels, family = start_of_groups(kernel, model, weighted, start, self._family(), **options)
             tell_of_covariances(self, weighted, labels, seed=seed)

@@ -6,6 +6,7 @@ better start, because sweeps over the groups see that; where rows tell it themse
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from expfam.estimators.searched_starts import searched_start
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.variational.schedules import Stochastic
+from expfam.samplers.warm_starts.sample_rows import search_memory
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.families.base import Family
+    from expfam.forecast.memory import Forecast
     from expfam.model.admixture import AdmixtureModel
     from expfam.model.data import Dataset
 
@@ -69,6 +72,27 @@ def grouped_start(
     return kernel.init(searched.model, data, seed=seed, start=np.array(best.labels))
 
 
+def forecast_with_start(forecast: Forecast, data: Dataset, start: Any, n_components: int) -> Forecast:
+    """Return the forecast of memory of a fit, with that of `grouped_start`.
+
+    Counts are searched on some rows, and then begin twice; other rows are searched all together.
+
+    Parameters
+    ----------
+    forecast : Forecast
+        Without the search.
+    data : Dataset
+    start : str or (N,) array_like of int
+    n_components : int
+    """
+    if not (isinstance(start, str) and start == "auto"):
+        return forecast
+    forecast = replace(forecast, scratch=forecast.scratch + search_memory(data, n_components))
+    if not data.family.is_discrete or n_components == 1:
+        return forecast
+    return forecast.with_chains(1, replace(forecast, scratch=0))
+
+
 def start_of_groups(
     kernel: GroupedVariational, model: AdmixtureModel, data: Dataset, start: Any, family: Family, **options: Any
 ) -> tuple[npt.NDArray[np.int32], Family]:
@@ -82,4 +106,4 @@ def start_of_groups(
     return np.array(state.labels), state.model.family
 
 
-__all__ = ["grouped_start", "start_of_groups"]
+__all__ = ["forecast_with_start", "grouped_start", "start_of_groups"]

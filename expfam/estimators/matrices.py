@@ -72,7 +72,7 @@ def checked_input(
         found = check_array(X, **_options(estimator, accepts_sparse))
     if not (family_checks and may_lack) and may_be_infinite_or_missing(found):
         if not family_checks:
-            refuse_infinity(estimator, found)
+            refuse_infinity(estimator, found, may_lack=may_lack)
         if not may_lack:
             refuse_missing(estimator, found, names, of_fit=reset)
     return found
@@ -130,18 +130,18 @@ def _columns_of_frame(estimator, X, *, reset):
         if is_named:
             estimator.feature_names_in_ = np.array(frame.names, dtype=object)
             estimator.n_features_in_, estimator._backend = len(frame.names), frame.backend
-        return _cells(X, frame, owner, of_fit=True), frame.names if is_named else None
+        return _cells(estimator, X, frame, of_fit=True), frame.names if is_named else None
     known = getattr(estimator, "feature_names_in_", None)
     if known is None or not is_named:
         if is_named and not isinstance(X, Frame):
             text = f"X has feature names, but {owner} was fitted without feature names"
             warn(text)
-        return _cells(X, frame, owner, of_fit=False), None
+        return _cells(estimator, X, frame, of_fit=False), None
     known = list(map(str, known))
     check_names(frame.names, known, known, owner=owner)
     if list(frame.names) != known:
         X, frame = _selected(X, known), frame.only(known)
-    return _cells(X, frame, owner, of_fit=False), frame.names
+    return _cells(estimator, X, frame, of_fit=False), frame.names
 
 
 def _has_names(X, owner):
@@ -162,18 +162,20 @@ def _selected(X, names):
     return X[names] if type(X).__module__.startswith("pandas") else X
 
 
-def _cells(X, frame, owner, *, of_fit):
+def _cells(estimator, X, frame, *, of_fit):
     """Return the cells of a frame as numbers, NaN where they are missing."""
+    may_lack = hasattr(estimator, "_family")  # counts of words are never missing
     if type(X).__module__.startswith("pandas") and _is_block(X):
         if all(type(kind).__name__ == "SparseDtype" for kind in X.dtypes):
             return X
         values = X.to_numpy()
         if values.dtype.kind == "f" and np.isinf(values).any():
-            check_finite(frame.column(frame.names[int(np.isinf(values).any(axis=0).argmax())]))
+            column = frame.column(frame.names[int(np.isinf(values).any(axis=0).argmax())])
+            check_finite(column, may_lack=may_lack)
         return values
     if of_fit:
-        check_numbers(frame, owner=owner)
-    return numbers_of_frame(frame, of_fit=not of_fit)
+        check_numbers(frame, owner=type(estimator).__name__)
+    return numbers_of_frame(frame, of_fit=not of_fit, may_lack=may_lack)
 
 
 def _is_block(X):

@@ -11,7 +11,7 @@ from scipy import sparse
 from expfam.errors import DataError
 from expfam.families.counts.categorical import Categorical
 from expfam.families.gaussian.diagonal import DiagonalGaussian
-from expfam.families.support import first_where
+from expfam.families.support import first_where, without_infinity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,15 +49,24 @@ def refuse_missing(estimator: Any, X: Any, names: Sequence[str] | None, *, of_fi
     )
 
 
-def refuse_infinity(estimator: Any, X: Any) -> None:
-    """Raise DataError for the first infinite value of a matrix, dense or CSR."""
+def refuse_infinity(estimator: Any, X: Any, *, may_lack: bool) -> None:
+    """Raise DataError for the first infinite value of a matrix, dense or CSR.
+
+    The message says what to type; where cells `may_lack`, or the family is left to the data, that makes missing cells.
+    """
     found = first_where(X, np.isinf)
     if found is not None:
         row, column, value = found
         raise DataError(
             f"Input X contains infinity: {type(estimator).__name__}: row {row}, column {column} holds {value}: put a"
-            " number in its place"
+            f" number in its place, or {without_infinity(X, may_lack=may_lack or _is_open(estimator))}"
         )
+
+
+def _is_open(estimator):
+    """Return whether the family is left to the data, so that cells may be missing."""
+    family = getattr(estimator, "family", None)
+    return hasattr(estimator, "_family") and isinstance(family, str) and family == "auto"
 
 
 def may_be_infinite_or_missing(X: Any) -> bool:

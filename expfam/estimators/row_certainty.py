@@ -14,6 +14,24 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 
+def certainty_of_state(model: Any, state: Any, *, n_threads: int | None = None) -> npt.NDArray[np.float32]:
+    """Return the probability of the label of each row in a state: (N,) float32.
+
+    Parameters
+    ----------
+    model : MixtureModel or AdmixtureModel
+        Bound.
+    state : State
+        Of a mixture of rows, in groups or not.
+    n_threads : int or None
+    """
+    labels = np.asarray(state.labels)
+    K = int(labels.max()) + 1
+    n, S = state.data.statistics(labels, K)
+    log_weights = np.log(np.maximum(n, 0.5) / max(float(n.sum()), 0.5))
+    return certainty_of_labels(model.family, state.data, n, S, labels, log_weights, n_threads=n_threads)
+
+
 def certainty_of_labels(
     family: Any,
     data: Dataset,

@@ -259,6 +259,9 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.method_ = "gibbs" if is_sampled else kernel.local_of(model.n_components)
         return self
 
+    def _measured_end(self, model: Any) -> None:
+        """Return None: documents have no labels whose certainty follows the steps."""
+
     def _forecast(self, data, **run):
         """Forecast the memory of a fit, or of the search before it if that is more."""
         forecast = forecast_topics(data, **run)

@@ -221,8 +221,25 @@ def as_matrix(
         if bad is not None:
             rule = "finite values or NaN for missing ones" if allow_nan else "finite values"
             what = "infinity" if allow_nan else "NaN or infinity"
-            raise DataError(f"{family} needs {rule}; row {bad[0]}, column {bad[1]} holds {bad[2]} ({what})")
+            remedy = f": {without_infinity(X, may_lack=allow_nan)}" if np.isinf(bad[2]) else ""
+            raise DataError(f"{family} needs {rule}; row {bad[0]}, column {bad[1]} holds {bad[2]} ({what}){remedy}")
     return read_only(X)
+
+
+def without_infinity(X: Any, *, may_lack: bool) -> str:
+    """Return the line about infinite cells: it makes missing cells of them or drops their rows.
+
+    Parameters
+    ----------
+    X : (N, V) ndarray or CSR
+    may_lack : bool
+        Whether cells may be missing.
+    """
+    if sparse.issparse(X):
+        return "leave out such rows: write X = X[numpy.isfinite(numpy.asarray(X.sum(axis=1)).ravel())]"
+    if may_lack:
+        return "make missing cells of infinite ones: write X = numpy.where(numpy.isinf(X), numpy.nan, X)"
+    return "leave out such rows: write X = X[numpy.isfinite(X).all(axis=1)]"
 
 
 def _canonical_csr(X, family):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
 
 _COUNT_FAMILIES = ("multinomial", "categorical", "poisson")
+_CERTAINTY_BYTES = 4  # of the probability of a row's own cluster
 _GUESSED_CLUSTERS = 200
 _DRAW_COPIES = 3  # of kept draws: in the trace, in the posterior, and in its search
 _NEVER_SHORT = 1 << 24  # bytes; to ask what is free takes a tenth of the time of a fit of so few rows
@@ -127,8 +128,10 @@ def forecast_memory(
         forecast = replace(forecast, scratch=forecast.scratch + data.family.bytes_of_parts(data.X))
     if data.groups is not None:
         cells = data.groups.n_groups * forecast.n_components
-        # counts of clusters in groups, their sums over sweeps, and dense weights at the end; no partitions are kept
-        forecast = replace(forecast, labels=28 * data.n_rows + 48 * min(data.n_rows, cells) + 24 * cells)
+        # counts of clusters in groups, their sums over sweeps, and dense weights at the end with their logarithms; no
+        # partitions are kept
+        of_rows = (28 + _CERTAINTY_BYTES) * data.n_rows + 48 * min(data.n_rows, cells)
+        forecast = replace(forecast, labels=of_rows + 32 * cells)
     if kernel is None:
         return forecast
     return replace(forecast, proposals=int(kernel.memory(model, data, forecast.n_components)))
@@ -172,7 +175,7 @@ def forecast_tree(data: Dataset, *, n_leaves: int | None = None, n_neighbors: in
         width = min(width, _ENTRY_BYTES * data.X.nnz // max(1, L))
     return Forecast(
         data=_bytes_of(data.X),
-        labels=16 * data.n_rows,
+        labels=(16 + _CERTAINTY_BYTES) * data.n_rows,
         statistics=n_trees * L * (_LEAF_BYTES + width),
         scratch=_SMALL_BYTES,
         n_components=L,
@@ -208,9 +211,10 @@ def forecast_sizes(
     F = _statistics_width(family, n_features) if n_statistics is None else int(n_statistics)
     if data_bytes is None:
         data_bytes = 8 * n_rows * n_features if nnz is None else 12 * nnz + 4 * (n_rows + 1)
+    of_draws = _DRAW_COPIES * n_draws * label_bytes(K if n_components else 1 << 16)
     return Forecast(
         data=int(data_bytes),
-        labels=int(n_rows * (3 * 4 + 8 + 8 + _DRAW_COPIES * n_draws * label_bytes(K if n_components else 1 << 16))),
+        labels=int(n_rows * (3 * 4 + 8 + 8 + _CERTAINTY_BYTES + of_draws)),
         statistics=int(_statistics_bytes(family, n_features, F, K, nnz if nnz is not None else n_rows * F)),
         scratch=int(min(_BLOCK_BYTES, 3 * 8 * n_rows * F + _SMALL_BYTES) + 8 * (K + 1) * 4),
         n_components=K,

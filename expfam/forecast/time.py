@@ -14,11 +14,13 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import ResourceError
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -64,7 +66,8 @@ class Duration:
 
     def __str__(self):
         return (
-            f"{format_seconds(self.low)} to {format_seconds(self.high)} for {self.n_steps} {self.unit}, going"
+            f"{format_seconds(self.low)} to {format_seconds(self.high)} for"
+            f" {counted(self.n_steps, self.unit.removesuffix('s'))}, going"
             f" by {self.probe_rows:,} of the rows"
         )
 
@@ -77,11 +80,15 @@ def forecast_duration(
     *,
     seed: int = 0,
     start: Any = "auto",
+    begin: Callable[[Dataset], Any] | None = None,
+    finish: Callable[[Any], Any] | None = None,
 ) -> Duration:
     """Forecast the seconds of a fit from a few steps on samples of the rows.
 
     This needs some seconds of work at most. The model must be bound. If rows are in groups, samples are whole groups.
     The forecast is for all `n_steps` steps, and for the start; samplers that stop by themselves may need fewer.
+    ``begin(sample)`` returns the state in which a run over a sample begins, where a start is searched for; without it
+    the kernel makes the start. ``finish(state)`` does what follows the steps.
 
     >>> import numpy as np
     >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
@@ -93,7 +100,12 @@ def forecast_duration(
     True
     """
     N, began = data.n_rows, perf_counter()
-    probes = _probes(data, seed, lambda rows, sample: _step_seconds(kernel, model, data, rows, sample, seed, start))
+
+    def seconds(rows, sample):
+        make = partial(begin, sample) if begin else _beginning(kernel, model, data, rows, sample, seed, start)
+        return _step_seconds(kernel, make, finish)
+
+    probes = _probes(data, seed, seconds)
     low, high = (a + n_steps * b for a, b in zip(_line(N, probes, 1), _line(N, probes, 2)))
     return Duration(_LOW * low, _HIGH * high, probes[-1][0], perf_counter() - began, int(n_steps))
 
@@ -154,21 +166,31 @@ def _sample(data, n_rows, seed):
     return rows, Dataset(data.X[rows], data.family, weight=weight, groups=groups)
 
 
-def _step_seconds(kernel, model, data, rows, sample, seed, start):
-    """Return the seconds of the start, and of one step, on a sample."""
+def _beginning(kernel, model, data, rows, sample, seed, start):
+    """Return the function that makes the kernel's own start of a sample."""
     options = {"start": kernel.sample_start(start, data, rows)}
     if isinstance(start, str) and isinstance(model, MixtureModel):
         most = kernel.max_clusters(model)
         n_clusters = default_n_clusters(model, data.n_rows)
         options["n_clusters"] = min(n_clusters, sample.n_rows, sample.n_rows if most is None else most)
+    return partial(kernel.init, model, sample, seed=seed, **options)
+
+
+def _step_seconds(kernel, make, finish):
+    """Return the seconds of what is done once, at the start and end, and of one step."""
     before = perf_counter()
-    state = kernel.init(model, sample, seed=seed, **options)
+    state = make()
     seconds = [perf_counter() - before]
     for _ in range(_STEPS):
         before = perf_counter()
         kernel.step(state)
         seconds.append(perf_counter() - before)
-    return seconds[0] + max(0.0, seconds[1] - seconds[2]), float(np.median(seconds[2:]))
+    once = seconds[0] + max(0.0, seconds[1] - seconds[2])
+    if finish is not None:
+        before = perf_counter()
+        finish(state)
+        once += perf_counter() - before
+    return once, float(np.median(seconds[2:]))
 
 
 def _line(N, probes, place):
@@ -195,13 +217,16 @@ def check_time(
     *,
     seed: int,
     start: Any,
+    begin: Callable[[Dataset], Any] | None = None,
+    finish: Callable[[Any], Any] | None = None,
 ) -> None:
     """Time some steps and raise ResourceError if a fit would exceed the limit.
 
     Without a limit nothing is timed. See `check_duration` for the limit and `forecast_duration` for the rest.
     """
     if limit is not None:
-        check_duration(forecast_duration(kernel, model, data, n_steps, seed=seed, start=start), limit)
+        once = {"begin": begin, "finish": finish}
+        check_duration(forecast_duration(kernel, model, data, n_steps, seed=seed, start=start, **once), limit)
 
 
 def check_duration(duration: Duration, limit: float | str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -68,4 +69,20 @@ def as_number(text: str) -> int | float | None:
     return None
 
 
-__all__ = ["as_number", "is_code", "plain_numbers"]
+def as_infinity(text: str) -> float | None:
+    """Return the infinity that a text, or a number beyond all floats, stands for; else None.
+
+    Examples
+    --------
+    >>> from expfam.io.numerals import as_infinity
+    >>> as_infinity("inf"), as_infinity("-1e999"), as_infinity("1e3")
+    (inf, -inf, None)
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isinf(value) else None
+
+
+__all__ = ["as_infinity", "as_number", "is_code", "plain_numbers"]

@@ -22,12 +22,13 @@ def test_it_grows_with_what_it_should():
     small = forecast_sizes("gaussian", n_rows=1000, n_features=10, n_components=10)
     assert forecast_sizes("gaussian", n_rows=1000, n_features=10, n_components=1000).statistics > 50 * small.statistics
     assert forecast_sizes("gaussian", n_rows=1000, n_features=40, n_components=10).statistics > 10 * small.statistics
-    assert small.labels == 1000 * 28
+    of_row = 28 + 4  # labels, orders and masses; the probability of the label, a float32
+    assert small.labels == 1000 * of_row
     sizes = {"n_rows": 10**6, "n_features": 10}
     # three copies of each draw that is kept, of one byte a row up to 256 clusters
-    assert forecast_sizes("gaussian", **sizes, n_components=256, n_draws=20).labels == 10**6 * (28 + 3 * 20)
-    assert forecast_sizes("gaussian", **sizes, n_components=257, n_draws=20).labels == 10**6 * (28 + 3 * 2 * 20)
-    assert forecast_sizes("gaussian", **sizes, n_draws=20).labels == 10**6 * (28 + 3 * 2 * 20)
+    assert forecast_sizes("gaussian", **sizes, n_components=256, n_draws=20).labels == 10**6 * (of_row + 3 * 20)
+    assert forecast_sizes("gaussian", **sizes, n_components=257, n_draws=20).labels == 10**6 * (of_row + 3 * 2 * 20)
+    assert forecast_sizes("gaussian", **sizes, n_draws=20).labels == 10**6 * (of_row + 3 * 2 * 20)
 
 
 @pytest.mark.parametrize("limit", [10**6, 1e6, "1MB"])

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import expfam.estimators.grouped as grouped_module
+import expfam.estimators.row_certainty as certainty_module
 import expfam.forecast.time as duration_module
 from expfam import (
     AdmixtureModel,
@@ -298,3 +300,56 @@ def test_amounts_of_time():
             parse_seconds(text)
     words = [format_seconds(s) for s in (0.0123, 5.0, 119.0, 150.0, 7300.0, 4e5)]
     assert words == ["0.012 s", "5 s", "119 s", "2.5 min", "2 h", "4.6 d"]
+
+
+@pytest.mark.parametrize("sampler", ["gibbs", "variational"])
+@pytest.mark.parametrize("family", ["gaussian_diag", "poisson"])
+def test_the_search_of_groups_and_the_certainty_of_labels_cost_in_the_forecast_what_they_cost_in_the_fit(
+    sampler, family, monkeypatch
+):
+    """By a clock of the rows that the search begins with, and that are asked for their certainty."""
+    clock, found, N = Clock(), [], 12_000
+    real = forecast_duration
+
+    def told(*arguments, **options):
+        found.append(real(*arguments, **options))
+        return found[0]
+
+    def search(kernel, model, data, start, *, real=grouped_module.grouped_start, **options):
+        clock.now += 1e-3 * data.n_rows
+        labels = np.arange(data.n_rows) % 3 if start == "auto" else start  # the search itself is not what is timed
+        return real(kernel, model, data, labels, **options)
+
+    def certainty(family, data, *arguments, real=certainty_module.certainty_of_labels, **options):
+        clock.now += 1e-2 * data.n_rows
+        return real(family, data, *arguments, **options)
+
+    monkeypatch.setattr(duration_module, "perf_counter", clock)
+    monkeypatch.setattr(duration_module, "forecast_duration", told)
+    monkeypatch.setattr(grouped_module, "grouped_start", search)
+    for module in (certainty_module, grouped_module):
+        monkeypatch.setattr(module, "certainty_of_labels", certainty)
+    rows = np.random.default_rng(0).poisson(3.0, (N, 2)).astype(float)
+    mixture = GroupedMixture(family, 3, sampler=sampler, n_steps=2, n_warmup=0, random_state=0, time_limit="1d")
+    before = clock.now
+    mixture.fit(rows, groups=np.arange(N) % 40)
+    took = 1e-3 * N + 1e-2 * N
+    assert clock.now - before == pytest.approx(took + (1e-3 + 1e-2) * (500 + 2000 + 8000), rel=0.5)  # samples, then all
+    assert found[0].low == pytest.approx(0.4 * took, rel=0.1)
+    assert found[0].high >= 3.0 * took * 0.99
+
+
+def test_the_certainty_of_labels_is_in_the_forecast_of_a_mixture(monkeypatch):
+    clock, found, N = Clock(), [], 12_000
+    real = forecast_duration
+    monkeypatch.setattr(duration_module, "perf_counter", clock)
+    monkeypatch.setattr(duration_module, "forecast_duration", lambda *a, **k: found.append(real(*a, **k)) or found[0])
+
+    def certainty(family, data, *arguments, real=certainty_module.certainty_of_labels, **options):
+        clock.now += 1e-2 * data.n_rows
+        return real(family, data, *arguments, **options)
+
+    monkeypatch.setattr(certainty_module, "certainty_of_labels", certainty)
+    rows = np.random.default_rng(0).normal(size=(N, 2))
+    Mixture("gaussian_diag", 3, n_steps=1, random_state=0, time_limit="1d").fit(rows)
+    assert found[0].low == pytest.approx(0.4 * 1e-2 * N, rel=0.1)

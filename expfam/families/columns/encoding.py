@@ -75,36 +75,40 @@ def _as_numbers(column, backend):
     return f"convert the column to numbers, which leaves other cells missing: {conversion_of(column, backend)}"
 
 
-def check_finite(column: Column, missing_values: Sequence[Any] = ()) -> None:
+def check_finite(column: Column, missing_values: Sequence[Any] = (), *, may_lack: bool = True) -> None:
     """Refuse infinite cells.
 
-    `missing_values` are those that stand for missing cells of this column, for the line to type.
+    `missing_values` are those that stand for missing cells of this column, for the line to type. There is no such line
+    where cells may not be missing.
     """
     if column.kind != "float":
         return
     bad = np.flatnonzero(np.isinf(column.values) & ~column.missing)
     if bad.size:
-        held = _infinite(column, bad[0])
-        raise DataError(
-            f"column {column.name!r}, row {bad[0]} holds {held}{_hole(column.infinite_text, missing_values)}"
-        )
+        remedy = "put a number in its place"
+        if may_lack:
+            remedy += f", or leave the cell empty{_hole(column, column.values[bad], missing_values)}"
+        raise DataError(f"column {column.name!r}, row {bad[0]} holds {_infinite(column, bad[0])}: {remedy}")
 
 
 def _infinite(column, row):
-    """Return what an infinite cell holds, and the remedy; text is shown as it is written."""
+    """Return what an infinite cell holds; text is shown as it is written."""
     text = column.infinite_text
     if not text:
-        return f"{column.values[row]}: put a number in its place, or leave the cell empty"
+        return f"{column.values[row]}"
     shown = repr(text) if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]!r}... ({counted(len(text), 'character')})"
-    return f"{shown}, which is not finite as a float: put a number in its place, or leave the cell empty"
+    return f"{shown}, which is not finite as a float"
 
 
-def _hole(text, missing_values):
-    """Return the line that makes missing cells of a text, where the other cells are read so too."""
-    if not text or not missing_values or len(text) > _MOST_TEXT:
+def _hole(column, values, missing_values):
+    """Return the line that makes missing cells of the infinite ones."""
+    if len(column.infinite_text) > _MOST_TEXT:
         return ""
-    values = [*map(str, missing_values), text]
-    return f"; or write Columns.from_frame(df, missing_values={values!r}), which makes it a missing cell"
+    infinite = [text for text in ("inf", "-inf") if (values == float(text)).any()]
+    if column.infinite_text:
+        infinite = [column.infinite_text, *(text for text in infinite if float(text) != float(column.infinite_text))]
+    given = [*map(str, missing_values), *infinite]
+    return f"; or write Columns.from_frame(df, missing_values={given!r}), which makes it a missing cell"
 
 
 def require_seconds(column: Column) -> None:

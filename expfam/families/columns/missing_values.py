@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.io.frames import Column, Frame, listed
-from expfam.io.numerals import as_number, plain_numbers
+from expfam.io.numerals import as_infinity, as_number, plain_numbers
 from expfam.near_names import did_you_mean
 
 if TYPE_CHECKING:
@@ -130,8 +130,16 @@ def _key(value):
     return value.strip() if number is None else number
 
 
+def _number(value):
+    """Return the number that a value is or writes, which may be infinite; else None."""
+    key = _key(value)
+    if isinstance(key, str):
+        key = as_infinity(key)
+    return None if key is None or _LARGEST < abs(key) < np.inf else key
+
+
 def _numbers_among(column, values):
-    numbers = [key for key in map(_key, values) if not isinstance(key, str) and -_LARGEST < key < _LARGEST]
+    numbers = [number for number in map(_number, values) if number is not None]
     gone = np.zeros(len(column.missing), dtype=bool)
     if column.kind == "boolean":
         return gone

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from expfam.io.frames import Frame
 
 
-def numbers_of_frame(frame: Frame, *, of_fit: bool) -> npt.NDArray[Any]:
+def numbers_of_frame(frame: Frame, *, of_fit: bool, may_lack: bool = True) -> npt.NDArray[Any]:
     """Return the columns of a frame of numbers as a matrix, NaN where cells are missing.
 
     Parameters
@@ -22,6 +22,8 @@ def numbers_of_frame(frame: Frame, *, of_fit: bool) -> npt.NDArray[Any]:
     frame : Frame
     of_fit : bool
         Whether the columns held numbers at the fit, for messages.
+    may_lack : bool
+        Whether cells may be missing, for messages.
 
     Returns
     -------
@@ -36,7 +38,7 @@ def numbers_of_frame(frame: Frame, *, of_fit: bool) -> npt.NDArray[Any]:
     columns = [frame.column(name) for name in frame.names]
     for column in columns:
         require_numbers(column, frame.backend, of_fit=of_fit)
-        check_finite(column)
+        check_finite(column, may_lack=may_lack)
     kinds = {
         np.dtype(float) if column.missing.any() and column.kind != "float" else column.values.dtype
         for column in columns
