@@ -46,6 +46,10 @@ class ResultError(ExpFamError, AttributeError, ValueError):
     """An attribute of a result cannot be made; the error that says why is its cause."""
 
 
+class EngineError(ExpFamError, RuntimeError):
+    """Workers of an engine were lost, or did not answer as they should."""
+
+
 class ArchiveError(ExpFamError, ValueError):
     """A saved model or checkpoint is truncated, altered, or of an unknown format."""
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from expfam.plugins.laws import (
     components,  # noqa: F401  (collects its laws, after those of families)
+    engines,
     parts,
     proposals,
     questions,  # noqa: F401
@@ -29,12 +30,14 @@ from expfam.plugins.laws.kernel_case import KernelCase, tiny_models
 from expfam.plugins.laws.kernels import KERNEL_LAWS
 
 if TYPE_CHECKING:
+    from expfam.engines import Engine
     from expfam.families.base import Family
     from expfam.model.mixture import MixtureModel
 
 __all__ = [
     "Report",
     "Result",
+    "check_engine",
     "check_family",
     "check_kernel",
     "check_proposal",
@@ -304,6 +307,44 @@ def check_kernel(
     if raises and len(report.named("skipped")) == len(results):
         raise AssertionError(f"{report.subject} could be tried on no model: {results[0].message if results else ''}")
     return _raised(report) if raises else report
+
+
+def check_engine(
+    make: Callable[[], Engine],
+    *,
+    raises: bool = True,
+    expected_failures: Mapping[str, str] | None = None,
+    only: Sequence[str] | None = None,
+) -> Report:
+    """Try every law of engines on engines that a function makes.
+
+    The main laws: sums and changes reach every part once, a failure changes no part, and a chain has the labels that it
+    has in one process.
+
+    Parameters
+    ----------
+    make : callable
+        Called without arguments; returns a new engine. Each law closes the engines that it makes.
+    raises, expected_failures, only
+        See `check_family`.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    AssertionError
+        With every failed check, if `raises`.
+
+    Examples
+    --------
+    >>> from expfam.engines import SerialEngine
+    >>> from expfam.plugins.conformance import check_engine
+    >>> check_engine(SerialEngine).passed
+    True
+    """
+    return _report(engines.ENGINE_LAWS, engines.EngineCase(make), make, raises, expected_failures, only)
 
 
 def _report(laws, case, subject, raises, expected_failures, only):

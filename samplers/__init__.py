@@ -21,6 +21,8 @@ _HOMES = {
     "expfam.samplers.proposals.base": ["Proposal"],
     "expfam.samplers.proposals.snapshot": ["Snapshot"],
     "expfam.samplers.proposals.table": ["TableProposal"],
+    "expfam.samplers.shards.data": ["ShardedData"],
+    "expfam.samplers.shards.state": ["ShardedState"],
     "expfam.samplers.hyper.slice": ["UpdateHyper"],
     "expfam.samplers.hierarchy.kernel": ["HierarchicalClustering", "MergeState"],
     "expfam.samplers.hierarchy.tree": ["HierarchyTree"],

@@ -84,7 +84,7 @@ class Kernel(Settings):
         ----------
         model : MixtureModel
             Bound to the data here if it is not bound yet.
-        data : Dataset or array_like
+        data : Dataset, array_like or ShardedData
         seed : None, int, numpy Generator or RandomState
             Converted to a seed of 64 bits once.
         start : str or (N,) array_like of int
@@ -96,6 +96,8 @@ class Kernel(Settings):
         -------
         State
         """
+        if hasattr(data, "first_state"):  # the rows are elsewhere
+            return data.first_state(self, model, seed=seed, start=start, n_clusters=n_clusters)
         model, data, seed, labels = self.prepare(model, data, seed=seed, start=start, n_clusters=n_clusters)
         return self.init_state(model, data, labels, seed=seed)
 
@@ -181,6 +183,7 @@ class Kernel(Settings):
         """
         return start if isinstance(start, str) else np.asarray(start)[rows]
 
+    on_shards = False
     takes_weight = False
     takes_groups = False
     takes_known: frozenset[str] = frozenset()
@@ -281,6 +284,11 @@ class Cycle(Kernel):
     def state_type(self) -> Any:
         """Type of state of the first kernel that has one."""
         return next((k.state_type for k in self.kernels if k.state_type is not None), None)
+
+    @property
+    def on_shards(self) -> bool:  # type: ignore[override]
+        """Whether every kernel runs on data in parts."""
+        return all(k.on_shards for k in self.kernels)
 
     @property
     def takes_weight(self) -> bool:  # type: ignore[override]
@@ -460,6 +468,23 @@ def check_known(kernel: Any, model: Any, known: Any) -> None:
             f"{getattr(model, 'weights', model)!r} allows {counted(limit, 'cluster')}: write "
             f"Mixture(n_components={known.n_classes}), or more"
         )
+
+
+def check_sharded(kernel: Any) -> None:
+    """Refuse a kernel that cannot run on data in parts.
+
+    Raises
+    ------
+    CapabilityError
+    """
+    if getattr(kernel, "on_shards", False):
+        return
+    refuser = next((k for k in getattr(kernel, "kernels", ()) if not getattr(k, "on_shards", False)), kernel)
+    raise CapabilityError(
+        f"{type(refuser).__name__} cannot run on data in parts: labels of one part would depend on counts of the others"
+        " that are out of date, which is another law than the posterior. Take UncollapsedGibbs, StochasticEM without a"
+        " proposal, or both with UpdateHyper in a Cycle: write UncollapsedGibbs().init(model, data)"
+    )
 
 
 def check_sticks(kernel: Any, model: Any, known: Any) -> None:

@@ -41,6 +41,7 @@ class UpdateHyper(Kernel):
     """
 
     state_type = None  # works on any state with labels and statistics
+    on_shards = True
     takes_weight = False
     takes_groups = True
     takes_known = frozenset({"clusters", "classes", "links"})

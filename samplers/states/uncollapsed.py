@@ -149,6 +149,24 @@ class UncollapsedState:
         else:
             raise ValueError(f"theta must be 'draw', 'map' or 'mean'; got {theta!r}")
 
+    def redraw(self, kernel: Any) -> tuple[int, dict[str, Any]]:
+        """Have a kernel draw all labels given the parameters.
+
+        Parameters
+        ----------
+        kernel : UncollapsedKernel
+            Its method `new_labels` draws them.
+
+        Returns
+        -------
+        int
+            Number of data whose label changed.
+        dict
+            Diagnostics of the kernel.
+        """
+        labels, extra = kernel.new_labels(self)
+        return self.move_labels(labels), extra
+
     def move_labels(self, labels: npt.NDArray[np.int32]) -> int:
         """Replace the labels and update their statistics.
 

@@ -26,6 +26,7 @@ cdef class DenseScores:
     cdef const float *table_at      # (F + 1, width) dense, (F, width) sparse
     cdef const float *row_bias_at   # (width,)
 
+    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place) noexcept
     cdef double size(self, const double *phi, Py_ssize_t k) noexcept nogil
     cdef double sparse_size(self, const int64_t *columns, const double *values, Py_ssize_t n,
                             Py_ssize_t k) noexcept nogil

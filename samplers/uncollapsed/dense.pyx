@@ -3,8 +3,11 @@
 The shared thread pool works on tiles of rows: one matrix product in single precision, then exponentials and a draw in
 one pass. The draw in single precision is a proposal that does not depend on the old label. If the two labels differ,
 one Metropolis test with scores in double precision makes the draw exact. Data whose scores single precision cannot hold
-are drawn in double precision. No array of size N x K is held. Each datum has its own random stream, so labels do not
-depend on the number of threads.
+are drawn in double precision. No array of size N x K is held.
+
+Labels depend neither on the number of threads nor on how the data are cut into parts. Each datum has its own random
+stream. The bits of a matrix product depend on the number of its rows, so tiles begin at multiples of their size in the
+global numbers of rows, and a tile of which some rows are not there is filled with zeros.
 """
 
 import numpy as np
@@ -34,6 +37,7 @@ cdef double OUT_OF_QUESTION = 60.0  # nats below another cluster at which a weig
 cdef double NARROW = 1e12           # scales of columns lie within this factor of 1
 
 _TILE_ENTRIES = 1 << 18
+_LEAST_TILE, _MOST_TILE = 64, 512       # powers of two, so that parts of whole tiles suit any number of clusters
 _TILES_A_TASK = 8
 _SPARSE_ROWS = 1024
 
@@ -123,8 +127,11 @@ cdef class DenseScores:
 
     @property
     def tile_rows(self):
-        """Number of rows of a tile, which depends only on the number of clusters."""
-        return _SPARSE_ROWS if self.sparse else max(64, min(512, _TILE_ENTRIES // self.width))
+        """Number of rows of a tile: a power of two that depends only on the number of clusters."""
+        if self.sparse:
+            return _SPARSE_ROWS
+        most = max(_LEAST_TILE, min(_MOST_TILE, _TILE_ENTRIES // self.width))
+        return 1 << (int(most).bit_length() - 1)
 
     def tile(self):
         """Allocate the scratch memory of one thread."""
@@ -132,22 +139,44 @@ cdef class DenseScores:
 
     def score_tile(self, Tile tile, const double[:, ::1] phi):
         """Write the scores of dense statistics to the first rows of a tile."""
-        cdef Py_ssize_t i, m = phi.shape[0], F = self.F
+        self._narrow_rows(tile, phi, 0)
+        np.matmul(tile.phi[: phi.shape[0]], self.table, out=tile.scores[: phi.shape[0]])
+
+    def score_whole_tile(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place):
+        """Write the scores of dense statistics to the rows of a tile from `place` on.
+
+        The other rows are zeros. The product always has all rows of the tile.
+        """
+        if phi.shape[0] < self.tile_rows:
+            tile.phi[:] = 0.0
+        self._narrow_rows(tile, phi, place)
+        np.matmul(tile.phi, self.table, out=tile.scores)
+
+    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place) noexcept:
+        """Write statistics in single precision to the rows of a tile from `place` on."""
+        cdef Py_ssize_t i, F = self.F
         with nogil:
-            for i in range(m):
+            for i in range(phi.shape[0]):
                 tile.bounds[i] = expfam_narrow(&phi[i, 0], self.centre_at, self.scale_at, self.reach_at,
-                                               &tile.phi_view[i, 0], F)
+                                               &tile.phi_view[place + i, 0], F)
                 if not tile.bounds[i] < DENSE_HOPELESS:
-                    tile.phi_view[i, :F] = 0.0
-                tile.phi_view[i, F] = 1.0
-        np.matmul(tile.phi[:m], self.table, out=tile.scores[:m])
+                    tile.phi_view[place + i, :F] = 0.0
+                tile.phi_view[place + i, F] = 1.0
 
     def exact_scores(self, phi):
         """Compute the scores of dense or CSR statistics in double precision: (rows, K)."""
-        if sparse.issparse(phi):
-            return self._sparse_scores(phi)
-        with np.errstate(invalid="ignore", over="ignore"):
-            return phi @ self.Theta.T + self.bias
+        return self._sparse_scores(phi) if sparse.issparse(phi) else self._dense_scores(np.ascontiguousarray(phi))
+
+    def _dense_scores(self, const double[:, ::1] phi):
+        # one row at a time: the bits of a matrix product depend on the number of its rows
+        cdef Py_ssize_t i, k
+        scores = np.empty((phi.shape[0], self.K))
+        cdef double[:, ::1] out = scores
+        with nogil:
+            for i in range(phi.shape[0]):
+                for k in range(self.K):
+                    out[i, k] = self.score(&phi[i, 0], k)
+        return scores
 
     def _sparse_scores(self, phi):
         cdef Py_ssize_t i, k, n_rows = phi.shape[0]
@@ -253,21 +282,21 @@ def draw_labels(state, n_threads):
     cdef DenseScores scores = DenseScores(data, state.Theta, state.G, state.log_pi, state.n, state.S)
     old = np.ascontiguousarray(state.labels, dtype=np.int32)
     labels = np.empty(data.n_rows, dtype=np.int32)
-    rows, spare, seed, step = scores.tile_rows, [], state.seed, state.n_steps
+    spare, seed, step, offset = [], state.seed, state.n_steps, data.row_offset
 
     def draw_tile(tile, start, stop):
         phi = data.phi_csr(start, stop) if scores.sparse else data.phi(start, stop)
         tile.rough[: stop - start] = not scores.fits
         if scores.fits:
             draw = draw_sparse if scores.sparse else draw_dense
-            draw(scores, tile, phi, old[start:stop], labels[start:stop], seed, step, data.row_offset + start)
+            draw(scores, tile, phi, old[start:stop], labels[start:stop], seed, step, offset + start)
         rough = np.flatnonzero(tile.rough[: stop - start])
         if rough.size:
             weights = scores.exact_scores(phi[rough])
-            bad = draw_rows(weights, rough, labels[start:stop], seed, step, data.row_offset + start)
+            bad = draw_rows(weights, rough, labels[start:stop], seed, step, offset + start)
             if bad >= 0:
                 raise FloatingPointError(
-                    f"family {data.family.name!r}, datum {start + bad}: no component has a finite score under"
+                    f"family {data.family.name!r}, datum {offset + start + bad}: no component has a finite score under"
                     " the drawn parameters"
                 )
 
@@ -276,14 +305,26 @@ def draw_labels(state, n_threads):
             tile = spare.pop()
         except IndexError:
             tile = scores.tile()
-        for first in range(start, stop, rows):
-            draw_tile(tile, first, min(first + rows, stop))
+        for first, last in grid(offset, start, stop, scores.tile_rows):
+            draw_tile(tile, first, last)
         spare.append(tile)
 
-    stride = rows * _TILES_A_TASK
-    tasks = [(start, min(start + stride, data.n_rows)) for start in range(0, data.n_rows, stride)]
-    run(draw_tiles, tasks, n_threads, uses_blas=not scores.sparse or not scores.fits)
+    tasks = grid(offset, 0, data.n_rows, scores.tile_rows * _TILES_A_TASK)
+    run(draw_tiles, tasks, n_threads, uses_blas=not scores.sparse)
     return labels
+
+
+def grid(Py_ssize_t offset, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size):
+    """Cut the rows start..stop-1 where their global number is a multiple of `size`.
+
+    The global number of a row is `offset` plus its number.
+
+    >>> from expfam.samplers.uncollapsed.dense import grid
+    >>> grid(1022, 0, 600, 512)
+    [(0, 2), (2, 514), (514, 600)]
+    """
+    cuts = [start, *range(start + size - (offset + start) % size, stop, size), stop]
+    return [(first, last) for first, last in zip(cuts, cuts[1:]) if last > first]
 
 
 cdef class Draw:
@@ -332,15 +373,15 @@ def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t
 
     Rows that need double precision are marked in `tile.rough`.
     """
-    cdef Py_ssize_t i, new, was
+    cdef Py_ssize_t i, new, was, place = first_row % s.tile_rows
     cdef float best
     cdef float *x
     cdef double log_ratio = 0.0
     cdef Draw draw = Draw(seed, step, first_row)
-    s.score_tile(tile, phi)
+    s.score_whole_tile(tile, phi, place)
     with nogil:
         for i in range(phi.shape[0]):
-            x = &tile.score_view[i, 0]
+            x = &tile.score_view[place + i, 0]
             best = expfam_tops(x, &tile.tops[0], s.width)
             tile.rough_view[i] = not (tile.bounds[i] < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
             if not tile.rough_view[i] and tile.bounds[i] > DENSE_REACH:

@@ -232,6 +232,7 @@ class ExpectationMaximization(UncollapsedKernel):
     """
 
     state_type = ExpectationState
+    on_shards = False
     takes_weight = True
     takes_known = frozenset({"clusters", "links"})
     _constraints = {"tol": Real(0, ends="[]")}

@@ -65,6 +65,7 @@ class UncollapsedKernel(Kernel):
     """
 
     state_type = UncollapsedState
+    on_shards = True
     takes_known = frozenset({"clusters", "links"})
     _constraints: ClassVar = {"theta": tuple(_ABILITY)}
 
@@ -113,13 +114,20 @@ class UncollapsedKernel(Kernel):
         """Draw new labels of all data, (N,) int32; return them and diagnostics."""
         raise NotImplementedError(f"{type(self).__name__} must write draw_labels(state)")
 
+    def of_parts(self) -> UncollapsedKernel:
+        """Return the kernel that draws labels of data in parts; the default is the kernel itself."""
+        return self
+
+    def new_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
+        """Draw labels that agree with what is known of the data; return them and diagnostics."""
+        labels, extra = self.draw_labels(state)
+        return (labels if state.data.known is None else with_known(state, labels)), extra
+
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Make parameters and weights given labels, then draw all labels given them."""
         state.draw_parameters(self.theta)
-        labels, extra = self.draw_labels(state)
-        if state.data.known is not None:
-            labels = with_known(state, labels)
-        return state.data.n_rows, state.move_labels(labels), extra
+        n_moved, extra = state.redraw(self)
+        return state.data.n_rows, n_moved, extra
 
 
 class UncollapsedGibbs(UncollapsedKernel):
@@ -179,6 +187,14 @@ class UncollapsedGibbs(UncollapsedKernel):
         super().check(model, data)
         if self.draw == "dense":
             refuse_unused(self, ["tau"], why="draw='dense'", remedy="take draw='tree'")
+
+    def of_parts(self) -> UncollapsedGibbs:
+        """Return the kernel for data in parts: it draws densely, as a part cannot try a tree."""
+        if self.draw != "auto":
+            return self
+        return UncollapsedGibbs(
+            draw="dense", tau=self.tau, theta=self.theta, truncation=self.truncation, n_threads=self.n_threads
+        )
 
     def reversed(self) -> UncollapsedGibbs | None:
         """Return the kernel itself: labels and parameters are drawn in turns, which is reversible."""

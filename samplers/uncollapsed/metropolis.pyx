@@ -29,7 +29,6 @@ from expfam.params import Integer
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
-from expfam.samplers.uncollapsed.known import with_known
 from expfam.structures.ground.stored import integers, numbers, restoring
 from expfam.structures.ground.threads import resolve_n_threads, run
 from expfam.user_warnings import warn
@@ -455,6 +454,7 @@ class UncollapsedMetropolis(UncollapsedKernel):
     law is a function of the parameters, and the labels are drawn given these.
     """
 
+    on_shards = False       # groups of rows are those of all data
     _constraints = {"steps": Integer(1), "refresh": ("always", "never", Integer(1))}
 
     def __init__(
@@ -537,8 +537,6 @@ class UncollapsedMetropolis(UncollapsedKernel):
                 ExactnessWarning,
             )
         state.draw_parameters(self.theta)
-        labels, extra = self.draw_labels(state)
-        if state.data.known is not None:
-            labels = with_known(state, labels)
-        extra["changed"] = state.move_labels(labels) / len(labels)
+        n_moved, extra = state.redraw(self)
+        extra["changed"] = n_moved / state.data.n_rows
         return extra.pop("proposed"), extra.pop("accepted"), extra

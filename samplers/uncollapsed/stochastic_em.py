@@ -67,6 +67,11 @@ class StochasticEM(UncollapsedGibbs):
         settings: dict[str, Any] = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
         return UncollapsedMetropolis(self.proposal, **settings)
 
+    @property
+    def on_shards(self) -> bool:  # type: ignore[override]
+        """Whether the kernel runs on data in parts: only with exact draws, without a proposal."""
+        return self.proposal is None
+
     def check(self, model: Any, data: Dataset) -> None:
         """Refuse ``theta="draw"``, which is `UncollapsedGibbs`, and settings out of range."""
         if self.theta == "draw":

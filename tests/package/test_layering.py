@@ -23,6 +23,7 @@ FLOORS = (
         "expfam.structures.ground",
     ),
     ("expfam.archive",),
+    ("expfam.engines",),
     ("expfam.structures.simd",),
     (
         *("expfam.structures.partitions", "expfam.structures.merging", "expfam.structures.selection"),
@@ -53,7 +54,7 @@ FLOORS = (
         "expfam.samplers.variational",
         "expfam.samplers.hierarchy",
     ),
-    ("expfam.samplers.grouped", "expfam.samplers.topics"),
+    ("expfam.samplers.grouped", "expfam.samplers.topics", "expfam.samplers.shards"),
     ("expfam.samplers.warm_starts",),
     ("expfam.samplers.named",),
     ("expfam.samplers (names)",),

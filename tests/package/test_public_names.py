@@ -27,7 +27,8 @@ PUBLIC = {
         GroupedVariationalState HashProposal HierarchicalClustering HierarchyTree Int8Proposal Kernel
         LinkedGibbs MemberMoves Memoized MergeState NearAnchors Progress Progressive Proposal PrototypeProposal
         RandomScan
-        RestrictedGibbsAllocator SequentialAllocator Snapshot SoftmaxMoves SparseVariational SplitMerge
+        RestrictedGibbsAllocator SequentialAllocator ShardedData ShardedState Snapshot SoftmaxMoves SparseVariational
+        SplitMerge
         Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicState TopicStream TopicVariational
         Trace UncollapsedGibbs UncollapsedKernel UncollapsedMetropolis UncollapsedState UniformAnchors
         UpdateHyper UrnAllocator VariationalState VariationalStream load_sampler merged_clusters merged_labels
@@ -43,12 +44,15 @@ PUBLIC = {
         BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay ColumnEvidenceDisplay DendrogramDisplay
         SimilarityDisplay SizesDisplay TraceDisplay
     """,
+    "expfam.engines": """
+        Engine Part ProcessEngine SerialEngine cut_rows load_engine
+    """,
     "expfam.errors": """
-        ArchiveError CapabilityError DataError DataTypeError DataWarning ExactnessWarning ExpFamError
+        ArchiveError CapabilityError DataError DataTypeError DataWarning EngineError ExactnessWarning ExpFamError
         PluginError ResourceError ResultError SupportError UnknownNameError
     """,
     "expfam.plugins.conformance": """
-        Report Result check_family check_kernel check_proposal checks parametrize_with_checks
+        Report Result check_engine check_family check_kernel check_proposal checks parametrize_with_checks
         parametrize_with_kernel_checks
     """,
 }

@@ -1,0 +1,247 @@
+"""Exact sums of statistics by cluster: those of parts add up to those of all, bit for bit.
+
+Sums of floating-point numbers depend on their order, so data in parts would get other sums than the whole. Here each
+term is split into pieces whose sums are never rounded, see `expfam.structures.rows.exact_sums`. `phi_bounds` of the
+parts add up to those of all data; with the number of all rows they decide the pieces (`PhiBounds.scale`). Whole
+numbers, such as counts and categories, need one piece. Sums cost O(N F) or O(nnz) time and O(K F) memory, for each piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import DataError
+from expfam.model.piece_sums import add_rows_by_label, has_whole_cells
+from expfam.model.statistics import label_statistics
+from expfam.structures.rows.exact_sums import MOST, column_extremes, lifts
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.model.data import Dataset
+    from expfam.protocols import Floats
+
+_BLOCK_CELLS = 1 << 17  # of dense statistics that are made at a time
+_BLOCK_ROWS = 1 << 14  # of sparse statistics
+_MOST_WHOLE = 2.0**53  # sums of whole numbers up to this size are exact
+
+
+@dataclass(frozen=True, eq=False)
+class PhiBounds:
+    """Largest size of each column of phi in some rows, and whether all cells are whole.
+
+    ``a + b`` are those of the rows of both.
+
+    Attributes
+    ----------
+    most : (F,) float64 ndarray
+    is_whole : bool
+
+    Examples
+    --------
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.model.label_sums import phi_bounds
+    >>> data = Dataset([[0, 2], [3, 1]], Poisson())
+    >>> (phi_bounds(data.rows(0, 1)) + phi_bounds(data.rows(1, 2))).most
+    array([3., 2.])
+    """
+
+    most: Floats
+    is_whole: bool
+
+    def __add__(self, other: PhiBounds) -> PhiBounds:
+        return PhiBounds(np.maximum(self.most, other.most), self.is_whole and other.is_whole)
+
+    def scale(self, n_rows: int) -> Scale:
+        """Return how terms are split into pieces so that sums of up to `n_rows` of them are exact.
+
+        Raises
+        ------
+        DataError
+            A cell of phi is larger than 2^900.
+        """
+        if not (self.most <= MOST).all():
+            column = int(np.argmax(self.most))
+            raise DataError(
+                f"statistic {column} reaches {self.most[column]:.3g}, more than sums of parts hold (2^900): scale the"
+                " columns of the data, X / 1e100"
+            )
+        if self.is_whole and (self.most.max(initial=0.0) * max(n_rows, 1) <= _MOST_WHOLE):
+            return Scale(np.zeros((1, self.most.size)))
+        return Scale(lifts(self.most, max(n_rows, 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """How terms are split into pieces; sums that are added must have one scale.
+
+    Attributes
+    ----------
+    lift : (P, F) float64 ndarray
+        Adding and subtracting it rounds a term to a piece; P is 1 or 3.
+    """
+
+    lift: Floats
+
+    @property
+    def n_pieces(self) -> int:
+        """Number of pieces of each term."""
+        return int(self.lift.shape[0])
+
+
+class LabelSums:
+    """Counts and sums of phi of each cluster in some rows; ``a + b`` are those of both.
+
+    Parameters
+    ----------
+    n : (K,) float64 ndarray
+    pieces : (K, P, F) float64 ndarray, or tuple of P CSR arrays of shape (K, F)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian
+    >>> from expfam.model.label_sums import label_sums, phi_bounds
+    >>> data = Dataset(np.array([[0.1], [0.2], [0.3], [7.0]]), DiagonalGaussian())
+    >>> scale, labels = phi_bounds(data).scale(4), np.array([0, 0, 1, 1], dtype=np.int32)
+    >>> whole = label_sums(data, labels, 2, scale)
+    >>> halves = [label_sums(data.rows(i, i + 2), labels[i : i + 2], 2, scale) for i in (2, 0)]
+    >>> bool(((halves[0] + halves[1]).total()[1] == whole.total()[1]).all())
+    True
+    """
+
+    __slots__ = ("n", "pieces")
+
+    def __init__(self, n: Floats, pieces: Any) -> None:
+        self.n, self.pieces = n, pieces
+
+    def __add__(self, other: LabelSums) -> LabelSums:
+        if isinstance(self.pieces, tuple):
+            return LabelSums(self.n + other.n, tuple(a + b for a, b in zip(self.pieces, other.pieces)))
+        return LabelSums(self.n + other.n, self.pieces + other.pieces)
+
+    def __getstate__(self):
+        return self.n, self.pieces
+
+    def __setstate__(self, state):
+        self.n, self.pieces = state
+
+    def total(self) -> tuple[Floats, Any]:
+        """Return the counts n (K,) and the sums S (K, F): dense, or CSR without stored zeros."""
+        if not isinstance(self.pieces, tuple):
+            p = self.pieces
+            return self.n, np.ascontiguousarray(p[:, 0] if p.shape[1] == 1 else p[:, 0] + (p[:, 1] + p[:, 2]))
+        S = self.pieces[0] if len(self.pieces) == 1 else self.pieces[0] + (self.pieces[1] + self.pieces[2])
+        S = sparse.csr_array(S, copy=True)
+        S.eliminate_zeros()
+        S.sort_indices()
+        return self.n, S
+
+
+def phi_bounds(data: Dataset) -> PhiBounds:
+    """Return the bounds of the sufficient statistics of the rows of a data set."""
+    most, is_whole = np.zeros(data.n_statistics), True
+    for _, phi in _blocks(data, np.arange(data.n_rows)):
+        if sparse.issparse(phi):
+            np.maximum.at(most, phi.indices, np.abs(phi.data))
+            is_whole = is_whole and bool((phi.data == np.rint(phi.data)).all())
+        elif phi.size:
+            low, high, _ = column_extremes(phi)
+            most = np.maximum(most, np.maximum(np.abs(low), np.abs(high)))
+            is_whole = is_whole and has_whole_cells(phi)
+    return PhiBounds(most, is_whole)
+
+
+def label_sums(data: Dataset, labels: npt.NDArray[np.int32], n_clusters: int, scale: Scale) -> LabelSums:
+    """Return the exact counts and sums of phi of each cluster.
+
+    Parameters
+    ----------
+    data : Dataset
+        Its weights are not read.
+    labels : (N,) int32 ndarray
+        Rows of negative labels are left out.
+    n_clusters : int
+    scale : Scale
+        Of the bounds and of the number of all rows, of which these may be a part.
+    """
+    n = np.bincount(labels[labels >= 0], minlength=n_clusters).astype(np.float64)
+    if data.has_sparse_phi:
+        sums = [label_statistics(_PieceOf(data, scale, p), labels, n_clusters)[1] for p in range(scale.n_pieces)]
+        return LabelSums(n, tuple(sums))
+    table = np.zeros((n_clusters, scale.n_pieces, data.n_statistics))
+    for rows, phi in _blocks(data, np.arange(data.n_rows)):
+        add_rows_by_label(table, phi, labels[rows], scale.lift)
+    return LabelSums(n, table)
+
+
+def moved_sums(
+    data: Dataset, old: npt.NDArray[np.int32], new: npt.NDArray[np.int32], n_clusters: int, scale: Scale
+) -> LabelSums:
+    """Return by how much the counts and sums of clusters change if labels `old` become `new`.
+
+    Only the rows whose label differs are read. Added to the sums of the old labels, the result is exactly the sums of
+    the new ones.
+    """
+    moved = np.flatnonzero(old != new)
+    before, after = old[moved], new[moved]
+    K, F = n_clusters, data.n_statistics
+    n = (np.bincount(after, minlength=K) - np.bincount(before, minlength=K)).astype(np.float64)
+    if not data.has_sparse_phi:
+        table = np.zeros((K, scale.n_pieces, F))
+        for rows, phi in _blocks(data, moved):
+            add_rows_by_label(table, phi, new[rows], scale.lift)
+            np.negative(phi, out=phi)
+            add_rows_by_label(table, phi, old[rows], scale.lift)
+        return LabelSums(n, table)
+    phi = data.family.sufficient_statistics(data.X[moved]).tocsr()
+    m = moved.size
+    signs = sparse.csr_array((np.repeat([1.0, -1.0], m), (np.append(after, before), np.tile(np.arange(m), 2))), (K, m))
+    return LabelSums(n, tuple(sparse.csr_array(signs @ piece) for piece in _pieces(phi, scale)))
+
+
+def _blocks(data: Dataset, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
+    """Yield row numbers and phi of blocks of the given rows: writable dense float64, or CSR."""
+    step = _BLOCK_ROWS if data.has_sparse_phi else max(1, _BLOCK_CELLS // max(data.n_statistics, 1))
+    for start in range(0, rows.size, step):
+        chosen = rows[start : start + step]
+        is_run = chosen[-1] - chosen[0] + 1 == chosen.size
+        X = data.X[chosen[0] : chosen[-1] + 1] if is_run else data.X[chosen]
+        phi = data.family.sufficient_statistics(X)
+        if data.has_sparse_phi:
+            yield chosen, phi.tocsr()
+        else:
+            phi = phi.toarray() if sparse.issparse(phi) else phi
+            # a copy: some families return the data themselves
+            yield chosen, np.array(phi, dtype=np.float64, order="C")
+
+
+def _pieces(phi: Any, scale: Scale) -> Iterator[Any]:
+    """Yield CSR matrices of the pieces of the entries of a CSR matrix."""
+    values = phi.data.astype(np.float64)
+    if scale.n_pieces == 1:
+        yield sparse.csr_array((values, phi.indices, phi.indptr), phi.shape)
+        return
+    for lift in scale.lift:
+        piece = (values + lift[phi.indices]) - lift[phi.indices]
+        yield sparse.csr_array((piece, phi.indices, phi.indptr), phi.shape)
+        values = values - piece
+
+
+class _PieceOf:
+    """One piece of the sparse statistics of a data set, with what `label_statistics` reads."""
+
+    has_sparse_phi = True
+
+    def __init__(self, data: Dataset, scale: Scale, piece: int) -> None:
+        self._data, self._scale, self._piece = data, scale, piece
+        self.n_rows, self.n_statistics = data.n_rows, data.n_statistics
+
+    def phi_csr(self, start: int, stop: int) -> Any:
+        pieces = _pieces(self._data.phi_csr(start, stop), self._scale)
+        return next(piece for number, piece in enumerate(pieces) if number == self._piece)

@@ -1,0 +1,61 @@
+"""Sums of dense rows by label, in pieces whose sums are the same in any order.
+
+A table (K, 3, F) holds, for each cluster and column, three sums of pieces, see `expfam.structures.rows.exact_sums`. Whole
+numbers need one piece, (K, 1, F): their sums are exact as they are.
+"""
+
+from libc.math cimport rint
+from libc.stdint cimport int32_t
+
+from expfam.structures.simd.column_sums cimport expfam_double_terms
+
+import numpy as np
+
+
+def add_rows_by_label(double[:, :, ::1] table, double[:, ::1] phi, const int32_t[::1] labels,
+                      const double[:, ::1] lift):
+    """Add the pieces of each row of `phi` (n, F) to those of its label.
+
+    Rows of negative labels are left out. `table` is (K, P, F) with P = 1 or 3, `lift` (P, F). The terms of a column
+    must be within the bounds from which `lift` was made.
+    """
+    cdef Py_ssize_t i, f, k, F = table.shape[2], P = table.shape[1]
+    cdef double[::1] shift = np.zeros(F)
+    cdef double *sums
+    if phi.shape[1] != F or lift.shape[0] != P or lift.shape[1] != F or phi.shape[0] > labels.shape[0]:
+        raise ValueError(f"a table of shape {(table.shape[0], P, F)} cannot take rows of {phi.shape[1]} columns")
+    if P not in (1, 3):
+        raise ValueError(f"a table has one piece or three; got {P}")
+    if F == 0:
+        return
+    with nogil:
+        for i in range(phi.shape[0]):
+            k = labels[i]
+            if k < 0:
+                continue
+            sums = &table[k, 0, 0]
+            if P == 1:
+                for f in range(F):
+                    sums[f] += phi[i, f]
+            else:
+                expfam_double_terms(&phi[i, 0], 1, F, F, F, &shift[0], NULL, &lift[0, 0], sums)
+
+
+def has_whole_cells(const double[:, ::1] phi):
+    """Tell whether all cells are whole numbers.
+
+    >>> import numpy as np
+    >>> from expfam.model.piece_sums import has_whole_cells
+    >>> has_whole_cells(np.array([[1.0, -3.0]])), has_whole_cells(np.array([[0.5, 2.0]]))
+    (True, False)
+    """
+    cdef Py_ssize_t i, f
+    cdef bint whole = True
+    with nogil:
+        for i in range(phi.shape[0]):
+            for f in range(phi.shape[1]):
+                if phi[i, f] != rint(phi[i, f]):
+                    whole = False
+            if not whole:
+                break
+    return whole

@@ -1,0 +1,1 @@
+"""Sampling of data that lie in parts, on one machine or on several."""

@@ -1,0 +1,216 @@
+"""A part of the data with its labels: what a worker does with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.engines.parts import Least
+from expfam.errors import CapabilityError
+from expfam.model.data import Dataset
+from expfam.model.label_sums import LabelSums, PhiBounds, Scale, label_sums, moved_sums, phi_bounds
+from expfam.samplers.starts.rules import starting_labels
+
+if TYPE_CHECKING:
+    from expfam.protocols import Floats
+
+NO_ROW = np.iinfo(np.int64).max  # first row of a cluster without data
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """What shards need to draw labels: parameters, weights, and statistics of all data.
+
+    Attributes
+    ----------
+    model : MixtureModel
+    n, S : (K,) and (K, F) ndarray
+        Statistics of all data, from which the parameters were made.
+    Theta, G, log_pi : (K, F), (K,) and (K,) float64 ndarray
+    seed, n_steps : int
+    """
+
+    model: Any
+    n: Floats
+    S: Any
+    Theta: Any
+    G: Any
+    log_pi: Any
+    seed: int
+    n_steps: int
+
+    @property
+    def K(self) -> int:
+        """Number of components."""
+        return int(self.n.shape[0])
+
+
+class PartState:
+    """State of a part as `draw_labels` reads it: rows and labels of it, parameters of all data.
+
+    Attributes
+    ----------
+    data : Dataset
+        Rows of the part; `row_offset` is the global number of the first.
+    labels : (n,) int32 ndarray
+    model, n, S, Theta, G, log_pi, seed, n_steps, K
+        See `Parameters`.
+    """
+
+    def __init__(self, data: Dataset, labels: npt.NDArray[np.int32], parameters: Parameters) -> None:
+        self.data, self.labels, self.memory = data, labels, {}  # type: Dataset, Any, dict[str, Any]
+        self.model, self.K = parameters.model, parameters.K
+        self.n, self.S = parameters.n, parameters.S
+        self.Theta, self.G, self.log_pi = parameters.Theta, parameters.G, parameters.log_pi
+        self.seed, self.n_steps = parameters.seed, parameters.n_steps
+
+
+class Reply:
+    """Answer of shards to a sweep; ``a + b`` is that of the rows of both.
+
+    Attributes
+    ----------
+    n_moved : int
+        Number of rows whose label changed.
+    sums : LabelSums
+        By how much the sums of the clusters changed.
+    extra : list of (int, int, dict)
+        First row, number of rows and diagnostics of each part.
+    """
+
+    __slots__ = ("extra", "n_moved", "sums")
+
+    def __init__(self, n_moved: int, sums: LabelSums, extra: list[tuple[int, int, dict[str, Any]]]) -> None:
+        self.n_moved, self.sums, self.extra = n_moved, sums, extra
+
+    def __add__(self, other: Reply) -> Reply:
+        return Reply(self.n_moved + other.n_moved, self.sums + other.sums, self.extra + other.extra)
+
+    def __getstate__(self):
+        return self.n_moved, self.sums, self.extra
+
+    def __setstate__(self, state):
+        self.n_moved, self.sums, self.extra = state
+
+    def means(self) -> dict[str, Any]:
+        """Return the mean of each diagnostic over the rows."""
+        parts = sorted(self.extra, key=lambda part: part[0])
+        total = sum(n_rows for _, n_rows, _ in parts)
+        names = parts[0][2] if parts else {}
+        return {name: sum(n_rows * extra[name] for _, n_rows, extra in parts) / total for name in names}
+
+
+class Shard:
+    """Rows of a part, and the labels that a chain gives them.
+
+    It is made where the rows are to stay. Engines ask it by the names of its methods. The methods `bind`, `begin`,
+    `redraw`, `set_labels` and `restore` change it: they replace attributes and write into none.
+
+    Parameters
+    ----------
+    X : (n, V) array_like or sparse matrix
+    first_row : int
+        Global number of the first row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Poisson
+    >>> from expfam.samplers.shards.shard import Shard
+    >>> shard = Shard(np.array([[1], [3]]), 10)
+    >>> shard.bind(Poisson().bind([[1], [3], [9]])).most
+    array([3.])
+    """
+
+    data: Dataset
+    labels: npt.NDArray[np.int32]
+
+    def __init__(self, X: Any, first_row: int) -> None:
+        self.X, self.first_row = X, int(first_row)
+
+    # ---- binding and start -------------------------------------------------------------------------------------------
+
+    def bind(self, family: Any) -> PhiBounds:
+        """Check the rows against a bound family; return the bounds of their statistics."""
+        self.data = Dataset(self.X, family, row_offset=self.first_row)
+        self.X = self.data.X
+        return phi_bounds(self.data)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the kinds of the rows and of their statistics."""
+        data = self.data
+        return {"is_sparse": data.is_sparse, "has_sparse_phi": data.has_sparse_phi, "n_rows": data.n_rows}
+
+    def begin(
+        self, model: Any, start: Any, n_first: int, n_clusters: int, scale: Scale, seed: int, labels: Any = None
+    ) -> LabelSums:
+        """Give the rows the labels of a start, or those given; return their sums.
+
+        The start has `n_first` clusters, the sums `n_clusters`.
+        """
+        if labels is None:
+            labels = starting_labels(start, model, self.data, seed=seed, n_clusters=n_first)
+        return self.set_labels(n_clusters, scale, labels)
+
+    def set_labels(self, n_clusters: int, scale: Scale, labels: Any) -> LabelSums:
+        """Replace the labels; return their sums."""
+        self.labels, self.scale, self.K = np.array(labels, dtype=np.int32), scale, n_clusters
+        return self.sums()
+
+    # ---- sweeps ------------------------------------------------------------------------------------------------------
+
+    def redraw(self, kernel: Any, parameters: Parameters) -> Reply:
+        """Draw new labels given parameters; return what changed."""
+        state = PartState(self.data, self.labels, parameters)
+        labels, extra = kernel.new_labels(state)
+        reply = Reply(
+            int(np.count_nonzero(labels != self.labels)),
+            moved_sums(self.data, self.labels, labels, parameters.K, self.scale),
+            [(self.first_row, self.data.n_rows, extra)],
+        )
+        self.labels = labels
+        return reply
+
+    # ---- questions ---------------------------------------------------------------------------------------------------
+
+    def sums(self) -> LabelSums:
+        """Return the sums of the present labels, from all rows."""
+        return label_sums(self.data, self.labels, self.K, self.scale)
+
+    def first_rows(self) -> Least:
+        """Return the global number of the first row of each cluster: (K,) int64."""
+        first = np.full(self.K, NO_ROW)
+        used, row = np.unique(self.labels, return_index=True)
+        first[used] = row + self.first_row
+        return Least(first)
+
+    def labels_now(self) -> npt.NDArray[np.int32]:
+        """Return the labels of the rows."""
+        return self.labels
+
+    def rows(self, numbers: npt.NDArray[np.int64]) -> tuple[Any, Any]:
+        """Return the rows with these global numbers that are here, and the places of the numbers."""
+        here = np.flatnonzero((numbers >= self.first_row) & (numbers < self.first_row + self.data.n_rows))
+        return self.X[numbers[here] - self.first_row], here
+
+    # ---- loss and resumption -----------------------------------------------------------------------------------------
+
+    def saved(self) -> dict[str, Any]:
+        """Return all that the rows do not hold."""
+        names = ("labels", "scale", "K")
+        return {"family": self.data.family} | {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Bring a new shard of the same rows to where another one was saved."""
+        if "family" not in saved:
+            raise CapabilityError("what was saved of a part holds no family")
+        self.bind(saved["family"])
+        for name in ("labels", "scale", "K"):
+            if name in saved:
+                setattr(self, name, saved[name])
+
+
+__all__ = ["NO_ROW", "Parameters", "PartState", "Reply", "Shard"]

@@ -1,0 +1,142 @@
+"""State of a chain whose labels lie in the parts of the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.errors import ArchiveError, CapabilityError
+from expfam.model.label_sums import LabelSums
+from expfam.model.partitions import by_first_appearance
+from expfam.samplers.shards.shard import NO_ROW, Parameters
+from expfam.samplers.states.uncollapsed import UncollapsedState
+
+if TYPE_CHECKING:
+    from expfam.protocols import Floats
+    from expfam.samplers.shards.data import ShardedData
+
+
+class ShardedState(UncollapsedState):
+    """Drawn parameters and weights of K components; the labels stay with the rows.
+
+    `ShardedData.first_state` makes it. Every number is the same for any number of parts, engines and workers: counts
+    and sums are exact, see `expfam.model.label_sums`, and random numbers belong to global row numbers.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound to the data.
+    data : ShardedData
+        Its parts have labels in 0..K-1.
+    sums : LabelSums
+        Exact statistics of these labels.
+    n_clusters : int
+    seed : int
+    n_steps : int
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+        Fetched from the parts at each use.
+    """
+
+    def __init__(
+        self, model: Any, data: ShardedData, sums: LabelSums, *, n_clusters: int, seed: int, n_steps: int = 0
+    ) -> None:
+        self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
+        self.stamp, self.memory, self.K = 0, {}, int(n_clusters)
+        self.Theta = self.G = self.log_pi = None
+        self.drifts, self.n_differences = False, 0
+        self._take(sums)
+
+    def _take(self, sums: LabelSums) -> None:
+        """Make `sums` the statistics of the labels."""
+        self.sums = sums
+        self.n, self.S = sums.total()
+        self._log_joint = None
+        self.stamp += 1
+
+    # ---- labels ------------------------------------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> npt.NDArray[np.int32]:  # type: ignore[override]
+        """Labels of all rows in their order, fetched from the parts."""
+        return np.concatenate(self.data.engine.each("labels_now"))
+
+    @labels.setter
+    def labels(self, labels: npt.NDArray[np.int32]) -> None:
+        self.set_labels(labels)
+
+    @property
+    def partition(self) -> npt.NDArray[np.int32]:
+        """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray."""
+        return by_first_appearance(self.labels)[1]
+
+    def set_labels(self, labels: npt.NDArray[np.int32]) -> None:
+        """Replace the labels of all rows."""
+        own = self.data.by_part(labels, self.K)
+        self._take(self.data.engine.change("set_labels", self.K, self.data.scale, by_part=own))
+
+    def statistics(self) -> tuple[Floats, Any]:
+        """Return counts (B,) and sums (B, F) of components with data, in the order of `partition`."""
+        first = self.data.engine.total("first_rows").values
+        order = np.argsort(first, kind="stable")[: np.count_nonzero(first < NO_ROW)]
+        return self.n[order], self.S[order]
+
+    # ---- sweeps ------------------------------------------------------------------------------------------------------
+
+    def parameters(self) -> Parameters:
+        """Return what shards need for a sweep."""
+        return Parameters(
+            self.model, self.n, self.S, self.Theta, self.G, self.log_pi, seed=self.seed, n_steps=self.n_steps
+        )
+
+    def redraw(self, kernel: Any) -> tuple[int, dict[str, Any]]:
+        """Have the parts draw all labels; return how many changed, and mean diagnostics."""
+        reply = self.data.engine.change("redraw", kernel.of_parts(), self.parameters())
+        self._take(self.sums + reply.sums)
+        return reply.n_moved, reply.means()
+
+    def move_labels(self, labels: npt.NDArray[np.int32]) -> int:
+        """Replace the labels of all rows; return how many changed."""
+        before = self.labels
+        self.set_labels(labels)
+        return int(np.count_nonzero(before != labels))
+
+    # ---- checks and storage ------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Recompute the statistics from the labels; raise AssertionError if any bit differs."""
+        n, S = self.data.engine.total("sums").total()
+        assert np.array_equal(n, self.n), "counts differ from the labels"
+        assert abs(S - self.S).max() == 0.0, "sums differ from the labels"
+
+    def take(self, other: Any) -> None:
+        """Copy labels, model and step number of another state of these data."""
+        if isinstance(other, ShardedState):
+            raise CapabilityError("a ShardedState takes no labels of another one: both would change the same parts")
+        super().take(other)
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Restore the state from the arrays of `to_arrays` of any state of the same rows.
+
+        It may have been made with another number of parts.
+        """
+        super().from_arrays(arrays)
+        n, self.S = self.sums.total()
+        if not np.array_equal(n, self.n):
+            raise ArchiveError("the counts are not those of the labels: the file was altered, or is of other data")
+
+    def as_type(self, state_type: type) -> Any:
+        """Return the state itself if an `UncollapsedState` is wanted; refuse other types."""
+        if state_type is UncollapsedState:
+            return self
+        raise CapabilityError(
+            f"data in parts have no {state_type.__name__}: take UncollapsedGibbs, StochasticEM or"
+            " ExpectationMaximization"
+        )
+
+
+SHARDED_STATES = {UncollapsedState: ShardedState}  # by the type of state of a kernel

@@ -1,0 +1,101 @@
+"""Chains over parts of tiny data visit all partitions as often as the enumerated posterior says; wrong ones do not."""
+
+import itertools
+
+import numpy as np
+import pytest
+from enumeration import canonical, exact_posterior
+from tiny import FAMILIES
+from visits import LIMIT, worst_t
+
+from expfam import MixtureModel, SymmetricDirichlet
+from expfam.engines import Part
+from expfam.errors import CapabilityError
+from expfam.samplers import (
+    CollapsedGibbs,
+    Cycle,
+    FastEx,
+    ShardedData,
+    SplitMerge,
+    StochasticEM,
+    UncollapsedGibbs,
+    UncollapsedKernel,
+    UncollapsedMetropolis,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+WEIGHTS = SymmetricDirichlet(3, alpha=0.6)
+N_STEPS = 1500
+
+
+def parts_of(X, bounds):
+    bounds = [0, *bounds, X.shape[0]]
+    return [Part(a, b - a, X[a:b]) for a, b in itertools.pairwise(bounds)]
+
+
+def visits(kernel, family, X, bounds, n_steps=N_STEPS):
+    family = family.bind(X)
+    model = MixtureModel(family, WEIGHTS)
+    state = kernel.init(model, ShardedData(parts_of(X, bounds), family), seed=1, start="one")
+    seen = []
+    for _ in range(n_steps):
+        kernel.step(state)
+        seen.append(canonical(state.labels))
+    state.check()
+    return seen
+
+
+@pytest.mark.parametrize("name", ["multinomial", "poisson", "gaussian", "gaussian_diag", "categorical", "bernoulli"])
+def test_visits_of_parts(name):
+    family, X = FAMILIES[name]
+    partitions, pi = exact_posterior(MixtureModel(family, WEIGHTS), X)
+    two = visits(UncollapsedGibbs(), family, X, [2])
+    assert worst_t(two, partitions, pi) < LIMIT
+    assert two[:200] == visits(UncollapsedGibbs(), family, X, [1, 4], n_steps=200)
+    frequency = np.bincount([partitions.index(p) for p in two], minlength=len(partitions)) / len(two)
+    assert 0.5 * np.abs(frequency - pi).sum() < 0.15  # total variation; independent draws have about .07
+
+
+class StaleCollapsed(UncollapsedKernel):
+    """Collapsed sweeps in each part with the counts that the other parts had before the sweep: not exact."""
+
+    def draw_labels(self, state):
+        family, labels, rng = (
+            state.model.family,
+            state.labels.copy(),
+            np.random.default_rng([state.seed, state.n_steps]),
+        )
+        n, S, phi = state.n.copy(), np.array(state.S), state.data.phi(0, state.data.n_rows)
+        for i in range(len(labels)):
+            n[labels[i]] -= 1
+            S[labels[i]] -= phi[i]
+            score = family.log_marginal(n + 1, S + phi[i]) - family.log_marginal(n, S) + np.log(n + 0.6)
+            labels[i] = np.argmax(score + rng.gumbel(size=score.shape))
+            n[labels[i]] += 1
+            S[labels[i]] += phi[i]
+        return labels, {}
+
+
+def test_counts_that_are_out_of_date_are_found_out():
+    family, X = FAMILIES["gaussian_diag"]
+    partitions, pi = exact_posterior(MixtureModel(family, WEIGHTS), X)
+    assert worst_t(visits(StaleCollapsed(), family, X, [2]), partitions, pi) > 2 * LIMIT
+    assert worst_t(visits(StaleCollapsed(), family, X, []), partitions, pi) < LIMIT  # one part: a collapsed sweep
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        CollapsedGibbs(),
+        FastEx(),
+        SplitMerge(),
+        UncollapsedMetropolis(),
+        StochasticEM("prototype"),
+        Cycle(UncollapsedGibbs(), CollapsedGibbs()),
+    ],
+)
+def test_kernels_that_need_all_labels_are_refused(kernel):
+    family, X = FAMILIES["gaussian_diag"]
+    family = family.bind(X)
+    with pytest.raises(CapabilityError, match=r"cannot run on data in parts.*write UncollapsedGibbs"):
+        kernel.init(MixtureModel(family, WEIGHTS), ShardedData(parts_of(X, [2]), family), seed=0)

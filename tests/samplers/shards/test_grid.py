@@ -1,0 +1,155 @@
+"""Labels and statistics are the same bits for any number of parts and any bounds of them."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from expfam import (
+    Bernoulli,
+    Categorical,
+    DiagonalGaussian,
+    Exponential,
+    Gaussian,
+    Geometric,
+    LogNormal,
+    MixtureModel,
+    Multinomial,
+    NegativeBinomial,
+    PitmanYor,
+    Poisson,
+    SphericalGaussian,
+    SymmetricDirichlet,
+    VonMisesFisher,
+    ZeroMeanGaussian,
+)
+from expfam.engines import Part, SerialEngine
+from expfam.samplers import Cycle, ShardedData, StochasticEM, UncollapsedGibbs, UncollapsedState, UpdateHyper, sample
+from expfam.samplers.starts.rules import starting_labels
+
+RNG = np.random.default_rng(8)
+N = 700
+CENTRES = RNG.normal(scale=3.0, size=(6, 3))[RNG.integers(0, 6, N)]
+REAL = CENTRES + RNG.normal(size=(N, 3))
+COUNTS = RNG.poisson(np.exp(0.4 * np.hstack([CENTRES, -CENTRES])))
+COUNTS[:, 0] += 1  # no row is empty
+DATA = {
+    "gaussian": (Gaussian(), REAL),
+    "gaussian_zero": (ZeroMeanGaussian(), REAL),
+    "diagonal": (DiagonalGaussian(), REAL),
+    "diagonal_float32": (DiagonalGaussian(), REAL.astype(np.float32)),
+    "lognormal": (LogNormal(), np.exp(REAL)),
+    "spherical": (SphericalGaussian(), REAL),
+    "spherical_sparse": (SphericalGaussian(variance=1.0), sparse.csr_array(REAL * (REAL > 0))),
+    "exponential": (Exponential(), np.exp(REAL)),
+    "von_mises_fisher": (VonMisesFisher(mean=[0.6, 0.0, 0.8], normalize=True), REAL),
+    "multinomial": (Multinomial(), COUNTS),
+    "multinomial_sparse": (Multinomial(), sparse.csr_array(COUNTS)),
+    "multinomial_tfidf": (Multinomial(allow_fractional=True), sparse.csr_array(COUNTS * 0.3)),
+    "poisson": (Poisson(), COUNTS),
+    "poisson_sparse": (Poisson(), sparse.csr_array(COUNTS)),
+    "geometric": (Geometric(), COUNTS),
+    "negative_binomial": (NegativeBinomial(), COUNTS),
+    "bernoulli": (Bernoulli(), (COUNTS > 2).astype(float)),
+    "bernoulli_sparse": (Bernoulli(), sparse.csr_array((COUNTS > 2).astype(float))),
+    "categorical": (Categorical(), np.minimum(COUNTS, 4)),
+}
+BOUNDS = {2: [512], 3: [1, 650], 7: [64, 65, 128, 300, 511, 699]}
+
+
+def cut(X, bounds):
+    """Parts that begin at the bounds."""
+    bounds = [0, *bounds, X.shape[0]]
+    return [Part(a, b - a, X[a:b]) for a, b in itertools.pairwise(bounds)]
+
+
+def run(kernel, family, X, bounds, weights=None, n_steps=4, start="random"):
+    """A chain over the parts, and its trace."""
+    model = MixtureModel(family, SymmetricDirichlet(5) if weights is None else weights)
+    state = kernel.init(model, ShardedData(cut(X, bounds), family, engine=SerialEngine()), seed=3, start=start)
+    return state, sample(kernel, state, n_steps)
+
+
+def bits(state):
+    """All numbers of a state."""
+    S = state.S.toarray() if sparse.issparse(state.S) else state.S
+    return state.labels.tobytes() + state.n.tobytes() + S.tobytes() + state.Theta.tobytes()
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_any_parts_give_the_same_bits(name):
+    family, X = DATA[name]
+    family = family.bind(X)
+    whole, trace = run(UncollapsedGibbs(), family, X, [])
+    assert len(set(trace.column("objective"))) == 4  # the chain moves
+    whole.check()
+    for bounds in BOUNDS.values():
+        state, other = run(UncollapsedGibbs(), family, X, bounds)
+        assert bits(state) == bits(whole)
+        np.testing.assert_array_equal(other.column("objective"), trace.column("objective"))
+
+
+@pytest.mark.parametrize(
+    "kernel", [StochasticEM(), StochasticEM(theta="mean"), Cycle(UncollapsedGibbs(), UpdateHyper())]
+)
+def test_any_kernel_gives_the_same_bits(kernel):
+    family = DiagonalGaussian().bind(REAL)
+    whole, _ = run(kernel, family, REAL, [], n_steps=6)
+    for bounds in BOUNDS.values():
+        state, _ = run(kernel, family, REAL, bounds, n_steps=6)
+        assert bits(state) == bits(whole)
+        assert state.model == whole.model
+
+
+@pytest.mark.parametrize(("F", "K"), [(1, 2), (65, 300), (700, 16), (65, 1024)])
+def test_tiles_of_any_size_give_the_same_bits(F, K):
+    """Short products of matrices have other bits, so tiles are whole wherever parts end."""
+    X = RNG.normal(size=(520, F)) + 3.0 * RNG.integers(0, 2, (520, 1))
+    family = SphericalGaussian(variance=1.0).bind(X)
+    whole, _ = run(UncollapsedGibbs(draw="dense"), family, X, [], weights=SymmetricDirichlet(K), n_steps=2)
+    for bounds in ([1], [63, 64, 200, 519], [512]):
+        state, _ = run(UncollapsedGibbs(draw="dense"), family, X, bounds, weights=SymmetricDirichlet(K), n_steps=2)
+        assert bits(state) == bits(whole)
+
+
+def test_rough_rows_give_the_same_bits():
+    """Rows that single precision cannot hold are drawn in double precision."""
+    X = REAL.copy()
+    X[::50] *= 1e6
+    family = SphericalGaussian(variance=1.0).bind(X)
+    whole, _ = run(UncollapsedGibbs(), family, X, [])
+    state, _ = run(UncollapsedGibbs(), family, X, [3, 99, 400])
+    assert bits(state) == bits(whole)
+
+
+def test_sticks_and_given_labels():
+    family = Poisson().bind(COUNTS)
+    kernel, weights = UncollapsedGibbs(truncation=8), PitmanYor(alpha=1.0, discount=0.2)
+    start = RNG.integers(0, 8, N)
+    whole, _ = run(kernel, family, COUNTS, [], weights, start=start)
+    state, _ = run(kernel, family, COUNTS, [100, 101, 600], weights, start=start)
+    assert bits(state) == bits(whole)
+
+
+def test_counts_give_the_labels_of_one_machine():
+    """Sums of counts are exact in any order, so there the plain state has the same bits."""
+    family = Multinomial().bind(COUNTS)
+    model = MixtureModel(family, SymmetricDirichlet(5))
+    kernel = UncollapsedGibbs()
+    plain = kernel.init(model, COUNTS, seed=3, start="random")
+    assert isinstance(plain, UncollapsedState)
+    sample(kernel, plain, 4)
+    state, _ = run(kernel, family, COUNTS, [50, 300])
+    np.testing.assert_array_equal(state.labels, plain.labels)
+    np.testing.assert_array_equal(state.Theta, plain.Theta)
+
+
+def test_random_labels_of_parts_are_those_of_the_whole():
+    family = Poisson().bind(COUNTS)
+    data = ShardedData(cut(COUNTS, [77, 300]), family)
+    model = MixtureModel(family, SymmetricDirichlet(5))
+    state = UncollapsedGibbs().init(model, data, seed=1, start="random")
+    whole = UncollapsedGibbs().init(model, COUNTS, seed=1, start="random")
+    np.testing.assert_array_equal(state.labels, whole.labels)
+    np.testing.assert_array_equal(starting_labels("random", model, whole.data, seed=1, n_clusters=5), whole.labels)
