@@ -3,7 +3,8 @@
 Sums of floating-point numbers depend on their order, so data in parts would get other sums than the whole. Here each
 term is split into pieces whose sums are never rounded, see `expfam.structures.rows.exact_sums`. `phi_bounds` of the
 parts add up to those of all data; with the number of all rows they decide the pieces (`PhiBounds.scale`). Whole
-numbers, such as counts and categories, need one piece. Sums cost O(N F) or O(nnz) time and O(K F) memory, for each piece.
+numbers, such as counts and categories, need one piece. Sums cost O(N F) or O(nnz) time and O(K F) memory, for each
+piece.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sums of dense rows by label, in pieces whose sums are the same in any order.
 
-A table (K, 3, F) holds, for each cluster and column, three sums of pieces, see `expfam.structures.rows.exact_sums`. Whole
-numbers need one piece, (K, 1, F): their sums are exact as they are.
+A table (K, 3, F) holds, for each cluster and column, three sums of pieces, see `expfam.structures.rows.exact_sums`.
+Whole numbers need one piece, (K, 1, F): their sums are exact as they are.
 """
 
 from libc.math cimport rint
