@@ -61,7 +61,7 @@ def family_of(name):
 
 def shapes():
     """All shapes."""
-    of_vectors = (_blobs, _far_groups, _uneven, _bent, _wide, _odd, _other_ways)
+    of_vectors = (_blobs, _far_groups, _uneven, _of_sizes, _bent, _wide, _odd, _other_ways)
     of_counts = (_of_counts, _of_categories, _of_tables)
     return [shape for some in (*of_vectors, *of_counts) for shape in some()]
 
@@ -99,12 +99,25 @@ def _uneven():
     yield Shape("rounded", vectors.rounded(1200), (DIAG, FULL), 1200, 3)
 
 
+def _of_sizes():
+    sizes = vectors.steps_of_sizes
+    ten = vectors.scattered(sizes(10, 1000, 3000), 3, 6.0, shaped=True)
+    yield Shape("ten-sizes-1000", ten, (FULL,), 3000, 10)
+    yield Shape("eight-sizes-300", vectors.scattered(sizes(8, 300, 2000), 3, 5.0), (DIAG, FULL), 2000, 8)
+    yield Shape("near-sizes-1000", vectors.scattered(sizes(5, 1000, 3000), 3, 2.0), (DIAG, FULL), 3000, 5)
+    yield Shape("near-pair-in-four", vectors.scattered((400, 400), 2, 1.5), GAUSSIANS, 800, 4)
+    yield Shape("twelve-near", vectors.scattered([100] * 12, 3, 3.0), GAUSSIANS, 1200, 12)
+    yield Shape("near-eight", vectors.scattered([150] * 8, 2, 2.0, shaped=True), (FULL,), 1200, 8)
+
+
 def _bent():
     yield Shape("strip", vectors.strip(1000), (DIAG, FULL), 1000, 2)
     yield Shape("strip-5000", vectors.strip(5000), (DIAG, FULL), 5000, 2)
     yield Shape("ring", vectors.ring(1000), GAUSSIANS, 1000, 8)
     yield Shape("moons", vectors.moons(1000), GAUSSIANS, 1000, 2)
     yield Shape("uniform-square", vectors.uniform(1000), GAUSSIANS, 1000, 4)
+    yield Shape("cube-1500x5", vectors.uniform(1500, 5), GAUSSIANS, 1500, 5)
+    yield Shape("blob-in-four", vectors.blob(500, 4), GAUSSIANS, 500, 4)
     yield Shape("grid-25", vectors.grid(1250), GAUSSIANS, 1250, 25)
 
 
@@ -138,6 +151,7 @@ def _of_counts():
     yield Shape("words-many-topics", counts.words(4000, 30, 40), ("multinomial",), 4000, 30)
     yield Shape("poisson-blob", counts.poisson_blob(800, 5), both, 800, 2)
     yield Shape("poisson-blob-8000", counts.poisson_blob(8000, 5), both, 8000, 2)
+    yield Shape("poisson-near", counts.near_rates(800, 5, 6, 0.35), ("poisson",), 800, 5)
     yield Shape("poisson-strong", counts.strong_count(1000, 40), (*both, "multinomial"), 1000, 2)
     yield Shape("negative-binomial-telling", counts.overdispersed(1000, 40, 3.0), ("negative_binomial",), 1000, 2)
     yield Shape("geometric-telling", counts.overdispersed(1000, 40, 1.0), ("geometric",), 1000, 2)

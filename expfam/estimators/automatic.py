@@ -19,7 +19,7 @@ from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import SplitMerge
 from expfam.samplers.warm_starts.classes import start_with_classes
 from expfam.samplers.warm_starts.em_race import best_by_em
-from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_rows
+from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_rows
 from expfam.samplers.warm_starts.search import search_start
 from expfam.user_warnings import warn
 
@@ -189,7 +189,7 @@ def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> n
     """
     model, data = state.model, state.data
     K = model.weights.max_components
-    if search_rows(data.n_rows, K, state.seed) is not None or has_few_rows(model, data):
+    if has_many_rows(data.n_rows, K) or has_few_rows(model, data):
         return best
     candidates = {"chain": best} if start is None else {"chain": best, "start": start}
     try:

@@ -9,7 +9,7 @@ better there.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,18 +21,17 @@ from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.starts.ascent import climb
+from expfam.samplers.starts.exchanges import Exchanges
 from expfam.samplers.starts.refill import refilled
-from expfam.samplers.starts.swaps import swapped_partitions
 from expfam.samplers.warm_starts.candidates import Divisions
-from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_rows
+from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_rows
 from expfam.samplers.warm_starts.settle import Fitted, Settler, least_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _CRUMBS = 1e-3  # share of the rows
-_ROUNDS_OF_SWAPS, _TRIED_SWAPS = 4, 4
-_FEWEST_SWAPPED = 4  # clusters; runs of k-means find what swaps of three do
+_MOST_EXCHANGES, _TRIED_EXCHANGES = 20, 4
 _FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which the end is compared
 
 
@@ -50,6 +49,8 @@ class Ending(NamedTuple):
         Whether neither a merge nor a split raises the log joint further.
     name : str
         Candidate from which it was reached.
+    compared : int
+        Number of clusters of the k-means runs to which it was compared.
     """
 
     labels: npt.NDArray[np.int32]
@@ -57,9 +58,12 @@ class Ending(NamedTuple):
     gain: float
     is_settled: bool
     name: str
+    compared: int
 
 
-def open_ending(settler: Settler, candidates: dict[str, Any], *, splits: bool = True) -> Ending:
+def open_ending(
+    settler: Settler, candidates: dict[str, Any], *, splits: bool = True, before: Ending | None = None
+) -> Ending:
     """Take the best of some partitions uphill, and compare it with simple ones.
 
     Parameters
@@ -70,6 +74,9 @@ def open_ending(settler: Settler, candidates: dict[str, Any], *, splits: bool = 
         The first one is the best draw.
     splits : bool
         Whether cuts of clusters are tried.
+    before : Ending, optional
+        An earlier end of the same run, which is among the candidates. With as many clusters the simple partitions that
+        were below it are not made again.
 
     Returns
     -------
@@ -78,11 +85,12 @@ def open_ending(settler: Settler, candidates: dict[str, Any], *, splits: bool = 
     begun = _begun(settler, candidates)
     name = max(begun, key=lambda name: begun[name].log_joint)
     reached, is_settled = settler.settled(begun[name], splits=splits)
-    rival = _best_rival(settler, reached)
+    K = int(reached.labels.max()) + 1
+    rival = _best_rival(settler, reached) if before is None or before.compared != K else None
     if rival is not None and rival.log_joint > reached.log_joint + least_gain(settler.data.n_rows):
         reached, is_settled = settler.settled(rival, splits=splits)
     gain = reached.log_joint - next(iter(begun.values())).log_joint
-    return Ending(reached.labels, reached.model, gain, is_settled, name)
+    return Ending(reached.labels, reached.model, gain, is_settled, name, K)
 
 
 def _begun(settler: Settler, candidates: dict[str, Any]) -> dict[str, Fitted]:
@@ -94,7 +102,7 @@ def _begun(settler: Settler, candidates: dict[str, Any]) -> dict[str, Fitted]:
     first = max(begun, key=lambda name: begun[name].log_joint)
     best, before = settler.ascended(begun[first]), begun[first].log_joint
     least = best.log_joint - 2.0 * (best.log_joint - before) - least_gain(settler.data.n_rows)
-    is_long = search_rows(settler.data.n_rows, None, settler.seed) is not None
+    is_long = has_many_rows(settler.data.n_rows, None)
     hopeless = {name for name, one in begun.items() if is_long and one.log_joint < least}
     return {
         name: best if name == first else one if name in hopeless else settler.ascended(one)
@@ -138,7 +146,12 @@ def _best_of_many_rows(settler: Settler, reached: Fitted, rows: npt.NDArray[np.i
 
 
 def best_labels(
-    model: MixtureModel, data: Dataset, labels: npt.NDArray[np.int32], others: Iterable[npt.NDArray[np.int32]]
+    model: MixtureModel,
+    data: Dataset,
+    labels: npt.NDArray[np.int32],
+    others: Iterable[npt.NDArray[np.int32]],
+    *,
+    takes_first: bool = False,
 ) -> npt.NDArray[np.int32]:
     """Return the labels, or those of the others whose log joint is clearly higher.
 
@@ -148,15 +161,20 @@ def best_labels(
     data : Dataset
     labels : (N,) int32 ndarray
     others : iterable of (N,) int32 ndarray
+    takes_first : bool
+        Whether the first one that is better is returned, and those behind it are not made.
 
     Returns
     -------
     (N,) int32 ndarray
+        The given array itself where none of the others is better.
     """
     best_joint = model.log_joint(data, compact_labels(labels))
     for other in others:
         if (log_joint := model.log_joint(data, compact_labels(other))) > best_joint + least_gain(data.n_rows):
             labels, best_joint = other, log_joint
+            if takes_first:
+                break
     return labels
 
 
@@ -189,73 +207,83 @@ def given_ending(
     Returns
     -------
     (N,) int32 ndarray
-        See `refilled`. Where there are more rows than a search looks at, a sample of the rows decides whether k-means
-        is the better start.
+        See `refilled`. Of up to 6,000 rows no exchange of clusters that was tried leads to a better mode. Where there
+        are more rows than a search looks at, a sample of the rows decides whether k-means is the better start.
     """
-    options: dict[str, Any] = {"max_passes": max_passes, "n_threads": n_threads}
-
-    def mode(begun):
-        return refilled(model, data, begun, n_clusters, seed=seed, **options)
-
+    seek = _GivenNumber(model, data, n_clusters, max_passes, seed, n_threads)
     rows = search_rows(data.n_rows, n_clusters, seed)
     if rows is None:
-        labels = mode(labels)
-        better = _better_division(model, data, labels, n_clusters, others, seed=seed, **options)
-        labels = labels if better is None else better  # a mode already: refilling it again may lower it
-        better = _better_swap(model, data, labels, seed=seed, **options)
-        return labels if better is None else better
-    part = data.take(rows)
-    own = climb(model, part, labels[rows], keep_clusters=True, **options).labels
-    better = _better_division(model, part, own, n_clusters, [one[rows] for one in others], seed=seed, **options)
-    found = mode(labels if better is None else extended_labels(model, part, better, data, n_threads=n_threads))
+        return seek.exchanged(seek.best_of_simple(seek.mode(labels), others))
+    part = seek.of_rows(rows)
+    own = climb(model, part.data, labels[rows], keep_clusters=True, max_passes=max_passes, n_threads=n_threads).labels
+    better = part.best_of_simple(own, [one[rows] for one in others])
+    found = seek.mode(labels if better is own else extended_labels(model, part.data, better, data, n_threads=n_threads))
     if np.bincount(found).min() >= _CRUMBS * data.n_rows:
         return found
     # clusters of so few rows hold outliers, of which a sample has none: all rows decide
-    divisions = Divisions(part, seed=seed, n_threads=n_threads)
+    divisions = Divisions(part.data, seed=seed, n_threads=n_threads)
     begun = (divisions.kmeans(metric, n_clusters) for metric in divisions.metrics)
-    whole = (extended_labels(model, part, one, data, n_threads=n_threads) for one in begun)
-    return best_labels(model, data, found, (mode(one) for one in whole))
+    whole = (extended_labels(model, part.data, one, data, n_threads=n_threads) for one in begun)
+    return best_labels(model, data, found, map(seek.mode, whole))
 
 
-def _better_division(model, data, own, n_clusters, others, *, max_passes, seed, n_threads):
-    """Return the best mode of k-means divisions, None where it is not above the own labels."""
-    best, best_joint = None, model.log_joint(data, compact_labels(own)) + least_gain(data.n_rows)
-    # one wide cluster with tight remainders has the highest log joint where rows are few
-    left_out = {"white"} if has_few_rows(model, data) else set()
-    for begun in _distinct_divisions(data, own, n_clusters, others, left_out, seed=seed, n_threads=n_threads):
-        rival = refilled(model, data, begun, n_clusters, max_passes=max_passes, seed=seed, n_threads=n_threads)
-        if (log_joint := model.log_joint(data, rival)) > best_joint and rival.max() + 1 == n_clusters:
-            best, best_joint = rival, log_joint
-    return best
+@dataclass(frozen=True)
+class _GivenNumber:
+    """Modes of a given number of clusters of one data set."""
 
+    model: MixtureModel
+    data: Dataset
+    n_clusters: int
+    max_passes: int
+    seed: int
+    n_threads: int | None
 
-def _better_swap(model, data, labels, *, max_passes, seed, n_threads):
-    """Return the labels that swaps lead to, or None where none of the tried ones is better."""
-    best, K, is_better = compact_labels(labels), int(labels.max()) + 1, False
-    if data.n_rows > _FEW_ROWS or K < _FEWEST_SWAPPED or has_few_rows(model, data):
-        return None
-    best_joint = model.log_joint(data, best)
-    for _ in range(_ROUNDS_OF_SWAPS):
-        begun, before = best, best_joint
-        for swapped in swapped_partitions(model, data, begun, most=_TRIED_SWAPS, seed=seed, n_threads=n_threads):
-            rival = refilled(model, data, swapped, K, max_passes=max_passes, seed=seed, n_threads=n_threads)
-            if (log_joint := model.log_joint(data, rival)) > best_joint + least_gain(data.n_rows):
-                best, best_joint, is_better = rival, log_joint, True
-        if best_joint == before:
-            break
-    return best if is_better else None
+    def of_rows(self, rows):
+        return replace(self, data=self.data.take(rows))
 
+    def mode(self, labels):
+        options: dict[str, Any] = {"max_passes": self.max_passes, "seed": self.seed, "n_threads": self.n_threads}
+        return refilled(self.model, self.data, labels, self.n_clusters, **options)
 
-def _distinct_divisions(data, own, n_clusters, others, left_out, *, seed, n_threads):
-    """Yield others and k-means divisions that differ from each other and from the own labels."""
-    divisions = Divisions(data, seed=seed, n_threads=n_threads)
-    metrics = [metric for metric in divisions.metrics if metric not in left_out]
-    runs = product(metrics, range(_n_runs(data.n_rows)))
-    seen = {by_first_appearance(own)[1].tobytes()}
-    for labels in chain(others, (divisions.kmeans(metric, n_clusters, run) for metric, run in runs)):
-        if (key := by_first_appearance(labels)[1].tobytes()) not in seen:
-            seen.add(key)
-            yield labels
+    def best_of_simple(self, labels, others):
+        """Return the labels, or a better mode above one of the others or above k-means."""
+        return self._best(labels, self._distinct(labels, chain(others, self._divisions())))
+
+    def exchanged(self, labels):
+        """Make exchanges of clusters, each time the first one that leads to a better mode."""
+        if self.data.n_rows > _FEW_ROWS or has_few_rows(self.model, self.data):
+            return labels
+        exchanges = Exchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads)
+        for _ in range(_MOST_EXCHANGES):
+            begun = (one.labels for one in exchanges.best(labels, most=_TRIED_EXCHANGES))
+            better = self._best(labels, begun, takes_first=True)
+            if better is labels:
+                break
+            labels = better
+        return labels
+
+    def _best(self, labels, begun, *, takes_first=False):
+        """Return the labels, or a better mode with all clusters."""
+        modes = (one for one in map(self.mode, begun) if one.max() + 1 == self.n_clusters)
+        return best_labels(self.model, self.data, labels, modes, takes_first=takes_first)
+
+    def _divisions(self):
+        """Yield k-means divisions in each metric."""
+        divisions = Divisions(self.data, seed=self.seed, n_threads=self.n_threads)
+        # one wide cluster with tight remainders has the highest log joint where rows are few
+        left_out = {"white"} if has_few_rows(self.model, self.data) else set()
+        runs = range(_n_runs(self.data.n_rows))
+        for metric, run in product([each for each in divisions.metrics if each not in left_out], runs):
+            yield divisions.kmeans(metric, self.n_clusters, run)
+
+    @staticmethod
+    def _distinct(own, partitions):
+        """Yield partitions that differ from each other and from the own labels."""
+        seen = {by_first_appearance(own)[1].tobytes()}
+        for labels in partitions:
+            if (key := by_first_appearance(labels)[1].tobytes()) not in seen:
+                seen.add(key)
+                yield labels
 
 
 def _n_runs(n_rows):

@@ -83,7 +83,7 @@ from expfam.samplers.named import load_sampler
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.uncollapsed.em import ExpectationState
-from expfam.samplers.warm_starts.sample_rows import has_few_rows, search_memory, search_rows
+from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_memory
 from expfam.samplers.warm_starts.settle import Settler, fit_to_start, least_gain
 from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
 from expfam.user_warnings import warn
@@ -470,12 +470,13 @@ class Mixture(
                     return run
                 others = {} if run.start is None else {"start": run.start, **begun.others}
                 others |= {} if run.ending is None else {"ending": run.ending.labels}
-                ending = open_ending(settler, {"chain": run.best.labels, **others}, splits=begun.splits)
+                candidates = {"chain": run.best.labels, **others}
+                ending = open_ending(settler, candidates, splits=begun.splits, before=run.ending)
                 run = run._replace(ending=ending, name=ending.name if ending.name in begun.others else run.name)
                 if ending.gain < least_gain(data.n_rows) or not left:
                     return run
                 state = kernel.init(ending.model, data, seed=run.state.seed, start=ending.labels)
-                is_sampled = search_rows(data.n_rows, model.weights.max_components, state.seed) is not None
+                is_sampled = has_many_rows(data.n_rows, model.weights.max_components)
                 phases = automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled, is_open=begun.splits)
                 more = self._run_phases(state, phases, trace=run.trace)
                 run = more._replace(name=run.name, start=run.start, ending=ending)
@@ -671,7 +672,7 @@ class Mixture(
         model, labels = (state.model, best) if ending is None else (ending.model, ending.labels)
         rows = EqualRows(model, data, n_threads=self.n_threads)
         found = rows.climb(labels, keep_clusters=keeps, max_passes=_MOST_PASSES).labels
-        if ending is not None and search_rows(data.n_rows, None, state.seed) is None:
+        if ending is not None and not has_many_rows(data.n_rows, None):
             # the last model differs from those under which they were compared
             others = (rows.climb(each, keep_clusters=keeps, max_passes=_MOST_PASSES).labels for each in run.others())
             found = best_labels(model, data, found, others)

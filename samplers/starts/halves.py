@@ -59,6 +59,7 @@ def best_halves(
     *,
     seed: int,
     n_threads: int | None = None,
+    forced: bool = False,
 ) -> list[Halves | None]:
     """Cut the rows of each of some clusters in two so that their log evidence is highest.
 
@@ -74,6 +75,8 @@ def best_halves(
         Decides the random numbers.
     n_threads : int or None
         The result does not depend on it.
+    forced : bool
+        Whether many rows are also cut where a sample of them shows that it does not pay.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def best_halves(
     -----
     Cuts are 2-means in each metric of `metrics_of`, and the cut of one column that gains most under normal densities.
     Rows then move to the likelier side in a few passes. Cuts of more than 2000 rows are looked for in 2000 of them, and
-    made in all only if the rise for each row would outweigh the prior of the partition.
+    made in all only if the rise for each row would outweigh the prior of the partition, or if it is forced.
     """
     data, free = data.without_known(), MixtureModel(model.family, DirichletProcess())
     drawn = [drawn_rows(len(rows), _MOST_ROWS, seed=seed, unit=_UNIT, step=2 * c) for c, rows in enumerate(clusters)]
@@ -108,15 +111,15 @@ def best_halves(
             found[c] = halves
     for c, halves in enumerate(found):
         if halves is not None and drawn[c] is not None:
-            found[c] = _of_all_rows(free, data, clusters[c], looked_at[c], halves, n_threads)
+            found[c] = _of_all_rows(free, data, clusters[c], looked_at[c], halves, n_threads, forced)
     return found
 
 
-def _of_all_rows(free, data, rows, looked_at, halves, n_threads):
+def _of_all_rows(free, data, rows, looked_at, halves, n_threads, forced):
     """Return halves of all rows from those of a sample; None where these do not pay."""
     n, part = len(rows), data.take(looked_at)
-    share = np.bincount(halves.labels, minlength=2) * (n / part.n_rows)
-    if _HOPE * halves.rise * (n / part.n_rows) + free.weights.log_prior(share) - free.weights.log_prior([n]) < 0.0:
+    share, rise = np.bincount(halves.labels, minlength=2) * (n / part.n_rows), halves.rise * (n / part.n_rows)
+    if not forced and _HOPE * rise + free.weights.log_prior(share) - free.weights.log_prior([n]) < 0.0:
         return None
     whole = data.take(rows)
     begun = extended_labels(free, part, halves.labels, whole, n_threads=n_threads)
@@ -151,7 +154,7 @@ class _Cuts:
         halves = np.zeros(self.data.n_rows, dtype=np.int32)
         for begun in self._begun():
             moved, evidence, score = self._climbed(begun)
-            better = score > best  # with the prior of the sizes: else even halves always win
+            better = score > best  # with the prior of the sizes: else even halves forced win
             best[better], rise[better] = score[better], (evidence - whole)[better]
             rows = better[self.of_row]
             halves[rows] = moved[rows]

@@ -35,6 +35,18 @@ def search_rows(n_rows: int, n_clusters: int | None, seed: int) -> npt.NDArray[n
     return drawn_rows(n_rows, _most_rows(n_clusters), seed=seed, unit=_SAMPLE_UNIT)
 
 
+def has_many_rows(n_rows: int, n_clusters: int | None) -> bool:
+    """Tell whether a start is searched on some of the rows, see `search_rows`.
+
+    Examples
+    --------
+    >>> from expfam.samplers.warm_starts.sample_rows import has_many_rows
+    >>> has_many_rows(20_060, 3), has_many_rows(20_061, 3), has_many_rows(25_120, None)
+    (False, True, False)
+    """
+    return n_rows > _most_rows(n_clusters)
+
+
 def candidate_rows(model: MixtureModel, data: Dataset, seed: int) -> npt.NDArray[np.int64] | None:
     """Draw the rows for candidates of a given number of clusters: sorted, or None for all."""
     K = model.weights.max_components

@@ -18,6 +18,7 @@ from expfam.model.statistics import weighted_statistics
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.greedy_merge import merged_clusters, merged_labels
 from expfam.samplers.starts.halves import best_halves
+from expfam.samplers.warm_starts.sample_rows import has_many_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 12
 _LEAST_GAIN = 1e-6  # nats; less is rounding
 _OTHER_GAIN, _OTHER_GAIN_PER_ROW = 0.5, 5e-5  # nats that another partition must gain
-_MANY_ROWS = 25_000  # of more rows an ascent that gains little is not gone on with: each pass takes long
 _REFITTED = 3  # best splits that are judged under hyper-parameters of their own
 
 
@@ -159,6 +159,7 @@ class Settler:
             Whether nothing was left to do, rather than `max_rounds` rounds made.
         """
         tried: set[bytes] = set()
+        is_long = has_many_rows(self.data.n_rows, None)
         for _ in range(max_rounds):
             before, merged = present, self.merged(present)
             ascended = self.ascended(merged)
@@ -166,7 +167,8 @@ class Settler:
             if present is before:
                 return present, True
             is_level = present.log_joint - before.log_joint < least_gain(self.data.n_rows)
-            if self.data.n_rows > _MANY_ROWS and is_level and merged is before and present is ascended:
+            # an ascent of many rows that gains little is not gone on with: each pass takes long
+            if is_long and is_level and merged is before and present is ascended:
                 return present, True
         return present, False
 

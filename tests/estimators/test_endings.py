@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 
 import expfam.estimators.endings
-from expfam import Dataset, DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, SphericalGaussian
-from expfam.estimators.endings import open_ending
+from expfam import (
+    Dataset,
+    DiagonalGaussian,
+    DirichletProcess,
+    Mixture,
+    MixtureModel,
+    SphericalGaussian,
+    SymmetricDirichlet,
+)
+from expfam.estimators.endings import given_ending, open_ending
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.halves import best_halves
 from expfam.samplers.warm_starts.settle import Settler
@@ -71,3 +79,49 @@ def test_a_shared_variance_does_not_give_each_row_its_own_cluster(sampler):
     fit = Mixture(SphericalGaussian(variance="shared"), sampler=sampler, n_steps=30, random_state=0).fit(rows)
     assert fit.n_components_ <= 15
     assert fit.family_.shared_variance == pytest.approx(0.008, rel=0.1)
+
+
+OPTIONS = {"max_passes": 50, "seed": 0, "n_threads": 1}
+TRUTH = np.repeat(np.arange(3, dtype=np.int32), 40)
+
+
+def three_groups():
+    """The three groups, and a partition that no move of single rows takes there: two of them together, one cut."""
+    data = Dataset(X, DiagonalGaussian())
+    stuck = np.where(TRUTH == 1, 0, TRUTH)
+    stuck[np.flatnonzero((TRUTH == 2) & (X[:, 0] > 0.0))] = 1
+    model = MixtureModel(data.family, SymmetricDirichlet(3, 1.0))
+    return model, data, stuck.astype(np.int32)
+
+
+def test_a_given_number_is_compared_with_k_means_and_with_others(monkeypatch):
+    monkeypatch.setattr(expfam.estimators.endings.Exchanges, "best", lambda *_, **__: [])
+    model, data, stuck = three_groups()
+    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
+    monkeypatch.setattr(expfam.estimators.endings.Divisions, "kmeans", lambda *_, **__: stuck)
+    assert not np.array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
+    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, [TRUTH], **OPTIONS), TRUTH)
+
+
+def test_a_given_number_of_many_rows_is_compared_with_k_means_of_some(monkeypatch):
+    monkeypatch.setattr(expfam.estimators.endings, "search_rows", lambda *_: np.arange(0, 120, 2))
+    model, data, stuck = three_groups()
+    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
+
+
+def test_a_given_number_ends_after_exchanges(monkeypatch):
+    model, data, stuck = three_groups()
+    monkeypatch.setattr(expfam.estimators.endings.Divisions, "kmeans", lambda *_, **__: stuck)
+    monkeypatch.setattr("expfam.samplers.starts.exchanges._FEWEST_SWAPPED", 3)
+    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
+
+
+def test_an_ending_is_compared_with_simple_partitions_once(monkeypatch):
+    data = Dataset(X, DiagonalGaussian())
+    settler = Settler(MixtureModel(data.family, DirichletProcess()), data, data.family.learned_by_default)
+    first = open_ending(settler, {"chain": TRUTH})
+    monkeypatch.setattr(expfam.estimators.endings, "Divisions", None)  # k-means runs would end in an error
+    again = open_ending(settler, {"chain": first.labels}, before=first)
+    np.testing.assert_array_equal(again.labels, first.labels)
+    with pytest.raises(TypeError):
+        open_ending(settler, {"chain": first.labels}, before=first._replace(compared=2))

@@ -9,6 +9,17 @@ import pandas as pd
 # ---- counts ----------------------------------------------------------------------------------------------------------
 
 
+def near_rates(n, k, d, spread):
+    """Poisson rows of k groups, the logarithms of whose rates differ by about `spread`."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z, rates = rng.integers(0, k, n), np.exp(1.5 + spread * rng.normal(size=(k, d)))
+        return rng.poisson(rates[z]), z
+
+    return make
+
+
 def poisson_blob(n, d):
     def make(seed):
         return np.random.default_rng(seed).poisson(4.0, (n, d)), np.zeros(n, dtype=int)

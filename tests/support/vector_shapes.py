@@ -74,6 +74,26 @@ def unequal_sizes(sizes, d=3, gap=8.0):
     return make
 
 
+def scattered(sizes, d, spread, *, shaped=False):
+    """Groups of given sizes around centres N(0, spread^2 I); `shaped` ones have a covariance each."""
+
+    def make(seed):
+        rng, z = np.random.default_rng(seed), np.repeat(np.arange(len(sizes)), sizes)
+        centres, X = spread * rng.normal(size=(len(sizes), d)), np.empty((len(z), d))
+        for k, size in enumerate(sizes):
+            shape = np.eye(d) + 0.6 * rng.normal(size=(d, d)) if shaped else np.eye(d)
+            X[z == k] = centres[k] + rng.normal(size=(size, d)) @ shape
+        return X, z
+
+    return make
+
+
+def steps_of_sizes(k, ratio, n):
+    """About n rows in k groups, the largest of which has `ratio` times the rows of the smallest: list of int."""
+    sizes = np.geomspace(1.0, ratio, k)
+    return [max(2, round(size)) for size in sizes * (n / sizes.sum())]
+
+
 def unequal_spreads(n):
     """Two groups with standard deviations of 1 and 30, the narrow one beside the middle of the wide one."""
 
@@ -162,9 +182,9 @@ def moons(n):
     return make
 
 
-def uniform(n):
+def uniform(n, d=2):
     def make(seed):
-        return np.random.default_rng(seed).random((n, 2)), np.zeros(n, dtype=int)
+        return np.random.default_rng(seed).random((n, d)), np.zeros(n, dtype=int)
 
     return make
 
