@@ -12,6 +12,9 @@ wrong` makes them: each must fail.
 Each cell has 60 rows drawn from its model. The checks "rows", "truth" and "data" of `expfam.check_model` are made;
 "cold" speaks of a run's length, not of a sampler. The exit status is 1 where a sampler is not exact or a wrong one
 passes.
+
+Topic chains and grouped chains have cells of their own, such as `--only topic_gibbs,words,equal` and `--only
+'grouped_gibbs*,*,linked'`; see `certificate_groups.py` beside this file. `--only wrong` makes their faults too.
 """
 
 import argparse
@@ -22,6 +25,7 @@ import time
 import warnings
 from collections import Counter
 from fnmatch import fnmatch
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
@@ -29,7 +33,9 @@ from time import monotonic
 import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "support"))  # the wrong samplers stand there
+sys.path.append(str(Path(__file__).resolve().parent))
 
+import certificate_groups as of_groups
 import wrong_samplers as wrong
 
 from expfam import (
@@ -134,16 +140,32 @@ WRONG = {
 def cell(sampler, family, weights, checks=CHECKS, n_replicates=300):
     """What one certificate says, as plain values."""
     given, rows = FAMILIES[family]
+
+    def certificate(**settings):
+        model = MixtureModel(given, WEIGHTS[weights]).bind(rows)
+        _, X = simulate(model, 60, np.random.default_rng(SEED))
+        return check_model(model, X, sampler=sampler, **settings)
+
+    return outcome(certificate, checks, n_replicates)
+
+
+def cell_of_groups(sampler, data, variant, checks=CHECKS, n_replicates=300):
+    """What one certificate of a topic chain or a grouped chain says, as plain values."""
+
+    def certificate(**settings):
+        return of_groups.certificate_of(sampler, data, variant, FAMILIES, **settings)
+
+    return outcome(certificate, checks, n_replicates)
+
+
+def outcome(certificate, checks, n_replicates):
+    """What a certificate says, which a function makes, as plain values."""
     begin = time.process_time()
     result = {"replicates": n_replicates, "n_rows": N_ROWS, "seed": SEED, "version": version("expfam")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = MixtureModel(given, WEIGHTS[weights]).bind(rows)
-        _, X = simulate(model, 60, np.random.default_rng(SEED))
         try:
-            found = check_model(
-                model, X, sampler=sampler, checks=checks, n_replicates=n_replicates, n_rows=N_ROWS, random_state=SEED
-            )
+            found = certificate(checks=checks, n_replicates=n_replicates, n_rows=N_ROWS, random_state=SEED)
         except ExpFamError as error:  # a sampler that refuses the model
             return result | {"verdict": "refused", "reason": str(error)}
     made = [row for row in found.table if row.p is not None]
@@ -182,26 +204,34 @@ def run(only, n_replicates, stored, is_missing_only, keep, time_limit=float("inf
     `keep` is called after each of them. No cell begins after `time_limit` seconds.
     """
     failures, end = [], monotonic() + time_limit
-    for names in all_cells():
-        sampler, family, weights = names
-        if not matches(only, names) or (is_missing_only and holds(stored["cells"], ",".join(names), n_replicates)):
+    for place, name, certified, is_wrong in asked(only):
+        if is_missing_only and holds(stored.get(place, {}), name, n_replicates):
             continue
         if monotonic() >= end:
             return failures
-        found = stored["cells"][",".join(names)] = cell(SAMPLERS[sampler], family, weights, CHECKS, n_replicates)
-        told(",".join(names), found)
-        keep()
-        failures += [names] if found["verdict"] == "NOT EXACT" else []
-    for name, (kernel, family, weights, check) in WRONG.items() if only is None or only[0] == "wrong" else ():
-        if is_missing_only and holds(stored["wrong"], name, n_replicates):
-            continue
-        if monotonic() >= end:
-            return failures
-        found = stored["wrong"][name] = cell(kernel, family, weights, [check], n_replicates)
+        found = certified(n_replicates)
+        stored.setdefault(place, {})[name] = found
         told(name, found)
         keep()
-        failures += [(name, "passes although it is wrong")] if found["verdict"] != "NOT EXACT" else []
+        if is_wrong and found["verdict"] != "NOT EXACT":
+            failures.append((name, "passes although it is wrong"))
+        elif not is_wrong and found["verdict"] == "NOT EXACT":
+            failures.append(name.split(","))
     return failures
+
+
+def asked(only):
+    """What is asked for: place in the file, name, function of the replicates, and whether it is wrong on purpose."""
+    for names in filter(partial(matches, only), all_cells()):
+        made = partial(cell, SAMPLERS[names[0]], *names[1:], CHECKS)
+        yield "cells", ",".join(names), made, False
+    for names in filter(partial(matches, only), of_groups.all_cells(FAMILIES)):
+        made = partial(cell_of_groups, of_groups.sampler_of(names[0]), *names[1:], CHECKS)
+        yield "grouped", ",".join(names), made, False
+    if only is None or only[0] == "wrong":
+        for made, faults in ((cell, WRONG), (cell_of_groups, of_groups.WRONG)):
+            for name, (kernel, data, variant, check) in faults.items():
+                yield "wrong", name, partial(made, kernel, data, variant, [check]), True
 
 
 def holds(stored, name, n_replicates):
@@ -237,7 +267,8 @@ def page(stored):
     n_all = len(SAMPLERS) * len(FAMILIES) * len(WEIGHTS)
     cells, wrongs = stored["cells"], stored["wrong"]
     text = replicates_of(cells.values())
-    lines = [HEAD.format(n_made=len(cells), n_all=n_all, n_wrong=len(wrongs), n_faults=len(WRONG), replicates=text)]
+    n_faults = len(WRONG) + (len(of_groups.WRONG) if any(name in wrongs for name in of_groups.WRONG) else 0)
+    lines = [HEAD.format(n_made=len(cells), n_all=n_all, n_wrong=len(wrongs), n_faults=n_faults, replicates=text)]
     for weights, prior in WEIGHTS.items():
         made = [f for f in FAMILIES if any(f",{f},{weights}" in name for name in cells)]
         if not made:
@@ -248,14 +279,16 @@ def page(stored):
             if any(found):
                 lines.append(f"| {sampler} | " + " | ".join(map(shown, found)) + " |")
         lines.append("")
+    lines += of_groups.section(stored, shown)
     lines += ["## Wrong on purpose", "", "Each must fail: the reader sees that it can.", ""]
     lines += ["| fault | replicates | verdict | p | found by |", "|---|---|---|---|---|"]
     for name, found in wrongs.items():
         lines.append(
             f"| {name} | {found['replicates']} | {found['verdict']} | {found['p']:.1e} | {found['quantity']} |"
         )
-    seconds = sum(found.get("seconds", 0.0) for found in [*cells.values(), *wrongs.values()])
-    versions = sorted({found["version"] for found in [*cells.values(), *wrongs.values()]})
+    every = [*cells.values(), *stored.get("grouped", {}).values(), *wrongs.values()]
+    seconds = sum(found.get("seconds", 0.0) for found in every)
+    versions = sorted({found["version"] for found in every})
     lines += [
         "",
         f"Version {', '.join(versions)}; {seconds:.0f} CPU seconds in all; seed {SEED}; {N_ROWS} rows in each",
@@ -318,7 +351,8 @@ def main(arguments=None):
         args.page.write_text(page(stored))
 
     failures = run(only, args.replicates, stored, args.missing, keep, args.time_limit)
-    if only not in (None, ["wrong"]) and not any(matches(only, name.split(",")) for name in stored["cells"]):
+    made = [*stored["cells"], *stored.get("grouped", {})]
+    if only not in (None, ["wrong"]) and not any(matches(only, name.split(",")) for name in made):
         parser.error(f"no cell is called {args.only}")
     keep()
     for failure in failures:

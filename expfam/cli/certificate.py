@@ -26,6 +26,8 @@ _OPTIONS = {
     "n_components": "--n-components",
     "alpha": "--alpha",
     "output": "--output",
+    "groups": "--groups",
+    "links": "--links",
     "threads": "--threads",
     "time_limit": "--time-limit",
 }
@@ -56,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--alpha", type=concentration, metavar="A", help="concentration of the weights (for a family); default: auto"
     )
+    group.add_argument(
+        "--groups",
+        metavar="COLUMN",
+        help="column of the group of each row, or a .npy file of them: a mixture of rows in groups is certified",
+    )
+    group.add_argument("--links", metavar="FILE", help=".npy file of the links of rows, with --groups; -1 for no link")
     group.add_argument("--threads", type=thread_count, metavar="N", help="number of threads, -1 for all cores")
     group.add_argument(
         "--time-limit", type=positive_float, metavar="SECONDS", help="fewer replicates, to 100, if more take longer"
@@ -78,8 +86,11 @@ def run(args: argparse.Namespace) -> int:
     from expfam.io.readers import read
 
     model, table = _model(args), read(Path(args.names[1]), frame=True)
-    X = table.X if getattr(getattr(model, "family_", None), "roles", None) else rows_of_table(table)
+    is_table = getattr(getattr(model, "family_", None), "roles", None) or _names_column(args.groups)
+    X = table.X if is_table else rows_of_table(table)
     settings: dict[str, Any] = {
+        "groups": _array(args, "groups") if args.groups and not _names_column(args.groups) else args.groups,
+        "links": None if args.links is None else _array(args, "links"),
         "checks": None if args.checks is None else [name.strip() for name in args.checks.split(",")],
         "sampler": args.sampler,
         "n_replicates": args.replicates,
@@ -108,16 +119,55 @@ def _names_data(names):
     return len(names) == 2 and (Path(names[1]).is_file() or Path(names[1]).suffix.lower() in _SUFFIXES)
 
 
+def _names_column(groups):
+    """Tell whether groups are the name of a column, not a file."""
+    return groups is not None and not groups.endswith(".npy")
+
+
+def _array(args, name):
+    """Return the array of a .npy file of groups or links."""
+    import numpy as np
+
+    path = getattr(args, name)
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--{name}: {path} cannot be read as a .npy file of one number a row ({error})") from error
+
+
+def _saved(args):
+    """Return the estimator that is saved in a directory."""
+    from expfam import GroupedMixture, Mixture, TopicModel
+    from expfam.archive import is_archive
+
+    name = args.names[0]
+    kinds: tuple[Any, ...] = (TopicModel, GroupedMixture)
+    found = next((kind for kind in kinds if is_archive(name, kind.saved_kind)), Mixture)
+    if found is GroupedMixture and args.groups is None:
+        raise UsageError(
+            f"{name} is a mixture of rows in groups: write expfam check {name} {args.names[1]} --groups COLUMN, or"
+            " --groups FILE.npy with the group of each row"
+        )
+    return found.load(name)
+
+
 def _model(args):
-    """Return the mixture that is saved in a directory, or one of the named family."""
-    from expfam import DirichletProcess, Mixture, SymmetricDirichlet
+    """Return the estimator that is saved in a directory, or a mixture of the named family."""
+    from expfam import DirichletProcess, GroupedMixture, Mixture, SymmetricDirichlet
 
     name, alpha = args.names[0], None if args.alpha in (None, "auto") else float(args.alpha)
     if Path(name).is_dir():
         for option in ("n_components", "alpha"):
             if getattr(args, option) is not None:
                 raise UsageError(f"{_OPTIONS[option]} is for the name of a family; {name} is a saved model")
-        return Mixture.load(name)
+        return _saved(args)
+    if args.groups is not None:
+        if args.n_components is None:
+            raise UsageError(
+                f"--groups needs the number of clusters: write expfam check {name} {args.names[1]} --groups"
+                f" {args.groups} --n-components 10"
+            )
+        return GroupedMixture(name, args.n_components, alpha="auto" if alpha is None else alpha)
     weights: Any = None
     if alpha is not None:
         weights = DirichletProcess(alpha) if args.n_components is None else SymmetricDirichlet(args.n_components, alpha)

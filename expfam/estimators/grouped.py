@@ -146,7 +146,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     classes_ : (C,) ndarray
         Names of the classes of `y`: cluster j is that of class j. This and the next one only with `labels`.
     n_known_ : int
-        Rows whose class is known.
+        Rows whose class is known; 0 where rows are linked alone.
     doubtful_known_, likelier_classes_ : (M,) int64 ndarray, (M,) ndarray
         As in `Mixture`: numbers of known rows that the data contradict, and their most probable classes.
     log_joint_ : float
@@ -409,6 +409,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             is_known = known.classes >= 0
             self.labels_[is_known] = known.classes[is_known]
             self.classes_, self.n_known_ = classes, int(is_known.sum())
+        elif known is not None and known.groups:
+            self.n_known_ = 0
 
     def _kernel(self):
         found = find_sampler(self.sampler, model="GroupedMixture")

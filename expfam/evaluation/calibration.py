@@ -22,10 +22,12 @@ from expfam.samplers.chain.driver import sample
 from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from expfam.model.mixture import MixtureModel
     from expfam.samplers.chain.kernel import Kernel
 
-_DRAWS = (19, 9, 4, 1)  # with the truth so many that ten, or all, places of ranks are alike
+DRAWS = (19, 9, 4, 1)  # with the truth so many that ten, or all, places of ranks are alike
 _MOST_CORRELATION = 0.1  # of the log joint from one used draw to the next
 _DISTANCE = "distance to the draws"
 
@@ -117,7 +119,7 @@ class EstimatorRun:
         return draws[fitted.trace_.n_warmup :]
 
 
-class _Replicate(NamedTuple):
+class Replicate(NamedTuple):
     """What one run says: quantities of the truth and of its draws, and all partitions."""
 
     values: npt.NDArray[np.float64]  # (1 + n_draws, Q), the truth first
@@ -127,7 +129,7 @@ class _Replicate(NamedTuple):
 
 def check_cold(problem: Problem, cold_run: ColdRun, n_replicates: int, seed: int) -> Found:
     """Run from a cold start on data of the prior; compare the draws with the true partition."""
-    n_draws = next((n for n in _DRAWS if n <= cold_run.n_steps), 0)
+    n_draws = next((n for n in DRAWS if n <= cold_run.n_steps), 0)
     if not n_draws:
         raise Skipped("no step counts (n_steps=0): there are no draws")
     draw = prior_draw(problem)
@@ -140,17 +142,17 @@ def check_cold(problem: Problem, cold_run: ColdRun, n_replicates: int, seed: int
         truth = Draw(np.unique(labels, return_inverse=True)[1].astype(np.int32), model)
         partitions, models = zip(truth, *(draws[t] for t in chosen))
         values = problem.values(data.X, np.array(partitions), models)
-        return _Replicate(values, np.array(partitions), int(rng.integers(2**63)))
+        return Replicate(values, np.array(partitions), int(rng.integers(2**63)))
 
     parts = run(replicate, [(number,) for number in range(n_replicates)], problem.n_threads)
-    return _joined(parts, n_draws, problem.names)
+    return joined(parts, n_draws, problem.names)
 
 
-def _joined(parts, n_draws, names):
+def joined(parts: Sequence[Replicate], n_draws: int, names: tuple[str, ...]) -> Found:
     """Return the p-values over all runs, by as many draws as depend little on each other."""
     column = names.index("log joint")
     joints = np.array([part.values[1:, column] for part in parts])
-    for n in _DRAWS[_DRAWS.index(n_draws) :]:
+    for n in DRAWS[DRAWS.index(n_draws) :]:
         used = np.linspace(n_draws / (n + 1), n_draws, n, endpoint=False).astype(int) if n < n_draws else np.arange(n)
         correlation = _lag_one(joints[:, used])
         if correlation < _MOST_CORRELATION:

@@ -23,6 +23,8 @@ import numpy as np
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, DataWarning, ExactnessWarning, ExpFamError
+from expfam.evaluation.admixture_certificate import GROUPED, TOPICS, Certified, certified_admixture
+from expfam.evaluation.admixture_checks import ChainRun
 from expfam.evaluation.arviz import arviz_tree
 from expfam.evaluation.calibration import EstimatorRun, KernelRun, check_cold
 from expfam.evaluation.exactness import (
@@ -40,6 +42,7 @@ from expfam.evaluation.ranks import least_shift, least_variation
 from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.columns.roles import Roles
 from expfam.io.frames import as_frame, is_frame
+from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.hyper_prior import FACTOR, factor_names
 from expfam.model.mixture import MixtureModel
@@ -72,11 +75,6 @@ NO_ERROR = "no error is raised"  # a quantity that is only written where it fail
 _INSTEAD = {  # of check_model, by the kind of estimator
     "hierarchy": "it merges greedily and has no chain, so its answer is no draw of a posterior. To check a"
     " sampler on these rows, give a mixture: check_model(Mixture(family), X). `log_evidence_` compares trees",
-    "topic_model": "its chain moves the topics of tokens, and the checks know partitions of rows. To see whether runs"
-    " agree, fit with several random_state and compare score(X) and top_words(); check_model(Mixture('multinomial', K),"
-    " X) checks one topic for each document",
-    "grouped_mixture": "the checks draw rows without groups. check_model(Mixture(family, K), X) checks the same family"
-    " with one set of weights; to see whether runs agree, fit with several random_state and compare log_joint_",
 }
 _SBC = {"truth": "prior_sbc", "data": "posterior_sbc", "cold": "cold_sbc"}  # groups of an ArviZ tree
 _MORE = 4  # times as many replicates in a repetition
@@ -281,6 +279,8 @@ def check_model(
     model: Any,
     X: Any,
     *,
+    groups: Any = None,
+    links: Any = None,
     sampler: str | Kernel | None = None,
     checks: Sequence[str] = CHECKS,
     n_replicates: int = 300,
@@ -293,19 +293,24 @@ def check_model(
 
     Parameters
     ----------
-    model : Mixture or MixtureModel
-        A mixture that is not fitted is fitted to `X` first. Hyper-parameters are those of the fit; a model that is not
-        bound is bound to `X`.
+    model : Mixture, TopicModel, GroupedMixture, MixtureModel or AdmixtureModel
+        An estimator that is not fitted is fitted to `X` first. Hyper-parameters are those of the fit; a model that is
+        not bound is bound to `X`.
     X : array_like, sparse matrix or frame, shape (N, V)
-        At least 3 rows. A table is encoded by the roles of its columns, as for a fit.
+        At least 3 rows, or 3 tokens. A table is encoded by the roles of its columns, as for a fit.
+    groups : (N,) array_like, Groups or str, optional
+        Group of each row, or the name of the column of a frame that has it, for a GroupedMixture. An AdmixtureModel
+        without groups is a topic model.
+    links : (N,) array_like of int, optional
+        Links of rows, for a GroupedMixture: the certificate is of the posterior given these links.
     sampler : str or Kernel, optional
-        Sampler to check; by default that of the mixture, and ``"auto"`` for a MixtureModel.
+        Sampler to check; by default that of the estimator, and ``"auto"`` for a model.
     checks : sequence of {"rows", "truth", "data", "cold"}
         What is checked, see Notes.
     n_replicates : int
         Replicates of each check, at least 20. Errors down to half the size need four times as many.
     n_rows : int
-        Rows of each simulated data set, at least 4.
+        Rows, or tokens, of each simulated data set, at least 4.
     random_state : None, int, numpy Generator or RandomState
         The same integer gives the same certificate.
     n_threads : int or None
@@ -323,8 +328,8 @@ def check_model(
     ValueError
         An argument is out of range.
     CapabilityError
-        The sampler refuses the model, or it moves no labels. The mixture knows classes or links of rows, which the
-        checks do not draw.
+        The sampler refuses the model, or it moves no labels. The estimator knows classes of rows, or links that are
+        not given, which the checks do not draw.
     TypeError
         `model` is of a class that has no chain of partitions; the message says what to do instead.
 
@@ -343,6 +348,13 @@ def check_model(
     them from their prior too and ranks them beside the partition, and so does "cold" for a kernel with `UpdateHyper`.
     "rows" and "data" check the kernels that move labels, at fixed hyper-parameters.
 
+    Topic models and mixtures of rows in groups have the same checks. Tokens are their rows; simulated documents and
+    groups are as long as those of `X`, at most a third of the simulated rows. Clusters have numbers: "rows" and "data"
+    enumerate all clusters of 6 tokens or rows, of several documents or groups, with 4 of the clusters of the model
+    where it has more. Slopes of the log joint by the pseudo-counts are among the quantities. Linked rows move as one;
+    the simulated data have up to two link groups. Pseudo-counts that the sampler redraws come from their Gamma(1, 1)
+    prior in "truth" and "cold"; with links, from this prior given that two linked rows agree.
+
     EM and variational inference are no samplers: nothing is checked, and the verdict says so.
 
     A sampler that is right fails with a probability of about 1e-4 (Bonferroni over all quantities and checks). A check
@@ -357,25 +369,42 @@ def check_model(
     >>> model = MixtureModel(Poisson(shape=1.0, rate=0.3), DirichletProcess())
     >>> check_model(model, X, sampler="gibbs", checks=["rows"], n_replicates=50).passed
     True
+
+    A topic model, and rows in groups:
+
+    >>> from expfam import AdmixtureModel, Multinomial
+    >>> topics = AdmixtureModel(Multinomial(0.3), 2, alpha=0.5)
+    >>> check_model(topics, [[2, 1, 0], [0, 2, 2], [1, 0, 3]], checks=["rows"], n_replicates=50).passed
+    True
+    >>> groups = [0, 1, 2, 3] * 5
+    >>> grouped = AdmixtureModel(Poisson(shape=1.0, rate=0.3), 2, alpha=0.5)
+    >>> check_model(grouped, X, groups=groups, checks=["rows"], n_replicates=50).passed
+    True
     """
     checks = _checked(checks, n_replicates, n_rows, time_limit)
     seed = resolve_seed(random_state)
     with warnings.catch_warnings():
         for kind in (ExactnessWarning, DataWarning):
             warnings.simplefilter("ignore", kind)
-        stated = _stated(model, X, sampler, seed, n_rows, resolve_n_threads(n_threads))
-        functions = _functions(stated, checks)
+        sizes = {"seed": seed, "n_threads": resolve_n_threads(n_threads)}
+        if isinstance(model, AdmixtureModel) or getattr(model, "saved_kind", None) in (TOPICS, GROUPED):
+            given = {"groups": groups, "links": links, "sampler": sampler}
+            certified = certified_admixture(model, X, n_units=n_rows, **given, **sizes)
+        else:
+            _refuse_groups(model, groups, links)
+            certified = _certified_mixture(model, X, sampler, n_rows, **sizes)
+        functions = {name: certified.checks[name] for name in checks}
         if time_limit is not None:
             n_replicates = _affordable(functions, n_replicates, time_limit, seed)
         made = {name: _made(name, functions[name], n_replicates, seed, len(checks)) for name in checks}
     table = [row for rows, _ in made.values() for row in rows]
     settings = {"checks": list(checks), "n_replicates": n_replicates, "n_rows": n_rows, "random_state": seed}
     return Certificate(
-        repr(stated.kernel),
-        repr(stated.labels.model),
+        repr(certified.kernel),
+        repr(certified.model),
         tuple(table),
         settings | {"version": version("expfam")},
-        _advice(stated.cold_run, stated.kernel),
+        _advice(certified.cold_run, certified.kernel),
         _power(table),
         {name: ranks for name, (_, ranks) in made.items() if ranks is not None},
     )
@@ -409,6 +438,28 @@ class _Stated(NamedTuple):
     all: Problem
     cold: Problem
     cold_run: Any
+
+
+def _refuse_groups(model, groups, links):
+    """Refuse groups and links of rows for models of rows without groups."""
+    name = type(model).__name__
+    if groups is not None:
+        raise CapabilityError(
+            f"check_model: a {name} has no groups of rows: write check_model(GroupedMixture(family, K), X,"
+            " groups=groups), or leave out groups="
+        )
+    if links is not None:
+        raise CapabilityError(
+            f"check_model: links of rows are checked for mixtures of rows in groups alone: write"
+            f" check_model({'model' if isinstance(model, MixtureModel) else 'mixture'}, X), which checks the steps"
+            " without links"
+        )
+
+
+def _certified_mixture(model, X, sampler, n_rows, *, seed, n_threads):
+    """Return what is certified of a mixture."""
+    stated = _stated(model, X, sampler, seed, n_rows, n_threads)
+    return Certified(stated.kernel, stated.labels.model, _functions(stated), stated.cold_run)
 
 
 def _stated(model, X, sampler, seed, n_rows, n_threads):
@@ -488,7 +539,10 @@ def _check_kind(mixture):
     if kind in _INSTEAD:
         raise TypeError(f"check_model: there is no certificate of a {name}: {_INSTEAD[kind]}")
     if kind != "mixture":
-        raise TypeError(f"check_model: model must be a Mixture or a MixtureModel; got {name}")
+        raise TypeError(
+            "check_model: model must be a Mixture, TopicModel, GroupedMixture, MixtureModel or AdmixtureModel; got"
+            f" {name}"
+        )
     if mixture.labels is not None or hasattr(mixture, "n_known_"):
         known = "links of rows" if mixture.labels is None else f"labels={mixture.labels!r}"
         raise CapabilityError(
@@ -556,7 +610,7 @@ def _without_rest(kernel):
 # ---- running the checks ----------------------------------------------------------------------------------------------
 
 
-def _functions(stated, checks) -> dict[str, Callable[[int, int], Found] | str]:
+def _functions(stated) -> dict[str, Callable[[int, int], Found] | str]:
     """Return a function of (n_replicates, seed) for each check, or why it is not made."""
     at_fixed, drawn = "", ""
     if stated.all is not stated.labels:
@@ -571,7 +625,7 @@ def _functions(stated, checks) -> dict[str, Callable[[int, int], Found] | str]:
         ),
     }
     reason = _no_sampler(stated.labels)
-    return {name: reason or made[name] for name in checks}
+    return {name: reason or function for name, function in made.items()}
 
 
 def _noted(note, function):
@@ -634,7 +688,8 @@ def _advice(cold_run, kernel):
     """Return what to do about runs that are too short."""
     n_warmup = max(100, 4 * cold_run.n_warmup)
     moves = any("SplitMerge" in type(base).__name__ for base in _parts(kernel))
-    more = "" if moves else ', or sampler="auto", which adds splits and merges where it can'
+    is_of_groups = isinstance(cold_run, ChainRun)
+    more = "" if moves or is_of_groups else ', or sampler="auto", which adds splits and merges where it can'
     return (
         f"{cold_run.n_warmup} + {cold_run.n_steps} steps are too few here: try "
         f"n_warmup={n_warmup} and n_steps={4 * max(cold_run.n_steps, 25)}{more}; n_chains=4 tells whether chains from "

@@ -49,14 +49,14 @@ GIVEN_ROWS = 8  # real rows of a replicate of "data"
 _WITH_HYPER = "log joint by these hyper-parameters"
 STATE = "statistics of the state"  # a quantity that is right or wrong: its p is 1 or 0
 _LATER = 3  # steps after the first one
-_TIME = 1000  # step numbers from one step to the next: random numbers follow from them
+TIME = 1000  # step numbers from one step to the next: random numbers follow from them
 _LEAST_EFFECTIVE = 2.0  # partitions that a posterior must leave open
 _CANDIDATES = 1000  # rows among which near ones are looked for
 _PILOT = 20  # draws of the prior that must all be possible data
-_LARGEST = 1e12  # absolute value of drawn data
+LARGEST = 1e12  # absolute value of drawn data
 
 
-_IMPOSSIBLE = (ValueError, FloatingPointError, OverflowError, ExpFamError)  # raised for data that no number holds
+IMPOSSIBLE = (ValueError, FloatingPointError, OverflowError, ExpFamError)  # raised for data that no number holds
 
 Draw: TypeAlias = "Callable[[np.random.Generator], tuple[MixtureModel, npt.NDArray[np.int32], Any]]"
 
@@ -236,7 +236,7 @@ def _ends(problem, data, exact, n_replicates, rng):
         if row not in homes:
             homes[row] = CollapsedState(model, data, exact.labels[row].astype(np.int32), seed=seed)
         try:
-            homes[row].n_steps = (LENGTH + 1 + t) * _TIME
+            homes[row].n_steps = (LENGTH + 1 + t) * TIME
             state.take(homes[row])
             kernel.step(state)
             ends["1 step"][t] = exact.row(state.partition)
@@ -245,7 +245,7 @@ def _ends(problem, data, exact, n_replicates, rng):
         except CapabilityError as error:  # of a kernel that remembers the names of clusters
             raise Skipped(str(error)) from error
         ends["4 steps"][t] = exact.row(state.partition)
-    return ends, _is_consistent(state)
+    return ends, is_consistent(state)
 
 
 def _near_rows(near, n_rows, size, rng):
@@ -291,7 +291,7 @@ def _refusal(draw, seed, number):
     """Return why a draw of the prior is no data of the family, or None if it is."""
     try:
         _possible(draw, generator_of(seed, "pilot", number))
-    except _IMPOSSIBLE as error:
+    except IMPOSSIBLE as error:
         return str(error)
     return None
 
@@ -346,7 +346,7 @@ def prior_draw(problem: Problem) -> Draw:
 def _possible(draw, rng):
     """Draw model and labels with data that the family takes; raise if it does not."""
     model, labels, X = draw(rng)
-    if not (np.isfinite(X).all() and np.abs(X).max() < _LARGEST):
+    if not (np.isfinite(X).all() and np.abs(X).max() < LARGEST):
         raise ValueError(f"values up to {np.abs(X).max():.2g}")
     return model, labels, Dataset(X, model.family)
 
@@ -360,7 +360,7 @@ def possible_draw(draw: Draw, rng: np.random.Generator) -> tuple[MixtureModel, n
     for n_refused in range(1000):
         try:
             return *_possible(draw, rng), n_refused
-        except _IMPOSSIBLE:
+        except IMPOSSIBLE:
             continue
     raise Skipped("a thousand draws in a row gave data that the family cannot hold")
 
@@ -379,7 +379,7 @@ def _through_truth(problem, draw, check, n_replicates, seed):
 
     rows, are_right, refused = zip(*run(replicate, [(r,) for r in range(n_replicates)], problem.n_threads))
     values = np.array(rows)
-    p = _means_p(values) if reversal is None else uniform_p(values, LENGTH)
+    p = means_p(values) if reversal is None else uniform_p(values, LENGTH)
     notes = ["ranks in chains of 20 states" if reversal is not None else "no reversal: means along chains of 20 states"]
     if sum(refused):
         notes.append(f"{counted(sum(refused), 'draw')} gave data that the family cannot hold")
@@ -405,7 +405,7 @@ def _forwards(problem, reversal, model, labels, data, rng):
     return problem.values(data.X, np.array(states), models), chain.is_right
 
 
-def _means_p(values):
+def means_p(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return p-values of equal means along chains and at their starts: (Q,) for (R, T, Q).
 
     Each value is replaced by its rank among all, so that no tail decides.
@@ -443,11 +443,11 @@ def walk(
         state.take(CollapsedState(model, data, labels, seed=seed))
     found = Walk([], [], True)
     for time in times:
-        state.n_steps = time * _TIME  # in both directions, each step has random numbers of its own
+        state.n_steps = time * TIME  # in both directions, each step has random numbers of its own
         kernel.step(state)
         found.states.append(state.partition)
         found.models.append(state.model)
-    return found._replace(is_right=_is_consistent(state))
+    return found._replace(is_right=is_consistent(state))
 
 
 def started(kernel: Kernel, model: MixtureModel, data: Any, **options: Any) -> Any:
@@ -475,12 +475,13 @@ def _begun(problem, kernel, data, seed):
     What a kernel makes once, in its first step, then follows from the data alone.
     """
     state = started(kernel, problem.model, data, seed=seed, start=np.zeros(data.n_rows, dtype=np.int32))
-    state.n_steps = LENGTH * _TIME
+    state.n_steps = LENGTH * TIME
     kernel.step(state)
     return state
 
 
-def _is_consistent(state):
+def is_consistent(state: Any) -> bool:
+    """Tell whether the statistics of a state are those of its labels."""
     try:
         state.check()
     except AssertionError:

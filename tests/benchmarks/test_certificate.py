@@ -14,6 +14,8 @@ import certificate  # noqa: E402
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.setattr(certificate, "FAMILIES", {"poisson": certificate.FAMILIES["poisson"]})
+    for name in ("TOPIC_SAMPLERS", "GROUP_SAMPLERS", "WRONG"):
+        monkeypatch.setattr(certificate.of_groups, name, {})
     places = ["--json", str(tmp_path / "c.json"), "--page", str(tmp_path / "c.md"), "--replicates", "40"]
 
     def made(*arguments):
@@ -109,3 +111,30 @@ def test_the_published_page_is_that_of_its_file():
     assert certificate.page(stored) == (ROOT / "docs" / "certificate.md").read_text()
     assert all(found["verdict"] != "NOT EXACT" for found in stored["cells"].values())
     assert {found["verdict"] for found in stored["wrong"].values()} == {"NOT EXACT"}
+
+
+def test_topics_and_groups_have_cells_of_their_own(run, monkeypatch):
+    gibbs = certificate.of_groups.GroupedGibbs(learn_alpha=False)
+    monkeypatch.setattr(certificate.of_groups, "GROUP_SAMPLERS", {"grouped_gibbs": gibbs})
+    monkeypatch.setattr(
+        certificate.of_groups, "TOPIC_SAMPLERS", {"topic_gibbs": certificate.of_groups.TopicGibbs(learn_alpha=False)}
+    )
+    assert run("--only", "topic_gibbs,seeded words,equal")[0] == 0
+    code, stored, page = run("--only", "grouped_gibbs,poisson,linked")
+    assert code == 0
+    assert {name: found["verdict"] for name, found in stored["grouped"].items()} == {
+        "topic_gibbs,seeded words,equal": "passed",
+        "grouped_gibbs,poisson,linked": "passed",
+    }
+    assert "2 cells have been made." in page
+    assert "| grouped_gibbs | poisson | linked |" in page
+
+
+def test_faults_of_topics_and_groups_must_fail(run, monkeypatch):
+    monkeypatch.setattr(certificate, "WRONG", {})
+    fault = (certificate.of_groups.wrong.StaleTopics(), "words", "unequal", "truth")
+    monkeypatch.setattr(certificate.of_groups, "WRONG", {"stale": fault})
+    code, stored, page = run("--only", "wrong")
+    assert code == 0
+    assert stored["wrong"]["stale"]["verdict"] == "NOT EXACT"
+    assert "1 of 1 samplers that are wrong on purpose" in page

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from expfam import Mixture
+from expfam import GroupedMixture, Mixture, TopicModel
 from expfam.cli import main
 from expfam.evaluation import certificate
 
@@ -92,3 +92,45 @@ def test_a_table_with_its_model(suffix, tmp_path, capsys):
     numbers = tmp_path / f"numbers{suffix}"
     table[["u"]].fillna(0.0).to_csv(numbers, index=False, sep="," if suffix == ".csv" else "\t")
     assert run("gaussian_diag", numbers, "--n-components", 2, *FEW[:4], "--checks", "rows") == 0
+
+
+SHORT = {"n_steps": 4, "n_warmup": 4, "random_state": 0}
+
+
+def test_a_family_with_a_column_of_groups(tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"u": rng.normal(size=40), "v": rng.normal(size=40), "home": list("abcd") * 10})
+    path = tmp_path / "homes.csv"
+    table.to_csv(path, index=False)
+    options = ("--groups", "home", "--alpha", 0.5, *FEW[:4], "--checks", "rows")
+    assert run("gaussian_diag", path, "--n-components", 2, *options) == 0
+    assert "GroupedGibbs" in capsys.readouterr().out
+    assert run("gaussian_diag", path, *options) == 2
+    assert "--groups home --n-components 10" in capsys.readouterr().err
+
+
+def test_a_saved_mixture_of_rows_in_groups(data, tmp_path, capsys):
+    groups, links = np.arange(40) % 5, np.where(np.arange(40) < 3, 0, -1)
+    np.save(tmp_path / "groups.npy", groups)
+    np.save(tmp_path / "links.npy", links)
+    fitted = GroupedMixture("poisson", 2, alpha=0.5, **SHORT).fit(np.load(data), groups=groups, links=links)
+    fitted.save(tmp_path / "model")
+    few = (*FEW[:4], "--checks", "rows")
+    assert run(tmp_path / "model", data, *few) == 2
+    assert "--groups COLUMN" in capsys.readouterr().err
+    assert run(tmp_path / "model", data, "--groups", tmp_path / "groups.npy", *few) == 2
+    assert "was fitted with links of rows" in capsys.readouterr().err
+    given = ("--groups", tmp_path / "groups.npy", "--links", tmp_path / "links.npy")
+    assert run(tmp_path / "model", data, *given, *few) == 0
+    assert "verdict: no error found by rows" in capsys.readouterr().out
+    assert run(tmp_path / "model", data, "--groups", tmp_path / "none.npy", *few) == 2
+    assert "none.npy cannot be read as a .npy file" in capsys.readouterr().err
+
+
+def test_a_saved_topic_model(data, tmp_path, capsys):
+    TopicModel(2, alpha=0.5, **SHORT).fit(np.load(data)).save(tmp_path / "topics")
+    assert run(tmp_path / "topics", data, *FEW[:4], "--checks", "rows") == 0
+    assert "TopicGibbs" in capsys.readouterr().out
+    assert run(tmp_path / "topics", data, "--sampler", "variational", *FEW[:4], "--checks", "rows") == 2
+    assert "TopicVariational is no sampler" in capsys.readouterr().out

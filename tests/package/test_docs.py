@@ -186,7 +186,8 @@ def test_the_compositions_run(capsys):
     shown = ModuleType("composing")
     for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
         exec(compile(code, "composing.md", "exec"), vars(shown))
-    topics, start, bounds, tree, certificate = capsys.readouterr().out.splitlines()
+    topics, start, bounds, tree, certificate, *of_groups = capsys.readouterr().out.splitlines()
+    assert of_groups == ["True", "True"]
     assert certificate.startswith("True no error found by rows, truth.")
     assert 7 <= int(topics.split()[0]) <= 10
     assert start.split()[1] == "True"
