@@ -1,4 +1,4 @@
-"""What is certified of topic models and mixtures of rows in groups: model, kernel, units and runs."""
+"""What is certified of topic models and mixtures of rows in groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _KERNEL_STEPS = 50  # of a run whose kernel is given alone, as many for the warm
 
 
 class Certified(NamedTuple):
-    """What is certified: kernel, model, the checks as functions of (n_replicates, seed), and the cold run.
+    """What is certified: kernel, model, checks and the cold run.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Certified(NamedTuple):
         As it was given.
     model : object
     checks : dict of str to callable or str
-        Function of each check, or why nothing is checked.
+        Function of (n_replicates, seed) of each check, or why nothing is checked.
     cold_run : object
         With `n_warmup` and `n_steps`.
     """
@@ -256,7 +256,7 @@ def _no_clusters(kernel, model, data):
 
 
 def _with_settings(kernel, **settings):
-    """Return a kernel, or each part of a composition, with other settings; those that it lacks are left out."""
+    """Return a kernel, or each part of a composition, with those of the settings that it has."""
     if isinstance(kernel, Cycle):
         own = {name: value for name, value in kernel.get_params().items() if name != "kernels"}
         return type(kernel)(*(_with_settings(part, **settings) for part in kernel.kernels), **own)
@@ -265,7 +265,7 @@ def _with_settings(kernel, **settings):
 
 
 def _in_every_step(kernel):
-    """Return the kernel that draws its pseudo-counts in every step: each draw is exact, however many there are."""
+    """Return the kernel that draws its pseudo-counts in every step, which is as exact."""
     return _with_settings(kernel, learn_every=1)
 
 

@@ -1,6 +1,6 @@
-"""Checks of the steps of topic chains and grouped chains; see `expfam.evaluation.exactness` for what each check asks.
+"""Checks of the steps of topic chains and grouped chains.
 
-Clusters have numbers here, for their pseudo-counts may differ: all clusters of few units are enumerated, not their
+What each check asks is told in `expfam.evaluation.exactness`. Clusters have numbers here, for their pseudo-counts may differ: all clusters of few units are enumerated, not their
 partitions. Where a model has many clusters, few units are checked with four of them. Data are groups as large as those
 of the user, with clusters from urns and values from the model; the chain through the true clusters is run both ways.
 """
@@ -66,7 +66,7 @@ class PriorOfCounts(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of numbers of the pseudo-counts that do not depend on the numbers of clusters."""
+        """Return names of numbers of pseudo-counts, whatever the numbers of clusters."""
         of_alpha = ("hyper-parameter alpha, sum", "hyper-parameter alpha, largest") if self.alpha else ()
         return (*of_alpha, *(("hyper-parameter eta",) if self.eta else ()), _OWN_JOINT)
 
@@ -130,7 +130,7 @@ class AdmixtureProblem(NamedTuple):
         return model, Units(units.groups, self.kind.draw_values(model, labels, rng), units.links), labels
 
     def _drawn_model(self, units, rng):
-        """Draw the pseudo-counts that the kernel redraws: from their prior, given that linked rows agree."""
+        """Draw what the kernel redraws from its prior, given that linked rows agree."""
         if self.prior is None:
             return self.model
         while True:
@@ -242,7 +242,7 @@ def started_on_groups(kernel: Kernel, model: AdmixtureModel, data: Dataset, **op
 
 
 def _begun(problem, model, data, seed):
-    """Return a state that has made a step from one cluster, so that nothing is made for the first time later."""
+    """Return a state that has made a step from one cluster."""
     state = started_on_groups(problem.kernel, model, data, seed=seed, start=np.zeros(_n_units(data), dtype=np.int32))
     state.n_steps = LENGTH * TIME
     problem.kernel.step(state)
@@ -321,7 +321,7 @@ def _compared(problem):
 
 
 def _ends(problem, few, n_replicates, rng):
-    """Return the places of clusters after each step: (steps, R); and whether the state agrees with them."""
+    """Return the places of clusters after each step (steps, R), and whether the state agrees."""
     seed = int(rng.integers(2**63))
     starts = rng.choice(len(few.labels), size=n_replicates, p=few.probability)
     state = _begun(problem, few.model, few.data, seed)
@@ -336,7 +336,7 @@ def _ends(problem, few, n_replicates, rng):
 
 
 def _few_p(parts, problem):
-    """Return p-values over all subsets: of frequencies after one step and all, and of mean values."""
+    """Return p-values over all subsets: of frequencies after steps, and of mean values."""
     found = {}
     for at, steps in enumerate(("1 step", f"{_STEPS} steps")):
         for what, tables in (("partitions", "chi_square"), ("numbered clusters", "numbered")):
@@ -415,7 +415,7 @@ def _through_truth(problem, draw, check, n_replicates, seed):
 
 
 def _chain(problem, reversal, drawn, rng):
-    """Return ranks of the truth in a chain both ways, or quantities along one without a reversal."""
+    """Return ranks of the truth in a chain both ways; without a reversal, quantities along it."""
     model, data, units, labels = drawn
     place, seed = int(rng.integers(LENGTH)) if reversal is not None else 0, int(rng.integers(2**63))
     forth = _walk(problem, problem.kernel, model, labels, data, seed, range(place, LENGTH - 1))
@@ -429,7 +429,7 @@ def _chain(problem, reversal, drawn, rng):
 
 
 def _walk(problem, kernel, model, labels, data, seed, times):
-    """Make steps at given times from given clusters; return clusters, models, and whether the state agrees."""
+    """Make steps from given clusters; return clusters, models, and whether the state agrees."""
     states: list[Any] = []
     models: list[Any] = []
     if not len(times):

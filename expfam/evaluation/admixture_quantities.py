@@ -89,7 +89,7 @@ def names_of(kind: Any, *, is_numbered: bool = True) -> tuple[str, ...]:
 
 
 def _three_units(groups):
-    """Return two units of the largest group, and one of another group; the last one if there is none."""
+    """Return two units of the largest group and one of another, or the last one."""
     largest = int(np.bincount(groups).argmax())
     own, others = np.flatnonzero(groups == largest), np.flatnonzero(groups != largest)
     return own[0], own[-1], (others[0] if others.size else len(groups) - 1)

@@ -135,7 +135,7 @@ class TokenUnits:
         return found - total * (psi(strength + sizes) - psi(strength)).sum(axis=1)
 
     def _counts(self, model, units, labels):
-        """Return eta, prior and count of each pair (topic, word), sizes of topics, and rows of the pairs."""
+        """Return eta, prior and count of pairs (topic, word), sizes of topics, and rows of pairs."""
         T, K, V = len(labels), model.n_components, model.family.n_features_in_
         topics = np.arange(T)[:, None] * K + labels
         cells, counts = np.unique(topics * V + units.values, return_counts=True)
@@ -169,7 +169,7 @@ class RowUnits:
         self._near = coordinates(data.family, data.X[:_CANDIDATES])
 
     def near(self, n_units: int, rng: np.random.Generator) -> Units:
-        """Return some rows near each other, of few groups; with links, a part of a link group is among them."""
+        """Return some rows near each other, of few groups; of linked rows at least two."""
         first = int(rng.integers(len(self._near)))
         linked = self._linked(1, _OF_A_GROUP, rng)
         chosen = [*linked] or [first]
@@ -184,7 +184,7 @@ class RowUnits:
         return replace(self._units(rows), values=self._data.X[rows])
 
     def design(self, n_units: int, rng: np.random.Generator, *, one_link: bool = False) -> Units:
-        """Return rows without values: groups and links like those of the user; with one link, of two rows."""
+        """Return rows without values, with groups and links like the user's, or one link of two rows."""
         chosen = self._linked(*((1, 2) if one_link else (self._most_links, max(2, n_units // 6))), rng)
         most = len(chosen)
         for group in self._order(chosen, rng):

@@ -1,6 +1,6 @@
-"""Draws of clusters in groups, and of words, from the prior of an admixture and from its predictive.
+"""Draws of clusters in groups, and of words, from the prior of an admixture.
 
-Clusters and words are drawn one after the other from urns, which integrate out weights and topics. So the draws do not
+Draws may also be given the first rows or tokens. Clusters and words are drawn one after the other from urns, which integrate out weights and topics. So the draws do not
 use the code by which samplers move clusters.
 """
 
