@@ -1,8 +1,9 @@
 """Checks of the steps of topic chains and grouped chains.
 
-What each check asks is told in `expfam.evaluation.exactness`. Clusters have numbers here, for their pseudo-counts may differ: all clusters of few units are enumerated, not their
-partitions. Where a model has many clusters, few units are checked with four of them. Data are groups as large as those
-of the user, with clusters from urns and values from the model; the chain through the true clusters is run both ways.
+What each check asks is told in `expfam.evaluation.exactness`. Clusters have numbers here, for their pseudo-counts may
+differ: all clusters of few units are enumerated, not their partitions. Where a model has many clusters, few units are
+checked with four of them. Data are groups as large as those of the user, with clusters from urns and values from the
+model; the chain through the true clusters is run both ways.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class RowUnits:
         return replace(self._units(rows), values=self._data.X[rows])
 
     def design(self, n_units: int, rng: np.random.Generator, *, one_link: bool = False) -> Units:
-        """Return rows without values, with groups and links like the user's, or one link of two rows."""
+        """Return rows without values: groups and links like the user's, or one link of two rows."""
         chosen = self._linked(*((1, 2) if one_link else (self._most_links, max(2, n_units // 6))), rng)
         most = len(chosen)
         for group in self._order(chosen, rng):

@@ -1,7 +1,7 @@
 """Draws of clusters in groups, and of words, from the prior of an admixture.
 
-Draws may also be given the first rows or tokens. Clusters and words are drawn one after the other from urns, which integrate out weights and topics. So the draws do not
-use the code by which samplers move clusters.
+Draws may also be given the first rows or tokens. Clusters and words are drawn one after the other from urns, which
+integrate out weights and topics. So the draws do not use the code by which samplers move clusters.
 """
 
 from __future__ import annotations
