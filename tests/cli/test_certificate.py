@@ -128,7 +128,7 @@ def test_a_saved_mixture_of_rows_in_groups(data, tmp_path, capsys):
     assert "none.npy cannot be read as a .npy file" in capsys.readouterr().err
 
 
-@pytest.mark.filterwarnings("ignore:.*rows are empty")
+@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 def test_a_saved_topic_model(data, tmp_path, capsys):
     TopicModel(2, alpha=0.5, **SHORT).fit(np.load(data)).save(tmp_path / "topics")
     assert run(tmp_path / "topics", data, *FEW[:4], "--checks", "rows") == 0

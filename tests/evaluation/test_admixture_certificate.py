@@ -13,7 +13,7 @@ from expfam.evaluation.units import RowUnits, TokenUnits, some_clusters
 from expfam.model.grouped_simulation import draw_clusters, draw_words, probability_of_links
 from expfam.samplers import GroupedGibbs, TopicGibbs
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 
 RNG = np.random.default_rng(0)
 WORDS = RNG.poisson(0.7, size=(30, 6))

@@ -8,7 +8,7 @@ from expfam import AdmixtureModel, Multinomial, Poisson
 from expfam.evaluation.certificate import check_model
 from expfam.samplers import Cycle, GroupedGibbs, TopicGibbs
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 
 RNG = np.random.default_rng(0)
 WORDS = RNG.poisson(0.7, size=(30, 6))

@@ -9,7 +9,7 @@ from scipy import stats
 from expfam import AdmixtureModel, Dataset, Known, Multinomial, Poisson
 from expfam.samplers import GroupedGibbs, TopicGibbs
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 
 WORDS = np.array([[2, 0, 1], [0, 1, 1]])  # five tokens, by word and then by document
 TOPICS = AdmixtureModel(Multinomial(np.array([0.2, 0.5, 0.9])), 2, np.array([0.3, 0.8]))
