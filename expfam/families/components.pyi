@@ -25,6 +25,23 @@ class Components:
         best: NDArray[np.float64] | None = None,
         total: NDArray[np.float64] | None = None,
     ) -> None: ...
+    def ranked(
+        self,
+        start: int,
+        stop: int,
+        log_mass: NDArray[np.float64],
+        slots: NDArray[np.int32],
+        margins: NDArray[np.float64],
+    ) -> None: ...
+    def most_probable_of(
+        self,
+        start: int,
+        stop: int,
+        log_mass: NDArray[np.float64],
+        slots: NDArray[np.int32],
+        labels: NDArray[np.int32],
+        margins: NDArray[np.float64],
+    ) -> None: ...
     def likelier_of_two(
         self, pairs: NDArray[np.int32], log_mass: NDArray[np.float64], chosen: NDArray[np.int32]
     ) -> None: ...

@@ -259,6 +259,133 @@ cdef class Components:
         if found_nan:
             raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
 
+    def ranked(self, Py_ssize_t start, Py_ssize_t stop, log_mass, slots, margins):
+        """Write the slots with the highest scores of consecutive data into the caller's memory.
+
+        Scores are those of `most_probable`. The method releases the gil; several threads may call it.
+
+        Parameters
+        ----------
+        start, stop : int
+            First datum, and the one after the last.
+        log_mass : (m,) float64 ndarray
+            Log mass of the slots 0..m-1, nats.
+        slots : (stop - start, L) int32 ndarray
+            Receives the L best slots of each datum, the best one first, of equal ones the lower one first. L is from 2
+            to m.
+        margins : (stop - start,) float64 ndarray
+            Receives by how much the best score exceeds the second one, nats.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the datum and the slot.
+        """
+        cdef const double[::1] mass = log_mass
+        cdef int32_t[:, ::1] best = slots
+        cdef double[::1] margin = margins
+        cdef Py_ssize_t m = mass.shape[0], i = start, k = 0, j, L = best.shape[1]
+        self._check_block(start, stop, m, best.shape[0], margin.shape[0])
+        if not 2 <= L <= m:
+            raise IndexError(f"{L} best slots of {m}")
+        cdef double[::1] scores = np.empty(m), top = np.empty(L), work = np.empty(max(self.c.work_size, 1))
+        cdef bint found_nan = False
+        cdef int code = 0
+        with nogil:
+            for i in range(start, stop):
+                code = self.c.log_predictive(self.c.self, i, NULL, m, &scores[0], &work[0])
+                if code:
+                    break
+                for k in range(m):
+                    scores[k] += mass[k]
+                    if k >= L and not scores[k] > top[L - 1] and not isnan(scores[k]):
+                        continue
+                    if isnan(scores[k]):
+                        found_nan = True
+                        break
+                    j = min(k, L - 1)
+                    while j > 0 and scores[k] > top[j - 1]:
+                        top[j] = top[j - 1]
+                        best[i - start, j] = best[i - start, j - 1]
+                        j -= 1
+                    top[j] = scores[k]
+                    best[i - start, j] = <int32_t> k
+                if found_nan:
+                    break
+                margin[i - start] = top[0] - top[1]
+        if code:
+            raise self.fail(code, i, -1)
+        if found_nan:
+            raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
+
+    def most_probable_of(self, Py_ssize_t start, Py_ssize_t stop, log_mass, slots, labels, margins):
+        """Write the most probable of some slots of each of consecutive data into the caller's memory.
+
+        Scores are those of `most_probable`. The method releases the gil; several threads may call it.
+
+        Parameters
+        ----------
+        start, stop : int
+            First datum, and the one after the last.
+        log_mass : (m,) float64 ndarray
+            Log mass of the slots 0..m-1, nats.
+        slots : (stop - start, L) int32 ndarray
+            Different slots of each datum among which it chooses; L is at least 2.
+        labels : (stop - start,) int32 ndarray
+            Receives the slot with the highest score, of equal ones the lowest.
+        margins : (stop - start,) float64 ndarray
+            Receives by how much the best score exceeds the second one, nats.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the datum and the slot.
+        """
+        cdef const double[::1] mass = log_mass
+        cdef const int32_t[:, ::1] given = slots
+        cdef int32_t[::1] chosen = labels
+        cdef double[::1] margin = margins
+        cdef Py_ssize_t m = mass.shape[0], i = start, j = 0, L = given.shape[1]
+        self._check_block(start, stop, m, given.shape[0], margin.shape[0])
+        if L < 2 or chosen.shape[0] != stop - start or (given.size and not 0 <= np.min(slots) <= np.max(slots) < m):
+            raise IndexError(f"{L} slots of {m}, {chosen.shape[0]} labels for {stop - start} rows")
+        cdef Py_ssize_t[::1] ks = np.empty(L, dtype=np.intp)
+        cdef double[::1] scores = np.empty(L), work = np.empty(max(self.c.work_size, 1))
+        cdef double first, second
+        cdef Py_ssize_t top
+        cdef bint found_nan = False
+        cdef int code = 0
+        with nogil:
+            for i in range(start, stop):
+                for j in range(L):
+                    ks[j] = given[i - start, j]
+                code = self.c.log_predictive(self.c.self, i, &ks[0], L, &scores[0], &work[0])
+                if code:
+                    break
+                first, second, top = -INFINITY, -INFINITY, m
+                for j in range(L):
+                    scores[j] += mass[ks[j]]
+                    if isnan(scores[j]):
+                        found_nan = True
+                        break
+                    if scores[j] > first or (scores[j] == first and ks[j] < top):
+                        first, second, top = scores[j], first, ks[j]
+                    elif scores[j] > second:
+                        second = scores[j]
+                if found_nan:
+                    break
+                chosen[i - start], margin[i - start] = <int32_t> top, first - second
+        if code:
+            raise self.fail(code, i, -1)
+        if found_nan:
+            raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {ks[j]}: the score is NaN")
+
+    def _check_block(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t m, *sizes):
+        if not 0 <= start <= stop <= self.n_rows or not 1 <= m <= self.capacity:
+            raise IndexError(f"rows {start}:{stop} of {self.n_rows}, slots {m} of {self.capacity}")
+        if any(size != stop - start for size in sizes):
+            raise ValueError(f"results of {sizes} rows for {stop - start}")
+
     def likelier_of_two(self, pairs, log_mass, chosen):
         """Write which of two slots is more probable for each datum into the caller's memory.
 

@@ -119,6 +119,118 @@ class LoadedClusters:
             run(block, _tasks(data.n_rows, mass.size), 1 if is_serial else n_threads, uses_blas=is_serial)
         return labels
 
+    def ranked(
+        self, data: Dataset, log_mass: npt.ArrayLike, n_best: int, *, n_threads: int | None = None
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """Return the clusters with the highest scores of each row, and by how much the first one leads.
+
+        Parameters
+        ----------
+        data : Dataset
+            Checked against the same bound family.
+        log_mass : (m,) array_like
+            Log mass of the first m slots, nats.
+        n_best : int
+            Number L of clusters, from 2 to m.
+        n_threads : int or None
+
+        Returns
+        -------
+        clusters : (N, L) int32 ndarray
+            The best one first, of equal ones the lower one first.
+        margins : (N,) float64 ndarray
+            The best score less the second one, nats.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the row and the cluster.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Dataset, Poisson
+        >>> from expfam.model.assignment import LoadedClusters
+        >>> data = Dataset([[0], [1], [30], [31], [90]], Poisson())
+        >>> clusters = LoadedClusters(data.family, *data.statistics([0, 0, 1, 1, 2], 3))
+        >>> clusters.ranked(data.rows(3, 5), np.zeros(3), 2)[0]
+        array([[1, 2],
+               [2, 1]], dtype=int32)
+        """
+        mass = _checked_mass(log_mass, self.n_slots)
+        found, margins = np.empty((data.n_rows, n_best), dtype=np.int32), np.empty(data.n_rows)
+        if self._is_numpy:
+
+            def reduce(scores, start, stop):
+                found[start:stop] = np.argsort(-scores[:, : mass.size], axis=1, kind="stable")[:, :n_best]
+                top = np.take_along_axis(scores, found[start:stop, :2].astype(np.intp), axis=1)
+                margins[start:stop] = top[:, 0] - top[:, 1]
+
+            padded = np.concatenate([mass, np.full(self.n_slots - mass.size, -np.inf)])
+            self.each_block(data, padded, reduce, n_threads=n_threads)
+            return found, margins
+        with self._components(data) as components:
+
+            def block(start, stop):
+                components.ranked(start, stop, mass, found[start:stop], margins[start:stop])
+
+            is_serial = components.needs_gil
+            run(block, _tasks(data.n_rows, mass.size), 1 if is_serial else n_threads, uses_blas=is_serial)
+        return found, margins
+
+    def most_probable_of(
+        self, data: Dataset, log_mass: npt.ArrayLike, given: npt.NDArray[np.int32], *, n_threads: int | None = None
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """Return the most probable of some clusters of each row, and by how much it leads.
+
+        Parameters
+        ----------
+        data : Dataset
+            Checked against the same bound family.
+        log_mass : (m,) array_like
+            Log mass of the first m slots, nats.
+        given : (N, L) int32 ndarray
+            Different slots among which each row chooses, at least 2.
+        n_threads : int or None
+
+        Returns
+        -------
+        labels : (N,) int32 ndarray
+            Of clusters with equal scores the lowest one.
+        margins : (N,) float64 ndarray
+            The best score less the second one, nats.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the row and the cluster.
+        """
+        mass = _checked_mass(log_mass, self.n_slots)
+        labels, margins = np.empty(data.n_rows, dtype=np.int32), np.empty(data.n_rows)
+        if self._is_numpy:
+
+            def reduce(scores, start, stop):
+                slots = np.sort(given[start:stop], axis=1)
+                own, rows = np.take_along_axis(scores, slots.astype(np.intp), axis=1), np.arange(stop - start)
+                best = own.argmax(axis=1)
+                labels[start:stop], top = slots[rows, best], own[rows, best]
+                own[rows, best] = -np.inf
+                margins[start:stop] = top - own.max(axis=1)
+
+            padded = np.concatenate([mass, np.full(self.n_slots - mass.size, -np.inf)])
+            self.each_block(data, padded, reduce, n_threads=n_threads)
+            return labels, margins
+        with self._components(data) as components:
+
+            def block(start, stop):
+                rows = slice(start, stop)
+                components.most_probable_of(start, stop, mass, given[rows], labels[rows], margins[rows])
+
+            is_serial = components.needs_gil
+            tasks = _tasks(data.n_rows, given.shape[1])
+            run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial)
+        return labels, margins
+
     def likelier_of_two(
         self, data: Dataset, pairs: npt.NDArray[np.int32], log_mass: npt.ArrayLike
     ) -> npt.NDArray[np.int32]:

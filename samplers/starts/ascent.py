@@ -26,6 +26,7 @@ _MOST_PASSES = 10
 _MANY_ROWS = 20_000  # of fewer rows a pass costs little more than its calls
 _FEW_MOVED = 0.02  # share of the rows that a pass moves, below which the rows near borders are moved by themselves
 _NEAR_SHARE = 0.1  # of the rows
+_MANY_CLUSTERS, _BEST = 24, 8  # of more clusters the best ones of each row are looked at until none moves
 
 
 def ascend(
@@ -83,7 +84,8 @@ def ascend(
     held back. Rows of which something is known, see `Dataset.known`, keep their clusters.
 
     Where a pass over 20,000 rows or more moves less than 2 % of them, further passes go over the tenth of the rows
-    whose two best scores are closest, until none of these moves; then all rows are looked at again.
+    whose two best scores are closest, until none of these moves; then all rows are looked at again. Of 24 clusters or
+    more these passes look at the 8 that were best for each row, until no row moves to one of them; then at all.
     """
     return climb(model, data, labels, keep_clusters=keep_clusters, max_passes=max_passes, n_threads=n_threads).labels
 
@@ -120,14 +122,13 @@ def climb(
     """
     ascent = _begun(model, data, _checked(labels, data.n_rows), n_threads)
     wanted = ascent.labels
-    for _ in range(max_passes):
-        wanted = ascent.wanted()
+    for number in range(max_passes):
+        wanted = ascent.wanted(is_last=number == max_passes - 1)
         moved = _held_back(wanted, ascent.labels, ascent.clusters, data, first_equal) if keep_clusters else wanted
-        if np.array_equal(moved, ascent.labels):
+        if not np.array_equal(moved, ascent.labels) and ascent.move(moved):
+            ascent.move_borders(max_passes, keep_clusters=keep_clusters)
+        elif not ascent.goes_back():
             break
-        if not ascent.move(moved):
-            break
-        ascent.move_borders(max_passes, keep_clusters=keep_clusters)
     return Summit(ascent.labels, wanted)
 
 
@@ -144,21 +145,45 @@ class _Ascent:
         self.model, self.data, self.labels, self.n_threads = model, data, labels, n_threads
         self.held = None if data.known is None else data.known.stays
         self.near, self.is_near_end = None, False
+        self.best, self.is_partial = None, False  # best clusters of each row, where there are many and few rows move
         self._is_plain = data.weight is None and self.held is None
         n, S = weighted_statistics(data, labels, int(labels.max()) + 1)
         self.clusters = LoadedClusters(model.family, n, S, keeps_rows=True)
         self.log_joint = None
 
-    def wanted(self):
-        """Return the most probable cluster of each row; near the end, note the rows near borders."""
+    def wanted(self, *, is_last):
+        """Return the most probable cluster of each row; near the end, note the rows near borders.
+
+        In the last pass all clusters are looked at, so that the result is what it says.
+        """
         if self.is_near_end:
-            wanted, self.near = self._with_borders()
-            if not np.array_equal(wanted, self.labels):
-                return wanted
+            return self._wanted_near_end(is_last)
+        self.best, self.is_partial = None, False
         wanted = self.clusters.most_probable(self.data, self._log_mass(), n_threads=self.n_threads)
         if self.held is not None:
             wanted[self.held] = self.labels[self.held]
         return wanted
+
+    def _wanted_near_end(self, is_last):
+        """Look at the best clusters of each row; at all clusters where no row moves to one of these."""
+        log_mass, options = self._log_mass(), {"n_threads": self.n_threads}
+        if self.best is not None and not is_last:
+            wanted, margins = self.clusters.most_probable_of(self.data, log_mass, self.best, **options)
+            if not np.array_equal(wanted, self.labels):
+                self.near, self.is_partial = _lowest(margins), True
+                return wanted
+        has_many = len(log_mass) >= _MANY_CLUSTERS
+        found, margins = self.clusters.ranked(self.data, log_mass, _BEST if has_many else 2, **options)
+        self.best, self.near, self.is_partial = found if has_many else None, _lowest(margins), False
+        return np.ascontiguousarray(found[:, 0])
+
+    def goes_back(self):
+        """Tell whether a pass that was no rise has looked at some clusters only, and prepare one over all."""
+        if not self.is_partial:
+            return False
+        self.best, self.is_partial = None, False
+        self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
+        return True
 
     def move(self, labels):
         """Take other labels if they raise the log joint; tell whether they do."""
@@ -178,46 +203,40 @@ class _Ascent:
         if self.near is None:
             return
         near, self.near = self.near, None
-        part = self.data.take(near)
+        part, best = self.data.take(near), None if self.best is None else self.best[near]
         own, (n, S) = self.labels[near], (self.clusters.n, self.clusters.S)
         begun, log_joint = own, self.log_joint
+        clusters = LoadedClusters(self.model.family, n, S, keeps_rows=True)  # those of all rows keep their rows
         for _ in range(max_passes):
-            moved = self.clusters.most_probable(part, self._log_mass(), n_threads=self.n_threads)
+            moved = self._wanted_of(clusters, part, best)
             if np.array_equal(moved, own):
                 break
             n, S = moved_statistics(part, n, S, own, moved)
             if keep_clusters and not n.all():  # the next pass over all rows holds a row back
                 break
-            self.clusters.load(n, S)
-            if not (risen := self._log_joint(part)) > log_joint:
+            clusters.load(n, S)
+            if not (risen := self._log_joint(part, clusters)) > log_joint:
                 break
             own, log_joint = moved, risen
         labels = self.labels.copy()
         labels[near] = own
-        if own is begun or not self.move(labels):  # a pass that lowered the log joint may have been the last one
+        if own is not begun and not self.move(labels):  # a pass that lowered the log joint may have been the last one
             self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
 
-    def _with_borders(self):
-        """Return the most probable clusters, and the rows whose two best scores are closest."""
-        labels, margins = np.empty(self.data.n_rows, dtype=np.int32), np.empty(self.data.n_rows)
+    def _wanted_of(self, clusters, part, best):
+        log_mass = self._log_mass(clusters)
+        if best is None:
+            return clusters.most_probable(part, log_mass, n_threads=self.n_threads)
+        return clusters.most_probable_of(part, log_mass, best, n_threads=self.n_threads)[0]
 
-        def reduce(scores, start, stop):
-            rows, best = np.arange(stop - start), scores.argmax(axis=1)
-            labels[start:stop], top = best, scores[rows, best]
-            scores[rows, best] = -np.inf
-            margins[start:stop] = top - scores.max(axis=1)
-
-        self.clusters.each_block(self.data, self._log_mass(), reduce, n_threads=self.n_threads)
-        n_near = max(1, int(_NEAR_SHARE * self.data.n_rows))
-        return labels, np.sort(np.argpartition(margins, n_near)[:n_near])
-
-    def _log_mass(self):
+    def _log_mass(self, clusters=None):
         with np.errstate(divide="ignore"):
-            return np.log(self.model.weights.posterior_mean(self.clusters.n)[0])
+            return np.log(self.model.weights.posterior_mean((clusters or self.clusters).n)[0])
 
-    def _log_joint(self, data):
-        log_marginal = self.clusters.log_marginal(data).sum()
-        return float(self.model.weights.log_prior(self.clusters.n) + log_marginal)
+    def _log_joint(self, data, clusters=None):
+        clusters = clusters or self.clusters
+        log_marginal = clusters.log_marginal(data).sum()
+        return float(self.model.weights.log_prior(clusters.n) + log_marginal)
 
 
 class _AscentOfFewRows:
@@ -228,8 +247,11 @@ class _AscentOfFewRows:
         self.clusters.load(labels)
         self.log_joint = None
 
-    def wanted(self):
+    def wanted(self, *, is_last):
         return self.clusters.most_probable()
+
+    def goes_back(self):
+        return False
 
     def move(self, labels):
         if self.log_joint is None:
@@ -259,6 +281,12 @@ def _held_back(wanted, labels, clusters, data, first_equal):
             kept = members[first_equal()[members] == first_equal()[kept]]
         moved[kept] = lost
     return moved
+
+
+def _lowest(margins):
+    """Return the rows of the lowest margins, in order."""
+    n_near = max(1, int(_NEAR_SHARE * len(margins)))
+    return np.sort(np.argpartition(margins, n_near)[:n_near])
 
 
 def _checked(labels, n_rows):

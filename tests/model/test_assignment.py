@@ -57,6 +57,53 @@ def plain_scores(data, n, S, log_mass):
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_ranks_and_choices_are_those_of_the_scores(name):
+    data, n, S, log_mass = case_of(name)
+    scores, rows = plain_scores(data, n, S, log_mass), np.arange(data.n_rows)
+    clusters = LoadedClusters(data.family, n, S)
+    best, margins = assert_threads_agree_on_both(lambda t: clusters.ranked(data, log_mass, 4, n_threads=t))
+    ranked = np.sort(scores, axis=1)[:, ::-1]
+    np.testing.assert_allclose(np.take_along_axis(scores, best.astype(int), axis=1), ranked[:, :4], atol=1e-8)
+    np.testing.assert_allclose(margins, ranked[:, 0] - ranked[:, 1], atol=1e-8)
+    assert all(len(set(each)) == 4 for each in best.tolist())
+    given = np.random.default_rng(0).permuted(best, axis=1)
+    labels, own = assert_threads_agree_on_both(lambda t: clusters.most_probable_of(data, log_mass, given, n_threads=t))
+    np.testing.assert_allclose(scores[rows, labels], ranked[:, 0], atol=1e-8)
+    np.testing.assert_allclose(own, margins, atol=1e-8)
+    rest = best[:, 1:]  # a row need not be given its best cluster
+    np.testing.assert_allclose(
+        scores[rows, clusters.most_probable_of(data, log_mass, np.ascontiguousarray(rest))[0]], ranked[:, 1], atol=1e-8
+    )
+
+
+def assert_threads_agree_on_both(function):
+    found = [function(n_threads) for n_threads in (None, 2)]
+    for one, other in zip(*found):
+        np.testing.assert_array_equal(one, other)
+    return found[0]
+
+
+def test_of_equal_clusters_the_lowest_is_chosen():
+    data = Dataset([[1.0], [2.0], [1.0], [2.0]], Poisson())
+    clusters = LoadedClusters(data.family, *data.statistics([0, 0, 1, 1], 2))
+    best, margins = clusters.ranked(data, np.zeros(2), 2)
+    np.testing.assert_array_equal(best, [[0, 1]] * 4)
+    np.testing.assert_array_equal(margins, 0.0)
+    given = np.array([[1, 0]] * 4, dtype=np.int32)
+    np.testing.assert_array_equal(clusters.most_probable_of(data, np.zeros(2), given)[0], 0)
+
+
+def test_slots_that_do_not_exist_are_refused():
+    data = Dataset([[1.0], [2.0], [1.0], [2.0]], Poisson())
+    clusters = LoadedClusters(data.family, *data.statistics([0, 0, 1, 1], 2))
+    for given in ([[0, 2]] * 4, [[0, -1]] * 4, [[0]] * 4):
+        with pytest.raises(IndexError, match="slots of 2"):
+            clusters.most_probable_of(data, np.zeros(2), np.array(given, dtype=np.int32))
+    with pytest.raises(IndexError, match="3 best slots of 2"):
+        clusters.ranked(data, np.zeros(2), 3)
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_labels_are_those_of_the_highest_score(name):
     data, n, S, log_mass = case_of(name)
     scores = plain_scores(data, n, S, log_mass)

@@ -17,6 +17,7 @@ from expfam import (
     SymmetricDirichlet,
     load_family,
 )
+from expfam.model.assignment import LoadedClusters
 from expfam.model.statistics import moved_statistics
 from expfam.samplers.starts.ascent import ascend
 
@@ -114,9 +115,14 @@ def border_passes(monkeypatch):
     return counts
 
 
+@pytest.mark.parametrize("n_best", [None, 2, 4])
 @pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_passes_over_rows_near_borders_end_where_no_row_moves(name, keeps, border_passes):
+def test_passes_over_rows_near_borders_end_where_no_row_moves(name, keeps, n_best, border_passes, monkeypatch):
+    """Also where they look at the best clusters of each row alone, before all clusters are looked at."""
+    if n_best is not None:
+        monkeypatch.setattr("expfam.samplers.starts.ascent._MANY_CLUSTERS", n_best)
+        monkeypatch.setattr("expfam.samplers.starts.ascent._BEST", n_best)
     model, data, labels = made(name, SymmetricDirichlet(6))
     reached = [
         model.log_joint(data, ascend(model, data, labels, keep_clusters=keeps, max_passes=m)) for m in (0, 1, 2, 100)
@@ -137,6 +143,29 @@ def test_rows_near_borders_move_by_themselves(border_passes):
     assert border_passes
     assert set(border_passes) == {400}
     np.testing.assert_array_equal(ascend(model, data, found), found)
+
+
+def test_of_many_clusters_a_pass_looks_at_the_best_ones_of_each_row(border_passes, monkeypatch):
+    """Passes over all clusters are few, and the end is where all clusters were looked at."""
+    rng = np.random.default_rng(0)
+    centres = 4.0 * rng.normal(size=(40, 3))
+    labels = rng.integers(0, 40, 3000).astype(np.int32)
+    data = Dataset(centres[labels] + rng.normal(size=(3000, 3)), load_family("gaussian_diag"))
+    model, counts = MixtureModel(data.family, DirichletProcess()), {"ranked": 0, "most_probable_of": 0}
+    for name in counts:
+
+        def counted(*arguments, name=name, function=getattr(LoadedClusters, name), **options):
+            counts[name] += 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(LoadedClusters, name, counted)
+    begun = disturbed(labels)
+    found = assert_threads_agree(lambda n_threads: ascend(model, data, begun, n_threads=n_threads, max_passes=200))
+    assert 0 < counts["ranked"] < counts["most_probable_of"]
+    n, S = data.statistics(found, 40)
+    with np.errstate(divide="ignore"):
+        scores = data.family.log_predictive(data.X, n, S) + np.log(model.weights.posterior_mean(n)[0])
+    np.testing.assert_array_equal(scores.argmax(axis=1), found)
 
 
 # The lone row 9 is more probable in the large cluster of its neighbours; both lone rows of the second case are.
