@@ -319,7 +319,7 @@ cdef class Components:
             raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
 
     def most_probable_of(self, Py_ssize_t start, Py_ssize_t stop, log_mass, slots, labels, margins):
-        """Write the most probable of some slots of each of consecutive data into the caller's memory.
+        """Write the most probable of some slots of each datum into the caller's memory.
 
         Scores are those of `most_probable`. The method releases the gil; several threads may call it.
 

@@ -122,7 +122,7 @@ class LoadedClusters:
     def ranked(
         self, data: Dataset, log_mass: npt.ArrayLike, n_best: int, *, n_threads: int | None = None
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-        """Return the clusters with the highest scores of each row, and by how much the first one leads.
+        """Return the clusters of the highest scores of each row, and how far the first one leads.
 
         Parameters
         ----------

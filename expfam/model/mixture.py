@@ -16,6 +16,7 @@ from expfam.errors import DataError
 from expfam.families.weighing import bound_family
 from expfam.model.data import Dataset
 from expfam.model.given_weights import checked_weights
+from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
 
 if TYPE_CHECKING:
@@ -132,9 +133,18 @@ class MixtureModel:
             raise ValueError(f"labels must be integers; got dtype {labels.dtype}")
         if labels.size and labels.min() < 0:
             raise ValueError(f"labels must be non-negative; row {int(np.argmin(labels))} holds {labels.min()}")
-        used, labels = np.unique(labels, return_inverse=True)
-        n, S = weighted_statistics(data, labels, used.size)
+        n_clusters, labels = _without_gaps(labels)
+        n, S = weighted_statistics(data, labels, n_clusters)
         total = self.weights.log_prior(n) + family.total_log_marginal(n, S)
         if not include_base:
             return total
         return total + float(data.log_base.sum() if data.weight is None else data.weight @ data.log_base)
+
+
+def _without_gaps(labels):
+    """Return the number of distinct labels, and labels in the same order without gaps."""
+    if not labels.size or labels.max() >= 4 * labels.size + 1024:  # a table up to the largest label would be too long
+        used, labels = np.unique(labels, return_inverse=True)
+        return used.size, labels
+    labels = compact_labels(labels)
+    return int(labels.max()) + 1, labels

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError
+from expfam.model.first_appearance import renumbered
 
 
 class Contingency(NamedTuple):
@@ -58,10 +59,8 @@ def by_first_appearance(labels: npt.ArrayLike) -> tuple[int, npt.NDArray[np.int3
     # a table up to the largest label would be too long for labels far above N
     if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= 4 * labels.size + 1024:
         labels = np.unique(labels, return_inverse=True)[1]
-    order = slots_by_first_appearance(labels)
-    rank = np.zeros(int(labels.max()) + 1, dtype=np.int32)
-    rank[order] = np.arange(order.size, dtype=np.int32)
-    return order.size, rank[labels]
+    kind = labels.dtype if labels.dtype in (np.int32, np.int64) else np.int64
+    return renumbered(np.ascontiguousarray(labels, dtype=kind), int(labels.max()) + 1)
 
 
 def slots_by_first_appearance(labels: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:

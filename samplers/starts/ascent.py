@@ -178,7 +178,7 @@ class _Ascent:
         return np.ascontiguousarray(found[:, 0])
 
     def goes_back(self):
-        """Tell whether a pass that was no rise has looked at some clusters only, and prepare one over all."""
+        """Tell whether the last pass has looked at some clusters only; prepare one over all."""
         if not self.is_partial:
             return False
         self.best, self.is_partial = None, False

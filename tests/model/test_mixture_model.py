@@ -66,6 +66,7 @@ def test_log_joint_is_its_definition(weights, form):
 def test_names_of_labels_do_not_matter():
     model = MixtureModel(Counts(), DirichletProcess()).bind(X)
     assert model.log_joint(X, LABELS) == pytest.approx(model.log_joint(X, [0, 1, 0, 1]), abs=1e-12)
+    assert model.log_joint(X, LABELS) == pytest.approx(model.log_joint(X, [10**15, 7, 10**15, 7]), abs=1e-12)
     assert model.log_joint(X, LABELS) != pytest.approx(model.log_joint(X, [0, 1, 1, 0]), abs=1e-3)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from expfam.errors import CapabilityError
+from expfam.model.first_appearance import renumbered
 from expfam.model.partitions import (
     by_first_appearance,
     compact_labels,
@@ -46,6 +47,12 @@ OTHERS = {
     "bool": np.array([True, False, True]),
     "text": np.array(["b", "a", "b", "c"]),
 }
+
+
+def test_a_label_beyond_the_table_is_refused():
+    for labels in (np.array([0, 3]), np.array([0, -1], dtype=np.int32)):
+        with pytest.raises(IndexError, match=rf"label {labels[1]} of datum 1 is not one of 0 to 2"):
+            renumbered(labels, 3)
 
 
 @pytest.mark.parametrize("labels", [*LABELS.values(), *OTHERS.values()], ids=[*LABELS, *OTHERS])

@@ -145,6 +145,14 @@ def test_rows_near_borders_move_by_themselves(border_passes):
     np.testing.assert_array_equal(ascend(model, data, found), found)
 
 
+def counting(function, counts, name):
+    def counted(*arguments, **options):
+        counts[name] += 1
+        return function(*arguments, **options)
+
+    return counted
+
+
 def test_of_many_clusters_a_pass_looks_at_the_best_ones_of_each_row(border_passes, monkeypatch):
     """Passes over all clusters are few, and the end is where all clusters were looked at."""
     rng = np.random.default_rng(0)
@@ -153,12 +161,7 @@ def test_of_many_clusters_a_pass_looks_at_the_best_ones_of_each_row(border_passe
     data = Dataset(centres[labels] + rng.normal(size=(3000, 3)), load_family("gaussian_diag"))
     model, counts = MixtureModel(data.family, DirichletProcess()), {"ranked": 0, "most_probable_of": 0}
     for name in counts:
-
-        def counted(*arguments, name=name, function=getattr(LoadedClusters, name), **options):
-            counts[name] += 1
-            return function(*arguments, **options)
-
-        monkeypatch.setattr(LoadedClusters, name, counted)
+        monkeypatch.setattr(LoadedClusters, name, counting(getattr(LoadedClusters, name), counts, name))
     begun = disturbed(labels)
     found = assert_threads_agree(lambda n_threads: ascend(model, data, begun, n_threads=n_threads, max_passes=200))
     assert 0 < counts["ranked"] < counts["most_probable_of"]
