@@ -9,6 +9,7 @@ _HOMES = {
     "expfam.engines.parts": ["Part", "cut_rows"],
     "expfam.engines.serial": ["SerialEngine"],
     "expfam.engines.process": ["ProcessEngine"],
+    "expfam.engines.dask": ["DaskEngine"],
     "expfam.engines.by_name": ["load_engine"],
 }
 

@@ -13,6 +13,7 @@ _GROUP = "expfam.engines"
 _OWN = {
     "serial": "expfam.engines.serial:SerialEngine",
     "process": "expfam.engines.process:ProcessEngine",
+    "dask": "expfam.engines.dask:DaskEngine",
 }
 
 
@@ -22,7 +23,7 @@ def load_engine(name: str, **options: Any) -> Engine:
     Parameters
     ----------
     name : str
-        "serial", "process", or a name of the entry-point group ``expfam.engines``.
+        "serial", "process", "dask", or a name of the entry-point group ``expfam.engines``.
     **options
         Keywords of its constructor.
 

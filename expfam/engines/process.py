@@ -81,22 +81,26 @@ class ProcessEngine(Engine):
     def each(self, method: str, *values: Any) -> list[Any]:
         """Return the answers of all parts, in the order of the rows."""
         call = dumps((method, values))
-        found = {place: answer for part in self._all("each", lambda link: (call,)) for place, answer in part.items()}
+        found = {
+            place: answer
+            for part in self._all("each", lambda link: (call, link.places))
+            for place, answer in part.items()
+        }
         return [found[place] for place in range(len(self.parts))]
 
     def total(self, method: str, *values: Any) -> Any:
         """Return the sum of the answers of all parts; each worker adds up its own."""
         call = dumps((method, values))
-        return added(self._all("total", lambda link: (call,)))
+        return added(self._all("total", lambda link: (call, link.places)))
 
     def change(self, method: str, *values: Any, by_part: Sequence[Any] | None = None) -> Any:
         """Have all parts make a change, and return the sum of their answers, or None."""
         entry, number = Entry.of(method, values, by_part), self._journal.n_changes
         try:
-            answer = added(self._all("change", lambda link: (number, *entry.of_parts(link.places))))
+            answer = added(self._all("change", lambda link: (number, *entry.of_parts(link.places), link.places)))
         except BaseException:
             if self.n_lost <= self.max_lost:  # else there are no workers to ask
-                self._all("take_back", lambda link: (number,))
+                self._all("take_back", lambda link: (number, link.places))
             raise
         self._journal.add(entry)
         if self._journal.is_long:

@@ -51,11 +51,11 @@ class Worker:
                 return answer
         return None
 
-    def change(self, number: int, call: bytes, own: dict[int, bytes] | None, places: list[int] | None = None) -> Any:
+    def change(self, number: int, call: bytes, own: dict[int, bytes] | None, places: list[int]) -> Any:
         """Have parts make a change; return the sum of their answers, or the first failure."""
         method, values = pickle.loads(call)
         answers = []
-        for place in self.residents if places is None else places:
+        for place in places:
             last = () if own is None else (pickle.loads(own[place]),)
             try:
                 answers.append(self.residents[place].change(number, method, (*values, *last)))
@@ -63,25 +63,25 @@ class Worker:
                 return Failure(place, error)
         return added(answers)
 
-    def take_back(self, number: int) -> None:
+    def take_back(self, number: int, places: list[int]) -> None:
         """Undo a change where it was made."""
-        for resident in self.residents.values():
-            resident.take_back(number)
+        for place in places:
+            self.residents[place].take_back(number)
 
-    def each(self, call: bytes) -> Any:
+    def each(self, call: bytes, places: list[int]) -> Any:
         """Return the answers of the parts by their numbers, or the first failure."""
         method, values = pickle.loads(call)
         answers = {}
-        for place, resident in self.residents.items():
+        for place in places:
             try:
-                answers[place] = resident.ask(method, values)
+                answers[place] = self.residents[place].ask(method, values)
             except Exception as error:
                 return Failure(place, error)
         return answers
 
-    def total(self, call: bytes) -> Any:
+    def total(self, call: bytes, places: list[int]) -> Any:
         """Return the sum of the answers of the parts, or the first failure."""
-        answers = self.each(call)
+        answers = self.each(call, places)
         return answers if isinstance(answers, Failure) else added(list(answers.values()))
 
 

@@ -11,12 +11,13 @@ import numpy.typing as npt
 from expfam.engines.base import Engine
 from expfam.engines.parts import Part, cut_rows
 from expfam.engines.serial import SerialEngine
-from expfam.errors import CapabilityError, DataTypeError
+from expfam.model.data import Dataset
 from expfam.model.label_sums import Scale
 from expfam.samplers.chain.kernel import check_sharded
+from expfam.samplers.shards.sample import bound_to_parts, check_kinds, gathered, starting_rows
 from expfam.samplers.shards.shard import Shard
 from expfam.samplers.shards.state import SHARDED_STATES, ShardedState
-from expfam.samplers.starts.rules import default_n_clusters
+from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.structures.ground.rng import resolve_seed
 
 STARTS = ("one", "random")  # rules that need no row but its number
@@ -32,7 +33,8 @@ class ShardedData:
     parts : iterable of Part, or (N, V) ndarray or CSR
         An array is cut into `n_parts`.
     family : Family
-        Bound to the data.
+        If it is not bound, it is bound to the rows of all parts; of more than 100,000 rows to as many of them, drawn at
+        random.
     engine : Engine, optional
         The parts are placed in it. `SerialEngine` if not given.
     n_parts : int
@@ -53,7 +55,7 @@ class ShardedData:
     >>> from expfam.samplers import ShardedData, UncollapsedGibbs, sample
     >>> X = np.repeat([[0, 9], [9, 0]], 600, axis=0)
     >>> def labels_of(n_parts):
-    ...     data, kernel = ShardedData(X, Poisson().bind(X), n_parts=n_parts), UncollapsedGibbs()
+    ...     data, kernel = ShardedData(X, Poisson(), n_parts=n_parts), UncollapsedGibbs()
     ...     state = kernel.init(MixtureModel(data.family, SymmetricDirichlet(5)), data, seed=0)
     ...     trace = sample(kernel, state, 10)
     ...     return state.labels
@@ -71,21 +73,13 @@ class ShardedData:
     ) -> None:
         self.engine = SerialEngine() if engine is None else engine
         self.engine.place(cut_rows(parts, n_parts) if hasattr(parts, "shape") else parts, Shard)
-        if not family.is_bound:
-            raise CapabilityError(f"{family!r} is not bound: write ShardedData(parts, family.bind(X))")
-        self.family = family
+        self.is_sparse = check_kinds(self.engine)
+        self.family = family = bound_to_parts(self.engine, family)
         bounds = self.engine.change("bind", family)
         self.n_rows, self.n_features = self.engine.n_rows, int(family.n_features_in_)
         self.n_statistics = int(family.n_statistics_)
         self.scale: Scale = bounds.scale(self.n_rows)
-        facts = self.engine.each("facts")
-        self.is_sparse, self.has_sparse_phi = facts[0]["is_sparse"], facts[0]["has_sparse_phi"]
-        for part, fact in zip(self.engine.parts, facts):
-            if fact["is_sparse"] != self.is_sparse:
-                raise DataTypeError(
-                    f"the part that begins at row {part.first_row} is {'sparse' if fact['is_sparse'] else 'dense'}, the"
-                    " first part is not: give all parts one kind, scipy.sparse.csr_array(X)"
-                )
+        self.has_sparse_phi: bool = self.engine.each("has_sparse_phi")[0]
 
     def __len__(self):
         return self.n_rows
@@ -95,7 +89,7 @@ class ShardedData:
         return f"ShardedData({self.n_rows} x {self.n_features}, {n_parts} parts, family={self.family.name!r})"
 
     def first_state(
-        self, kernel: Any, model: Any, *, seed: Any = None, start: Any = "random", n_clusters: int | None = None
+        self, kernel: Any, model: Any, *, seed: Any = None, start: Any = "auto", n_clusters: int | None = None
     ) -> ShardedState:
         """Make the first state of a chain; `Kernel.init` calls it.
 
@@ -104,9 +98,11 @@ class ShardedData:
         kernel : Kernel
         model : MixtureModel
         seed : None, int, numpy Generator or RandomState
-        start : {"random", "one"} or (N,) array_like of int
+        start : str or (N,) array_like of int
+            Rules other than "random" and "one" work on 20,000 rows and 20 for each cluster, drawn at random; the other
+            rows get their most probable cluster.
         n_clusters : int, optional
-            Number of clusters of a random start.
+            Number of clusters to start with.
 
         Raises
         ------
@@ -118,17 +114,25 @@ class ShardedData:
         kernel.check(model, self)
         K = kernel.max_clusters(model)
         seed = resolve_seed(seed)
-        if isinstance(start, str):
-            start = "random" if start == "auto" else start
-            if start not in STARTS:
-                raise CapabilityError(f"start={start!r} needs all rows in one place: write start='random', or labels")
-            n_first = min(K, default_n_clusters(model, self.n_rows)) if n_clusters is None else n_clusters
-            labels = None
-        else:
-            n_first, labels = K, self.by_part(start, K)
-        rule = (model, start if labels is None else None, n_first, K, self.scale, seed)
-        sums = self.engine.change("begin", *rule, by_part=labels)
+        if n_clusters is None:
+            n_clusters = min(K, default_n_clusters(model, self.n_rows))
+        sums = self._begin(model, start, n_clusters, K, seed)
         return SHARDED_STATES[kernel.state_type](model, self, sums, n_clusters=K, seed=seed)
+
+    def _begin(self, model, start, n_first, K, seed):
+        """Give all rows their first labels; return the sums."""
+        if isinstance(start, str) and start == "auto":
+            start = "random" if self.family.is_discrete else "kmeans++"
+        if isinstance(start, str) and start in STARTS:
+            return self.engine.change("begin", model, start, n_first, K, self.scale, seed)
+        if not isinstance(start, str) and not hasattr(start, "labels"):
+            return self.engine.change("set_labels", K, self.scale, by_part=self.by_part(start, K))
+        numbers = starting_rows(self.n_rows, n_first, seed)
+        rows = Dataset(gathered(self.engine, numbers), self.family)
+        labels = starting_labels(start, model, rows, seed=seed, n_clusters=n_first)
+        if rows.n_rows == self.n_rows:
+            return self.engine.change("set_labels", K, self.scale, by_part=self.by_part(labels, K))
+        return self.engine.change("begin_near", model, *rows.statistics(labels, K), K, self.scale)
 
     def by_part(self, labels: npt.ArrayLike, n_clusters: int) -> list[Any]:
         """Cut labels of all rows into those of the parts, (n,) int32 each."""

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from expfam.engines.parts import Least
 from expfam.errors import CapabilityError
+from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
 from expfam.model.label_sums import LabelSums, PhiBounds, Scale, label_sums, moved_sums, phi_bounds
 from expfam.samplers.starts.rules import starting_labels
@@ -107,7 +109,8 @@ class Shard:
     """Rows of a part, and the labels that a chain gives them.
 
     It is made where the rows are to stay. Engines ask it by the names of its methods. The methods `bind`, `begin`,
-    `redraw`, `set_labels` and `restore` change it: they replace attributes and write into none.
+    `begin_near`, `redraw`, `keep`, `take_kept`, `set_labels` and `restore` change it: they replace attributes and write
+    into none.
 
     Parameters
     ----------
@@ -127,9 +130,11 @@ class Shard:
 
     data: Dataset
     labels: npt.NDArray[np.int32]
+    kept: npt.NDArray[np.int32]
 
     def __init__(self, X: Any, first_row: int) -> None:
-        self.X, self.first_row = X, int(first_row)
+        self.X: Any = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        self.first_row = int(first_row)
 
     # ---- binding and start -------------------------------------------------------------------------------------------
 
@@ -139,21 +144,30 @@ class Shard:
         self.X = self.data.X
         return phi_bounds(self.data)
 
-    def facts(self) -> dict[str, Any]:
-        """Return the kinds of the rows and of their statistics."""
-        data = self.data
-        return {"is_sparse": data.is_sparse, "has_sparse_phi": data.has_sparse_phi, "n_rows": data.n_rows}
+    def kind(self) -> dict[str, Any]:
+        """Return whether the rows are sparse, and their numbers of rows and columns."""
+        n_rows, n_columns = (int(size) for size in self.X.shape)
+        return {"is_sparse": sparse.issparse(self.X), "n_rows": n_rows, "n_columns": n_columns}
 
-    def begin(
-        self, model: Any, start: Any, n_first: int, n_clusters: int, scale: Scale, seed: int, labels: Any = None
-    ) -> LabelSums:
-        """Give the rows the labels of a start, or those given; return their sums.
+    def largest(self) -> tuple[Any, Any]:
+        """Return the largest value of each column, and the global number of its first row."""
+        X: Any = self.X.toarray() if sparse.issparse(self.X) else self.X
+        return X.max(axis=0), X.argmax(axis=0) + self.first_row
 
-        The start has `n_first` clusters, the sums `n_clusters`.
-        """
-        if labels is None:
-            labels = starting_labels(start, model, self.data, seed=seed, n_clusters=n_first)
+    def has_sparse_phi(self) -> bool:
+        """Return whether the statistics of the rows are sparse."""
+        return self.data.has_sparse_phi
+
+    def begin(self, model: Any, start: str, n_first: int, n_clusters: int, scale: Scale, seed: int) -> LabelSums:
+        """Give the rows the labels of a start with `n_first` clusters; return sums of `n_clusters`."""
+        labels = starting_labels(start, model, self.data, seed=seed, n_clusters=n_first)
         return self.set_labels(n_clusters, scale, labels)
+
+    def begin_near(self, model: Any, n: Floats, S: Any, n_clusters: int, scale: Scale) -> LabelSums:
+        """Give each row its most probable cluster of those with n and S; return the new sums."""
+        with np.errstate(divide="ignore"):  # no row may choose an empty cluster
+            log_mass = np.log(model.weights.posterior_mean(n)[0])
+        return self.set_labels(n_clusters, scale, assigned_labels(model, self.data, n, S, log_mass))
 
     def set_labels(self, n_clusters: int, scale: Scale, labels: Any) -> LabelSums:
         """Replace the labels; return their sums."""
@@ -174,6 +188,15 @@ class Shard:
         self.labels = labels
         return reply
 
+    def keep(self) -> None:
+        """Keep the present labels beside those of later sweeps."""
+        self.kept = self.labels
+
+    def take_kept(self) -> LabelSums:
+        """Take the labels that were kept last; return their sums."""
+        self.labels = self.kept
+        return self.sums()
+
     # ---- questions ---------------------------------------------------------------------------------------------------
 
     def sums(self) -> LabelSums:
@@ -193,14 +216,14 @@ class Shard:
 
     def rows(self, numbers: npt.NDArray[np.int64]) -> tuple[Any, Any]:
         """Return the rows with these global numbers that are here, and the places of the numbers."""
-        here = np.flatnonzero((numbers >= self.first_row) & (numbers < self.first_row + self.data.n_rows))
+        here = np.flatnonzero((numbers >= self.first_row) & (numbers < self.first_row + self.X.shape[0]))
         return self.X[numbers[here] - self.first_row], here
 
     # ---- loss and resumption -----------------------------------------------------------------------------------------
 
     def saved(self) -> dict[str, Any]:
         """Return all that the rows do not hold."""
-        names = ("labels", "scale", "K")
+        names = ("labels", "kept", "scale", "K")
         return {"family": self.data.family} | {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -208,7 +231,7 @@ class Shard:
         if "family" not in saved:
             raise CapabilityError("what was saved of a part holds no family")
         self.bind(saved["family"])
-        for name in ("labels", "scale", "K"):
+        for name in ("labels", "kept", "scale", "K"):
             if name in saved:
                 setattr(self, name, saved[name])
 

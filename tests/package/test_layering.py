@@ -61,6 +61,7 @@ FLOORS = (
     ("expfam.evaluation", "expfam.displays", "expfam.io"),
     ("expfam.forecast",),
     ("expfam.estimators",),
+    ("expfam.dask",),
     ("expfam", "expfam.plugins"),
     ("expfam.cli",),
     ("expfam.__main__",),

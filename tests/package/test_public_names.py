@@ -44,8 +44,9 @@ PUBLIC = {
         BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay ColumnEvidenceDisplay DendrogramDisplay
         SimilarityDisplay SizesDisplay TraceDisplay
     """,
+    "expfam.dask": "Mixture",
     "expfam.engines": """
-        Engine Part ProcessEngine SerialEngine cut_rows load_engine
+        DaskEngine Engine Part ProcessEngine SerialEngine cut_rows load_engine
     """,
     "expfam.errors": """
         ArchiveError CapabilityError DataError DataTypeError DataWarning EngineError ExactnessWarning ExpFamError

@@ -1,0 +1,321 @@
+"""Mixtures of rows that lie on the workers of a Dask cluster.
+
+>>> from expfam.dask import Mixture                                        # doctest: +SKIP
+>>> mixture = Mixture("gaussian_diag", 20, random_state=0).fit(X)          # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from expfam.engines.dask import DaskEngine
+from expfam.engines.parts import Part
+from expfam.errors import CapabilityError, DataError, DataTypeError
+from expfam.estimators.coarsen import hard_log_joint
+from expfam.estimators.mixture import Mixture as LocalMixture
+from expfam.model.mixture import MixtureModel
+from expfam.samplers.chain.callbacks import Progress
+from expfam.samplers.chain.driver import sample
+from expfam.samplers.chain.kernel import Cycle, check_sharded
+from expfam.samplers.hyper.slice import UpdateHyper
+from expfam.samplers.named import load_sampler
+from expfam.samplers.shards.data import ShardedData
+
+__all__ = ["Mixture"]
+
+
+class Mixture(BaseEstimator):
+    """Bayesian mixture model of rows on a Dask cluster.
+
+    The rows stay on the workers. A step sends the parameters of the clusters to them, and fetches sums. The labels are
+    the same bits for any number of workers, chunks and threads, also if workers are lost on the way.
+
+    Parameters
+    ----------
+    family : str or Family
+        See `expfam.Mixture`. Of more than 100,000 rows, hyper-parameters "auto" come from as many, drawn at random.
+    n_components : int
+        Number of clusters; some may stay empty.
+    weights : SymmetricDirichlet, optional
+        Prior on their weights.
+    sampler : str or Kernel
+        "uncollapsed_gibbs", "stochastic_em", or a kernel that runs on data in parts.
+    n_steps : int
+    start : str or (N,) array_like of int
+        See `expfam.samplers.starting_labels`. Other rules than "random" and "one" work on some rows, drawn at random.
+    learn_hyper : bool or "auto"
+        Whether to draw the hyper-parameters of the family; "auto" draws those that were not given.
+    n_threads : int, optional
+        Threads of each worker.
+    random_state : None, int, numpy Generator or RandomState
+    callbacks : sequence of callable, optional
+        Called as ``callback(info, state)`` after each step.
+    verbose : int
+        1 shows the progress.
+    client : distributed.Client, optional
+        The current one if not given.
+
+    Attributes
+    ----------
+    labels_ : dask array of shape (N,), int32
+        Cluster of each row in the best draw of the second half of the run. It lies on the workers.
+    n_ : (K,) float64 ndarray
+        Number of rows of each cluster.
+    S_ : (K, F) ndarray or CSR
+        Sums of their statistics.
+    cluster_sizes_ : (K,) int64 ndarray
+    model_ : MixtureModel
+    log_joint_ : float
+    trace_ : Trace
+    n_lost_ : int
+        Number of workers that were lost during the fit.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from expfam.dask import Mixture
+    >>> client = Client(n_workers=2, threads_per_worker=1)                              # doctest: +SKIP
+    >>> X = da.concatenate([da.zeros((500, 1)), da.ones((500, 1)) * 40], axis=0)        # doctest: +SKIP
+    >>> mixture = Mixture("poisson", 2, random_state=0, client=client).fit(X)           # doctest: +SKIP
+    >>> mixture.to_local().save("model.npz")                                            # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        family: Any = "auto",
+        n_components: int | None = None,
+        *,
+        weights: Any = None,
+        sampler: Any = "uncollapsed_gibbs",
+        n_steps: int = 100,
+        start: Any = "auto",
+        learn_hyper: Any = "auto",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+        verbose: int = 0,
+        client: distributed.Client | None = None,
+    ) -> None:
+        self.family = family
+        self.n_components = n_components
+        self.weights = weights
+        self.sampler = sampler
+        self.n_steps = n_steps
+        self.start = start
+        self.learn_hyper = learn_hyper
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.client = client
+
+    # ---- fitting -----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, *, columns: Sequence[str] | None = None) -> Mixture:
+        """Fit the mixture to rows on the cluster.
+
+        Parameters
+        ----------
+        X : dask array, dask frame, path or list of paths, or ndarray
+            Blocks of a dask array are NumPy or CSR; where their lengths are unknown, they are made once more to count
+            them. Files are .npy, or .parquet, which are read by row groups; all workers must see them. An ndarray is
+            sent to the workers, which cannot make it again by themselves.
+        y : ignored
+        columns : sequence of str, optional
+            Columns of Parquet files; all if not given.
+
+        Returns
+        -------
+        Mixture
+            The estimator itself.
+
+        Raises
+        ------
+        CapabilityError
+            The sampler cannot run on data in parts, or the number of clusters is open.
+        """
+        kernel = self._kernel()
+        client = distributed.get_client() if self.client is None else self.client
+        local = self._local()
+        engine = DaskEngine(client)
+        with engine:
+            data = ShardedData(parts_of(X, client, columns), local._family(), engine=engine)
+            model = MixtureModel(data.family, local._weights())
+            names = tuple(local._learned(local._family()))
+            if names:
+                kernel = Cycle(kernel, UpdateHyper(family=names, weights=False))
+            state = kernel.init(model, data, seed=self.random_state, start=self.start)
+            best = _Best(self.n_steps // 2)
+            shown = [Progress(self.n_steps)] if self.verbose else []
+            self.trace_ = sample(kernel, state, self.n_steps, callbacks=[*(self.callbacks or ()), *shown, best])
+            self._adopt(best.model or state.model, *(best.statistics or (state.n, state.S)))
+            if best.model is not None:
+                engine.change("take_kept")
+            self.labels_ = _labels(engine)
+            self.n_lost_ = engine.n_lost
+        self.n_features_in_ = data.n_features
+        return self
+
+    def _kernel(self):
+        if self.n_components is None and self.weights is None:
+            raise CapabilityError(
+                "an open number of clusters needs all labels in one place: write"
+                f" Mixture({self.family!r}, 50), where empty clusters are allowed"
+            )
+        kernel = load_sampler(self.sampler, n_threads=self.n_threads) if isinstance(self.sampler, str) else self.sampler
+        check_sharded(kernel)
+        return kernel
+
+    def _local(self):
+        """Return the mixture of one machine with the same settings."""
+        return LocalMixture(
+            self.family,
+            self.n_components,
+            weights=self.weights,
+            learn_hyper=self.learn_hyper,
+            n_threads=self.n_threads,
+            random_state=self.random_state,
+        )
+
+    def _adopt(self, model, n, S):
+        self.model_, self.n_, self.S_ = model, n, S
+        self.cluster_sizes_ = np.rint(n).astype(np.int64)
+        self.log_joint_ = self.to_local().log_joint_
+
+    # ---- results -----------------------------------------------------------------------------------------------------
+
+    def to_local(self) -> LocalMixture:
+        """Return the fitted `expfam.Mixture` of the clusters with rows, without rows and labels."""
+        if not hasattr(self, "model_"):
+            raise CapabilityError("the mixture is not fitted: write mixture.fit(X) first")
+        local, used = self._local(), np.flatnonzero(self.n_ > 0)
+        local.n_, local.S_, local.cluster_sizes_ = self.n_[used], self.S_[used], self.cluster_sizes_[used]
+        local._set_model(self.model_)
+        local.n_features_in_ = int(self.model_.family.n_features_in_)
+        local.log_joint_ = hard_log_joint(local)
+        return local
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable cluster of each row.
+
+        The result is a dask array for a dask array, else an ndarray. Clusters are numbered as in `to_local`.
+        """
+        return self._mapped("predict", X, np.int32, None)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each cluster for each row, as `predict` does."""
+        return self._mapped("predict_proba", X, np.float64, int(np.count_nonzero(self.n_)))
+
+    def score_samples(self, X: Any) -> Any:
+        """Return the log density of each row, as `predict` does."""
+        return self._mapped("score_samples", X, np.float64, None)
+
+    def _mapped(self, method, X, dtype, width):
+        answer = getattr(self.to_local(), method)
+        if not isinstance(X, da.Array):
+            return answer(X)
+        X = X.rechunk({1: -1})
+        meta = np.empty((0,) if width is None else (0, 0), dtype=dtype)
+        if width is None:
+            return X.map_blocks(answer, drop_axis=1, dtype=dtype, meta=meta)
+        return X.map_blocks(answer, chunks=(X.chunks[0], (width,)), dtype=dtype, meta=meta)
+
+
+class _Best:
+    """Callback that has the parts keep the best draw after some steps."""
+
+    def __init__(self, first_step):
+        self.first_step, self.log_joint, self.statistics, self.model = first_step, -np.inf, None, None
+
+    def __call__(self, info, state):
+        if info.step > self.first_step and state.log_joint > self.log_joint:
+            state.data.engine.change("keep")
+            self.log_joint, self.statistics, self.model = state.log_joint, (state.n, state.S), state.model
+
+
+# ---- parts of collections and files ----------------------------------------------------------------------------------
+
+
+def parts_of(X: Any, client: distributed.Client, columns: Sequence[str] | None = None) -> list[Part]:
+    """Return the parts of a collection, of files or of an array, in the order of the rows."""
+    if isinstance(X, (str, Path)) or (isinstance(X, Sequence) and X and isinstance(X[0], (str, Path))):
+        paths = [X] if isinstance(X, (str, Path)) else list(X)
+        return _numbered(read for path in paths for read in _readers(Path(path), columns))
+    if columns is not None:
+        raise DataError("columns= is for Parquet files: write fit(X[columns]) for a frame")
+    if hasattr(X, "to_dask_array"):
+        X = X.to_dask_array(lengths=True)
+    if not isinstance(X, da.Array):
+        if not hasattr(X, "shape"):
+            raise DataTypeError(f"fit takes a dask array or frame, paths or an array; got {type(X).__name__}")
+        X = da.from_array(X, chunks=(max(1, -(-X.shape[0] // len(client.nthreads()))), X.shape[1]))
+    if X.ndim != 2:
+        raise DataError(f"the rows need two dimensions; got shape {X.shape}: write X.reshape(-1, 1)")
+    X = X.rechunk({1: -1})
+    if any(np.isnan(size) for size in X.chunks[0]):
+        X = X.copy()  # its lengths are set in place
+        X.compute_chunk_sizes()
+    return _numbered(zip(X.chunks[0], X.to_delayed().ravel()))
+
+
+def _numbered(sources):
+    parts, first = [], 0
+    for n_rows, source in sources:
+        parts.append(Part(first, int(n_rows), source))
+        first += int(n_rows)
+    return parts
+
+
+def _readers(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[int, Any]]:
+    """Yield the number of rows and a reader of each part of a file."""
+    if path.suffix == ".npy":
+        yield np.load(path, mmap_mode="r").shape[0], _ReadArray(str(path))
+    elif path.suffix == ".parquet":
+        from pyarrow import parquet
+
+        footer = parquet.ParquetFile(path).metadata
+        for group in range(footer.num_row_groups):
+            yield footer.row_group(group).num_rows, _ReadGroup(str(path), group, columns)
+    else:
+        raise DataError(f"{path} is neither .npy nor .parquet: write its rows with numpy.save")
+
+
+class _ReadArray:
+    """Reader of a .npy file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self):
+        return np.load(self.path)
+
+
+class _ReadGroup:
+    """Reader of one row group of a Parquet file."""
+
+    def __init__(self, path, group, columns):
+        self.path, self.group, self.columns = path, group, None if columns is None else list(columns)
+
+    def __call__(self):
+        from pyarrow import parquet
+
+        table = parquet.ParquetFile(self.path).read_row_group(self.group, columns=self.columns)
+        return np.column_stack([column.to_numpy() for column in table.columns])
+
+
+def _labels(engine: DaskEngine) -> da.Array:
+    """Return the labels of all parts as a dask array on the workers."""
+    blocks = [
+        da.from_delayed(dask.delayed(future), shape=(part.n_rows,), dtype=np.int32)
+        for part, future in zip(engine.parts, engine.futures("labels_now"))
+    ]
+    return da.concatenate(blocks)

@@ -1,0 +1,330 @@
+"""Engine whose workers are those of a Dask cluster; lost parts are made again elsewhere.
+
+Rows are futures, which the scheduler may copy, move and make again. What the engine makes of them lives in the worker
+processes, by run and part, and is no future: tasks that were run again would change it twice. Orders are tasks at the
+workers that hold the rows; answers are fetched, and values are sent, so no task depends on a task that changed a part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import threading
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import distributed
+
+from expfam.engines.base import Engine
+from expfam.engines.journal import Entry, Journal, dumps
+from expfam.engines.parts import Part, added
+from expfam.engines.worker import Failure, Worker
+from expfam.errors import EngineError
+
+_JOURNAL_BYTES = 1 << 28
+_LARGE = 1 << 20  # bytes of an order from which on it goes from worker to worker
+_LOOK_EVERY = 0.5  # seconds between looks at the list of workers
+_LOST = (distributed.CancelledError, distributed.client.FutureCancelledError, distributed.scheduler.KilledWorker)
+
+
+class DaskEngine(Engine):
+    """Engine of a Dask cluster.
+
+    If a worker dies, its rows are made again by the scheduler, other workers repeat the changes that were made to them,
+    and the order is given again. So the answers are those that would have come without the loss.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        The current one if not given.
+    max_lost : int, optional
+        Number of losses of workers that end the run with an `EngineError`; 4 for each worker if not given.
+    patience : float
+        Seconds to wait for a worker where there is none, and for rows that are made again.
+
+    Attributes
+    ----------
+    n_lost : int
+        Number of workers that were lost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from expfam.engines import DaskEngine, cut_rows
+    >>> from expfam.samplers.shards.shard import Shard
+    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:    # doctest: +SKIP
+    ...     with DaskEngine(client) as engine:
+    ...         engine.place(cut_rows(np.ones((6, 2)), 2, grain=1), Shard)
+    ...         print([kind["n_rows"] for kind in engine.each("kind")])
+    [3, 3]
+
+    Notes
+    -----
+    The source of a part may be an array, a function that returns one, a delayed value or a future of Dask. An array is
+    sent to the cluster by the client, which keeps it.
+    """
+
+    name = "dask"
+
+    def __init__(
+        self, client: distributed.Client | None = None, *, max_lost: int | None = None, patience: float = 300.0
+    ) -> None:
+        self.client = distributed.get_client() if client is None else client
+        self.max_lost, self.patience, self.n_lost = max_lost, patience, 0
+        self.parts: list[Part] = []
+        self._run, self._journal = "", Journal(_JOURNAL_BYTES)
+        self._rows: list[Any] = []  # futures of the rows
+        self._home: dict[int, str] = {}  # address of the worker that holds a part
+        self._make: Any = None
+        self._n_workers = 1
+
+    def _place(self, make: Callable[[Any, int], Any]) -> None:
+        self._forget()
+        self._run, self._make, self._journal = uuid.uuid4().hex, make, Journal(_JOURNAL_BYTES)
+        self._rows, self._home, self.n_lost = [self._future(part) for part in self.parts], {}, 0
+        self._n_workers = len(self.client.nthreads())
+        self._settle()
+
+    def each(self, method: str, *values: Any) -> list[Any]:
+        """Return the answers of all parts, in the order of the rows."""
+        call = dumps((method, values))
+        found = {place: answer for group in self._all("each", (call,)) for place, answer in group.items()}
+        return [found[place] for place in range(len(self.parts))]
+
+    def total(self, method: str, *values: Any) -> Any:
+        """Return the sum of the answers of all parts; each worker adds up its own."""
+        return added(self._all("total", (dumps((method, values)),)))
+
+    def futures(self, method: str) -> list[distributed.Future]:
+        """Return the answer of each part as a future that stays on its worker."""
+        self._settle()
+        call, made = dumps((method, ())), []
+        for place in range(len(self.parts)):
+            made.append(self._submit(answer_one, self._home[place], (self._run, call, place)))
+        distributed.wait(made, timeout=self.patience)
+        return made
+
+    def change(self, method: str, *values: Any, by_part: Sequence[Any] | None = None) -> Any:
+        """Have all parts make a change, and return the sum of their answers, or None."""
+        entry, number = Entry.of(method, values, by_part), self._journal.n_changes
+        try:
+            answer = added(self._all("change", (number, entry.call), entry.by_part))
+        except BaseException:
+            if self.n_lost <= self._most_losses():
+                self._all("take_back", (number,))
+            raise
+        self._journal.add(entry)
+        if self._journal.is_long:
+            self._journal.restart(self.each("saved"))
+        return answer
+
+    def close(self) -> None:
+        """Drop all parts; the cluster goes on."""
+        self._forget()
+        self.parts, self._make = [], None
+
+    def _forget(self):
+        if self._run and self.client.status == "running":
+            with contextlib.suppress(Exception):  # workers may be ending
+                self.client.run(forget, self._run)
+        self._rows, self._home, self._run = [], {}, ""
+
+    # ---- where the parts are -----------------------------------------------------------------------------------------
+
+    def _future(self, part):
+        """Return the rows of a part as a future."""
+        source = part.source
+        if isinstance(source, distributed.Future):
+            return source
+        if hasattr(source, "__dask_graph__"):
+            return self.client.compute(source)
+        if callable(source):
+            return self.client.submit(source, pure=False)
+        return self.client.scatter(source, hash=False)
+
+    def _addresses(self):
+        """Return the addresses of the workers that the scheduler knows now."""
+        return set(self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"])
+
+    def _most_losses(self):
+        return 4 * max(self._n_workers, 1) if self.max_lost is None else self.max_lost
+
+    def _settle(self):
+        """Make sure that each part has a worker that holds it as it is after the journal."""
+        deadline = time.monotonic() + self.patience
+        while True:
+            homeless = [place for place in range(len(self.parts)) if place not in self._home]
+            if not homeless:
+                return
+            if time.monotonic() > deadline:
+                raise EngineError(
+                    f"no worker holds the rows from {self.parts[homeless[0]].first_row} on after {self.patience:g}"
+                    " seconds: start workers, or wait longer, DaskEngine(client, patience=3600)"
+                )
+            groups = defaultdict(list)
+            for place, address in self._found(homeless).items():
+                groups[address].append(place)
+            self._make_parts(groups)
+
+    def _found(self, places):
+        """Return the address of a worker with the rows of each part, for those that have one."""
+        for place in places:
+            future = self._rows[place]
+            if future.status == "error" and not isinstance(future.exception(), _LOST):
+                future.result()  # the rows cannot be read
+            if future.status in ("lost", "cancelled", "error"):
+                self._rows[place] = self._future(self.parts[place])
+        with contextlib.suppress(distributed.TimeoutError, TimeoutError, *_LOST):
+            distributed.wait([self._rows[place] for place in places], timeout=_LOOK_EVERY)
+        holders = self.client.who_has([self._rows[place] for place in places])
+        alive, load = self._addresses(), defaultdict(int)
+        for address in self._home.values():
+            load[address] += 1
+        found = {}
+        for place in places:
+            live = sorted(address for address in holders.get(self._rows[place].key, ()) if address in alive)
+            if live:
+                found[place] = min(live, key=lambda address: (load[address], address))
+                load[found[place]] += 1
+        return found
+
+    def _make_parts(self, groups):
+        """Make parts at their workers, and bring them to where the journal ends."""
+        futures = {}
+        for address, places in groups.items():
+            first_rows = [self.parts[place].first_row for place in places]
+            history = self._sent(dumps(self._journal.of_parts(places)), [address])
+            rows = [self._rows[place] for place in places]
+            arguments = (self._run, self._make, places, first_rows, history, *rows)
+            futures[self._submit(make_parts, address, arguments)] = (address, places)
+        for future, answer in self._answers(futures):
+            address, places = futures[future]
+            if isinstance(answer, Failure):
+                answer.throw(self.parts[answer.part].first_row)
+            if answer is not LOST:
+                self._home.update(dict.fromkeys(places, address))
+
+    # ---- orders and answers ------------------------------------------------------------------------------------------
+
+    def _all(self, order, values, by_part=None):
+        """Give all parts an order; return the answers of the workers, or raise the first failure."""
+        waiting, answers = set(range(len(self.parts))), []
+        while waiting:
+            self._settle()
+            groups = defaultdict(list)
+            for place in sorted(waiting):
+                groups[self._home[place]].append(place)
+            sent = self._sent(dumps(values), list(groups))
+            futures = {}
+            for address, places in groups.items():
+                own = None if by_part is None else {place: by_part[place] for place in places}
+                futures[self._submit(answer_order, address, (self._run, order, sent, own, places))] = (address, places)
+            for future, answer in self._answers(futures):
+                address, places = futures[future]
+                if answer is LOST:
+                    self._lose(address)
+                    continue
+                answers.append(answer)
+                waiting -= set(places)
+        failures = [answer for answer in answers if isinstance(answer, Failure)]
+        if failures:
+            first = min(failures, key=lambda failure: failure.part)
+            first.throw(self.parts[first.part].first_row)
+        return answers
+
+    def _submit(self, function, address, arguments):
+        return self.client.submit(function, *arguments, workers=[address], allow_other_workers=False, pure=False)
+
+    def _sent(self, message, addresses):
+        """Return a message as an argument of tasks: large ones go from worker to worker."""
+        if len(message) < _LARGE or not addresses:
+            return message
+        try:
+            return self.client.scatter(message, workers=addresses, broadcast=True, hash=False)
+        except (*_LOST, ValueError, TimeoutError):  # a worker has just gone
+            return message
+
+    def _answers(self, futures):
+        """Yield each future with its answer, or with LOST where its worker is gone."""
+        waiting = set(futures)
+        while waiting:
+            with contextlib.suppress(distributed.TimeoutError, TimeoutError, *_LOST):
+                distributed.wait(list(waiting), timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
+            done = {future for future in waiting if future.done()}
+            if not done:
+                alive = self._addresses()
+                done = {future for future in waiting if futures[future][0] not in alive}
+            for future in done:
+                waiting.discard(future)
+                yield future, self._answer(future)
+
+    def _answer(self, future):
+        """Return the answer of a task that is done, or LOST."""
+        if future.status != "finished":
+            error = future.exception() if future.status == "error" else None
+            future.cancel()
+            if error is not None and not isinstance(error, (*_LOST, OSError)):
+                raise error
+            return LOST
+        try:
+            return future.result(timeout=self.patience)
+        except (*_LOST, OSError, TimeoutError):
+            return LOST
+
+    def _lose(self, address):
+        """Forget which parts a worker holds."""
+        self._home = {place: home for place, home in self._home.items() if home != address}
+        self.n_lost += 1
+        if self.n_lost > self._most_losses():
+            raise EngineError(
+                f"workers were lost {self.n_lost} times, the last one at {address}: look at their logs for a lack of"
+                f" memory, or allow more losses, DaskEngine(client, max_lost={4 * self.n_lost})"
+            )
+
+
+# ---- in the workers --------------------------------------------------------------------------------------------------
+
+LOST = "lost"  # stands for the answer of a worker that is gone, or no longer holds a part
+_runs: dict[str, tuple[threading.Lock, Worker]] = {}
+_lock = threading.Lock()
+
+
+def _held(run):
+    with _lock:
+        return _runs.setdefault(run, (threading.Lock(), Worker()))
+
+
+def make_parts(run: str, make: Any, places: list[int], first_rows: list[int], history: bytes, *rows: Any) -> Any:
+    """Make parts in this process, and repeat the changes of the journal."""
+    lock, worker = _held(run)
+    parts = {place: Part(first, int(X.shape[0]), X) for place, first, X in zip(places, first_rows, rows)}
+    with lock:
+        return worker.place(make, parts, pickle.loads(history))
+
+
+def answer_order(run: str, order: str, values: bytes, own: dict[int, bytes] | None, places: list[int]) -> Any:
+    """Carry out an order; return LOST if this process does not hold all of the parts."""
+    lock, worker = _held(run)
+    with lock:
+        if any(place not in worker.residents for place in places):
+            return LOST
+        arguments = (*pickle.loads(values), own) if order == "change" else pickle.loads(values)
+        return getattr(worker, order)(*arguments, places)
+
+
+def answer_one(run: str, call: bytes, place: int) -> Any:
+    """Return the answer of one part."""
+    method, values = pickle.loads(call)
+    lock, worker = _held(run)
+    with lock:
+        return worker.residents[place].ask(method, values)
+
+
+def forget(run: str) -> None:
+    """Drop the parts of a run."""
+    with _lock:
+        _runs.pop(run, None)

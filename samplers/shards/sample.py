@@ -1,0 +1,78 @@
+"""Rows of data in parts that are gathered: for the prior of a family, and for a start.
+
+They are chosen by their global numbers, so they are the same for any number of parts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from expfam.engines.base import Engine
+from expfam.errors import DataError, DataTypeError
+from expfam.families.weighing import bound_family
+from expfam.structures.ground.rng import generator
+
+MOST_BINDING_ROWS = 100_000
+_SEEDING_ROWS = 20_000  # of a start, and as many more for each cluster as below
+_ROWS_A_CLUSTER = 20
+_SEED = 0  # the prior of a family does not depend on the seed of a chain
+
+
+def chosen_rows(n_rows: int, most: int, seed: int, unit: int) -> npt.NDArray[np.int64]:
+    """Return global numbers of at most `most` rows, drawn without replacement, in order."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(generator(seed, "subsample", unit=unit).choice(n_rows, most, replace=False, shuffle=False))
+
+
+def gathered(engine: Engine, numbers: npt.NDArray[np.int64]) -> Any:
+    """Return the rows with these global numbers, in order: ndarray or CSR."""
+    blocks = [rows for rows, _ in engine.each("rows", numbers) if rows.shape[0]]
+    return sparse.csr_array(sparse.vstack(blocks)) if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+
+
+def check_kinds(engine: Engine) -> bool:
+    """Refuse parts of different kinds or widths; return whether they are sparse."""
+    kinds = engine.each("kind")
+    for part, kind in zip(engine.parts, kinds):
+        if kind["n_rows"] != part.n_rows:
+            raise DataError(
+                f"the part that begins at row {part.first_row} has {kind['n_rows']} rows, not {part.n_rows} as was said"
+            )
+        if kind["is_sparse"] != kinds[0]["is_sparse"]:
+            raise DataTypeError(
+                f"the part that begins at row {part.first_row} is {'sparse' if kind['is_sparse'] else 'dense'}, the"
+                " first part is not: give all parts one kind, scipy.sparse.csr_array(X)"
+            )
+        if kind["n_columns"] != kinds[0]["n_columns"]:
+            raise DataError(
+                f"the part that begins at row {part.first_row} has {kind['n_columns']} columns, the first part"
+                f" {kinds[0]['n_columns']}: give all parts the same columns"
+            )
+    return bool(kinds[0]["is_sparse"])
+
+
+def bound_to_parts(engine: Engine, family: Any) -> Any:
+    """Return a family bound to the rows of all parts.
+
+    Up to 100,000 rows it is ``family.bind(X)``. Of more, hyper-parameters come from as many rows drawn at random; where
+    the values are categories, a row with the largest level of each column is among them.
+    """
+    if family.is_bound:
+        return family
+    numbers = chosen_rows(engine.n_rows, MOST_BINDING_ROWS, _SEED, 1)
+    if numbers.size < engine.n_rows and family.support == "categories":
+        largest = engine.each("largest")
+        best = np.argmax([most for most, _ in largest], axis=0)
+        of_largest = [largest[part][1][column] for column, part in enumerate(best)]
+        numbers = np.union1d(numbers, np.array(of_largest, dtype=np.int64))
+    return bound_family(family, gathered(engine, numbers), None)
+
+
+def starting_rows(n_rows: int, n_clusters: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return the global numbers of the rows on which a start works."""
+    return chosen_rows(n_rows, _SEEDING_ROWS + _ROWS_A_CLUSTER * n_clusters, seed, 2)

@@ -1,0 +1,179 @@
+"""The engine and the mixture of a Dask cluster: the same labels for any chunks, also if workers are killed."""
+
+import os
+import random
+import signal
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pytest
+from distributed import Client, LocalCluster
+from pyarrow import parquet
+from scipy import sparse
+
+from expfam import Mixture as LocalMixture
+from expfam.dask import Mixture
+from expfam.engines import DaskEngine, cut_rows
+from expfam.errors import CapabilityError, DataError, DataTypeError, EngineError
+from expfam.plugins.conformance import check_engine
+from expfam.plugins.laws.engines import ENGINE_LAWS, Tally
+
+RNG = np.random.default_rng(6)
+X = RNG.normal(size=(1500, 2)) + 5.0 * RNG.integers(0, 3, (1500, 1))
+COUNTS = 1.0 + RNG.poisson(RNG.choice([0.2, 6.0], size=(1500, 1)), size=(1500, 5))
+SETTINGS = {"n_steps": 10, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def client():
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    with cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def labels(client):
+    """Labels of one chunk, without a loss."""
+    return (
+        Mixture("gaussian_diag", 6, client=client, **SETTINGS).fit(da.from_array(X, chunks=(1500, 2))).labels_.compute()
+    )
+
+
+@pytest.mark.parametrize("law", ENGINE_LAWS)
+def test_laws(client, law):
+    check_engine(lambda: DaskEngine(client), only=[law])
+
+
+# ---- collections, files ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", [(1, 2), (512, 2), (400, 1), ((7, 0, 1000, 493), 2)])
+def test_chunks_do_not_matter(client, labels, chunks):
+    if chunks == (1, 2):
+        chunks = ((1, 1, 1498), 2)
+    mixture = Mixture("gaussian_diag", 6, client=client, **SETTINGS).fit(da.from_array(X, chunks=chunks))
+    np.testing.assert_array_equal(mixture.labels_.compute(), labels)
+    assert mixture.labels_.dtype == np.int32
+    np.testing.assert_array_equal(mixture.cluster_sizes_, np.bincount(labels, minlength=6))
+
+
+def test_files_and_arrays_give_the_labels_of_collections(client, labels, tmp_path):
+    np.save(tmp_path / "a.npy", X[:600])
+    np.save(tmp_path / "b.npy", X[600:])
+    table = pa.table({"u": X[:, 0], "w": np.zeros(len(X)), "v": X[:, 1]})
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=400)
+    mixture = Mixture("gaussian_diag", 6, client=client, **SETTINGS)
+    for rows, options in (
+        ([tmp_path / "a.npy", str(tmp_path / "b.npy")], {}),
+        (tmp_path / "rows.parquet", {"columns": ["u", "v"]}),
+        (X, {}),
+    ):
+        np.testing.assert_array_equal(mixture.fit(rows, **options).labels_.compute(), labels)
+
+
+def test_sparse_blocks(client):
+    dense = Mixture("multinomial", 4, client=client, **SETTINGS).fit(da.from_array(COUNTS, chunks=(400, 5)))
+    blocks = da.from_array(COUNTS, chunks=(700, 5)).map_blocks(sparse.csr_array)
+    rows = Mixture("multinomial", 4, client=client, **SETTINGS).fit(blocks)
+    assert sparse.issparse(rows.S_)
+    np.testing.assert_array_equal(rows.cluster_sizes_, dense.cluster_sizes_)
+    np.testing.assert_array_equal(rows.labels_.compute(), dense.labels_.compute())
+
+
+def test_unknown_lengths(client, labels):
+    rows = da.from_array(X, chunks=(500, 2))
+    unknown = rows[rows[:, 0] > -100.0]
+    assert np.isnan(unknown.shape[0])
+    mixture = Mixture("gaussian_diag", 6, client=client, **SETTINGS).fit(unknown)
+    np.testing.assert_array_equal(mixture.labels_.compute(), labels)
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+def test_results_are_those_of_a_local_mixture(client, tmp_path):
+    rows = da.from_array(X, chunks=(500, 2))
+    mixture = Mixture("gaussian_diag", 6, client=client, **SETTINGS).fit(rows)
+    local = mixture.to_local()
+    local.save(tmp_path / "model.npz")
+    local = LocalMixture.load(tmp_path / "model.npz")
+    for method in ("predict", "predict_proba", "score_samples"):
+        lazy = getattr(mixture, method)(rows)
+        assert isinstance(lazy, da.Array)
+        found = lazy.compute()
+        assert found.shape == lazy.shape
+        np.testing.assert_array_equal(found, getattr(local, method)(X))
+        np.testing.assert_array_equal(found, getattr(mixture, method)(X))
+    assert local.n_.sum() == 1500
+    assert local.log_joint_ == mixture.log_joint_ == mixture.trace_.column("objective")[5:].max()
+
+
+def test_the_labels_are_those_of_the_statistics(client):
+    mixture = Mixture("gaussian_diag", 6, client=client, **SETTINGS).fit(da.from_array(X, chunks=(500, 2)))
+    found = mixture.labels_.compute()
+    sums = np.array([X[found == k].sum(axis=0) for k in range(6)])
+    centre = mixture.model_.family.center_
+    np.testing.assert_allclose(mixture.S_[:, :2], sums - mixture.n_[:, None] * centre, atol=1e-8)
+
+
+# ---- refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_done_is_refused_with_a_way_on(client):
+    rows = da.from_array(X, chunks=(500, 2))
+    with pytest.raises(CapabilityError, match=r"write Mixture\('gaussian_diag', 50\)"):
+        Mixture("gaussian_diag", client=client).fit(rows)
+    with pytest.raises(CapabilityError, match=r"CollapsedGibbs cannot run on data in parts.*write UncollapsedGibbs"):
+        Mixture("gaussian_diag", 6, sampler="gibbs", client=client).fit(rows)
+    with pytest.raises(DataError, match="two dimensions"):
+        Mixture("gaussian_diag", 6, client=client).fit(rows[:, 0])
+    with pytest.raises(DataTypeError, match="a dask array or frame"):
+        Mixture("gaussian_diag", 6, client=client).fit(3)
+    with pytest.raises(DataError, match="for Parquet files"):
+        Mixture("gaussian_diag", 6, client=client).fit(rows, columns=["a"])
+    with pytest.raises(CapabilityError, match="not fitted"):
+        Mixture("gaussian_diag", 6).predict(X)
+
+
+def test_an_error_in_a_part_names_it(client):
+    bad = X.copy()
+    bad[1200, 1] = np.nan
+    with pytest.raises(DataError) as caught:
+        Mixture("gaussian_diag", 6, client=client, **SETTINGS).fit(da.from_array(bad, chunks=(500, 2)))
+    assert "NaN" in str(caught.value) or "nan" in str(caught.value)
+
+
+# ---- losses ----------------------------------------------------------------------------------------------------------
+
+
+class Killer:
+    """Callback that kills workers once, after some step."""
+
+    def __init__(self, client, step, n_workers):
+        self.client, self.step, self.n_workers = client, step, n_workers
+
+    def __call__(self, info, state):
+        if info.step == self.step:
+            for pid in sorted(self.client.run(os.getpid).values())[: self.n_workers]:
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_killed_workers_change_no_label(client, labels, n_workers):
+    step = random.randint(1, 9)
+    print(f"killed after step {step}")
+    killer = Killer(client, step, n_workers)
+    mixture = Mixture("gaussian_diag", 6, client=client, callbacks=[killer], **SETTINGS)
+    mixture.fit(da.from_array(X, chunks=(400, 2)))
+    assert mixture.n_lost_ >= 1
+    np.testing.assert_array_equal(mixture.labels_.compute(), labels)
+
+
+def test_too_many_losses_end_the_run(client):
+    killer = Killer(client, 3, 2)
+    with DaskEngine(client, max_lost=0) as engine:
+        engine.place(cut_rows(X, 2), Tally)
+        killer(type("Info", (), {"step": 3}), None)
+        with pytest.raises(EngineError, match=r"workers were lost 1 times.*max_lost=4"):
+            engine.change("add", 1.0)
