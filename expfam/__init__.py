@@ -24,6 +24,7 @@ _HOMES = {
     "expfam.families.waiting.exponential": ["Exponential"],
     "expfam.families.trials.geometric": ["Geometric"],
     "expfam.families.trials.negative_binomial": ["NegativeBinomial"],
+    "expfam.families.directions.von_mises": ["VonMises"],
     "expfam.families.directions.von_mises_fisher": ["VonMisesFisher"],
     "expfam.model.data": ["Dataset"],
     "expfam.model.known": ["Known"],

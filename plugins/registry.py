@@ -53,7 +53,7 @@ _FAMILY_SYNONYMS = {
     **dict.fromkeys(("count", "counts"), ("poisson", "multinomial", "negative_binomial")),
     **dict.fromkeys(("nb", "negbin", "neg_binomial"), ("negative_binomial",)),
     **dict.fromkeys(("text", "documents", "dirichlet_multinomial", "bag_of_words"), ("multinomial",)),
-    **dict.fromkeys(("vmf", "mises_fisher", "von_mises"), ("von_mises_fisher",)),
+    **dict.fromkeys(("vmf", "mises_fisher"), ("von_mises_fisher",)),
     **dict.fromkeys(("mixed", "table", "dataframe", "frame"), ("columns",)),
 }  # words of other libraries and books: names of this package
 _PROPOSAL_KINDS = ("assignment", "anchors", "allocator")

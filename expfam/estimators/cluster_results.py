@@ -9,7 +9,8 @@ import numpy as np
 from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.estimators.frame_output import FrameOutput
-from expfam.families.columns.cells import CellLaw, as_columns, cell_laws
+from expfam.families.columns.cells import as_columns, cell_laws
+from expfam.families.columns.laws import CellLaw
 from expfam.families.support import dense_rows
 from expfam.io.new_frames import moments, new_frame
 from expfam.lazy import made_on_use

@@ -173,7 +173,7 @@ class TableResults(ClusterResults):
             at = rows[start:stop]
             for j in np.flatnonzero(holes[at].any(axis=0)):
                 lacking = holes[at, j]
-                filled[at[lacking], j] = _center(laws[j], p[lacking])
+                filled[at[lacking], j] = laws[j].average(p[lacking])
 
         self._blocks_of_rows(matrix[rows], family, reduce, mass=mass)
         return filled
@@ -291,14 +291,6 @@ class _Clusters:
                 p = np.cumsum(self.laws[j].probability, axis=1)[clusters]  # one cell a row: the predictive
                 cells[:, j] = (rng.random((len(clusters), 1)) * p[:, -1:] >= p).sum(axis=1)
         return cells
-
-
-def _center(law, p):
-    """Return what stands for missing cells, by the probabilities p (m, K) of clusters."""
-    if law.probability is not None:
-        return np.einsum("mk,kl->ml", p, law.probability).argmax(axis=1)
-    found = (p * law.center).sum(axis=1)
-    return np.exp(found) if law.of_logs else found
 
 
 def _plain(value):

@@ -31,7 +31,7 @@ def test_the_page_runs_and_prints_what_it_shows(tmp_path, monkeypatch):
     shown = re.findall(r"^    (?!expfam )(.+)$", TEXT, flags=re.M)
     shown = [line for line in shown if not line.strip().startswith(('"', "})", "#"))]
     lines = [line.split() for line in shown]
-    assert len(lines) == 14
+    assert len(lines) == 15
     told = [word for line in lines for word in line]
     assert len(told) == len(words)
     assert [pair for pair in zip(told, words) if not are_alike(*pair)] == []

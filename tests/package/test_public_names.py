@@ -15,7 +15,7 @@ PUBLIC = {
         AdmixtureModel BayesianHierarchy Bernoulli Categorical Columns Dataset DiagonalGaussian
         DirichletProcess Exponential Family Gaussian Geometric GroupedMixture Groups HierarchicalProcess Known
         LogNormal Mixture MixtureModel Multinomial NegativeBinomial PartitionPosterior PitmanYor Poisson
-        SphericalGaussian SymmetricDirichlet TopicModel VonMisesFisher ZeroMeanGaussian __version__
+        SphericalGaussian SymmetricDirichlet TopicModel VonMises VonMisesFisher ZeroMeanGaussian __version__
         check_model get_include link_groups list_plugins load_family load_proposal merge purity register
         variation_of_information
     """,

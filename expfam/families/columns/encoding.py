@@ -1,4 +1,4 @@
-"""Cells of a column as numbers, by its role, and back."""
+"""Checks of cells before they become numbers, and the numbers of levels."""
 
 from __future__ import annotations
 
@@ -22,27 +22,6 @@ if TYPE_CHECKING:
 _MOST_TEXT = 30  # characters of a cell that are repeated in a message
 _LARGEST = 2.0**63  # whole numbers up to it are int64
 NUMBERS = ("boolean", "integer", "float")
-
-
-def encoded(role: ColumnRole, column: Column, backend: str = "pandas") -> npt.NDArray[Any]:
-    """Return the cells of a column as numbers, NaN if missing.
-
-    Errors have lines to type for the library `backend`.
-    """
-    if column.kind == "empty":
-        return np.full(len(column.missing), np.nan)
-    if role.is_category:
-        values = _codes(role, column)
-    elif column.kind == "time" and role.role == "numeric":
-        require_seconds(column)
-        values = column.values + role.offset
-    else:
-        require_numbers(column, backend, of_fit=True)
-        check_finite(column, role.missing_values)
-        values = column.values.astype(np.float64) + role.offset
-    if column.missing.any():
-        values = np.where(column.missing, np.nan, values)
-    return values
 
 
 def require_numbers(column: Column, backend: str, *, of_fit: bool) -> None:
@@ -120,7 +99,7 @@ def require_seconds(column: Column) -> None:
         )
 
 
-def _codes(role, column):
+def level_codes(role: ColumnRole, column: Column) -> npt.NDArray[Any]:
     """Return the number of each cell's level; the level of unseen values stands last."""
     if column.kind == "time":
         raise DataTypeError(f"column {role.column!r} held categories at fit, and holds dates now: give it as at fit")
@@ -167,27 +146,11 @@ def _with_other(role):
     return f"Columns.from_frame(df, roles=[{{'column': {role.column!r}, 'role': 'category', 'other': True}}])"
 
 
-def decoded(role: ColumnRole, values: npt.NDArray[Any], *, whole: bool = False) -> Any:
-    """Return the cells of an encoded column in the data's own values, None if missing.
-
-    With `whole`, numbers of columns of counts and of integers are rounded, counts to 0 at least.
-    """
-    gone = np.isnan(values)
-    if role.is_category:
-        names = [*role.levels, "other"]
-        return [None if hole else names[int(code)] for code, hole in zip(np.where(gone, 0, values).tolist(), gone)]
-    values = values.astype(np.float64) - role.offset
-    if whole and (role.role == "count" or role.type == "integer"):
-        values = np.rint(np.maximum(values, 0.0) if role.role == "count" else values)
-        fits = not gone.any() and bool(np.all(np.abs(values) < _LARGEST))
-        values = values.astype(np.int64) if fits else values
-    return [None if hole else value for value, hole in zip(values.tolist(), gone)] if gone.any() else values
-
-
-def type_of(column: Column, role: ColumnRole) -> str:
-    """Return the type that decoded cells get in a frame, empty if their values tell it."""
-    is_number = column.type in ("integer", "datetime", "date", "duration")
-    return column.type if role.role != "dropped" and role.is_category != is_number else ""
+def whole_numbers(values: npt.NDArray[Any], gone: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Return values rounded, as int64 if none is missing and all fit."""
+    values = np.rint(values)
+    fits = not gone.any() and bool(np.all(np.abs(values) < _LARGEST))
+    return values.astype(np.int64) if fits else values
 
 
 def is_lossless(values: npt.NDArray[Any]) -> bool:

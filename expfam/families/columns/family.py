@@ -116,7 +116,7 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         X: Any,
         /,
         *,
-        roles: Sequence[Mapping[str, Any]] | None = None,
+        roles: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None = None,
         missing: Literal["ignorable", "informative"] = "ignorable",
         max_levels: int = 1000,
         missing_values: Any = None,
@@ -130,8 +130,9 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         Parameters
         ----------
         X : pandas.DataFrame, polars.DataFrame or pyarrow.Table
-        roles : sequence of dict, optional
-            `roles` of another family of this class, or as they were read from JSON.
+        roles : sequence of dict, or dict by the names of columns, optional
+            A dict holds what `by_column` takes, as ``{"wind": "degrees"}``. Else `roles` of another family of this
+            class, or as they were read from JSON.
         missing : {"ignorable", "informative"}
         max_levels : int
             Columns of text with more distinct values are dropped unless they are named.
@@ -141,8 +142,8 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
             in which one of them occurs, and whose other cells are plain numbers, is one of numbers.
         **by_column
             By the name of a column: a family such as ``LogNormal()``, the name of one, ``"drop"``, or a role:
-            ``"binary"``, ``"category"``, ``"count"``, ``"positive"``, ``"real"``, and ``"numeric"`` for dates. It comes
-            before `roles`. Columns of equal families are one part.
+            ``"binary"``, ``"category"``, ``"count"``, ``"positive"``, ``"real"``, ``"degrees"`` and ``"radians"`` for
+            angles, and ``"numeric"`` for dates. It comes before `roles`. Columns of equal families are one part.
 
         Returns
         -------

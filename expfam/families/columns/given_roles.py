@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.base import Family
 from expfam.families.columns.doubts import conversion_of
-from expfam.families.columns.encoding import NUMBERS, check_finite, require_seconds
-from expfam.families.columns.family_choice import count_role
+from expfam.families.columns.encoding import NUMBERS, check_finite
+from expfam.families.columns.kinds.registry import (
+    DROPPED,
+    families,
+    family_of,
+    kind_of,
+    kind_of_family,
+    role_names,
+    words,
+)
 from expfam.families.columns.messages import keyword
-from expfam.families.columns.named_families import FAMILIES, FAMILY_OF_ROLE, family_of, role_of
 from expfam.families.columns.roles import ColumnRole, Roles
-from expfam.families.columns.rules import category_role
-from expfam.families.counts.categorical import Categorical
 from expfam.families.counts.poisson import Poisson
 from expfam.io.frames import Column, Frame, listed
 from expfam.near_names import did_you_mean
 
 _WHOLE = 1e-9  # counts differ from integers by no more
+
+
+def split_roles(roles: Any, by_column: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+    """Return roles that are a list, and wishes by column; a dict of roles is of these."""
+    by_column = dict(by_column or {})
+    is_one_role = (
+        isinstance(roles, Mapping) and "column" in roles and set(roles) <= {f.name for f in fields(ColumnRole)}
+    )
+    if not isinstance(roles, Mapping) or is_one_role:
+        return roles, by_column
+    return None, {**roles, **by_column}
 
 
 def given_roles(
@@ -56,15 +71,17 @@ def _wish(name, wish):
     if isinstance(wish, Family):
         if wish.is_bound:
             raise ValueError(f"column {name!r}: {wish.name} is bound to data already; give a new one")
-        return ColumnRole(name, role_of(wish), wish.name, _settings(wish))
+        kind = kind_of_family(wish)
+        return ColumnRole(name, kind.name, wish.name, _settings(wish, kind.settings))
     if isinstance(wish, str):
         if wish in ("drop", "dropped"):
             return ColumnRole(name, "dropped")
-        if wish in FAMILY_OF_ROLE:
-            return ColumnRole(name, wish, FAMILY_OF_ROLE[wish])
-        if wish in FAMILIES:
-            return _wish(name, FAMILIES[wish]())
-        known = [*(role for role in FAMILY_OF_ROLE if role != "dropped"), "drop", *FAMILIES]
+        if wish in words():
+            role, settings = words()[wish]
+            return ColumnRole(name, role, kind_of(role).default_family, settings)
+        if wish in families():
+            return _wish(name, families()[wish]())
+        known = [*words(), "drop", *families()]
         raise ValueError(
             f"column {name!r}: {wish!r} is no role and no family{did_you_mean(wish, known)} (known: {', '.join(known)})"
         )
@@ -72,36 +89,37 @@ def _wish(name, wish):
     raise TypeError(f"column {name!r}: give a family, a role or 'drop'; got {wish!r}{hint}")
 
 
-def _settings(family):
-    """Return the hyper-parameters that are not the class's own values, as plain values."""
+def _settings(family, always=()):
+    """Return the settings of a family as plain values; its own ones only if in `always`."""
     defaults, given = type(family)().get_params(), family.get_params()
     return {
         name: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
         for name, value in given.items()
-        if name != "n_levels" and not np.array_equal(value, defaults[name])
+        if name in always or (name != "n_levels" and not np.array_equal(value, defaults[name]))
     }
 
 
 def _checked(role):
     """Return a role that was read from JSON if role and family go together."""
-    if role.role and role.role not in FAMILY_OF_ROLE:
+    if role.role and role.role not in role_names():
         raise ValueError(
-            f"roles: column {role.column!r} has the unknown role {role.role!r}{did_you_mean(role.role, FAMILY_OF_ROLE)}"
-            f" (known: {', '.join(FAMILY_OF_ROLE)})"
+            f"roles: column {role.column!r} has the unknown role {role.role!r}{did_you_mean(role.role, role_names())}"
+            f" (known: {', '.join(role_names())})"
         )
-    if role.family and role.family not in FAMILIES:
-        hint = did_you_mean(role.family, FAMILIES)
+    if role.family and role.family not in families():
+        hint = did_you_mean(role.family, families())
         raise ValueError(
             f"roles: column {role.column!r} has the unknown family {role.family!r}{hint};"
             f" give a family of your own as {keyword(role.column, 'YourFamily()').replace(chr(39), '')}"
         )
     if not role.family:
-        return replace(role, family=FAMILY_OF_ROLE.get(role.role, ""))
+        is_kind = role.role not in ("", DROPPED)
+        return replace(role, family=kind_of(role.role).default_family if is_kind else "")
     if not role.role:
-        role = replace(role, role=role_of(FAMILIES[role.family]))
-    if role.role == "dropped":
+        role = replace(role, role=kind_of_family(families()[role.family]()).name)
+    if role.role == DROPPED:
         return role
-    is_category = FAMILIES[role.family].support in ("categories", "binary")
+    is_category = families()[role.family].support in ("categories", "binary")
     if is_category != role.is_category:
         fitting = "categorical" if role.is_category else "a family of numbers"
         raise ValueError(
@@ -122,37 +140,17 @@ def as_asked(column: Column, wish: ColumnRole, own: Any, backend: str = "pandas"
     if column.kind == "empty":
         raise DataError(f"column {column.name!r} holds no value at all: leave it out ({keyword(column.name, 'drop')})")
     check_finite(column, wish.missing_values)
-    if wish.is_category:
-        return _asked_category(column, wish)
-    if wish.role == "numeric" and column.kind == "time":
-        require_seconds(column)
-        return replace(wish, offset=wish.offset or -float(np.min(column.present)), note="seconds since the earliest")
-    _require_numbers(column, wish, backend)
-    if wish.role == "count" and not wish.family:
-        values = np.sort(column.present).astype(np.float64)
-        _check_counts(column)
-        return count_role(wish, values)
-    _check_values(column, own if isinstance(own, Family) else family_of(wish), wish)
-    return wish
+    kind = kind_of(wish.role)
+    if not kind.has_levels and not (kind.takes_times and column.kind == "time"):
+        _require_numbers(column, wish, backend)
 
+    def check(role):
+        if not role.family:
+            _check_counts(column)
+        else:
+            _check_values(column, own if isinstance(own, Family) else family_of(role), role)
 
-def _asked_category(column, wish):
-    if column.kind == "time":
-        raise DataTypeError(
-            f"column {column.name!r} holds dates, which are no categories: derive a column such as the weekday"
-        )
-    if wish.levels:
-        return wish
-    distinct = np.unique(column.present)
-    is_binary = wish.role == "binary"
-    if is_binary and len(distinct) > 2:
-        raise SupportError(
-            f"column {column.name!r} has {counted(len(distinct), 'distinct value')}; a binary column has two:"
-            f" {keyword(column.name, 'category')} takes them all"
-        )
-    has_other = wish.other or (not is_binary and not column.is_declared)
-    found = category_role(wish, column, distinct, role=wish.role, other=has_other)
-    return replace(found, family=wish.family or Categorical.name)
+    return kind.complete(column, wish, check)
 
 
 def _require_numbers(column, wish, backend):

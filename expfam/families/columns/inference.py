@@ -11,11 +11,10 @@ import numpy as np
 from expfam.errors import DataError, DataWarning
 from expfam.families.base import Family
 from expfam.families.columns.doubts import doubt_of
-from expfam.families.columns.encoding import type_of
-from expfam.families.columns.given_roles import as_asked, given_roles
+from expfam.families.columns.given_roles import as_asked, given_roles, split_roles
+from expfam.families.columns.kinds.registry import family_of, kind_of
 from expfam.families.columns.missing_values import column_with_holes, missing_values_of
-from expfam.families.columns.named_families import family_of
-from expfam.families.columns.roles import ColumnRole, Roles, read_column
+from expfam.families.columns.roles import ColumnRole, Roles, read_column, type_of
 from expfam.families.columns.rules import inferred
 from expfam.families.counts.categorical import Categorical
 from expfam.io.frames import as_frame
@@ -24,7 +23,7 @@ from expfam.user_warnings import warn
 
 def infer_roles(
     X: Any,
-    roles: Sequence[Mapping[str, Any]] | None = None,
+    roles: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None = None,
     by_column: Mapping[str, Any] | None = None,
     *,
     max_levels: int = 1000,
@@ -36,8 +35,9 @@ def infer_roles(
     Parameters
     ----------
     X : frame
-    roles : sequence of dict, optional
-        Roles of some or all columns, as `Roles.to_list` returns them. Columns that they do not name are inferred.
+    roles : sequence of dict, or dict, optional
+        Roles of some or all columns, as `Roles.to_list` returns them, or what `by_column` takes. Columns that they do
+        not name are inferred.
     by_column : dict, optional
         Family, name of a family or role, or ``"drop"``, by column; it comes before `roles`.
     max_levels : int
@@ -54,10 +54,11 @@ def infer_roles(
     DataWarning
         Names each column that is dropped without being named, and why.
     """
+    listed, by_column = split_roles(roles, by_column)
     frame = as_frame(X, owner=owner)
     if not all(frame.shape):
         raise DataError(f"{owner}: the frame has no {'columns' if frame.n_rows else 'rows'}")
-    given = given_roles(frame, roles, by_column)
+    given = given_roles(frame, listed, by_column)
     gone = missing_values_of(missing_values, frame.names, owner=owner)
     found, doubts = [], {}
     for name in frame.names:
@@ -116,7 +117,8 @@ def parts_of(roles: Roles, families: Mapping[str, Any] | None = None) -> tuple[t
     groups: list[tuple[Any, list[int]]] = []
     for j, role in enumerate(roles.kept):
         family = (families or {}).get(role.column) or family_of(role)
-        for other, columns in groups:
+        is_shared = kind_of(role.role).shares_parts
+        for other, columns in groups if is_shared else ():
             if type(other) is type(family) and other == family:
                 columns.append(j)
                 break
@@ -136,13 +138,14 @@ def _with_levels(family, columns, roles):
 def table_of(
     X: Any,
     *,
-    roles: Sequence[Mapping[str, Any]] | None = None,
+    roles: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None = None,
     max_levels: int = 1000,
     missing_values: Any = None,
     by_column: Mapping[str, Any] | None = None,
     owner: str = "Columns",
 ) -> dict[str, Any]:
     """Return the keywords of `Columns` for a frame: parts, names and roles."""
-    found = infer_roles(X, roles, by_column, max_levels=max_levels, missing_values=missing_values, owner=owner)
+    listed, by_column = split_roles(roles, by_column)
+    found = infer_roles(X, listed, by_column, max_levels=max_levels, missing_values=missing_values, owner=owner)
     own = {name: wish for name, wish in (by_column or {}).items() if isinstance(wish, Family)}
     return {"parts": parts_of(found, own), "names": found.names, "roles": tuple(found.to_list())}

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.families.columns.encoding import decoded, encoded, is_lossless
+from expfam.families.columns.encoding import is_lossless
+from expfam.families.columns.kinds.registry import DROPPED, kind_of
 from expfam.families.columns.missing_values import checked_values, column_with_holes
 from expfam.families.columns.names import check_names
 from expfam.io.frames import Column, Frame, as_frame
@@ -31,8 +32,9 @@ class ColumnRole:
     Attributes
     ----------
     column : str
-    role : {"binary", "category", "count", "positive", "real", "numeric", "dropped"}
-        "numeric" are dates and durations as seconds since the earliest.
+    role : {"binary", "category", "count", "positive", "angle", "real", "numeric", "dropped"}
+        "numeric" are dates and durations as seconds since the earliest. Installed kinds of columns have roles of their
+        own.
     family : str
         Name of the family; empty for dropped columns.
     settings : dict
@@ -67,7 +69,7 @@ class ColumnRole:
     @property
     def is_category(self) -> bool:
         """Return whether cells are encoded as level numbers."""
-        return self.role in ("binary", "category")
+        return self.role not in ("", DROPPED) and kind_of(self.role).has_levels
 
     @property
     def n_levels(self) -> int:
@@ -199,6 +201,31 @@ class Roles:
         The level of unseen values is "other". With `whole`, columns of counts and of integers get whole numbers.
         """
         return {role.column: decoded(role, X[:, j], whole=whole) for j, role in enumerate(self.kept)}
+
+
+def encoded(role: ColumnRole, column: Column, backend: str = "pandas") -> npt.NDArray[Any]:
+    """Return the cells of a column as numbers, NaN if missing.
+
+    Errors have lines to type for the library `backend`.
+    """
+    if column.kind == "empty":
+        return np.full(len(column.missing), np.nan)
+    values = kind_of(role.role).encode(role, column, backend)
+    return np.where(column.missing, np.nan, values) if column.missing.any() else values
+
+
+def decoded(role: ColumnRole, values: npt.NDArray[Any], *, whole: bool = False) -> Any:
+    """Return the cells of an encoded column in the data's own values, None if missing.
+
+    With `whole`, numbers of columns of counts and of integers are rounded, counts to 0 at least.
+    """
+    return kind_of(role.role).decode(role, values, np.isnan(values), whole=whole)
+
+
+def type_of(column: Column, role: ColumnRole) -> str:
+    """Return the type that decoded cells get in a frame, empty if their values tell it."""
+    is_number = column.type in ("integer", "datetime", "date", "duration")
+    return column.type if role.role != DROPPED and role.is_category != is_number else ""
 
 
 def read_column(frame: Frame, role: ColumnRole) -> Column:

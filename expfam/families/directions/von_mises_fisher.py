@@ -233,7 +233,7 @@ class VonMisesFisher(Family):
         low, high = np.log(overall) + np.log(_RANGE)
         size = min(_MOST_NODES, 1 + int(np.ceil((high - low) * np.sqrt(d - 1) / _STEP)))
         nodes = np.exp(np.linspace(low, high, size))
-        rows = _PRIOR_ROWS * (_log_constant(d, nodes) + _mean_length(d, _PRIOR_GAIN * overall) * nodes)
+        rows = _PRIOR_ROWS * (_log_constant(d, nodes) + mean_length(d, _PRIOR_GAIN * overall) * nodes)
         return {"kappa_nodes_": nodes, "kappa_log_weights_": rows - _log_sum(rows[None])[0]}
 
     def check_learned(self) -> None:
@@ -256,7 +256,7 @@ class VonMisesFisher(Family):
         if self.kappa != "cluster":
             return 0.0, 0.0
         d, overall = self.n_features_in_, self.kappa_nodes_[0] / _RANGE[0]
-        return _PRIOR_ROWS, _PRIOR_ROWS * float(_mean_length(d, _PRIOR_GAIN * overall))
+        return _PRIOR_ROWS, _PRIOR_ROWS * float(mean_length(d, _PRIOR_GAIN * overall))
 
     def log_constant(self, kappa: Floats) -> Floats:
         """Return log C_d of concentrations, nats."""
@@ -378,7 +378,7 @@ def _log_constant(d, kappa):
     return -0.5 * d * np.log(2.0 * np.pi) - log_bessel(0.5 * d - 1.0, kappa**2)
 
 
-def _mean_length(d, kappa):
+def mean_length(d, kappa):
     """Return the length of the mean of a row, A_d(kappa) = I_{d/2}(kappa) / I_{d/2-1}(kappa)."""
     kappa = np.asarray(kappa, dtype=np.float64)
     return kappa * bessel_ratio(0.5 * d - 1.0, kappa**2)

@@ -1,0 +1,1 @@
+"""Kinds of columns of a table: a kind is one file with one contract."""

@@ -1,0 +1,180 @@
+"""The contract of a kind of column: what it takes, its families, encoding and cells.
+
+A kind is found by the role that it gives, see `registry`. A new one is one file: derive from `ColumnKind`, override
+what differs from plain numbers, and offer the class as an entry point of the group ``expfam.column_kinds``, or in the
+table of `registry`. Its families are found by their own entry points, or are classes of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from expfam.errors import CapabilityError
+from expfam.families.columns.encoding import check_finite, require_numbers, whole_numbers
+from expfam.families.columns.laws import CellLaw
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.io.frames import Column
+    from expfam.protocols import Floats
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """A column of a frame, and what was found in it before its kind is chosen.
+
+    Attributes
+    ----------
+    column : Column
+    values : (m,) ndarray
+        The values that are there, sorted; numbers of levels of text.
+    distinct : ndarray
+        Each of them once.
+    max_levels : int
+        Columns of text with more distinct values are left out.
+    doubt : Doubt or None
+        What a column of text may be in truth.
+    """
+
+    column: Column
+    values: npt.NDArray[Any]
+    distinct: npt.NDArray[Any]
+    max_levels: int
+    doubt: Any
+
+    @property
+    def is_text(self) -> bool:
+        """Return whether the cells are text or declared categories."""
+        return self.column.kind in ("text", "category")
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all values are whole numbers; holes make floats of integers."""
+        has_holes = bool(self.column.missing.any())
+        return self.column.kind == "integer" or (has_holes and bool(np.all(self.distinct == np.rint(self.distinct))))
+
+
+class ColumnKind:
+    """A kind of column of numbers; kinds derive from it and override what differs.
+
+    Attributes
+    ----------
+    name : str
+        The role that its columns have.
+    families : tuple of str
+        Names of the families that belong to it. A column of such a family has this role unless another was given.
+    default_family : str
+        Name of the family of a column for which none was given; empty if `complete` chooses it by the values.
+    words : dict of str to dict
+        What users may write for the role, besides its name, and the settings that each word stands for.
+    settings : tuple of str
+        Settings of the family that a role always names, also where they are the family's own.
+    shares_parts : bool
+        Whether columns of equal families are one part of the table.
+    has_levels : bool
+        Whether cells are encoded as numbers of levels.
+    is_counted : bool
+        Whether whole decoded cells are at least 0.
+    takes_times : bool
+        Whether a column of dates or durations is accepted, as seconds.
+    """
+
+    name: ClassVar[str]
+    families: ClassVar[tuple[str, ...]] = ()
+    default_family: ClassVar[str] = ""
+    words: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    settings: ClassVar[tuple[str, ...]] = ()
+    shares_parts: ClassVar[bool] = True
+    has_levels: ClassVar[bool] = False
+    is_counted: ClassVar[bool] = False
+    takes_times: ClassVar[bool] = False
+
+    # ---- what it accepts ---------------------------------------------------------------------------------------------
+
+    def candidate(self, base: Any, facts: ColumnFacts) -> Any | None:
+        """Return the role of a column whose kind was not given, None if it is not of this kind.
+
+        Kinds are asked in the order of the registry, and the first answer holds. The answer may be a dropped role with
+        a note. `base` is a `ColumnRole` with the name of the column; complete it with `dataclasses.replace`.
+        """
+        return None
+
+    def complete(self, column: Column, wish: Any, check: Any) -> Any:
+        """Return the whole role of a column of this kind; refuse what does not fit, by name.
+
+        Parameters
+        ----------
+        column : Column
+            Of numbers, unless the kind has levels or takes times.
+        wish : ColumnRole
+            What the user said, with the settings of the word that was used.
+        check : callable
+            ``check(role)`` lets the family of a role check the values, with errors that name column and row.
+        """
+        check(wish)
+        return wish
+
+    # ---- encoding ----------------------------------------------------------------------------------------------------
+
+    def encode(self, role: Any, column: Column, backend: str) -> npt.NDArray[Any]:
+        """Return the cells of a column as numbers: (N,); what stands in missing cells is not read."""
+        require_numbers(column, backend, of_fit=True)
+        check_finite(column, role.missing_values)
+        encoded: npt.NDArray[Any] = column.values.astype(np.float64) + role.offset
+        return encoded
+
+    def decode(self, role: Any, values: npt.NDArray[Any], gone: npt.NDArray[np.bool_], *, whole: bool) -> Any:
+        """Return the cells of an encoded column in the data's own values: a list, or an ndarray.
+
+        Missing cells, where `gone` holds, are None. With `whole`, numbers of counts and integers are rounded.
+        """
+        values = values.astype(np.float64) - role.offset
+        if whole and (self.is_counted or role.type == "integer"):
+            values = whole_numbers(np.maximum(values, 0.0) if self.is_counted else values, gone)
+        return [None if hole else value for value, hole in zip(values.tolist(), gone)] if gone.any() else values
+
+    # ---- cells by cluster --------------------------------------------------------------------------------------------
+
+    def laws(self, family: Any, n: Floats, S: Any, *, has_missing_level: bool) -> list[CellLaw]:
+        """Return what the cells of each column of a bound family are in each cluster.
+
+        Numbers have a mean and a spread, from `to_params` at the posterior mode.
+
+        Raises
+        ------
+        CapabilityError
+            The columns have no means of their own.
+        """
+        params = family.to_params(*family.map_natural(n, S))
+        if "mean" not in params and "rate" not in params:
+            raise CapabilityError(
+                f"{family.name}: its columns are no cells of a table: they have no means of their own"
+            )
+        mean = params["mean"] if "mean" in params else params["rate"]
+        sd = np.broadcast_to(_spread(family, params, mean), mean.shape)
+        is_logs = "median" in params
+        center = np.log(params["median"]) if is_logs else mean
+        return [CellLaw(mean[:, j], sd[:, j], center[:, j], is_logs) for j in range(mean.shape[1])]
+
+
+def _spread(family, params, mean):
+    """Return the standard deviations that parameters tell: (K, V), or what broadcasts to it."""
+    if "sd" in params:
+        return params["sd"]
+    if "covariance" in params:
+        return np.sqrt(np.diagonal(params["covariance"], axis1=1, axis2=2))
+    if "variance" in params:
+        variance = params["variance"]
+        return np.sqrt(variance if variance.ndim == 2 else variance[:, None])
+    if family.name == "poisson":
+        return np.sqrt(mean)
+    if family.name == "exponential":
+        return mean
+    if {"mean", "probability"} <= params.keys():  # negative binomial and geometric
+        return np.sqrt(mean / (1.0 - params["probability"]))
+    return np.nan

@@ -1,0 +1,86 @@
+"""Columns of numbers: counts, positive numbers, numbers, and points in time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.families.columns.encoding import require_seconds
+from expfam.families.columns.family_choice import count_role, positive_role
+from expfam.families.columns.kinds.contract import ColumnKind
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.families.columns.kinds.contract import ColumnFacts
+    from expfam.io.frames import Column
+
+
+class Count(ColumnKind):
+    """Non-negative integers; their family is chosen by evidence unless it was given."""
+
+    name = "count"
+    families = ("poisson", "negative_binomial", "geometric")
+    is_counted = True
+
+    def candidate(self, base: Any, facts: ColumnFacts) -> Any | None:
+        """Return the role of whole numbers that are never negative."""
+        if facts.is_whole and facts.distinct[0] >= 0:
+            return count_role(base, facts.values.astype(np.float64))
+        return None
+
+    def complete(self, column: Column, wish: Any, check: Any) -> Any:
+        """Return the role, with the family of the highest evidence if none was given."""
+        check(wish)
+        return wish if wish.family else count_role(wish, np.sort(column.present).astype(np.float64))
+
+
+class Positive(ColumnKind):
+    """Positive numbers, log-normal unless a family was given."""
+
+    name = "positive"
+    families = ("lognormal", "exponential")
+    default_family = "lognormal"
+
+    def candidate(self, base: Any, facts: ColumnFacts) -> Any | None:
+        """Return the role of positive numbers, "real" where a Gaussian has the higher evidence."""
+        if not facts.is_whole and facts.distinct[0] > 0:
+            return positive_role(base, facts.values.astype(np.float64))
+        return None
+
+
+class Real(ColumnKind):
+    """All other numbers."""
+
+    name = "real"
+    families = ("gaussian_diag",)
+    default_family = "gaussian_diag"
+
+    def candidate(self, base: Any, facts: ColumnFacts) -> Any | None:
+        """Return the role: it takes whatever no kind before it took."""
+        return replace(base, role=self.name, family=self.default_family)
+
+
+class Numeric(ColumnKind):
+    """Dates and durations as seconds since the earliest, and numbers as they are."""
+
+    name = "numeric"
+    default_family = "gaussian_diag"
+    takes_times = True
+
+    def complete(self, column: Column, wish: Any, check: Any) -> Any:
+        """Return the role, of times with the earliest as the origin."""
+        if column.kind != "time":
+            return super().complete(column, wish, check)
+        require_seconds(column)
+        return replace(wish, offset=wish.offset or -float(np.min(column.present)), note="seconds since the earliest")
+
+    def encode(self, role: Any, column: Column, backend: str) -> npt.NDArray[Any]:
+        """Return seconds since the origin of the role, or numbers."""
+        if column.kind != "time":
+            return super().encode(role, column, backend)
+        require_seconds(column)
+        seconds: npt.NDArray[Any] = column.values + role.offset
+        return seconds
