@@ -1,13 +1,15 @@
-"""Fewer clusters from those of a fit: greedy merges of their statistics, without the data.
+"""Fewer clusters from those of a fit.
 
-A posterior that describes data well often has many more clusters than a person wants to look at. The merges that cost
-least of the log joint lead from the one to the other. They need (n, S) alone, so they work on a loaded model too. One
-run of merges serves all numbers of clusters; each `robust` is a run of its own. A run costs about K**2 evidences.
+A posterior that describes data well often has many more clusters than a person wants to look at. Without a wish the
+result has the groups that halves of the rows find again, see `recognised_groups`. The merges that cost least of the log
+joint need (n, S) alone, so they work on a loaded model too. One run of merges serves all numbers of clusters; each
+`robust` is a run of its own. A run costs about K**2 evidences.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +17,23 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.amounts import counted
+from expfam.errors import DataError
+from expfam.estimators.kept_rows import rows_of_fit, some_rows
 from expfam.estimators.known_rows import keep_classes
-from expfam.estimators.linkages import cut, linkage_of
+from expfam.estimators.linkages import cut, linkage_of, node_leaves
+from expfam.estimators.overlapping import overlapping_groups
+from expfam.estimators.recognised_groups import groups_found_again
 from expfam.lazy import made_on_use
 from expfam.model.mixture import MixtureModel
+from expfam.params import check_value
 from expfam.samplers.starts.greedy_merge import merge_sequence, merged_clusters
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from expfam.estimators.coarsening_curve import CoarseningCurve
+
+_FEWEST_ROWS = 4
 _NAMED = 5  # classes that a message names
 _OF_THE_FIT = ("n_iter_", "interrupted_", "n_features_in_", "feature_names_in_", "_not_kept", "_backend", "_output")
 
@@ -48,11 +58,24 @@ class Coarsening:
     get_params: Any
     predict: Any
     _set_model: Any
+    _seed: Any
+    _loaded: Any
+    _loaded_for: Any
+    n_threads: Any
 
-    def coarsen(self, n_clusters: int | None = None, robust: float | None = None, X: Any = None) -> Self:
-        """Return a new fitted mixture with fewer clusters: those of this one, merged greedily.
+    def coarsen(
+        self,
+        n_clusters: int | None = None,
+        robust: float | None = None,
+        X: Any = None,
+        *,
+        tree: Literal["cost", "known"] | None = None,
+        overlap: float | None = None,
+    ) -> Self:
+        """Return a new fitted mixture with fewer clusters: those of this one, merged.
 
-        Give exactly one of `n_clusters` and `robust`.
+        Without arguments the result has the groups that halves of the rows find again. Give at most one of
+        `n_clusters`, `robust` and `overlap`.
 
         Parameters
         ----------
@@ -80,14 +103,25 @@ class Coarsening:
         Raises
         ------
         ValueError
-            For neither or both of `n_clusters` and `robust`, or a value out of range.
+            For more than one of `n_clusters`, `robust` and `overlap`, or a value out of range.
+        DataError
+            Rows are needed, and this mixture has none: it was loaded, merged or learned from chunks. Give `X`.
         CapabilityError
             If a cluster, counted with `robust`, has less data than the discount of a Pitman-Yor prior.
 
         Notes
         -----
-        Merges are decided under A(zeta n, zeta S) with zeta = `robust`, which is the coarsened posterior of Miller and
-        Dunson 2018, "Robust Bayesian inference via coarsening", applied to the clusters of a fit.
+        Groups that are found again: both halves of four random splits are fitted, where the family was left to the
+        estimator with diagonal and with full covariances, and label all rows. The score of a cut is the mean, over
+        these fits and their two trees, of the adjusted Rand index with the most similar cut there, times
+        1 - (sum of squared shares)**2. The highest score wins; a fit on which its own halves agree by 0.9 stays as it
+        is. `coarsening_curve_` has all scores. No number is certain: look at the next best ones too. One group is never
+        the answer.
+
+        With `robust`, merges are decided under A(zeta n, zeta S) with zeta = `robust`, which is the coarsened posterior
+        of Miller and Dunson 2018, "Robust Bayesian inference via coarsening", applied to the clusters of a fit.
+        `overlap` is the rule of misclassification probabilities of Hennig 2010, "Methods for merging Gaussian mixture
+        components".
 
         Examples
         --------
@@ -98,19 +132,88 @@ class Coarsening:
         >>> mixture = Mixture("gaussian", random_state=0).fit(X)
         >>> mixture.n_components_, mixture.coarsen(n_clusters=2).cluster_sizes_
         (3, array([100,  50]))
+        >>> mixture.coarsen().cluster_sizes_
+        array([50, 50, 50])
         """
         check_is_fitted(self)
-        _check_one_given(n_clusters, robust)
-        if robust is None:
-            home = cut(self.coarsening_, _checked_number(n_clusters, len(self.n_), _present_classes(self)))
-        else:
-            zeta = _checked_share(robust)
-            classes = getattr(self, "cluster_classes_", None)
-            home = merged_clusters(self.model_, zeta * self.n_, zeta * self.S_, classes=classes)
+        _check_given(n_clusters, robust, overlap, tree)
+        by_rows = robust is None and (n_clusters is None or tree == "known")
+        home = self._home(n_clusters, robust, X, tree, overlap)
         coarse = self._of_unions(home)
         if X is not None:
-            coarse.labels_ = coarse.predict(X)
+            coarse.labels_ = home[self.predict(X)].astype(np.int32) if by_rows else coarse.predict(X)
         return coarse
+
+    def _home(self, n_clusters, robust, X, tree, overlap):
+        """Return the group of each cluster."""
+        classes = getattr(self, "cluster_classes_", None)
+        if n_clusters is not None:
+            n_clusters = _checked_number(n_clusters, len(self.n_), _present_classes(self))
+            return cut(self.coarsening_ if tree != "known" else self._curve(X).trees["known"], n_clusters)
+        if robust is not None:
+            zeta = _checked_share("robust", robust, most=1)
+            return merged_clusters(self.model_, zeta * self.n_, zeta * self.S_, classes=classes)
+        if overlap is not None:
+            share = _checked_share("overlap", overlap)
+            return overlapping_groups(self._shared_mass(X), share, classes)
+        return self._curve(X).home(tree)
+
+    @property
+    @made_on_use
+    def coarsening_curve_(self) -> CoarseningCurve:
+        """Agreement of halves of the rows on every cut, and the answer of `coarsen()`.
+
+        It is made on first use, from rows that are kept of the fit, or by ``coarsen(X=X)`` from these rows. It costs
+        eight fits of half of the rows in each family that is compared; `n_threads` serves. See `CoarseningCurve`.
+        """
+        check_is_fitted(self)
+        return self._curve(None)
+
+    def _curve(self, X):
+        held = self.__dict__.get("_coarsening_curve")
+        if X is None and held is not None and held[0] is self.n_ and held[1] is self.S_:
+            return held[2]
+        seed = self._seed()
+        rows = self._rows_asked(X, seed)
+        classes = getattr(self, "cluster_classes_", None)
+        curve = groups_found_again(
+            self, rows, self.coarsening_, partial(_log_joint_of_cuts, self), classes=classes, seed=seed
+        )
+        self.__dict__["_coarsening_curve"] = (self.n_, self.S_, curve)
+        return curve
+
+    def _rows_asked(self, X, seed):
+        """Return some of the given rows with their clusters, or those that are kept of the fit."""
+        rows = rows_of_fit(self) if X is None else some_rows(self._loaded(X)[0], self.predict(X), seed=seed)
+        if rows is None:
+            raise DataError(
+                f"coarsen: halves of the rows, known merges and overlap need rows, and this {type(self).__name__} holds"
+                " none, because it was loaded, copied, merged, coarsened or learned from chunks: write coarsen(X=X), or"
+                " coarsen(n_clusters=...)"
+            )
+        if rows.data.n_rows < _FEWEST_ROWS:
+            raise DataError(
+                f"coarsen: halves of {rows.data.n_rows} rows tell nothing, and at least {_FEWEST_ROWS} are needed:"
+                " write coarsen(n_clusters=...)"
+            )
+        return rows
+
+    def _shared_mass(self, X):
+        """Return the expected number of rows of each cluster that each cluster is given: (K, K)."""
+        rows = self._rows_asked(X, self._seed())
+        data = rows.data
+        clusters, log_weights = self._loaded_for(data)
+
+        def reduce(scores, start, stop):
+            p = np.exp(scores[:, :-1] - scores[:, :-1].max(axis=1, keepdims=True))
+            p /= p.sum(axis=1, keepdims=True)
+            weight = None if data.weight is None else data.weight[start:stop]
+            own = rows.labels[start:stop]
+            count = np.ones(stop - start) if weight is None else weight
+            member = sparse.csr_array((count, (own, np.arange(stop - start))), shape=(len(self.n_), stop - start))
+            return member @ p
+
+        return np.sum(clusters.each_block(data, log_weights, reduce, n_threads=self.n_threads), axis=0)
 
     @property
     @made_on_use
@@ -170,13 +273,44 @@ def hard_log_joint(mixture: Any) -> float:
     return float(model.weights.log_prior(sizes) + model.family.total_log_marginal(n, mixture.S_))
 
 
+def _log_joint_of_cuts(mixture, tree):
+    """Return the log joint of each cut of a tree, from one cluster on: (K,) nats."""
+    if not np.isfinite(hard_log_joint(mixture)):
+        return np.full(len(tree) + 1, np.nan)
+    model, below = mixture.model_, sparse.csr_array(node_leaves(tree))
+    n, S, sizes = below @ mixture.n_, below @ mixture.S_, below @ mixture.cluster_sizes_
+    S = sparse.csr_array(S) if sparse.issparse(mixture.S_) else S
+    evidence = [model.family.total_log_marginal(n[node : node + 1], S[node : node + 1]) for node in range(len(n))]
+    K = len(tree) + 1
+    live, found = list(range(K)), []
+    for t in range(K):
+        found.append(sum(evidence[node] for node in live) + model.weights.log_prior(sizes[live]))
+        if t < K - 1:
+            live = [node for node in live if node not in tree[t, :2]] + [K + t]
+    return np.array(found[::-1])
+
+
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _check_one_given(n_clusters, robust):
-    if (n_clusters is None) == (robust is None):
-        found = "neither" if n_clusters is None else f"n_clusters={n_clusters!r} and robust={robust!r}"
-        raise ValueError(f"coarsen needs exactly one of n_clusters and robust; got {found}")
+def _check_given(n_clusters, robust, overlap, tree):
+    given = {"n_clusters": n_clusters, "robust": robust, "overlap": overlap}
+    given = {name: value for name, value in given.items() if value is not None}
+    if len(given) > 1:
+        found = " and ".join(f"{name}={value!r}" for name, value in given.items())
+        name, value = next(iter(given.items()))
+        raise ValueError(
+            f"coarsen takes one of n_clusters, robust and overlap; got {found}: write coarsen({name}={value!r})"
+        )
+    if tree is None:
+        return
+    check_value("coarsen: tree", tree, ("cost", "known"))
+    if given and "n_clusters" not in given:
+        name, value = next(iter(given.items()))
+        raise ValueError(
+            f"coarsen: tree={tree!r} goes with n_clusters, or alone; got {name}={value!r} too: write"
+            f" coarsen({name}={value!r})"
+        )
 
 
 def _present_classes(mixture):
@@ -200,8 +334,9 @@ def _checked_number(n_clusters, K, classes):
     return int(n_clusters)
 
 
-def _checked_share(robust):
-    is_number = isinstance(robust, (int, float, np.integer, np.floating)) and not isinstance(robust, bool)
-    if not is_number or not 0 < robust <= 1:
-        raise ValueError(f"coarsen: robust must be a number above 0 and at most 1; got {robust!r}")
-    return float(robust)
+def _checked_share(name, value, most=None):
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= 1 or (most is None and value == 1):
+        limit = "at most 1" if most else "below 1"
+        raise ValueError(f"coarsen: {name} must be a number above 0 and {limit}; got {value!r}")
+    return float(value)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from expfam.protocols import Floats
 
 
-def shared_rows(labels_a: npt.ArrayLike, labels_b: npt.ArrayLike, shape: tuple[int, int]) -> Floats:
+def shared_rows(
+    labels_a: npt.ArrayLike, labels_b: npt.ArrayLike, shape: tuple[int, int], weight: npt.ArrayLike | None = None
+) -> Floats:
     """Return how many rows the clusters of two partitions share: (A, B) float64.
 
     Parameters
@@ -29,6 +31,8 @@ def shared_rows(labels_a: npt.ArrayLike, labels_b: npt.ArrayLike, shape: tuple[i
     labels_a, labels_b : (N,) array_like of int
         From 0 to A - 1, and to B - 1.
     shape : (A, B)
+    weight : (N,) array_like of float, optional
+        How often each row counts.
 
     Examples
     --------
@@ -37,7 +41,8 @@ def shared_rows(labels_a: npt.ArrayLike, labels_b: npt.ArrayLike, shape: tuple[i
     [[0.0, 2.0], [1.0, 0.0]]
     """
     a, b = np.asarray(labels_a, dtype=np.intp), np.asarray(labels_b, dtype=np.intp)
-    return np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    counts = np.bincount(a * shape[1] + b, weights=weight, minlength=shape[0] * shape[1])
+    return counts.reshape(shape).astype(np.float64)
 
 
 def known_tree(tables: Sequence[Floats], classes: npt.NDArray[np.integer] | None = None) -> Floats:

@@ -41,6 +41,7 @@ from expfam.estimators.drawn_hyper import (
 from expfam.estimators.endings import best_labels, given_ending, open_ending
 from expfam.estimators.few_distinct_rows import warn_of_equal_rows
 from expfam.estimators.free_covariances import compared_with_simpler, comparison_memory, warn_of_simpler
+from expfam.estimators.kept_rows import keep_rows
 from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
 from expfam.estimators.known_rows import (
     classes_of_clusters,
@@ -50,7 +51,7 @@ from expfam.estimators.known_rows import (
     with_links,
 )
 from expfam.estimators.row_certainty import certainty_of_labels
-from expfam.estimators.scoring import loaded_clusters, log_sum_exp, names_of_fit, opened_rows
+from expfam.estimators.scoring import loaded_clusters, log_sum_exp, names_of_fit, opened_rows, opened_statistics
 from expfam.estimators.several_chains import (
     ChainRun,
     check_chains,
@@ -257,6 +258,8 @@ class Mixture(
         The most probable class of each of them.
     coarsening_ : (K - 1, 4) float64 ndarray
         Merges of the clusters down to one, as SciPy's linkage matrix; made on first use. `coarsen` follows it.
+    coarsening_curve_ : CoarseningCurve
+        How well halves of the rows agree on each number of groups, and the answer of `coarsen()`; made on first use.
     interrupted_ : bool
         Whether Ctrl-C ended the fit; everything else is then of the steps made so far.
     n_features_in_ : int
@@ -401,6 +404,7 @@ class Mixture(
         self._warn_of_covariances(runs, data, counted_labels)
         warn_of_equal_rows(data, self.n_components, self.n_components_)
         self.__dict__.pop("stream_", None)
+        keep_rows(self, whole, self.labels_, seed=seed)
         return self
 
     def _label_all(self, whole):
@@ -888,6 +892,13 @@ class Mixture(
         """
         self._check_fitted()
         return self._loaded_rows(self._validate(X, reset=False))
+
+    def _loaded_for(self, data):
+        """Return the loaded clusters in the layout of some rows, and their log weights."""
+        S = opened_statistics(self.family_, data.family, self.n_, self.S_)
+        with np.errstate(divide="ignore"):
+            log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
+        return loaded_clusters(self, data.family, self.n_, S), log_weights
 
     def _loaded_rows(self, X):
         data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self))

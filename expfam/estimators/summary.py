@@ -20,9 +20,9 @@ class Summary:
     def summary(self) -> str:
         """Return what was found, in a few lines of text.
 
-        The first line has the number of clusters. If that number was open, it names the method that merges them. The
-        second one has their sizes. A third one counts the known rows, and those that the data contradict, after a fit
-        with classes of rows.
+        The first line has the number of clusters. If that number was open, it names the method that merges them, and
+        after `coarsen()` or `coarsening_curve_` how many groups halves of the data agree on. The second one has their
+        sizes. A third one counts the known rows, and those that the data contradict, after a fit with classes of rows.
 
         Returns
         -------
@@ -34,13 +34,13 @@ class Summary:
         >>> from expfam import Mixture
         >>> X = np.random.default_rng(0).normal(size=(90, 2)) + 20 * np.repeat(np.eye(3, 2), 30, axis=0)
         >>> print(Mixture(random_state=0).fit(X).summary())
-        3 clusters; coarsen(n_clusters=...) merges them
+        3 clusters; coarsen() merges them
         90 rows: 30 in the largest cluster, 30 in the smallest
         """
         check_is_fitted(self)
         found = counted(self.n_components_, "cluster", spec=",")
         if self.n_components is None and self.n_components_ > 1:
-            found += "; coarsen(n_clusters=...) merges them"
+            found += self._groups_text()
         sizes = np.asarray(self.cluster_sizes_)
         total = counted(sizes.sum(), "row", spec=",.6g")
         largest, smallest = f"{sizes.max():,.6g}", f"{sizes.min():,.6g}"
@@ -48,6 +48,18 @@ class Summary:
         if self.n_components_ == 1:
             return f"{found}\n{total}{known}"
         return f"{found}\n{total}: {largest} in the largest cluster, {smallest} in the smallest{known}"
+
+    def _groups_text(self):
+        """Return how many groups halves of the data agree on, where that is known."""
+        held = self.__dict__.get("_coarsening_curve")
+        if held is None or held[0] is not self.n_:
+            return "; coarsen() merges them"
+        n_groups = held[2].n_clusters
+        return (
+            ", on which halves of the data agree"
+            if n_groups == self.n_components_
+            else f", of which halves of the data agree on {n_groups:,}: coarsen()"
+        )
 
     def _known_text(self):
         """Return a line on the rows whose class was known, or nothing."""

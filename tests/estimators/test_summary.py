@@ -15,7 +15,7 @@ def lines(*args, **fitting):
 
 def test_an_open_number_of_clusters_names_the_way_to_fewer():
     assert lines() == [
-        "3 clusters; coarsen(n_clusters=...) merges them",
+        "3 clusters; coarsen() merges them",
         "90 rows: 30 in the largest cluster, 30 in the smallest",
     ]
 

@@ -1,0 +1,121 @@
+"""The groups of a fit's clusters that halves of the rows find again.
+
+A posterior that describes data well has more clusters than people have groups. Groups that are there, rather than
+slices of one group, are found again in halves of the rows. The rule of the answer is in `coarsening_curve`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.estimators.coarsening_curve import CoarseningCurve, curve_of
+from expfam.estimators.found_again import known_tree
+from expfam.estimators.half_fits import HalfFit, half_fits, tables_of
+from expfam.estimators.linkages import linkage_of, node_leaves
+from expfam.families.gaussian.diagonal import DiagonalGaussian
+from expfam.families.gaussian.full import Gaussian
+from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
+from expfam.params import is_auto
+from expfam.samplers.starts.greedy_merge import merge_sequence
+from expfam.structures.ground.threads import run
+
+if TYPE_CHECKING:
+    from expfam.estimators.kept_rows import KeptRows
+    from expfam.protocols import Floats
+
+_MOST_COLUMNS_OF_FULL = 40  # more, and halves have too few rows for covariances
+_LITTLE = 1e-6
+
+
+def groups_found_again(
+    mixture: Any, rows: KeptRows, cost_tree: Floats, log_joint_of: Any, *, classes: Any = None, seed: int
+) -> CoarseningCurve:
+    """Return how well the cuts of a fit's clusters are found again by halves of its rows.
+
+    Parameters
+    ----------
+    mixture : Mixture or GroupedMixture
+        Fitted.
+    rows : KeptRows
+        Some rows and their clusters.
+    cost_tree : (K - 1, 4) array
+        Merges of the clusters that cost least of the log joint.
+    log_joint_of : callable
+        Of a linkage: the log joint of each cut, from one cluster to K.
+    classes : (K,) int array, optional
+        Known class of each cluster, -1 for none.
+    seed : int
+
+    Returns
+    -------
+    CoarseningCurve
+    """
+    models = models_compared(mixture, rows.data)
+    found = half_fits(models, seed=seed, n_threads=mixture.n_threads)
+    half_trees = trees_of_halves(found, rows.data.weight, n_threads=mixture.n_threads)
+    K, weight = len(mixture.n_), rows.data.weight
+    tables = tables_of(rows.labels, K, found, weight)
+    trees = {"cost": cost_tree, "known": known_tree(_filled(tables, cost_tree), classes)}
+    own = models[0][0].family.name
+    of_classes = 0 if classes is None else len({*np.unique(classes).tolist()} - {-1})
+    return curve_of(
+        trees,
+        tables,
+        half_trees,
+        is_own=[one.family == own for one in found],
+        sizes=np.asarray(mixture.cluster_sizes_),
+        log_joint={name: log_joint_of(tree) for name, tree in trees.items()},
+        fewest=max(2, of_classes),
+    )
+
+
+def models_compared(mixture: Any, data: Dataset) -> list[tuple[MixtureModel, Dataset, list[str], bool]]:
+    """Return the models whose fits of halves are compared: that of the mixture first.
+
+    Where the family was left to the estimator, numbers are fitted with diagonal and with full covariances.
+    """
+    weights = mixture.model_.weights
+    own = mixture.family_
+    found = [(MixtureModel(own, weights), data, mixture._learned(own), mixture._adapts_prior())]
+    is_left = isinstance(mixture.family, str) and mixture.family == "auto"
+    if is_left and type(own) in (DiagonalGaussian, Gaussian) and 1 < data.n_features <= _MOST_COLUMNS_OF_FULL:
+        other = Gaussian() if type(own) is DiagonalGaussian else DiagonalGaussian()
+        view = Dataset(data.X, other, weight=data.weight)
+        found.append(
+            (MixtureModel(view.family, weights), view, mixture._learned(other), is_auto(getattr(other, "scale", None)))
+        )
+    return found
+
+
+def trees_of_halves(
+    found: list[HalfFit], weight: npt.NDArray[np.float64] | None, *, n_threads: int | None
+) -> list[dict[str, Floats]]:
+    """Return both trees over the clusters of each fit of a half."""
+
+    def trees(place):
+        one = found[place]
+        others = [other for at, other in enumerate(found) if at != place]
+        cost = linkage_of(*merge_sequence(one.model, one.n, one.S))
+        return {"cost": cost, "known": known_tree(tables_of(one.labels, one.n_clusters, others, weight))}
+
+    return run(trees, [(place,) for place in range(len(found))], n_threads)
+
+
+def _filled(tables, cost_tree):
+    """Return the tables without empty rows, which no information has.
+
+    A cluster without a row among those that are looked at gets a millionth of a row, spread as the rows of the smallest
+    union of the cost tree that holds it and some rows.
+    """
+    below = node_leaves(cost_tree).astype(bool)
+    of_nodes = below @ tables[0].sum(axis=1)
+    found = [table.copy() for table in tables]
+    for k in np.flatnonzero(tables[0].sum(axis=1) == 0):
+        node = next(node for node in np.flatnonzero(below[:, k]) if of_nodes[node] > 0)
+        for table, filled in zip(tables, found):
+            filled[k] = _LITTLE * (below[node] @ table) / of_nodes[node]
+    return found
