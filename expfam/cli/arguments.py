@@ -76,11 +76,12 @@ def column_name(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
+def add_data(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
     """Add the data file and the options that tell how to read it."""
     parser.add_argument(
         "data",
         type=Path,
+        nargs="?" if is_optional else None,
         metavar="DATA",
         help="data file: .npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, or UCI docword .txt; - for standard input",
     )

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expfam.amounts import counted
-from expfam.cli.arguments import add_data, add_model, positive_int, read_data, thread_count
-from expfam.cli.columns import rows_of_table
+from expfam.cli.arguments import add_data, add_model, positive_int, thread_count
 from expfam.cli.errors import UsageError
+from expfam.cli.model_rows import rows_for_model
 from expfam.cli.outputs import check_file, ranked, replacing, write_csv, write_labels
 from expfam.cli.results import print_json, score_line, table_scores
 
 if TYPE_CHECKING:
     import argparse
-
-_SVMLIGHT = re.compile(r"\.(svm|svmlight|libsvm)(\.gz)?$", re.IGNORECASE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,10 +49,7 @@ def run(args: argparse.Namespace) -> int:
         if (args.output.suffix.lower() == ".npy") and args.proba is not None:
             raise UsageError("--output: .npy holds labels only; choose .csv or .npz for probabilities")
     mixture = Mixture.load(args.model, trust=args.trust)
-    # the last columns of a sparse file may be empty; the model knows the number of columns
-    known = {"n_features": mixture.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
-    table = read_data(args, frame=True, **known)
-    X = table.X if getattr(mixture.family_, "roles", None) else rows_of_table(table)
+    table, X = rows_for_model(args, mixture)
     mixture.set_params(n_threads=args.threads)
     began = time.perf_counter()
     labels = mixture.predict(X)

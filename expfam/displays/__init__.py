@@ -10,6 +10,7 @@ _HOMES = {
     "expfam.displays.means": ["ClusterMeansDisplay"],
     "expfam.displays.evidence": ["ColumnEvidenceDisplay"],
     "expfam.displays.dendrogram": ["DendrogramDisplay"],
+    "expfam.displays.coarsening": ["CoarseningDisplay"],
     "expfam.displays.posterior": ["BallDisplay", "ClusterCards", "ClusterCountDisplay", "SimilarityDisplay"],
 }
 

@@ -164,7 +164,8 @@ class Coarsening:
         """Agreement of halves of the rows on every cut, and the answer of `coarsen()`.
 
         It is made on first use, from rows that are kept of the fit, or by ``coarsen(X=X)`` from these rows. It costs
-        eight fits of half of the rows in each family that is compared; `n_threads` serves. See `CoarseningCurve`.
+        eight fits of half of the rows in each family that is compared; `n_threads` serves. See `CoarseningCurve`
+        and `expfam.displays.CoarseningDisplay`.
         """
         check_is_fitted(self)
         return self._curve(None)
@@ -193,8 +194,8 @@ class Coarsening:
             )
         if rows.data.n_rows < _FEWEST_ROWS:
             raise DataError(
-                f"coarsen: halves of {rows.data.n_rows} rows tell nothing, and at least {_FEWEST_ROWS} are needed:"
-                " write coarsen(n_clusters=...)"
+                f"coarsen: halves of {counted(rows.data.n_rows, 'row')} tell nothing, and at least {_FEWEST_ROWS} are"
+                " needed: write coarsen(n_clusters=...)"
             )
         return rows
 

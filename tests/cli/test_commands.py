@@ -18,6 +18,7 @@ from scipy import sparse
 from expfam import Mixture
 from expfam.cli import main, outputs
 from expfam.cli.outputs import write_labels
+from expfam.io.readers import read
 from expfam.plugins import registry
 from expfam.samplers import Allocator
 
@@ -91,7 +92,8 @@ def test_coarsen_merges_the_clusters_of_a_saved_model(documents, tmp_path, capsy
     for wrong, said in (
         (("-k", 99), "--n-clusters 99: the model has 4 clusters: write --n-clusters 4"),
         (("--robust", 2), "robust must be a number above 0 and at most 1; got 2.0"),
-        ((), "one of the arguments -k/--n-clusters --robust is required"),
+        ((), "write expfam coarsen"),
+        (("-k", 2, "--tree", "known"), "those that halves of the data find again"),
         (("-k", 2, "--robust", 0.5), "not allowed with argument"),
     ):
         assert run("coarsen", model, tmp_path / "none", *wrong) == 2
@@ -100,6 +102,25 @@ def test_coarsen_merges_the_clusters_of_a_saved_model(documents, tmp_path, capsy
     assert run("coarsen", model, model, "-k", 2) == 2
     assert "is read by this command, as the model" in capsys.readouterr().err
     assert Mixture.load(model).n_components_ > 2
+
+
+def test_coarsen_finds_the_groups_of_halves_of_the_rows(documents, tmp_path, capsys):
+    model, coarse = tmp_path / "model", tmp_path / "coarse"
+    assert run("fit", documents, *QUICK, "--output", model) == 0
+    capsys.readouterr()
+    loaded, rows = Mixture.load(model), read(documents).X
+    for options, settings in (
+        ((), {}),
+        (("--tree", "known", "-k", 2), {"tree": "known", "n_clusters": 2}),
+        (("--overlap", 0.2), {"overlap": 0.2}),
+    ):
+        assert run("coarsen", model, coarse, documents, *options, "--threads", 1, "--json") == 0
+        found, expected = Mixture.load(coarse), loaded.coarsen(X=rows, **settings)
+        assert json.loads(capsys.readouterr().out)["n_clusters"] == expected.n_components_
+        np.testing.assert_array_equal(found.labels_, expected.labels_)
+        np.testing.assert_array_equal(found.n_, expected.n_)
+    assert run("coarsen", model, coarse, documents) == 0
+    assert f"clusters of {loaded.n_components_}" in capsys.readouterr().out
 
 
 def test_json_is_one_object(documents, tmp_path, capsys):

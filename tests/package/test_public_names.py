@@ -41,8 +41,8 @@ PUBLIC = {
         split_probability
     """,
     "expfam.displays": """
-        BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay ColumnEvidenceDisplay DendrogramDisplay
-        SimilarityDisplay SizesDisplay TraceDisplay
+        BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay CoarseningDisplay ColumnEvidenceDisplay
+        DendrogramDisplay SimilarityDisplay SizesDisplay TraceDisplay
     """,
     "expfam.dask": "Mixture",
     "expfam.engines": """

@@ -1,0 +1,131 @@
+"""Groups that halves of the rows find again, beside what a user would take instead, on data with known classes."""
+
+import warnings
+from statistics import mean
+from time import process_time
+
+import numpy as np
+from answer_rivals import ari
+from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.mixture import GaussianMixture
+from sklearn.preprocessing import StandardScaler
+
+from expfam import Mixture
+
+BELOW = 0.05  # of ARI by which an answer may be below the open fit
+LEAST_OF_TABLES = 0.60
+ONE_IN = 20  # of the sets may be below
+COVARIANCES, NUMBERS = ("full", "tied", "diag", "spherical"), range(1, 13)
+KEYS = ("set", "kind", "rows", "classes", "open", "better open", "groups", "answer", "best cut", "s")
+KEYS += ("BIC", "k-means", "Ward", "reached")
+MOST_FILLED = 400  # columns of scikit-learn's mixtures
+
+
+def row_of(labelled, seeds):
+    """One set: ARI of the fit, of the answer and of the rivals, means of the seeds; CPU seconds of the answer."""
+    families = ["multinomial"] if labelled.kind == "texts" else ["auto", "gaussian_diag", "gaussian"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fits = {family: [fit_of(labelled, family, seed) for seed in range(seeds)] for family in families}
+            answers = [answer_of(fit, labelled) for fit in fits[families[0]]]
+        except Exception as error:
+            return {**dict.fromkeys(KEYS), "set": labelled.name, "kind": labelled.kind, "reached": type(error).__name__}
+        opens = {name: mean(ari(labelled.classes, fit.labels_) for fit in of_seeds) for name, of_seeds in fits.items()}
+        row = {
+            "set": labelled.name,
+            "kind": labelled.kind,
+            "rows": labelled.X.shape[0],
+            "classes": len(np.unique(labelled.classes)),
+            "open": opens[families[0]],
+            "better open": max(opens.values()),
+            "groups": " ".join(str(answer["k"]) for answer in answers),
+            "answer": mean(answer["ari"] for answer in answers),
+            "best cut": mean(answer["best"] for answer in answers),
+            "s": mean(answer["s"] for answer in answers),
+            **rivals_of(labelled),
+        }
+    row["reached"] = "yes" if row["answer"] >= row["better open"] - BELOW else "no"
+    return row
+
+
+def fit_of(labelled, family, seed):
+    return Mixture(family, random_state=seed).fit(labelled.X)
+
+
+def answer_of(mixture, labelled):
+    """ARI and number of groups of the answer, and ARI of the best cut of both trees."""
+    begin = process_time()
+    coarse = mixture.coarsen()
+    seconds = process_time() - begin
+    curve = mixture.coarsening_curve_
+    cuts = [curve.home(tree, k)[mixture.labels_] for tree in curve.trees for k in range(1, len(curve.sizes) + 1)]
+    return {
+        "k": coarse.n_components_,
+        "ari": ari(labelled.classes, coarse.labels_),
+        "best": max(ari(labelled.classes, cut) for cut in cuts),
+        "s": seconds,
+    }
+
+
+def rivals_of(labelled):
+    """ARI of scikit-learn's mixture of the best BIC, and of k-means and Ward with the true number of classes."""
+    X, k = labelled.X, len(np.unique(labelled.classes))
+    if labelled.kind == "texts":
+        Z = TfidfTransformer(sublinear_tf=True).fit_transform(X)
+        return {"BIC": None, "k-means": ari(labelled.classes, kmeans_of(Z, k)), "Ward": None}
+    Z = StandardScaler().fit_transform(X)
+    return {
+        "BIC": ari(labelled.classes, best_bic(Z)) if Z.shape[1] <= MOST_FILLED else None,
+        "k-means": ari(labelled.classes, kmeans_of(Z, k)),
+        "Ward": ari(labelled.classes, AgglomerativeClustering(k).fit_predict(Z)),
+    }
+
+
+def kmeans_of(Z, k):
+    return KMeans(k, n_init=4, random_state=0).fit_predict(Z)
+
+
+def best_bic(Z):
+    """Labels of the mixture of the best BIC of four kinds of covariances and 1 to 12 components."""
+    best, labels = np.inf, None
+    for kind in COVARIANCES:
+        for k in NUMBERS:
+            try:
+                fit = GaussianMixture(k, covariance_type=kind, random_state=0, max_iter=60, reg_covar=1e-5).fit(Z)
+            except ValueError:  # too few rows for as many components
+                continue
+            if (bic := fit.bic(Z)) < best:
+                best, labels = bic, fit.predict(Z)
+    return labels
+
+
+def summaries(rows):
+    """Lines of means by kind and by halves of the sets, and the goals that are missed."""
+    missed = [f"{row['set']} {row['reached']}" for row in rows if row["answer"] is None]
+    rows = [row for row in rows if row["answer"] is not None]
+    lines = []
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        of_kind = [row for row in rows if row["kind"] == kind]
+        for name, part in {"all": of_kind, "even": of_kind[::2], "odd": of_kind[1::2]}.items():
+            if part:
+                lines.append(f"{kind}, {name}: {means(part)}")
+        answer, rival = (
+            mean(row["answer"] for row in of_kind),
+            [row["BIC"] for row in of_kind if row["BIC"] is not None],
+        )
+        if kind == "tables" and answer < LEAST_OF_TABLES:
+            missed.append(f"mean of tables {answer:.3f} < {LEAST_OF_TABLES}")
+        if len(rival) == len(of_kind) and answer < mean(rival):
+            missed.append(f"mean of {kind} {answer:.3f} < {mean(rival):.3f} of BIC")
+    below = [row["set"] for row in rows if row["reached"] == "no"]
+    if len(below) > len(rows) // ONE_IN:
+        missed.append(f"below the better open fit by more than {BELOW}: {', '.join(below)}")
+    return lines, missed
+
+
+def means(rows):
+    keys = ("open", "better open", "answer", "best cut", "BIC", "k-means", "Ward")
+    found = {key: [row[key] for row in rows if row[key] is not None] for key in keys}
+    return ", ".join(f"{key} {mean(values):.3f}" for key, values in found.items() if values)

@@ -1,0 +1,68 @@
+"""The table of groups that people recognise tells answers that are below the fit, and says so in its exit status."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).resolve().parents[2] / "asv_bench" / "protocols"
+sys.path.insert(0, str(HERE))
+import answer  # noqa: E402
+import answer_groups  # noqa: E402
+import answer_sets  # noqa: E402
+
+
+def three_groups():
+    rng = np.random.default_rng(0)
+    classes = np.arange(90) % 3
+    return rng.normal(size=(90, 2)) + 20.0 * np.eye(3, 2)[classes], classes
+
+
+@pytest.fixture
+def run(monkeypatch):
+    def made(*arguments, tables):
+        monkeypatch.setattr(answer_sets, "tables", lambda: tables)
+        return answer.main(["groups", *arguments])
+
+    return made
+
+
+def test_plain_groups_pass(run, capsys):
+    assert run(tables={"easy": three_groups}) == 0
+    out = capsys.readouterr().out
+    assert "tables, all: open 1.000, better open 1.000, answer 1.000, best cut 1.000, BIC 1.000" in out
+    assert "missed" not in out
+
+
+def test_an_answer_below_the_fit_is_told(run, capsys, monkeypatch):
+    spoiled = {"k": 1, "ari": 0.3, "best": 1.0, "s": 0.0}
+    monkeypatch.setattr(answer_groups, "answer_of", lambda mixture, labelled: spoiled)
+    assert run(tables={"easy": three_groups}) == 1
+    out = capsys.readouterr().out
+    assert "mean of tables 0.300 < 0.6; mean of tables 0.300 < 1.000 of BIC; below the better open fit" in out
+
+
+def test_a_call_that_raises_is_told(run, capsys):
+    def broken():
+        X, classes = three_groups()
+        X[3, 0] = np.inf
+        return X, classes
+
+    assert run(tables={"easy": three_groups, "broken": broken}) == 1
+    assert "missed: broken" in capsys.readouterr().out
+
+
+def test_unknown_sets_are_named(run):
+    with pytest.raises(SystemExit, match="--set hard: no such set; there are easy"):
+        run("--set", "hard", tables={"easy": three_groups})
+
+
+def test_texts_are_compared_with_weighted_words():
+    rng = np.random.default_rng(0)
+    classes = np.arange(60) % 2
+    X = rng.poisson(0.2 + 3.0 * (np.arange(20) // 10 == classes[:, None]))
+    row = answer_groups.row_of(answer_sets.Labelled("words", "texts", X, classes), 1)
+    assert (row["answer"], row["k-means"], row["BIC"]) == (1.0, 1.0, None)
+    assert row["reached"] == "yes"
+    assert set(row) == set(answer_groups.KEYS)
