@@ -84,11 +84,12 @@ def open_ending(
     """
     begun = _begun(settler, candidates)
     name = max(begun, key=lambda name: begun[name].log_joint)
-    reached, is_settled = settler.settled(begun[name], splits=splits)
+    ways = {"splits": splits, "exchanges": settler.data.n_rows <= _FEW_ROWS}
+    reached, is_settled = settler.settled(begun[name], **ways)
     K = int(reached.labels.max()) + 1
     rival = _best_rival(settler, reached) if before is None or before.compared != K else None
     if rival is not None and rival.log_joint > reached.log_joint + least_gain(settler.data.n_rows):
-        reached, is_settled = settler.settled(rival, splits=splits)
+        reached, is_settled = settler.settled(rival, **ways)
     gain = reached.log_joint - next(iter(begun.values())).log_joint
     return Ending(reached.labels, reached.model, gain, is_settled, name, K)
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.exchanges import Exchanges
 from expfam.samplers.starts.greedy_merge import merged_clusters, merged_labels
 from expfam.samplers.starts.halves import best_halves
 from expfam.samplers.warm_starts.sample_rows import has_many_rows
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 12
 _LEAST_GAIN = 1e-6  # nats; less is rounding
 _OTHER_GAIN, _OTHER_GAIN_PER_ROW = 0.5, 5e-5  # nats that another partition must gain
+_TRIED_EXCHANGES = 3
 _REFITTED = 3  # best splits that are judged under hyper-parameters of their own
 
 
@@ -148,8 +150,30 @@ class Settler:
             best = max(best, self.fitted(_with_new(present.labels, [rows])), key=_log_joint)
         return best if best.log_joint > present.log_joint + _LEAST_GAIN else present
 
-    def settled(self, present: Fitted, *, splits: bool = True, max_rounds: int = _MOST_ROUNDS) -> tuple[Fitted, bool]:
+    def exchanged(self, present: Fitted) -> Fitted:
+        """Take the first exchange of clusters that leads higher; else keep the present ones."""
+        exchanges = Exchanges(present.model, self.data, seed=self.seed, n_threads=self.n_threads)
+        for one in exchanges.best(present.labels, most=_TRIED_EXCHANGES):
+            if one.rise < 0.0:
+                break
+            other = self.ascended(self.fitted(one.labels))
+            if other.log_joint > present.log_joint + least_gain(self.data.n_rows):
+                return other
+        return present
+
+    def settled(
+        self, present: Fitted, *, splits: bool = True, exchanges: bool = False, max_rounds: int = _MOST_ROUNDS
+    ) -> tuple[Fitted, bool]:
         """Merge, ascend and split in turn until nothing raises the log joint.
+
+        Parameters
+        ----------
+        present : Fitted
+        splits : bool
+            Whether clusters are cut.
+        exchanges : bool
+            Whether clusters are exchanged, see `Exchanges`, where nothing else raises it.
+        max_rounds : int
 
         Returns
         -------
@@ -164,6 +188,8 @@ class Settler:
             before, merged = present, self.merged(present)
             ascended = self.ascended(merged)
             present = self.split(ascended, tried) if splits else ascended
+            if present is before and exchanges:
+                present = self.exchanged(before)
             if present is before:
                 return present, True
             is_level = present.log_joint - before.log_joint < least_gain(self.data.n_rows)

@@ -98,3 +98,22 @@ def test_a_state_gets_the_prior_that_fits_its_labels():
     assert state.log_joint > before
     settler = settler_of(DiagonalGaussian(), X)
     assert state.model.family == settler.fitted(CLASSES).model.family
+
+
+def test_clusters_that_divide_their_rows_the_wrong_way_are_exchanged(monkeypatch):
+    """Four groups in a square, and two clusters with a diagonal each; merges and cuts are left out."""
+    rng, truth = np.random.default_rng(0), np.arange(80) % 4
+    X = rng.normal(size=(80, 2)) + np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 20.0], [9.0, 20.0]])[truth]
+    data = Dataset(X, DiagonalGaussian())
+    settler = Settler(MixtureModel(data.family, DirichletProcess()), data, data.family.learned_by_default)
+    begun = settler.fitted(((truth == 1) | (truth == 2)).astype(np.int32))
+    for name in ("merged", "split", "ascended"):
+        monkeypatch.setattr(Settler, name, lambda self, present, *_: present)
+    stays, is_settled = settler.settled(begun)
+    assert stays is begun
+    assert is_settled
+    found, is_settled = settler.settled(begun, exchanges=True)
+    assert is_settled
+    assert found.log_joint > begun.log_joint + 20.0
+    np.testing.assert_array_equal(found.labels == found.labels[0], truth // 2 == truth[0] // 2)
+    assert settler.exchanged(found) is found
