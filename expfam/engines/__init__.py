@@ -10,6 +10,7 @@ _HOMES = {
     "expfam.engines.serial": ["SerialEngine"],
     "expfam.engines.process": ["ProcessEngine"],
     "expfam.engines.dask": ["DaskEngine"],
+    "expfam.engines.mpi": ["MpiEngine"],
     "expfam.engines.by_name": ["load_engine"],
 }
 

@@ -14,6 +14,7 @@ _OWN = {
     "serial": "expfam.engines.serial:SerialEngine",
     "process": "expfam.engines.process:ProcessEngine",
     "dask": "expfam.engines.dask:DaskEngine",
+    "mpi": "expfam.engines.mpi:MpiEngine",
 }
 
 
@@ -23,7 +24,7 @@ def load_engine(name: str, **options: Any) -> Engine:
     Parameters
     ----------
     name : str
-        "serial", "process", "dask", or a name of the entry-point group ``expfam.engines``.
+        "serial", "process", "dask", "mpi", or a name of the entry-point group ``expfam.engines``.
     **options
         Keywords of its constructor.
 

@@ -46,7 +46,7 @@ PUBLIC = {
     """,
     "expfam.dask": "Mixture",
     "expfam.engines": """
-        DaskEngine Engine Part ProcessEngine SerialEngine cut_rows load_engine
+        DaskEngine Engine MpiEngine Part ProcessEngine SerialEngine cut_rows load_engine
     """,
     "expfam.errors": """
         ArchiveError CapabilityError DataError DataTypeError DataWarning EngineError ExactnessWarning ExpFamError

@@ -1,0 +1,24 @@
+"""Program that several ranks run: the laws of engines, and a digest of the labels of a chain."""
+
+import hashlib
+import sys
+
+import numpy as np
+from mpi4py import MPI
+
+from expfam import DiagonalGaussian, MixtureModel, SymmetricDirichlet
+from expfam.engines import MpiEngine, cut_rows
+from expfam.plugins.conformance import check_engine
+from expfam.samplers import ShardedData, UncollapsedGibbs, sample
+
+check_engine(MpiEngine)
+rng = np.random.default_rng(0)
+X = rng.normal(size=(1000, 2)) + 5.0 * rng.integers(0, 3, (1000, 1))
+data = ShardedData(cut_rows(X, 5, grain=1), DiagonalGaussian(), engine=MpiEngine())
+state = UncollapsedGibbs().init(MixtureModel(data.family, SymmetricDirichlet(6)), data, seed=1)
+sample(UncollapsedGibbs(), state, 8)
+state.check()
+digest = hashlib.sha256(state.labels.tobytes() + np.asarray(state.S).tobytes()).hexdigest()
+assert len(set(MPI.COMM_WORLD.allgather(digest))) == 1, "ranks have other labels"
+if MPI.COMM_WORLD.Get_rank() == 0:
+    sys.stdout.write(f"{MPI.COMM_WORLD.Get_size()} {digest}\n")
