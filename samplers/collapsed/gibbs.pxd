@@ -11,10 +11,14 @@ ctypedef struct group_counts:   # counts of the present group; of_row is NULL if
     const Py_ssize_t *of_row    # (N,) group of each row
     const Py_ssize_t *rows      # (N,) rows sorted by group
     const Py_ssize_t *starts    # (G + 1,) first place of each group in `rows`
-    const double *alpha         # (K,) pseudo-count of each cluster
+    double *alpha               # (K,) pseudo-count of each cluster; changed only where their number is unknown
     int64_t *counts             # (K,) data of the group in each cluster
     double *log_mass            # (K,) log(n + alpha)
     Py_ssize_t visited          # number of the present group; -1 before the first one
+    Py_ssize_t rest             # empty slot that stands for all clusters not listed; -1 where their number is given
+    const Py_ssize_t *free      # slots without data and weight; the last of the first n_free is the next to be used
+    Py_ssize_t n_free
+    double gamma
 
 
 ctypedef struct sweep:          # data that all rows of one sweep share
@@ -43,3 +47,4 @@ cdef class Sweep:
     cdef object order, table, scores, sums, kept
     cdef int take(self, order) except -1
     cdef void aim(self)
+    cdef void note(self)

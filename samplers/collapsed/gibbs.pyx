@@ -4,14 +4,15 @@ A sweep scores a datum against all clusters in one call of the components. It co
 cluster, from which the datum is left out, draws, and changes statistics only if the datum moves. The cost for a datum
 is O(K nnz(x)) or O(K d). The sweep is sequential, in float64. Each datum has its own random stream. If rows are in
 groups with their own weights, the sweep goes group by group: it holds the counts of one group, O(K), and computes those
-of the next group from the labels of its rows.
+of the next group from the labels of its rows. Where the number of clusters is unknown there, one empty slot stands for
+all clusters that are not listed; a datum that is drawn to it gives that slot a share of their weight.
 """
 
 from time import perf_counter
 
 import numpy as np
 
-from libc.math cimport INFINITY, log
+from libc.math cimport INFINITY, exp, expm1, log, log1p
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
@@ -121,6 +122,18 @@ cdef void change_group(sweep *s, Py_ssize_t k, int64_t change) noexcept nogil:
     s.slots.n_live += s.slots.counts[k] > 0
 
 
+cdef void break_stick(group_counts *t, double uniform) noexcept nogil:
+    """Give the slot of the rest a Beta(1, gamma) share; a free slot gets what is left."""
+    cdef Py_ssize_t k = t.rest
+    cdef double whole = t.alpha[k], log_left = log1p(-uniform) / t.gamma
+    t.n_free -= 1
+    t.rest = t.free[t.n_free]
+    t.alpha[k] = -whole * expm1(log_left)
+    t.alpha[t.rest] = whole * exp(log_left)
+    t.log_mass[k] = log(t.counts[k] + t.alpha[k])
+    t.log_mass[t.rest] = log(t.alpha[t.rest])       # the slot is empty in every group
+
+
 cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
     """Draw the cluster of datum i from its exact conditional law, and move the datum."""
     cdef Py_ssize_t old = s.labels[i], new
@@ -143,6 +156,8 @@ cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
         slot_leave(s.slots, old)
         slot_enter(s.slots, new)
     else:
+        if new == s.groups.rest:
+            break_stick(&s.groups, philox_double(rng))
         change_group(s, old, -1)
         change_group(s, new, 1)
     if s.classes.row_class != NULL:
@@ -162,6 +177,8 @@ cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at
     for place in range(start, stop):
         at[0] = place
         if not slot_find_spare(s.slots):
+            return GROW
+        if s.groups.of_row != NULL and s.groups.rest >= 0 and s.groups.n_free == 0:
             return GROW
         i = place if s.order == NULL else s.order[place]
         if s.groups.of_row != NULL:
@@ -242,7 +259,7 @@ cdef class Sweep:
         self.table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
         new_mass = self.table
         self.s.log_new_mass = &new_mass[0]
-        self.s.groups.of_row = NULL
+        self.s.groups.of_row, self.s.groups.rest = NULL, -1
         self.s.order = NULL
         known = self.state.data.known
         self.classes = ClassTable(known)
@@ -275,6 +292,9 @@ cdef class Sweep:
         self.s.log_joint = state.log_joint
         self.s.scores, self.s.sums, self.s.work = &scores[0], &sums[0], &components.work[0]
 
+    cdef void note(self):
+        """Tell the state what a call has changed beside labels and statistics."""
+
 
 def run_sweep(Sweep buffers):
     """Run one sweep of exact draws; return (proposed, accepted, extra)."""
@@ -290,6 +310,7 @@ def run_sweep(Sweep buffers):
         with nogil:
             code = redraw_rows(s, start, stop, &at)
         clock = perf_counter() - clock
+        buffers.note()
         state.log_joint = s.log_joint
         state.n_moves += s.n_moved
         state.stamp += 1

@@ -121,10 +121,10 @@ cdef class GroupedSweep(Sweep):
     cdef int take(self, order) except -1:
         """Set the tables of one group's counts, and the order of the groups and their rows."""
         cdef const Py_ssize_t[::1] of_row, rows, starts, places
-        cdef const double[::1] alpha
+        cdef double[::1] alpha
         cdef int64_t[::1] counts
         cdef double[::1] log_mass
-        groups, K = self.state.data.groups, self.state.model.n_components
+        groups, K = self.state.data.groups, self.state.n_slots
         self.order = groups.rows
         if order == "random":
             rng = generator(self.state.seed, "order", step=self.state.n_steps)
@@ -133,7 +133,7 @@ cdef class GroupedSweep(Sweep):
             self.order = rows_at_random[by_group].astype(np.intp)
         elif order == "backward":
             self.order = np.ascontiguousarray(groups.rows[::-1])
-        self.kept = (groups, self.state.model.pseudocounts, np.zeros(K, dtype=np.int64), np.zeros(K))
+        self.kept = (groups, self.state.pseudocounts, np.zeros(K, dtype=np.int64), np.zeros(K))
         known = self.state.data.known
         self.classes = ClassTable(None)
         if known is not None:
@@ -149,7 +149,7 @@ cdef class GroupedSweep(Sweep):
         self.s.order = &places[0]
         self.s.groups.of_row, self.s.groups.rows, self.s.groups.starts = &of_row[0], &rows[0], &starts[0]
         self.s.groups.alpha, self.s.groups.counts, self.s.groups.log_mass = &alpha[0], &counts[0], &log_mass[0]
-        self.s.groups.visited = -1
+        self.s.groups.visited = self.s.groups.rest = -1
         return 0
 
 

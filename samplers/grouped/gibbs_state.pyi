@@ -1,8 +1,13 @@
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from expfam.samplers.states.collapsed import CollapsedState
 
 class GroupedState(CollapsedState):
+    @property
+    def pseudocounts(self) -> NDArray[np.float64]: ...
     def adopt_labels(self) -> None: ...
     def group_counts(self) -> Any: ...
     def count_table(self) -> Any: ...

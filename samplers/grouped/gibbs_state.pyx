@@ -92,9 +92,14 @@ cdef class GroupedState(CollapsedState):
         n, S = self.components.export()
         return n[: self.slots.n_slots], S[: self.slots.n_slots]
 
+    @property
+    def pseudocounts(self):
+        """Pseudo-count of each cluster in a group: (K,) float64."""
+        return self.model.pseudocounts
+
     def group_counts(self):
         """Return the number of rows of each group in each cluster: (G, K) int64 CSR."""
-        of_row, shape = self.data.groups.of_row, (self.data.groups.n_groups, self.model.n_components)
+        of_row, shape = self.data.groups.of_row, (self.data.groups.n_groups, self.slots.n_slots)
         counts = sparse.csr_array((np.ones(len(of_row), dtype=np.int64), (of_row, self.labels)), shape=shape)
         counts.sum_duplicates()
         return counts
@@ -102,7 +107,7 @@ cdef class GroupedState(CollapsedState):
     def count_table(self):
         """Return how often each count of a group's rows occurs, by cluster."""
         counts = self.group_counts()
-        return CountTable.of_counts(counts.indices, counts.data, self.model.n_components)
+        return CountTable.of_counts(counts.indices, counts.data, self.slots.n_slots)
 
     def compute_log_joint(self):
         """Compute the log joint of labels and data anew, nats, without log-base."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from expfam.model.admixture import AdmixtureModel
     from expfam.model.data import Dataset
 
-_CALL_TOKENS = 1 << 20  # tokens of one call without the gil: Ctrl-C is noticed after each call
+CALL_TOKENS = 1 << 20  # tokens of one call without the gil: Ctrl-C is noticed after each call
 
 
 class TokenState(UnsharedState):
@@ -251,11 +251,7 @@ class TopicGibbs(Kernel):
             raise CapabilityError("TopicGibbs: learn_eta needs one concentration for all words, not a vector of them")
         if self.learn_eta and model.seeds is not None:
             raise CapabilityError(SEEDED_ETA.format("TopicGibbs"))
-        values = data.X.data if sparse.issparse(data.X) else np.asarray(data.X)
-        if (values != np.floor(values)).any():
-            raise DataError(
-                "TopicGibbs needs whole counts, which are numbers of tokens; use TopicVariational for fractions"
-            )
+        check_whole_counts(data, "TopicGibbs")
 
     def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
         """Return the topics of the tokens that a start stands for: (T,) int.
@@ -340,11 +336,18 @@ def _parts_of(tokens):
     """Return the words of each call without the gil, as pairs (start, stop)."""
     parts, start = [], 0
     while start < tokens.n_words:
-        reach = tokens.word_start[start] + _CALL_TOKENS
+        reach = tokens.word_start[start] + CALL_TOKENS
         stop = max(start + 1, int(np.searchsorted(tokens.word_start, reach, side="right")) - 1)
         parts.append((start, stop))
         start = stop
     return parts
+
+
+def check_whole_counts(data: Dataset, kernel: str) -> None:
+    """Raise a DataError for fractional counts; `kernel` is the name in the message."""
+    values = data.X.data if sparse.issparse(data.X) else np.asarray(data.X)
+    if (values != np.floor(values)).any():
+        raise DataError(f"{kernel} needs whole counts, which are numbers of tokens; use TopicVariational for fractions")
 
 
 def _passes_of(start):

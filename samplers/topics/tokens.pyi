@@ -17,7 +17,9 @@ class TokenTopics:
     n_words: int
     n_docs: int
     n_tokens: int
-    def __init__(self, X: Any, n_topics: int, seeds: Any = None) -> None: ...
+    def __init__(self, X: Any, n_topics: int, seeds: Any = None, room: int | None = None) -> None: ...
+    def resize(self, n_topics: int) -> None: ...
+    def renumber(self, places: NDArray[np.int32]) -> None: ...
     def count_topics(self) -> None: ...
     def sweep(
         self,
@@ -30,6 +32,20 @@ class TokenTopics:
         histogram: NDArray[np.int64],
         backward: bool = False,
     ) -> int: ...
+    def sweep_open(
+        self,
+        alpha: NDArray[np.float64],
+        eta: NDArray[np.float64],
+        first: int,
+        stop: int,
+        seed: int,
+        step: int,
+        histogram: NDArray[np.int64],
+        rest: int,
+        free: NDArray[np.int32],
+        n_free: int,
+        gamma: float,
+    ) -> tuple[int, int, int, int]: ...
     def draws(
         self, alpha: NDArray[np.float64], eta: NDArray[np.float64], token: int, uniforms: NDArray[np.float64]
     ) -> NDArray[np.int32]: ...

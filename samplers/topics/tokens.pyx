@@ -5,11 +5,15 @@ array in cache, with sums of alpha_k q_k over blocks and over blocks of blocks; 
 (topic, count). The conditional of a token has two parts: sum_k n_dk q_k over the document's list, and
 sum_k alpha_k q_k, of which only the entries of changed topics are updated. The cost is O(topics of the document) a
 token and O(K) a word, so the time of a token hardly depends on K.
+
+Where the number of topics is unknown, one topic without tokens stands for all topics that are not listed. A token that
+is drawn to it makes it a topic, which takes a share of the weight of the rest; the next free topic stands for the rest.
 """
 
 import numpy as np
 from scipy import sparse
 
+from libc.math cimport exp, expm1, log1p
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from expfam.structures.simd.prefetch cimport expfam_prefetch
@@ -30,7 +34,7 @@ ctypedef struct chain:                  # pointers to the arrays of a state
     int32_t *list_topic                 # topics of a document, in no order
     int32_t *list_count
     int64_t *topic_size                 # (K,) tokens of each topic
-    const double *alpha                 # (K,)
+    double *alpha                       # (K,) changed only where the number of topics is unknown
     const double *etas                  # (V,)
     double eta                          # pseudo-count of the open word
     const double *strength              # (K,) sum of eta and of the seeds of each topic
@@ -38,6 +42,10 @@ ctypedef struct chain:                  # pointers to the arrays of a state
     const int32_t *seed_topic
     const int32_t *seed_count
     Py_ssize_t n_topics
+    Py_ssize_t rest                     # topic that stands for all topics not listed; -1 where K is given
+    const int32_t *free                 # topics without tokens and weight; the last of the first n_free is next
+    Py_ssize_t n_free
+    double gamma
     # scratch
     double *rate                        # (K,) 1 / (n_k + V eta)
     int32_t *count                      # (K,) n_wk of the open word, 0 between words
@@ -106,14 +114,15 @@ cdef void open_word(chain *c, Py_ssize_t w) noexcept nogil:
 
 
 cdef void close_word(chain *c, Py_ssize_t w, int64_t *histogram) noexcept nogil:
-    """Set the word's counts to 0, and add each positive count to the histogram."""
+    """Set the word's counts to 0; add each positive count to the histogram if there is one."""
     cdef int64_t t
     cdef int32_t k
     cdef int32_t *count = c.count
     for t in range(c.word_start[w], c.word_start[w + 1]):
         k = c.topic[t]
         if count[k]:
-            histogram[count[k]] += 1
+            if histogram != NULL:
+                histogram[count[k]] += 1
             count[k] = 0
 
 
@@ -159,7 +168,7 @@ cdef inline Py_ssize_t pick_leaf(const chain *c, double rest) noexcept nogil:
     """Return the topic k at which the cumulative sums of alpha_k q_k exceed `rest`.
 
     The search goes down from groups to blocks to topics. Where rounding leaves a rest, it returns the last topic of the
-    block.
+    block, or if that has no weight the topic that stands for all topics not listed.
     """
     cdef Py_ssize_t g = 0, b, k, K = c.n_topics
     cdef Py_ssize_t last_group = (K - 1) // GROUP, last_block, last
@@ -176,7 +185,19 @@ cdef inline Py_ssize_t pick_leaf(const chain *c, double rest) noexcept nogil:
     while k < last and rest >= c.leaf[k]:
         rest -= c.leaf[k]
         k += 1
-    return k
+    return k if c.alpha[k] > 0.0 else c.rest
+
+
+cdef inline void break_stick(chain *c, double uniform) noexcept nogil:
+    """Give the topic of the rest a Beta(1, gamma) share; a free topic gets what is left."""
+    cdef Py_ssize_t k = c.rest
+    cdef double whole = c.alpha[k], log_left = log1p(-uniform) / c.gamma
+    c.n_free -= 1
+    c.rest = c.free[c.n_free]
+    c.alpha[k] = -whole * expm1(log_left)
+    c.alpha[c.rest] = whole * exp(log_left)
+    set_topic(c, k)
+    set_topic(c, c.rest)
 
 
 cdef inline bint redraw(chain *c, int64_t t, double uniform) noexcept nogil:
@@ -309,11 +330,45 @@ cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t s
     return n_moved
 
 
+cdef int64_t sweep_open(chain *c, philox_stream *rng, int64_t first, Py_ssize_t stop, uint64_t seed, uint64_t step,
+                        int64_t *histogram, int64_t *n_moved) noexcept nogil:
+    """Redraw the topics of all tokens from `first` up to the word `stop`, their number unknown.
+
+    Return the first token that was not drawn: where no topic is free for the rest, the sweep stops before it, and goes
+    on with the same random stream when it is called again.
+    """
+    cdef Py_ssize_t w = 0
+    cdef int64_t t = first, last = c.word_start[stop]
+    cdef int32_t d
+    while t < last:
+        while c.word_start[w + 1] <= t:
+            w += 1
+        if t == c.word_start[w]:
+            philox_init(rng, seed, MOVE)
+            philox_aim(rng, <uint64_t> w, step)
+        open_word(c, w)
+        while t < c.word_start[w + 1] and c.n_free > 0:
+            if t + <int64_t> AHEAD < last:
+                d = c.doc[t + AHEAD]
+                expfam_prefetch(c.list_topic + c.list_start[d], 4 * c.list_size[d])
+                expfam_prefetch(c.list_count + c.list_start[d], 4 * c.list_size[d])
+            n_moved[0] += redraw(c, t, philox_double(rng))
+            if c.topic[t] == c.rest:
+                break_stick(c, philox_double(rng))
+            t += 1
+        add_seeds(c, w, -1)
+        if t < c.word_start[w + 1]:
+            close_word(c, w, NULL)
+            return t
+        close_word(c, w, histogram)
+    return last
+
+
 cdef class TokenTopics:
     """Topics of the tokens of documents, and the counts that a sweep reads and changes.
 
-    X (D, V) CSR holds whole counts of words in documents. `seeds` (V, K) CSR of int32, or None, are further counts of
-    words in topics, which belong to no document and stay the same.
+    X (D, V) CSR holds whole counts of words in documents. A document has room for `room` topics, by default K. `seeds`
+    (V, K) CSR of int32, or None, are further counts of words in topics, which belong to no document and stay the same.
 
     Attributes
     ----------
@@ -335,13 +390,12 @@ cdef class TokenTopics:
     cdef readonly Py_ssize_t n_topics, n_words, n_docs, n_tokens
     cdef object work, count, seeds, seed_totals, strength
     cdef chain c
+    cdef philox_stream rng              # of the open word of a sweep that stopped within it
 
-    def __init__(self, X, Py_ssize_t n_topics, seeds=None):
-        cdef int64_t[::1] word_start, list_start, topic_size
-        cdef int32_t[::1] doc, topic, list_size, list_topic, list_count, count
-        cdef double[:, ::1] work
+    def __init__(self, X, Py_ssize_t n_topics, seeds=None, room=None):
+        cdef int64_t[::1] word_start, list_start
+        cdef int32_t[::1] doc, topic, list_size, list_topic, list_count
         self.n_docs, self.n_words = X.shape
-        self.n_topics = n_topics
         columns = X.tocsc()
         columns.sort_indices()
         repeats = columns.data.astype(np.int64)
@@ -350,26 +404,53 @@ cdef class TokenTopics:
         ends = np.concatenate([[0], np.cumsum(repeats)])
         self.word_start = ends[columns.indptr].astype(np.int64)
         lengths = np.bincount(self.doc, minlength=self.n_docs)
-        self.list_start = np.concatenate([[0], np.cumsum(np.minimum(lengths, n_topics))]).astype(np.int64)
-        room = int(self.list_start[self.n_docs]) + 1
+        self.list_start = np.concatenate([[0], np.cumsum(np.minimum(lengths, room or n_topics))]).astype(np.int64)
+        places = int(self.list_start[self.n_docs]) + 1
         self.list_size = np.zeros(self.n_docs, dtype=np.int32)
-        self.list_topic, self.list_count = np.zeros((2, room), dtype=np.int32)
+        self.list_topic, self.list_count = np.zeros((2, places), dtype=np.int32)
         self.topic = np.zeros(self.n_tokens, dtype=np.int32)
+        word_start, list_start = self.word_start, self.list_start
+        doc, topic, list_size = self.doc, self.topic, self.list_size
+        list_topic, list_count = self.list_topic, self.list_count
+        cdef chain *c = &self.c
+        c.word_start, c.list_start, c.list_size = &word_start[0], &list_start[0], &list_size[0]
+        c.list_topic, c.list_count = &list_topic[0], &list_count[0]
+        if self.n_tokens:
+            c.doc, c.topic = &doc[0], &topic[0]
+        self.allocate(n_topics)
+        self.hold_seeds(seeds)
+
+    cdef void allocate(self, Py_ssize_t n_topics):
+        """Make the arrays of topics, without tokens, and those of one word."""
+        cdef int64_t[::1] topic_size
+        cdef int32_t[::1] count
+        cdef double[:, ::1] work
+        cdef chain *c = &self.c
         self.topic_size = np.zeros(n_topics, dtype=np.int64)
         padded = (n_topics + GROUP - 1) // GROUP * GROUP
         self.work, self.count = np.zeros((5, padded)), np.zeros(padded, dtype=np.int32)
-        word_start, list_start, topic_size = self.word_start, self.list_start, self.topic_size
-        doc, topic, list_size, count, work = self.doc, self.topic, self.list_size, self.count, self.work
-        list_topic, list_count = self.list_topic, self.list_count
-        cdef chain *c = &self.c
-        c.word_start, c.list_start = &word_start[0], &list_start[0]
-        c.topic_size, c.list_size = &topic_size[0], &list_size[0]
-        c.list_topic, c.list_count, c.count = &list_topic[0], &list_count[0], &count[0]
-        if self.n_tokens:
-            c.doc, c.topic = &doc[0], &topic[0]
+        topic_size, count, work = self.topic_size, self.count, self.work
+        c.topic_size, c.count = &topic_size[0], &count[0]
         c.rate, c.q, c.leaf, c.block, c.group = &work[0, 0], &work[1, 0], &work[2, 0], &work[3, 0], &work[4, 0]
-        c.n_topics = n_topics
-        self.hold_seeds(seeds)
+        self.n_topics = c.n_topics = n_topics
+
+    def resize(self, Py_ssize_t n_topics):
+        """Change the number of topics; topics from `n_topics` on hold no tokens and no seeds."""
+        sizes, totals = self.topic_size, self.seed_totals
+        kept = min(n_topics, self.n_topics)
+        self.allocate(n_topics)
+        self.topic_size[:kept] = sizes[:kept]
+        self.seed_totals = np.zeros(n_topics)
+        self.seed_totals[:kept] = totals[:kept]
+
+    def renumber(self, places):
+        """Give topic k the number places[k]; topics with tokens get different numbers."""
+        held = np.flatnonzero(self.topic_size)
+        sizes = self.topic_size[held]
+        self.topic[:] = places[self.topic]
+        self.list_topic[:] = places[self.list_topic]
+        self.topic_size[:] = 0
+        self.topic_size[places[held]] = sizes
 
     cdef void hold_seeds(self, seeds):
         found = sparse.csr_array((self.n_words, self.n_topics), dtype=np.int32) if seeds is None else seeds
@@ -406,7 +487,8 @@ cdef class TokenTopics:
         cdef chain *c = &self.c
         self.strength = self.seed_totals + np.sum(eta)
         cdef double[::1] strength = self.strength
-        c.alpha, c.etas, c.strength = &alpha[0], &eta[0], &strength[0]
+        c.alpha, c.etas, c.strength = <double *> &alpha[0], &eta[0], &strength[0]
+        c.rest, c.n_free = -1, 0
         fill_rates(c)
 
     def sweep(self, const double[::1] alpha, const double[::1] eta, Py_ssize_t start, Py_ssize_t stop, uint64_t seed,
@@ -423,6 +505,26 @@ cdef class TokenTopics:
         with nogil:
             n_moved = sweep_words(c, start, stop, seed, step, backward, &histogram[0])
         return n_moved
+
+    def sweep_open(self, double[::1] alpha, const double[::1] eta, int64_t first, Py_ssize_t stop, uint64_t seed,
+                   uint64_t step, int64_t[::1] histogram, Py_ssize_t rest, const int32_t[::1] free, Py_ssize_t n_free,
+                   double gamma):
+        """Redraw the topics of all tokens from `first` up to the word `stop`, their number unknown.
+
+        `alpha` (K,) are the pseudo-counts of the topics; that of the topic `rest` is shared by all topics not listed,
+        those of free topics are 0. They are changed where a topic begins: it is the one that stood for the rest, and
+        the last of the first `n_free` of `free` (K,) int32 takes its place. The other arguments are those of `sweep`.
+
+        Return the first token that was not drawn, the number of topics that changed, `rest`, and `n_free`. Where no
+        topic is free the sweep stops early; call it again with more topics, for the same state, seed and step.
+        """
+        cdef int64_t at, n_moved = 0
+        cdef chain *c = &self.c
+        self.prepare(alpha, eta)
+        c.rest, c.free, c.n_free, c.gamma = rest, &free[0], n_free, gamma
+        with nogil:
+            at = sweep_open(c, &self.rng, first, stop, seed, step, &histogram[0], &n_moved)
+        return at, n_moved, c.rest, c.n_free
 
     def draws(self, const double[::1] alpha, const double[::1] eta, int64_t token, const double[::1] uniforms):
         """Draw the topic of one token from each of some uniform numbers, at the present state.

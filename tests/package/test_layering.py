@@ -55,6 +55,7 @@ FLOORS = (
         "expfam.samplers.hierarchy",
     ),
     ("expfam.samplers.grouped", "expfam.samplers.topics", "expfam.samplers.shards"),
+    ("expfam.samplers.nonparametric",),
     ("expfam.samplers.warm_starts",),
     ("expfam.samplers.named",),
     ("expfam.samplers (names)",),

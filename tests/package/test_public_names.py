@@ -23,16 +23,15 @@ PUBLIC = {
         Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves
         ClusterTree CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge
         CollapsedState Collect CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
-        FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedState GroupedStream GroupedVariational
-        GroupedVariationalState HashProposal HierarchicalClustering HierarchyTree Int8Proposal Kernel
-        LinkedGibbs MemberMoves Memoized MergeState NearAnchors Progress Progressive Proposal PrototypeProposal
-        RandomScan
-        RestrictedGibbsAllocator SequentialAllocator ShardedData ShardedState Snapshot SoftmaxMoves SparseVariational
-        SplitMerge
-        Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicState TopicStream TopicVariational
-        Trace UncollapsedGibbs UncollapsedKernel UncollapsedMetropolis UncollapsedState UniformAnchors
-        UpdateHyper UrnAllocator VariationalState VariationalStream load_sampler merged_clusters merged_labels
-        sample starting_labels steps tuned_alpha tuned_family
+        FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedProcessGibbs GroupedProcessState
+        GroupedState GroupedStream GroupedVariational GroupedVariationalState HashProposal
+        HierarchicalClustering HierarchyTree Int8Proposal Kernel LinkedGibbs MemberMoves Memoized MergeState
+        NearAnchors Progress Progressive Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator
+        SequentialAllocator ShardedData ShardedState Snapshot SoftmaxMoves SparseVariational SplitMerge
+        Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicProcessGibbs TopicProcessState
+        TopicState TopicStream TopicVariational Trace UncollapsedGibbs UncollapsedKernel UncollapsedMetropolis
+        UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState VariationalStream
+        load_sampler merged_clusters merged_labels sample starting_labels steps tuned_alpha tuned_family
     """,
     "expfam.structures": """
         AliasArena AliasTable CoverTree CoverTreeWarning DataCells InvertedIndex LshTables MemberLists

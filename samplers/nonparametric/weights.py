@@ -1,0 +1,115 @@
+"""Exact draws of the weights that all groups share, and of both concentrations.
+
+Given the clusters of all rows, the number of tables of each cluster is drawn first; given these, everything else has a
+law of one line. The concentrations are drawn with the weights integrated out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.model.pseudo_counts import PRIOR_RATE, PRIOR_SHAPE, draw_log_beta, positive
+
+if TYPE_CHECKING:
+    from expfam.model.pseudo_counts import CountTable
+
+TINY = 1e-300  # smallest weight: a gamma variable of a small shape can be 0 in a double
+
+
+class SharedWeights(NamedTuple):
+    """Concentrations and weights of the clusters in all groups.
+
+    Attributes
+    ----------
+    alpha, gamma : float
+    beta : (K,) float64 ndarray
+        Weights of the clusters; 0 for those without rows.
+    rest : float
+        Weight of all other clusters. Together the weights sum to 1.
+    """
+
+    alpha: float
+    gamma: float
+    beta: npt.NDArray[np.float64]
+    rest: float
+
+
+def draw_shared_weights(
+    pseudocounts: npt.NDArray[np.float64],
+    alpha: float,
+    gamma: float,
+    table: CountTable,
+    totals: npt.ArrayLike,
+    rng: np.random.Generator,
+    *,
+    learn: bool = True,
+) -> SharedWeights:
+    """Draw the concentrations and the weights given all counts of rows.
+
+    Parameters
+    ----------
+    pseudocounts : (K,) float64 ndarray
+        Present alpha beta_k of each cluster.
+    alpha, gamma : float
+        Present concentrations.
+    table : CountTable
+        Counts of rows of groups in clusters, with the K clusters as its groups.
+    totals : (G,) array_like
+        Rows of each group.
+    rng : numpy Generator
+    learn : bool
+        Whether the concentrations are drawn, too. Their priors are Gamma(1, 1).
+
+    Returns
+    -------
+    SharedWeights
+
+    Notes
+    -----
+    Teh, Jordan, Beal and Blei 2006, "Hierarchical Dirichlet processes", section 5.3 and appendix A.
+    """
+    tables = table.draw_tables(np.maximum(pseudocounts, TINY), rng)
+    M, K = float(tables.sum()), int(np.count_nonzero(tables))
+    if learn:
+        totals = np.asarray(totals, dtype=np.float64)
+        alpha = draw_concentration(alpha, M, totals[totals > 0], rng)
+        gamma = draw_concentration(gamma, K, np.array([M]) if M else np.empty(0), rng)
+    drawn = rng.standard_gamma(tables)
+    rest = max(rng.standard_gamma(gamma), TINY)
+    beta = np.where(tables > 0, np.maximum(drawn, TINY), 0.0)
+    total = beta.sum() + rest
+    return SharedWeights(alpha, gamma, beta / total, max(rest / total, TINY))
+
+
+def draw_concentration(a: float, n_tables: float, totals: npt.NDArray[np.float64], rng: np.random.Generator) -> float:
+    """Draw a concentration under a Gamma(1, 1) prior.
+
+    `n_tables` tables were opened by as many rows as `totals` says, one process for each of them.
+    """
+    logs = draw_log_beta(a, totals, rng)
+    return float(positive(rng.standard_gamma(PRIOR_SHAPE + n_tables) / (PRIOR_RATE - logs.sum())))
+
+
+def log_density(
+    weights: SharedWeights, table: CountTable, totals: CountTable, pseudocounts: npt.NDArray[np.float64]
+) -> float:
+    """Return the log density of the clusters of all rows and of the shared weights, nats.
+
+    `pseudocounts` (K,) are alpha beta_k; `totals` is the table of the numbers of rows of the groups.
+    """
+    held = weights.beta[weights.beta > 0]
+    log_beta = len(held) * np.log(weights.gamma) + (weights.gamma - 1.0) * np.log(weights.rest) - np.log(held).sum()
+    groups = table.log_rising(np.maximum(pseudocounts, TINY)) - totals.log_rising(np.array([weights.alpha]))
+    return float(log_beta + groups)
+
+
+def first_weights(sizes: npt.NDArray[np.int64], alpha: float, gamma: float) -> SharedWeights:
+    """Return weights to begin with: those that the sizes (K,) of the clusters suggest."""
+    total = float(sizes.sum()) + gamma
+    return SharedWeights(alpha, gamma, sizes / total, gamma / total)
+
+
+__all__ = ["SharedWeights", "draw_concentration", "draw_shared_weights", "first_weights", "log_density"]
