@@ -30,6 +30,16 @@ from expfam.estimators.lines import line_of
 from expfam.estimators.row_certainty import certainty_of_labels
 from expfam.estimators.scoring import loaded_clusters, names_of_fit, opened_data, opened_rows
 from expfam.estimators.table_results import TableResults
+from expfam.estimators.unknown_groups import (
+    GUESSED_CLUSTERS,
+    UNKNOWN_RESULTS,
+    ClusterMeans,
+    adopt_unknown,
+    drop_empty,
+    unknown_kernel,
+    unknown_model,
+    unknown_start,
+)
 from expfam.estimators.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
@@ -39,7 +49,7 @@ from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
 from expfam.model.mixture import MixtureModel
-from expfam.model.weights import SymmetricDirichlet
+from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.params import check_value, is_auto, refuse_unused
 from expfam.samplers.chain.kernel import check_known
 from expfam.samplers.grouped.ascent import counts_of_groups
@@ -68,6 +78,11 @@ _MOST_RUNS = 3  # from better and better partitions
 
 
 def _learns_groups(mixture):
+    if mixture.n_components is None:
+        raise AttributeError(
+            "chunks are learned with a given number of clusters, and n_components is None: write"
+            " GroupedMixture(n_components=10, sampler='variational')"
+        )
     if not (isinstance(mixture.sampler, GroupedVariational) or mixture.sampler == "variational"):
         raise AttributeError(
             "sampling needs all groups at once; chunks are learned with sampler='variational' or"
@@ -88,10 +103,12 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
         floats; `Bernoulli` for an array of truth values; `Columns` for an array with NaN, and for a frame with other
         columns or missing cells, by the role of each column; see `Columns.from_frame`.
-    n_components : int
-        K.
+    n_components : int or None
+        K. None: it is unknown, and found by sampling a hierarchical Dirichlet process.
     alpha : "auto", float or (K,) array_like
-        Pseudo-count of each cluster in a group; "auto" begins at 1/K.
+        Pseudo-count of each cluster in a group; "auto" begins at 1/K. With ``n_components=None`` one number, the
+        concentration of each group; "auto" begins at 1 and is learned with that of the clusters in all, which is held
+        at 1 otherwise.
     sampler : str, GroupedGibbs or GroupedVariational
         ``"gibbs"``, which ``"auto"`` is: exact sampling. Or ``"variational"``: variational inference, which uses
         several threads, takes sample weights and learns from chunks (`partial_fit`, `fit_chunks`). Or a kernel with its
@@ -139,6 +156,12 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     group_names_ : (G,) ndarray
         Names of the groups, sorted, in the order of the rows of these two; only where groups have names.
     alpha_ : (K,) float64 ndarray
+    beta_, rest_ : (K,) float64 ndarray, float
+        Weights of the clusters in all groups, and of all clusters that are not listed; together they sum to 1. These
+        and the next two only with ``n_components=None``. Clusters are in falling order of size; `trace_` has the number
+        of all, `n_clusters`, and of those with a thousandth of the rows, `n_large`, sweep by sweep.
+    concentration_, gamma_ : float
+        Mean concentrations of the groups, and of the clusters in all; ``alpha_ = concentration_ * beta_``.
     n_, S_ : (K,) and (K, F) float64
         Mean or expected statistics of the clusters; S_ is CSR where those of the data are.
     family_ : Family
@@ -180,11 +203,12 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     """
 
     saved_kind = "grouped_mixture"
+    no_components = "an unknown number of clusters"
 
     def __init__(
         self,
         family: str | Family = "auto",
-        n_components: int = 10,
+        n_components: int | None = 10,
         *,
         alpha: float | npt.ArrayLike | Literal["auto"] = "auto",
         sampler: str | GroupedGibbs | GroupedVariational = "auto",
@@ -275,13 +299,14 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             if n_warmup and not is_auto(self.n_warmup):
                 refuse_unused(self, ["n_warmup"], why="variational inference", remedy="take sampler='gibbs'")
             n_warmup = 0
-        phases, average = [Phase(kernel, n_warmup), Phase(kernel, n_steps)], _Average()
+        is_unknown = self.n_components is None
+        phases = [Phase(kernel, n_warmup), Phase(kernel, n_steps)]
+        average = ClusterMeans() if is_unknown else _Average()
         if known is not None:
             check_known(kernel, model, known)
         forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)
-        begin = partial(
-            grouped_start, kernel, model, start=start, family=self._family(), seed=seed, n_threads=self.n_threads
-        )
+        begin = partial(unknown_start if is_unknown else grouped_start, kernel, model, start=start)
+        begin = partial(begin, family=self._family(), seed=seed, n_threads=self.n_threads)
         is_searched = isinstance(start, str) and start == "auto"
         timed = {"start": start, "begin": begin if is_searched else None}
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, seed=seed, **timed)
@@ -307,8 +332,9 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
     def _forecast(self, data, *, kernel, model, start):
         """Forecast the memory of a fit, with that of the search for a start."""
-        forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
-        return forecast_with_start(forecast, data, start, model.n_components)
+        K = GUESSED_CLUSTERS if self.n_components is None else model.n_components
+        forecast = forecast_memory(data, n_components=K, kernel=kernel, model=model)
+        return forecast_with_start(forecast, data, start, K)
 
     def _set_group_names(self, groups):
         self.__dict__.pop("group_names_", None)
@@ -317,7 +343,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
     def _end(self, state, phases, trace, groups):
         """Take the labels to a mode; run again from a simple partition where that is better."""
-        is_default = is_auto(self.n_steps) and is_auto(self.n_warmup)
+        is_default = is_auto(self.n_steps) and is_auto(self.n_warmup) and self.n_components is not None
         try:
             for left in reversed(range(_MOST_RUNS if is_default else 1)):
                 if trace.interrupted:
@@ -326,6 +352,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
                 ending = grouped_ending(model, state.data, self.labels_, **options)
                 if ending.name == "chain" or not left:
                     self._adopt_ending(ending, model, state)
+                    if self.n_components is None:
+                        drop_empty(self)
                     return
                 kernel, average = phases[0].kernel, _Average()
                 state = kernel.init(model, state.data, seed=state.seed, start=ending.labels)
@@ -372,6 +400,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
     def _weights(self):
         """Return the weights of a mixture of the rows without their groups."""
+        if self.n_components is None:
+            return DirichletProcess()
         return SymmetricDirichlet(self.n_components, 1.0)
 
     def _learned(self, family):
@@ -413,6 +443,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             self.n_known_ = 0
 
     def _kernel(self):
+        if self.n_components is None:
+            return unknown_kernel(self)
         found = find_sampler(self.sampler, model="GroupedMixture")
         self._check_learn_hyper(self.learn_hyper)
         if isinstance(found, (GroupedGibbs, GroupedVariational)):
@@ -426,6 +458,10 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
     def _adopt(self, state, average, groups):
         self.n_, self.S_, self.group_counts_, self.alpha_ = average.means(state)
+        for name in UNKNOWN_RESULTS:
+            self.__dict__.pop(name, None)
+        if self.n_components is None:
+            adopt_unknown(self, average)
         self.family_, self.log_joint_ = state.model.family, float(state.log_joint)
         if average.n_kept == 0:
             self.labels_ = state.labels.copy()
@@ -624,6 +660,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
     def _model(self, family):
         K = self._check_components()
+        if K is None:
+            return unknown_model(self, family)
         return AdmixtureModel(family, K, self._alpha_or(_ALPHA / K))
 
     def _fitted_model(self):

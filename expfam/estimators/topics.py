@@ -27,6 +27,7 @@ from expfam.estimators.scoring import names_of_fit
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.topic_starts import start_memory, topic_start
+from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
 from expfam.families.columns.names import named_columns
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
@@ -61,6 +62,11 @@ _ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new document's weights, in tokens
 
 
 def _learns_documents(model):
+    if model.n_components is None:
+        raise AttributeError(
+            "chunks are learned with a given number of topics, and n_components is None: write"
+            " TopicModel(50, sampler='variational')"
+        )
     if isinstance(model.sampler, TopicGibbs) or model.sampler == "gibbs":
         raise AttributeError(
             "Gibbs sampling needs all documents at once; chunks are learned with sampler='auto', 'variational' or"
@@ -76,12 +82,15 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     Parameters
     ----------
-    n_components : int
-        K, the number of topics.
+    n_components : int or None
+        K, the number of topics. None: it is unknown, and found by sampling a hierarchical Dirichlet process.
     alpha : "auto", float or (K,) array_like
-        Pseudo-count of each topic in a document; "auto" begins at 0.1.
-    eta : "auto", float or (V,) array_like
-        Pseudo-count of each word in a topic; "auto" begins at 0.01, the same for all words.
+        Pseudo-count of each topic in a document; "auto" begins at 0.1. With ``n_components=None`` one number, the
+        concentration of each document; "auto" begins at 1 and is learned with that of the topics in all, which is held
+        at 1 otherwise.
+    eta : None, "auto", float or (V,) array_like
+        Pseudo-count of each word in a topic; "auto" begins at 0.01, the same for all words, and is learned. None is
+        0.01, or "auto" with ``n_components=None``, for a wrong one changes the number of topics.
     sampler : str, TopicGibbs or TopicVariational
         ``"gibbs"`` samples the topic of each token exactly. ``"variational"`` takes fractional counts and sample
         weights, uses several threads and learns from chunks (`partial_fit`, `fit_chunks`). ``"auto"`` is ``"gibbs"``
@@ -91,8 +100,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     n_steps : int or "auto"
         Sweeps over which the topics are averaged, or variational passes at most; ``"auto"`` is 100.
     n_warmup : int or "auto"
-        Sweeps before them; ``"auto"`` is as many as `n_steps`, at most 100. Variational inference has none, and `fit`
-        refuses a number but 0 for it.
+        Sweeps before them; ``"auto"`` is as many as `n_steps`, at most 100. With ``n_components=None`` it is up to 600,
+        while the number of large topics falls. Variational inference has none, and `fit` refuses a number but 0 for it.
     learn_hyper : bool or "auto"
         Learn `alpha`, one for each topic, and `eta`, one for all words: sampling draws them, `eta` from the second half
         of the warm-up on; variational inference raises the bound by them from the sixth pass on. ``"auto"`` learns
@@ -134,6 +143,15 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Probabilities of words in topics, "probability" (K, V).
     alpha_ : (K,) float64 ndarray
     eta_ : float or (V,) float64 ndarray
+    beta_, rest_ : (K,) float64 ndarray, float
+        Weights of the topics in all documents, and of all topics that are not listed; together they sum to 1. These and
+        the next two lines only with ``n_components=None``.
+    concentration_, gamma_ : float
+        Mean concentrations of the documents, and of the topics in all; ``alpha_ = concentration_ * beta_``.
+    sizes_ : (K,) float64 ndarray
+        Mean number of tokens of each topic, in falling order. Topics that began or ended within the counted sweeps are
+        not listed: `trace_` has the number of all, `n_clusters`, and of those with a thousandth of the tokens,
+        `n_large`.
     log_joint_ : float
         Log joint of the last topics of tokens, or the lower bound of the log evidence; nats.
     n_documents_ : float
@@ -168,13 +186,14 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     """
 
     saved_kind = "topic_model"
+    no_components = "an unknown number of topics"
 
     def __init__(
         self,
-        n_components: int = 50,
+        n_components: int | None = 50,
         *,
         alpha: float | npt.ArrayLike | Literal["auto"] = "auto",
-        eta: float | npt.ArrayLike | Literal["auto"] = 0.01,
+        eta: float | npt.ArrayLike | Literal["auto"] | None = None,
         sampler: str | TopicGibbs | TopicVariational = "auto",
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",
@@ -236,6 +255,11 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         n_steps, n_warmup = step_numbers(self)
         X = self._validate(X, reset=True)
+        if self._check_components() is None:
+            fit_unknown_topics(self, X, sample_weight, n_steps, n_warmup)
+            return self
+        for name in ("beta_", "rest_", "concentration_", "gamma_", "sizes_"):
+            self.__dict__.pop(name, None)
         model, data = self._model(X, sample_weight)
         kernel, seed = self._kernel(self._method(data)), self._seed()
         is_sampled, start, average = isinstance(kernel, TopicGibbs), self.start, _Average()
@@ -268,11 +292,17 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         search = start_memory(data, self.n_components) if is_auto(self.start) else 0
         return replace(forecast, scratch=forecast.scratch + max(0, search + forecast.statistics - forecast.beside_data))
 
-    def _model(self, X, weight=None):
-        K, alpha = self._check_components(), self._alpha_or(_ALPHA)
+    def pseudocount_of_words(self) -> Any:
+        """Return `eta`, or what it stands for where it is None."""
         if isinstance(self.eta, str) and self.eta != "auto":
             raise ValueError(f"TopicModel: eta must be 'auto', a number or one a word; got {self.eta!r}")
-        family = Multinomial(_ETA if is_auto(self.eta) else self.eta, allow_fractional=True)
+        if self.eta is None:
+            return "auto" if self.n_components is None else _ETA
+        return self.eta
+
+    def _model(self, X, weight=None):
+        K, alpha, eta = self._check_components(), self._alpha_or(_ALPHA), self.pseudocount_of_words()
+        family = Multinomial(_ETA if is_auto(eta) else eta, allow_fractional=True)
         data = Dataset(X, family, weight=weight, names=names_of_fit(self))
         seeds = seed_matrix(self.seeds, self.seed_tokens, data.X, K, self._names(data.n_features))
         return AdmixtureModel(data.family, K, alpha, seeds), data
@@ -311,7 +341,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             refuse_unused(self, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
             return method
         by_default = is_auto(self.learn_hyper)
-        learn_eta = is_auto(self.eta) if by_default else bool(self.learn_hyper)
+        learn_eta = is_auto(self.pseudocount_of_words()) if by_default else bool(self.learn_hyper)
         if method is TopicGibbs:
             learn_alpha = is_auto(self.alpha) if by_default else bool(self.learn_hyper)
             return TopicGibbs(learn_alpha=learn_alpha, learn_eta=learn_eta)
@@ -489,7 +519,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
-    def transform(self, X: Any, n_top: int | None = None) -> Any:
+    def transform(self, X: Any, n_top: int | None = None, *, rest: bool = False) -> Any:
         """Return the weights of topics in documents.
 
         Parameters
@@ -498,11 +528,14 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         n_top : int, optional
             Keep only this number of the largest weights of a document, in a CSR matrix whose rows then sum to less
             than 1.
+        rest : bool
+            Where the number of topics was unknown: add a last column with the weight of all topics that are not listed.
+            Otherwise it is spread over the topics in proportion to their weights.
 
         Returns
         -------
         (D, K) float64 ndarray, or CSR array
-            Rows sum to 1.
+            Rows sum to 1. (D, K + 1) with `rest`.
 
         Notes
         -----
@@ -511,18 +544,30 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         self._check_fitted()
         X = self._validate(X, reset=False)
-        K = len(self.components_)
+        if rest and not hasattr(self, "rest_"):
+            raise ValueError(
+                "transform(rest=True) needs a fit with an unknown number of topics: write transform(X), or"
+                " TopicModel(None).fit(X)"
+            )
+        K = len(self.components_) + bool(rest)
         if n_top is None:
-            return document_weights(self.components_, self.alpha_, X, n_threads=self.n_threads)
+            return self._document_weights(X, rest)
         if isinstance(n_top, bool) or n_top != int(n_top) or n_top < 1:
             raise ValueError(f"n_top must be a positive integer; got {n_top!r}")
         L, blocks = min(int(n_top), K), []
         for start, stop in segments(X.shape[0], 1 + X.shape[0] * K // (1 << 22)):
-            weights = document_weights(self.components_, self.alpha_, X[start:stop], n_threads=self.n_threads)
+            weights = self._document_weights(X[start:stop], rest)
             columns = np.sort(np.argpartition(weights, K - L, axis=1)[:, K - L :], axis=1)
             blocks.append((columns, np.take_along_axis(weights, columns, axis=1)))
         columns, values = (np.concatenate([block[i] for block in blocks]).ravel() for i in (0, 1))
         return sparse.csr_array((values, columns, np.arange(X.shape[0] + 1) * L), shape=(X.shape[0], K))
+
+    def _document_weights(self, X, rest=False):
+        """Return the weights of topics in documents, on request with those not listed."""
+        weights = document_weights(*all_topics(self), X, n_threads=self.n_threads)
+        if rest or not hasattr(self, "rest_"):
+            return weights
+        return weights[:, :-1] / weights[:, :-1].sum(axis=1, keepdims=True)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log probability of a left-out token, nats per token.
@@ -566,10 +611,12 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         X = self._validate(X, reset=False)
         X = sparse.csr_array(as_matrix(X, family="TopicModel", accepts_sparse=True, n_features=X.shape[1]))
         found = self._fitted_model().family.log_base(X)
-        for start, stop in segments(X.shape[0], 1 + X.shape[0] * len(self.alpha_) // (1 << 22)):
+        components, alpha = all_topics(self)
+        probability = components / components.sum(axis=1, keepdims=True)
+        for start, stop in segments(X.shape[0], 1 + X.shape[0] * len(alpha) // (1 << 22)):
             part = X[start:stop]
-            gamma = _collapsed(self.components_, self.alpha_, part, self.n_threads) + self.alpha_
-            found[start:stop] += bounds_of_documents(part, self.params_["probability"], self.alpha_, gamma)
+            gamma = _collapsed(components, alpha, part, self.n_threads) + alpha
+            found[start:stop] += bounds_of_documents(part, probability, alpha, gamma)
         return found
 
     def score_documents(self, X: Any) -> float:
@@ -582,7 +629,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _completion(self, X, per):
         self._check_fitted()
         X = self._validate(X, reset=False)
-        return document_completion(self.components_, self.alpha_, X, per=per, n_threads=self.n_threads)[0]
+        return document_completion(*all_topics(self), X, per=per, n_threads=self.n_threads)[0]
 
     def perplexity(self, X: Any) -> float:
         """Return the perplexity per left-out token, exp(-score).

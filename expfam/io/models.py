@@ -46,8 +46,10 @@ _RESULTS = {
     MIXTURE: "n_components_ weights_ log_weight_new_ cluster_sizes_ n_ S_ log_joint_ n_iter_ interrupted_"
     " n_features_in_ converged_ n_init_chosen_ classes_ cluster_classes_ n_known_",
     HIERARCHY: "alpha_ leaf_ labels_ probabilities_ row_names_ order_ n_scores_ interrupted_ n_features_in_",
-    TOPICS: "components_ alpha_ eta_ seeds_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_",
-    GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_ classes_ n_known_",
+    TOPICS: "components_ alpha_ eta_ seeds_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_"
+    " beta_ rest_ concentration_ gamma_ sizes_",
+    GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_ classes_ n_known_"
+    " beta_ rest_ concentration_ gamma_",
 }
 _OTHER_RESULTS = {
     MIXTURE: "labels_ probabilities_ doubtful_known_ likelier_classes_ trace_ n_warmup stream_ _draws",

@@ -227,6 +227,8 @@ def check_grouped(results: Mapping[str, Any], family: Any) -> None:
     numbers(results, "alpha_", (K,), low=_SMALLEST, high=_LARGEST)
     if "group_counts_" in results:
         matrix(results, "group_counts_", (None, K), low=0.0, high=_LARGEST)
+    if "rest_" in results:
+        check_unknown_number(results, K)
     names, counts = results.get("group_names_"), results.get("group_counts_")
     is_array = isinstance(names, np.ndarray) and names.dtype.kind in "iU" and names.ndim == 1
     if names is not None and not (is_array and counts is not None and len(names) == counts.shape[0]):
@@ -249,7 +251,20 @@ def check_topics(results: Mapping[str, Any]) -> None:
     if "n_documents_" in results:
         numbers(results, "n_documents_", (), low=0.0, high=_LARGEST)
     _check_choice(results, "method_", _METHODS)
+    if "rest_" in results:
+        check_unknown_number(results, K)
+        numbers(results, "sizes_", (K,), low=0.0, high=_LARGEST)
     _check_run(results, V, K)
+
+
+def check_unknown_number(results: Mapping[str, Any], n_clusters: int) -> None:
+    """Refuse weights of clusters of an unknown number that do not fit each other."""
+    alpha = numbers(results, "concentration_", (), low=_SMALLEST, high=_LARGEST_SINGLE)
+    numbers(results, "gamma_", (), low=_SMALLEST, high=_LARGEST_SINGLE)
+    beta, rest = numbers(results, "beta_", (n_clusters,), low=0.0), numbers(results, "rest_", (), low=0.0)
+    fits = abs(beta.sum() + rest - 1.0) < _ROUNDING and np.allclose(results["alpha_"], alpha * beta, rtol=_ROUNDING)
+    if not fits:
+        raise ArchiveError("'beta_' and 'rest_' are no weights, or 'alpha_' is not of them: the file was altered")
 
 
 def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:

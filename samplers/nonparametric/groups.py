@@ -18,6 +18,7 @@ from expfam.params import Integer
 from expfam.samplers.collapsed.gibbs import run_sweep
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.nonparametric.group_sweep import GroupedProcessState, GroupedProcessSweep, checked_labels
+from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.weights import draw_shared_weights
 from expfam.samplers.starts.rules import starting_labels
 from expfam.structures.ground.rng import generator
@@ -87,6 +88,10 @@ class GroupedProcessGibbs(GroupedGibbs):
                 "GroupedProcessGibbs needs the group of each row: give it a Dataset(X, family, groups=...)"
             )
 
+    def reversed(self) -> Any:
+        """Return None: a step backwards would draw the weights before a sweep in the opposite order."""
+        return
+
     def first_labels(
         self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None
     ) -> npt.NDArray[np.int32]:
@@ -113,7 +118,7 @@ class GroupedProcessGibbs(GroupedGibbs):
         state.set_weights(
             draw_shared_weights(state.pseudocounts, model.alpha, model.gamma, table, sizes, rng, learn=learn)
         )
-        return proposed, moved, extra
+        return proposed, moved, extra | {"n_large": count_large(state.counts)}
 
 
 __all__ = ["GroupedProcessGibbs", "default_n_rows_clusters"]

@@ -17,7 +17,7 @@ from expfam.model.admixture import AdmixtureModel
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.model.pseudo_counts import CountTable, draw_shared_pseudocount
 from expfam.params import Integer
-from expfam.samplers.nonparametric.slots import Slots, capacity_for
+from expfam.samplers.nonparametric.slots import Slots, capacity_for, count_large
 from expfam.samplers.nonparametric.weights import SharedWeights, draw_shared_weights, first_weights, log_density
 from expfam.samplers.topics.corpus import count_tokens, memory_of_tokens
 from expfam.samplers.topics.gibbs import CALL_TOKENS, TokenState, TopicGibbs, check_whole_counts
@@ -263,6 +263,10 @@ class TopicProcessGibbs(TopicGibbs):
             raise CapabilityError("TopicProcessGibbs: learn_eta needs one concentration for all words, not a vector")
         check_whole_counts(data, "TopicProcessGibbs")
 
+    def reversed(self) -> None:
+        """Return None: a step backwards would draw the weights before a sweep in the opposite order."""
+        return
+
     def max_clusters(self, model: Any) -> None:
         """Return None: the number of topics has no limit."""
         return
@@ -300,7 +304,7 @@ class TopicProcessGibbs(TopicGibbs):
         state.count_documents()
         self.learn(state)
         state.log_joint = state.compute_log_joint()
-        return end, n_moved, {}
+        return end, n_moved, {"n_large": count_large(tokens.topic_size)}
 
     def _part(self, state, at, stop, eta, histogram):
         """Sweep from a token up to a word; return the first token not drawn, and how many moved."""

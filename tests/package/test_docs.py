@@ -57,6 +57,18 @@ def test_the_page_on_merged_clusters_works_as_printed():
     assert names["merge"](parts, clusters="merged").cluster_sizes_.sum() == len(names["X"])
 
 
+def test_the_page_on_unknown_numbers_works_as_printed():
+    page = GUIDE.with_name("unknown_numbers.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(block, "unknown_numbers.md", "exec"), names)
+    assert len(names["mixture"].n_) == 4
+    assert names["mixture"].group_weights_.shape == (30, 4)
+    model, X = names["model"], names["X"]
+    assert model.transform(X[:2], rest=True).shape == (2, len(model.components_) + 1)
+    assert 5 <= (model.sizes_ > 0.01 * X.sum()).sum() < 15
+
+
 PARTS = -2  # place of the block with anchors and an allocator
 
 

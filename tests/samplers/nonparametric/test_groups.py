@@ -16,7 +16,7 @@ from expfam.samplers.nonparametric import group_sweep, groups
 from expfam.samplers.nonparametric import slots as slots_of
 from expfam.samplers.nonparametric.weights import first_weights
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 N_STEPS = 12_000
 FIXED = GroupedProcessGibbs(learn_alpha=False)

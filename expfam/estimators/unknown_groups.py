@@ -1,0 +1,135 @@
+"""How `GroupedMixture(family, None)` is fitted: exact sampling of an unknown number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from expfam.estimators.searched_starts import searched_start
+from expfam.estimators.unknown_numbers import (
+    MeansBySweeps,
+    concentration_of,
+    learns_concentrations,
+    refuse_unknown,
+    set_weights,
+)
+from expfam.model.hierarchical import HierarchicalProcess
+from expfam.model.weights import DirichletProcess
+from expfam.params import refuse_unused
+from expfam.samplers.chain.driver import advance
+from expfam.samplers.grouped.gibbs import GroupedGibbs
+from expfam.samplers.named import find_sampler
+from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
+
+if TYPE_CHECKING:
+    from expfam.families.base import Family
+    from expfam.model.data import Dataset
+
+GUESSED_CLUSTERS = 100  # of a forecast of the memory
+UNKNOWN_RESULTS = ("beta_", "rest_", "concentration_", "gamma_")
+_STEPS = 10
+
+
+def unknown_kernel(estimator: Any) -> GroupedProcessGibbs:
+    """Return the kernel that was given, or one with the settings of the estimator."""
+    found = find_sampler(estimator.sampler, model="GroupedMixture")
+    if isinstance(found, GroupedProcessGibbs):
+        why = "a kernel, which says itself what it learns,"
+        refuse_unused(estimator, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha")
+        return found
+    if found not in (None, GroupedGibbs):
+        name = found.__name__ if isinstance(found, type) else type(found).__name__
+        line = f"GroupedMixture({estimator.family!r}, None), or with sampler=GroupedProcessGibbs()"
+        refuse_unknown("GroupedMixture", f"sampler={name}", line)
+    return GroupedProcessGibbs(learn_alpha=learns_concentrations(estimator))
+
+
+def unknown_model(estimator: Any, family: Family) -> HierarchicalProcess:
+    """Return the model of an unknown number of clusters."""
+    return HierarchicalProcess(family, concentration_of(estimator))
+
+
+def unknown_start(
+    kernel: GroupedProcessGibbs,
+    model: HierarchicalProcess,
+    data: Dataset,
+    start: Any,
+    family: Family,
+    *,
+    seed: int,
+    n_threads: int | None,
+) -> Any:
+    """Return the state in which a run begins; see `grouped_start`.
+
+    A start that is left open is searched among all rows, whatever their groups, as for a Dirichlet process. Of counts,
+    random clusters are a candidate as well, and a few steps over the groups decide.
+    """
+    options: dict[str, Any] = {"seed": seed, "n_threads": n_threads}
+    found = searched_start(data, start, None, family, weights=DirichletProcess(), **options)
+    searched = kernel.init(model.with_family(found.family), data, seed=seed, start=found.start)
+    is_searched = isinstance(start, str) and start == "auto" and not isinstance(found.start, str)
+    if not is_searched or not data.family.is_discrete:
+        return searched
+    random = kernel.init(searched.model, data, seed=seed, start="random")
+    for state in (searched, random):
+        advance(kernel, state, _STEPS)
+    best = searched if searched.log_joint >= random.log_joint else random
+    return kernel.init(searched.model, data, seed=seed, start=best.partition)
+
+
+class ClusterMeans(MeansBySweeps):
+    """Means over sweeps of counts, sums, and rows of groups, by cluster."""
+
+    def __init__(self) -> None:
+        super().__init__(_parts)
+
+    def means(self, state: Any) -> Any:
+        """Return counts (K,), sums (K, F), counts of groups (G, K) and pseudo-counts.
+
+        The largest cluster comes first.
+        """
+        (n, S, counts), pseudocounts, alpha, gamma = super().means(state)
+        order = np.argsort(-n, kind="stable")
+        if sparse.issparse(S) and not state.data.has_sparse_phi:
+            S = S.toarray()
+        self.concentrations_of_fit = alpha, gamma
+        return n[order], S[order], sparse.csr_array(counts[order].T), pseudocounts[order]
+
+
+def _parts(state, slots):
+    """Return counts (k,), sums (k, F) and rows of each group (k, G) of some clusters."""
+    n, S = state.statistics()
+    counts = state.group_counts().astype(np.float64).T.tocsr()
+    return [n[slots], S[slots], counts[slots]]
+
+
+def adopt_unknown(estimator: Any, means: ClusterMeans) -> None:
+    """Set the weights that all groups share."""
+    alpha, gamma = means.concentrations_of_fit
+    set_weights(estimator, estimator.alpha_, alpha, gamma)
+
+
+def drop_empty(estimator: Any) -> None:
+    """Leave out clusters without rows at the end of a fit; the rest gets their weight."""
+    kept = np.flatnonzero(estimator.n_ > 0)
+    kept = kept[np.argsort(-estimator.n_[kept], kind="stable")]
+    place = np.full(len(estimator.n_), -1, dtype=np.int32)
+    place[kept] = np.arange(len(kept), dtype=np.int32)
+    estimator.n_, estimator.S_ = estimator.n_[kept], estimator.S_[kept]
+    estimator.group_counts_ = estimator.group_counts_.tocsc()[:, kept].tocsr()
+    estimator.labels_ = place[estimator.labels_]
+    set_weights(estimator, estimator.alpha_[kept], estimator.concentration_, estimator.gamma_)
+
+
+__all__ = [
+    "GUESSED_CLUSTERS",
+    "UNKNOWN_RESULTS",
+    "ClusterMeans",
+    "adopt_unknown",
+    "drop_empty",
+    "unknown_kernel",
+    "unknown_model",
+    "unknown_start",
+]

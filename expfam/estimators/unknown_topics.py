@@ -1,0 +1,166 @@
+"""How `TopicModel(None)` is fitted: exact sampling with the number of topics unknown."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.errors import CapabilityError, DataError
+from expfam.estimators.base import Phase
+from expfam.estimators.scoring import names_of_fit
+from expfam.estimators.unknown_numbers import (
+    LONGEST_WARMUP,
+    MeansBySweeps,
+    StillFalling,
+    concentration_of,
+    learns_concentrations,
+    refuse_unknown,
+    rest_pseudocount,
+    set_weights,
+)
+from expfam.families.counts.multinomial import Multinomial
+from expfam.families.support import first_where
+from expfam.forecast.memory import forecast_topics
+from expfam.model.admixture import AdmixtureModel
+from expfam.model.data import Dataset
+from expfam.model.hierarchical import HierarchicalProcess
+from expfam.params import is_auto, refuse_unused
+from expfam.samplers.named import find_sampler
+from expfam.samplers.nonparametric.topics import TopicProcessGibbs, default_n_topics
+from expfam.samplers.topics.gibbs import TopicGibbs
+
+_ETA = 0.01  # where learning begins
+_EARLY = 20  # sweeps before the pseudo-count of words is learned
+
+
+def fit_unknown_topics(estimator: Any, X: Any, sample_weight: Any, n_steps: int, n_warmup: int) -> None:
+    """Find topics and their number; set the results of the estimator.
+
+    Parameters
+    ----------
+    estimator : TopicModel
+        With n_components=None.
+    X : (D, V) array_like or sparse matrix
+        Validated.
+    sample_weight : (D,) array_like or None
+    n_steps, n_warmup : int
+    """
+    _check_settings(estimator)
+    kernel, seed = _kernel_of(estimator), estimator._seed()
+    eta = estimator.pseudocount_of_words()
+    data = Dataset(
+        X, Multinomial(_ETA if is_auto(eta) else eta, allow_fractional=True), weight=sample_weight,
+        names=names_of_fit(estimator),
+    )  # fmt: skip
+    _check_data(estimator, data)
+    model = HierarchicalProcess(data.family, concentration_of(estimator))
+    K = default_n_topics(int(data.X.sum()), data.n_rows)
+    start = "variational" if is_auto(estimator.start) else estimator.start
+    given = AdmixtureModel(data.family, K)
+    forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=start)
+    phases = _phases(estimator, kernel, n_warmup, n_steps)
+    estimator._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
+    state, means = kernel.init(model, data, seed=seed, start=start), MeansBySweeps(_parts)
+    rule = next((phase.rule for phase in phases if phase.rule is not None), None)
+    observed = [] if rule is None else [_First(rule)]
+    estimator._set_trace(estimator._run(state, phases, counted=[means], observed=observed))
+    _adopt(estimator, state, means)
+
+
+def all_topics(estimator: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the pseudo-counts of words in topics and of topics in documents.
+
+    Where the number of topics was unknown, the last topic stands for all that the fit does not list.
+    """
+    if not hasattr(estimator, "rest_"):
+        return estimator.components_, estimator.alpha_
+    eta = np.broadcast_to(np.asarray(estimator.eta_, dtype=np.float64), estimator.components_.shape[1])
+    return np.vstack([estimator.components_, eta]), np.append(estimator.alpha_, rest_pseudocount(estimator))
+
+
+def _check_settings(estimator):
+    """Refuse settings that need a given number of topics."""
+    if estimator.seeds is not None:
+        refuse_unknown("TopicModel", "seeds", "TopicModel(50, seeds=...)")
+    found = find_sampler(estimator.sampler, model="TopicModel")
+    if found not in (None, TopicGibbs) and not isinstance(found, TopicProcessGibbs):
+        name = found.__name__ if isinstance(found, type) else type(found).__name__
+        refuse_unknown(
+            "TopicModel", f"sampler={name}", "TopicModel(None) or TopicModel(None, sampler=TopicProcessGibbs())"
+        )
+
+
+def _kernel_of(estimator):
+    """Return the kernel that was given, or one with the settings of the estimator."""
+    if isinstance(estimator.sampler, TopicProcessGibbs):
+        why = "a kernel, which says itself what it learns,"
+        refuse_unused(estimator, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
+        return estimator.sampler
+    by_default = is_auto(estimator.learn_hyper)
+    learn_eta = is_auto(estimator.pseudocount_of_words()) if by_default else bool(estimator.learn_hyper)
+    return TopicProcessGibbs(learn_alpha=learns_concentrations(estimator), learn_eta=learn_eta)
+
+
+def _check_data(estimator, data):
+    """Refuse fractional counts and weights of documents, with the line that takes them."""
+    if data.weight is not None and (data.weight != 1.0).any():
+        raise CapabilityError(
+            "TopicModel: Gibbs sampling cannot use sample_weight, and with n_components=None nothing else finds topics:"
+            " repeat the documents (whole weights: X[np.repeat(np.arange(D), weight)]), or give a number of topics:"
+            " write TopicModel(50, sampler='variational')"
+        )
+    if not data.X.sum():
+        raise DataError("TopicModel: the documents have no words, so there are no topics to be counted: give others")
+    if first_where(data.X, lambda values: values != np.floor(values)) is not None:
+        raise DataError(
+            "TopicModel: an unknown number of topics needs whole counts, which are numbers of tokens: round X, or give"
+            " a number of topics: write TopicModel(50, sampler='variational')"
+        )
+
+
+def _phases(estimator, kernel, n_warmup, n_steps):
+    """Return the phases of a run: eta waits for topics that are no longer nearly random."""
+    first = type(kernel)(**kernel.get_params() | {"learn_eta": False})
+    early = min(_EARLY, n_warmup // 2)
+    phases = [Phase(first, early), Phase(kernel, n_warmup - early)]
+    if is_auto(estimator.n_warmup) and n_warmup == 100:
+        phases.append(Phase(kernel, LONGEST_WARMUP - n_warmup, StillFalling()))
+    return [*phases, Phase(kernel, n_steps)]
+
+
+class _First:
+    """Callback that tells a rule of the sweeps before its phase."""
+
+    def __init__(self, rule):
+        self.rule, self.n_seen = rule, 0
+
+    def __call__(self, info, state):
+        self.n_seen += 1
+        return self.rule.watch(info, state) if self.n_seen <= 100 else False
+
+
+def _parts(state, slots):
+    """Return counts of words in topics (k, V), and tokens of the topics (k,)."""
+    counts = state.tokens.word_topics().tocsc()[:, slots].T.toarray().astype(np.float64)
+    return [counts, state.tokens.topic_size[slots].astype(np.float64)]
+
+
+def _adopt(estimator, state, means):
+    """Set the results, the topics ordered by size."""
+    (counts, sizes), pseudocounts, alpha, gamma = means.means(state)
+    order = np.argsort(-sizes, kind="stable")
+    eta = state.model.family.concentration
+    estimator.eta_ = float(eta) if np.ndim(eta) == 0 else np.array(eta)
+    for name in ("seeds_", "stream_"):
+        estimator.__dict__.pop(name, None)
+    estimator.components_ = np.ascontiguousarray(counts[order] + state.eta)
+    estimator.sizes_ = sizes[order]
+    set_weights(estimator, pseudocounts[order], alpha, gamma)
+    estimator.log_joint_, estimator.n_documents_ = float(state.log_joint), float(state.data.n_rows)
+    estimator.method_, estimator._n_features_out = "gibbs", len(order)
+
+
+__all__ = ["all_topics", "fit_unknown_topics"]

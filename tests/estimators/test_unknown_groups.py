@@ -1,0 +1,146 @@
+"""`GroupedMixture(family, None)`: clusters, their number and weights, new groups, files, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from expfam import GroupedMixture
+from expfam.errors import ArchiveError, CapabilityError
+from expfam.samplers import GroupedGibbs, GroupedProcessGibbs, GroupedVariational
+
+QUICK = {"n_steps": 20, "n_warmup": 20}
+
+
+def patients(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    of_row = rng.integers(0, 9, n)
+    weights = rng.dirichlet(np.full(4, 0.7), size=9)
+    z = np.array([rng.choice(4, p=weights[g]) for g in of_row])
+    return np.array([[0.0, 0], [9, 0], [0, 9], [9, 9]])[z] + rng.normal(size=(n, 2)), of_row, z
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, of_row, _ = patients()
+    return GroupedMixture("gaussian_diag", None, random_state=0).fit(X, groups=of_row)
+
+
+def test_planted_clusters_and_their_number_are_found(fitted):
+    _, _, z = patients()
+    assert len(fitted.n_) == 4
+    table = np.zeros((4, 4), dtype=int)
+    np.add.at(table, (z, fitted.labels_), 1)
+    assert table.max(axis=1).sum() > 0.98 * len(z)
+    np.testing.assert_array_equal(np.sort(np.bincount(fitted.labels_))[::-1], np.bincount(fitted.labels_))
+    assert fitted.trace_.n_clusters_interval(0.9)[0] <= 4
+    assert fitted.trace_.column("n_large")[-1] >= 4
+    assert fitted.probabilities_.min() > 0
+
+
+def test_weights_sum_to_one_and_say_what_is_left(fitted):
+    X, of_row, _ = patients()
+    np.testing.assert_allclose(fitted.beta_.sum() + fitted.rest_, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(fitted.alpha_, fitted.concentration_ * fitted.beta_, rtol=1e-12)
+    assert 0 < fitted.rest_ < 0.8
+    assert fitted.group_weights_.shape == (9, 4)
+    np.testing.assert_allclose(fitted.group_weights_.sum(axis=1), 1.0, rtol=1e-12)
+    new = fitted.transform(X[:50], groups=of_row[:50] + 1)  # group 0 has no rows
+    np.testing.assert_allclose(new.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(new[0], fitted.beta_ / fitted.beta_.sum(), rtol=1e-12)
+    np.testing.assert_array_equal(fitted.predict(X, groups=of_row), fitted.labels_)
+    assert fitted.score(X, groups=of_row) > -6
+    assert np.isfinite(fitted.score_samples(X, groups=of_row)).all()
+
+
+def test_a_file_keeps_what_new_groups_need(fitted, tmp_path):
+    X, of_row, _ = patients()
+    fitted.save(tmp_path / "model", labels=True)
+    again = GroupedMixture.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.transform(X, groups=of_row), fitted.transform(X, groups=of_row))
+    for name in ("labels_", "beta_", "rest_", "concentration_", "gamma_", "n_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(fitted, name))
+    other = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK).fit(X, groups=of_row)
+    other.beta_ = other.beta_ * 2
+    other.save(tmp_path / "altered")
+    with pytest.raises(ArchiveError, match="'beta_' and 'rest_' are no weights"):
+        GroupedMixture.load(tmp_path / "altered")
+
+
+@pytest.mark.parametrize("family", ["poisson", "multinomial", "gaussian"])
+def test_other_families(family):
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 240)
+    X = rng.poisson(np.array([[20, 1, 1], [1, 20, 1], [1, 1, 20]])[z])
+    X = X.astype(float) + (rng.normal(size=X.shape) if family == "gaussian" else 0)
+    model = GroupedMixture(family, None, random_state=0, **QUICK).fit(X, groups=np.arange(240) % 6)
+    table = np.zeros((3, len(model.n_)), dtype=int)
+    np.add.at(table, (z, model.labels_), 1)
+    assert len(set(table.argmax(axis=1))) == 3
+    assert table.max(axis=1).sum() > 0.95 * len(z)
+
+
+def test_a_frame_with_names_of_groups():
+    X, of_row, _ = patients(120)
+    frame = pd.DataFrame(X, columns=["size", "age"]).assign(patient=[f"p{g}" for g in of_row])
+    model = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK).fit(frame, groups="patient")
+    assert list(model.group_names_) == sorted(set(frame["patient"]))
+    assert model.group_weights_.shape == (len(model.group_names_), len(model.n_))
+
+
+def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads():
+    X, of_row, _ = patients()
+    first, second = (
+        GroupedMixture("gaussian_diag", None, random_state=3, n_threads=n, **QUICK).fit(X, groups=of_row)
+        for n in (1, 2)
+    )
+    np.testing.assert_array_equal(first.labels_, second.labels_)
+    np.testing.assert_array_equal(first.S_, second.S_)
+
+
+def test_a_fit_with_a_given_number_leaves_nothing_behind():
+    X, of_row, _ = patients()
+    model = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK).fit(X, groups=of_row)
+    model.set_params(n_components=5).fit(X, groups=of_row)
+    assert not hasattr(model, "rest_")
+    assert model.group_weights_.shape == (9, 5)
+
+
+def test_settings_reach_the_sampler():
+    X, of_row, _ = patients()
+    held = GroupedMixture("gaussian_diag", None, alpha=0.7, random_state=0, **QUICK).fit(X, groups=of_row)
+    assert held.concentration_ == pytest.approx(0.7)
+    assert held.gamma_ == pytest.approx(1.0)
+    kernel = GroupedProcessGibbs(order="random", learn_alpha=False)
+    own = GroupedMixture("gaussian_diag", None, sampler=kernel, start="random", random_state=0, **QUICK)
+    assert own.fit(X, groups=of_row).concentration_ == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"alpha": [0.1, 0.2]}, ValueError, r"got 2 numbers: write GroupedMixture\(n_components=2"),
+        ({"sampler": "variational"}, CapabilityError, r"GroupedVariational needs a given number.*None\)"),
+        ({"sampler": GroupedGibbs()}, CapabilityError, r"sampler=GroupedGibbs needs.*GroupedProcessGibbs\(\)"),
+        ({"sampler": GroupedVariational()}, CapabilityError, "sampler=GroupedVariational needs"),
+        ({"sampler": GroupedProcessGibbs(), "learn_hyper": False}, CapabilityError, "learn_hyper"),
+    ],
+)
+def test_settings_that_need_a_given_number_are_refused(settings, error, words):
+    X, of_row, _ = patients()
+    with pytest.raises(error, match=words):
+        GroupedMixture("gaussian_diag", None, **settings).fit(X, groups=of_row)
+
+
+def test_what_an_unknown_number_does_not_take_is_refused():
+    X, of_row, z = patients()
+    model = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK)
+    with pytest.raises(CapabilityError, match="repeat the rows"):
+        model.fit(X, groups=of_row, sample_weight=np.full(300, 2.0))
+    with pytest.raises(CapabilityError, match="GroupedProcessGibbs"):
+        model.fit(X, groups=of_row, links=np.where(z == 0, 0, -1))
+    with pytest.raises(CapabilityError, match="GroupedProcessGibbs"):
+        GroupedMixture("gaussian_diag", None, labels="clusters").fit(X, np.where(z < 2, z, -1), groups=of_row)
+    with pytest.raises(AttributeError, match="chunks are learned with a given number of clusters"):
+        model.partial_fit(X, groups=of_row)
+    with pytest.raises(CapabilityError, match="HierarchicalProcess"):
+        GroupedMixture("gaussian_diag", 3, sampler=GroupedProcessGibbs()).fit(X, groups=of_row)

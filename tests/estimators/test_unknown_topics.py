@@ -1,0 +1,204 @@
+"""`TopicModel(None)`: topics, their number and their weights, new documents, files, and what is refused."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from expfam import TopicModel, merge
+from expfam.errors import ArchiveError, CapabilityError, DataError
+from expfam.estimators.unknown_numbers import MeansBySweeps, StillFalling
+from expfam.samplers import TopicGibbs, TopicProcessGibbs, TopicVariational
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
+
+QUICK = {"n_steps": 20, "n_warmup": 40}
+
+
+@pytest.fixture(scope="module")
+def planted():
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(60, 0.05), size=5)
+    X = np.array([rng.multinomial(60, w @ topics) for w in rng.dirichlet(np.full(5, 0.2), size=300)])
+    X[7] = 0
+    return X, topics
+
+
+@pytest.fixture(scope="module")
+def fitted(planted):
+    return TopicModel(None, random_state=0).fit(planted[0])
+
+
+def test_planted_topics_are_found_and_hold_nearly_all_tokens(planted, fitted):
+    X, topics = planted
+    phi = fitted.params_["probability"]
+    distance = abs(topics[:, None] - phi[None]).sum(axis=2)
+    assert len(set(distance.argmin(axis=1))) == 5
+    assert distance.min(axis=1).max() < 0.25
+    large = fitted.sizes_ > 0.01 * X.sum()
+    assert 5 <= large.sum() < 15
+    assert fitted.sizes_.sum() > 0.95 * X.sum()
+    assert (np.diff(fitted.sizes_) <= 0).all()
+    assert 0.01 < fitted.eta_ < 0.2  # learned; the true one is .05
+
+
+def test_weights_sum_to_one_and_say_what_is_left(planted, fitted):
+    K = len(fitted.components_)
+    np.testing.assert_allclose(fitted.beta_.sum() + fitted.rest_, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(fitted.alpha_, fitted.concentration_ * fitted.beta_, rtol=1e-12)
+    assert 0 < fitted.rest_ < 1
+    new = np.vstack([planted[0][:9], np.zeros((1, 60), dtype=int)])
+    weights, whole = fitted.transform(new), fitted.transform(new, rest=True)
+    assert weights.shape == (10, K)
+    assert whole.shape == (10, K + 1)
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(whole.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(whole[:, :K] / whole[:, :K].sum(axis=1, keepdims=True), weights, rtol=1e-12)
+    np.testing.assert_allclose(weights[[7, 9]], np.tile(fitted.beta_ / (1 - fitted.rest_), (2, 1)), rtol=1e-6)
+    np.testing.assert_allclose(whole[9, K], fitted.rest_, rtol=1e-6)
+    assert fitted.transform(new, n_top=2).shape == (10, K)
+
+
+def test_words_that_no_topic_has_are_of_the_rest(planted, fitted):
+    strange = np.zeros((1, 60), dtype=int)
+    strange[0, planted[0].sum(axis=0).argmin()] = 40
+    usual = planted[0][:1]
+    assert fitted.transform(strange, rest=True)[0, -1] > fitted.transform(usual, rest=True)[0, -1]
+
+
+def test_scores_are_of_a_proper_law(planted, fitted):
+    X = planted[0]
+    assert fitted.score(X) > np.log(1 / 60)
+    assert fitted.score(X) > TopicModel(1, random_state=0, **QUICK).fit(X).score(X) + 0.1
+    assert np.isfinite(fitted.score_samples(X[:20])).all()
+    assert fitted.score_samples(X[:20]).mean() < 0
+    assert np.isfinite(fitted.score_documents(X))
+
+
+def test_results_that_all_topic_models_have(planted, fitted):
+    K = len(fitted.components_)
+    assert fitted.top_words(3).shape == (K, 3)
+    assert len(fitted.clusters_) == K
+    assert len(fitted.get_feature_names_out()) == K
+    assert fitted.method_ == "gibbs"
+    low, high = fitted.trace_.n_clusters_interval(0.9)
+    assert low <= K <= high + 1
+    assert fitted.trace_.column("n_large")[-1] <= fitted.trace_.column("n_clusters")[-1]
+    assert len(fitted.trace_) == fitted.n_iter_ <= 700
+    assert fitted.n_iter_ >= 200
+
+
+def test_a_file_keeps_what_a_document_needs(planted, fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    again = TopicModel.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.transform(planted[0], rest=True), fitted.transform(planted[0], rest=True))
+    assert again.score(planted[0]) == fitted.score(planted[0])
+    for name in ("beta_", "sizes_", "rest_", "concentration_", "gamma_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(fitted, name))
+    other = TopicModel(None, random_state=0, **QUICK).fit(planted[0])
+    other.rest_ += 0.5
+    other.save(tmp_path / "altered")
+    with pytest.raises(ArchiveError, match="'beta_' and 'rest_' are no weights"):
+        TopicModel.load(tmp_path / "altered")
+
+
+def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(planted):
+    first, second = (TopicModel(None, random_state=3, n_threads=n, **QUICK).fit(planted[0]) for n in (1, 2))
+    np.testing.assert_array_equal(first.components_, second.components_)
+    other = TopicModel(None, random_state=4, **QUICK).fit(planted[0])
+    assert other.components_.shape != first.components_.shape or (other.components_ != first.components_).any()
+
+
+def test_a_fit_with_a_given_number_leaves_nothing_behind(planted):
+    model = TopicModel(None, random_state=0, **QUICK).fit(planted[0])
+    model.set_params(n_components=4).fit(planted[0])
+    assert not hasattr(model, "rest_")
+    assert model.transform(planted[0]).shape == (300, 4)
+    assert clone(model).eta is None
+
+
+def test_settings_reach_the_sampler(planted):
+    X = planted[0]
+    held = TopicModel(None, alpha=0.7, eta=0.05, random_state=0, **QUICK).fit(X)
+    assert (held.concentration_, held.gamma_, held.eta_) == (pytest.approx(0.7), pytest.approx(1.0), 0.05)
+    kernel = TopicProcessGibbs(learn_alpha=False, learn_eta=True)
+    own = TopicModel(None, sampler=kernel, random_state=0, **QUICK).fit(X)
+    assert own.concentration_ == pytest.approx(1.0)
+    assert own.eta_ != 0.01
+    given = TopicModel(None, start=np.zeros(X.sum(), dtype=int), random_state=0, n_steps=2, n_warmup=0).fit(X)
+    assert given.sizes_[0] > 0.5 * X.sum()
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"alpha": [0.1, 0.2]}, ValueError, r"got 2 numbers: write TopicModel\(n_components=2"),
+        ({"seeds": {0: [1]}}, CapabilityError, r"seeds needs a given number.*write TopicModel\(50, seeds"),
+        (
+            {"sampler": "variational"},
+            CapabilityError,
+            r"TopicVariational needs a given number.*write TopicModel\(None\)",
+        ),
+        ({"sampler": TopicGibbs()}, CapabilityError, r"sampler=TopicGibbs needs.*TopicProcessGibbs\(\)"),
+        ({"sampler": TopicVariational()}, CapabilityError, "sampler=TopicVariational needs"),
+        ({"eta": "best"}, ValueError, "eta must be 'auto'"),
+        ({"learn_hyper": "often"}, ValueError, "learn_hyper must be"),
+        ({"sampler": TopicProcessGibbs(), "learn_hyper": True}, CapabilityError, "learn_hyper"),
+    ],
+)
+def test_settings_that_need_a_given_number_are_refused(planted, settings, error, words):
+    with pytest.raises(error, match=words):
+        TopicModel(None, **settings).fit(planted[0])
+
+
+def test_data_and_methods_that_are_refused(planted, fitted):
+    X = planted[0]
+    with pytest.raises(CapabilityError, match=r"repeat the documents.*write TopicModel\(50, sampler='variational'\)"):
+        TopicModel(None).fit(X, sample_weight=np.full(300, 2.0))
+    with pytest.raises(DataError, match="whole counts"):
+        TopicModel(None).fit(X + 0.5)
+    with pytest.raises(DataError, match="no words"):
+        TopicModel(None).fit(np.zeros((3, 4), dtype=int))
+    with pytest.raises(AttributeError, match="chunks are learned with a given number of topics"):
+        TopicModel(None).partial_fit(X)
+    with pytest.raises(CapabilityError, match="an unknown number of topics"):
+        merge([fitted, fitted])
+    with pytest.raises(ValueError, match=r"or None for an unknown number of topics; got 0"):
+        TopicModel(0).fit(X)
+    given = TopicModel(2, random_state=0, **QUICK).fit(X)
+    with pytest.raises(ValueError, match=r"rest=True\) needs a fit with an unknown number.*write transform\(X\)"):
+        given.transform(X, rest=True)
+    with pytest.raises(CapabilityError, match="HierarchicalProcess"):
+        TopicModel(2, sampler=TopicProcessGibbs()).fit(X)
+
+
+def test_the_warm_up_goes_on_while_the_number_falls():
+    class Info:
+        def __init__(self, n):
+            self.extra = {"n_large": n}
+
+    falling, still = StillFalling(), StillFalling()
+    assert not any(falling(Info(500 - n), None) for n in range(400))
+    ends = [still(Info(max(20, 60 - n)), None) for n in range(400)]
+    assert ends.index(True) < 120
+
+
+def test_means_are_of_the_clusters_that_stayed():
+    class Shared:
+        def __init__(self, names, pseudocounts):
+            self.names, self.pseudocounts = np.array(names), np.array(pseudocounts)
+
+    class State:
+        class model:
+            alpha, gamma = 2.0, 3.0
+
+        def __init__(self, *shared):
+            self.shared = Shared(*shared)
+
+    means = MeansBySweeps(lambda state, slots: [state.shared.names[slots] * 10.0])
+    means.keep(State([4, -1, 2, 7], [0.4, 0.0, 0.2, 0.7]))
+    means.keep(State([7, 4, 9], [0.9, 0.6, 0.1]))  # 2 has ended, 9 has begun, slots have changed
+    (tens,), pseudocounts, alpha, gamma = means.means(None)
+    assert means.names.tolist() == [4, 7]
+    np.testing.assert_allclose(tens, [40.0, 70.0])
+    np.testing.assert_allclose(pseudocounts, [0.5, 0.8])
+    assert (alpha, gamma) == (2.0, 3.0)
