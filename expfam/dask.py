@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import dask
-import dask.array as da
-import distributed
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from expfam.engines.dask import DaskEngine
+from expfam.engines.dask import DaskEngine  # isort: skip  (it says what to install where Dask is missing)
+import dask
+import dask.array as da
+import distributed
+
 from expfam.engines.parts import Part
 from expfam.errors import CapabilityError, DataError, DataTypeError
 from expfam.estimators.coarsen import hard_log_joint

@@ -16,7 +16,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import distributed
+try:
+    import distributed
+except ImportError as error:
+    raise ImportError("rows on a Dask cluster need dask: pip install 'expfam[dask]'") from error
 
 from expfam.engines.base import Engine
 from expfam.engines.journal import Entry, Journal, dumps

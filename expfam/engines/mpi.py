@@ -50,8 +50,10 @@ class MpiEngine(Engine):
 
     def __init__(self, communicator: Any = None) -> None:
         if communicator is None:
-            from mpi4py import MPI  # it starts MPI, which a program without ranks does not need
-
+            try:
+                from mpi4py import MPI  # it starts MPI, which a program without ranks does not need
+            except ImportError as error:
+                raise ImportError("ranks of MPI need mpi4py: pip install 'expfam[mpi]'") from error
             communicator = MPI.COMM_WORLD
         self.communicator = communicator
         self.parts: list[Part] = []

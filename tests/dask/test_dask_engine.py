@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import subprocess
+import sys
 
 import dask.array as da
 import numpy as np
@@ -177,3 +179,9 @@ def test_too_many_losses_end_the_run(client):
         killer(type("Info", (), {"step": 3}), None)
         with pytest.raises(EngineError, match=r"workers were lost 1 times.*max_lost=4"):
             engine.change("add", 1.0)
+
+
+def test_without_dask_the_line_to_install_it_is_named():
+    code = "import sys; sys.modules['distributed'] = None; import expfam.dask"
+    done = subprocess.run([sys.executable, "-c", code], cwd=sys.prefix, capture_output=True, text=True, check=False)
+    assert "pip install 'expfam[dask]'" in done.stderr
