@@ -13,6 +13,7 @@ One thread; CPU seconds are those of the process. Real data are not shipped: DIR
 
 import argparse
 import warnings
+from pathlib import Path
 from time import process_time
 
 import numpy as np
@@ -116,7 +117,7 @@ def main():
     """Run one protocol."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("protocol", choices=["quality", "generated", "kernels"])
-    parser.add_argument("--data", metavar="DIR", help="folder that holds text/*.npz")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="folder that holds text/*.npz")
     parser.add_argument("--data-sets", nargs="+", default=["bbc_news", "searchsnippets", "stackoverflow"])
     parser.add_argument("--topics", nargs="+", type=int, default=[5, 20, 50, 100, 200])
     parser.add_argument("--documents", type=int, default=1000)

@@ -44,6 +44,7 @@ from expfam.families.columns.roles import Roles
 from expfam.io.frames import as_frame, is_frame
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
+from expfam.model.hierarchical import HierarchicalProcess
 from expfam.model.hyper_prior import FACTOR, factor_names
 from expfam.model.mixture import MixtureModel
 from expfam.params import Integer, check_value, is_auto
@@ -387,6 +388,7 @@ def check_model(
         for kind in (ExactnessWarning, DataWarning):
             warnings.simplefilter("ignore", kind)
         sizes = {"seed": seed, "n_threads": resolve_n_threads(n_threads)}
+        _refuse_unknown_number(model)
         if isinstance(model, AdmixtureModel) or getattr(model, "saved_kind", None) in (TOPICS, GROUPED):
             given = {"groups": groups, "links": links, "sampler": sampler}
             certified = certified_admixture(model, X, n_units=n_rows, **given, **sizes)
@@ -531,6 +533,20 @@ def _matrix(X, model):
     if roles:
         return Roles(roles).encode(X, owner="check_model")
     return numbers_of_frame(as_frame(X, owner="check_model"), of_fit=True)
+
+
+def _refuse_unknown_number(model):
+    """Refuse groups of an unknown number of clusters; a certificate would be of another model."""
+    kind = getattr(model, "saved_kind", None)
+    if not isinstance(model, HierarchicalProcess) and not (kind in (TOPICS, GROUPED) and model.n_components is None):
+        return
+    line = "check_model(TopicModel(20), X)"
+    if kind == GROUPED:
+        line = f"check_model(GroupedMixture({model.family!r}, 10), X, groups=groups)"
+    raise CapabilityError(
+        "check_model: there is no certificate of groups whose number of clusters is unknown; to check the same sweeps"
+        f" at a given number, write {line}"
+    )
 
 
 def _check_kind(mixture):
