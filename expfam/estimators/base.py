@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,14 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import PluginError, UnknownNameError
 from expfam.estimators.foreign_names import missing_attribute, unknown_argument, unknown_keyword
+from expfam.estimators.loaded import drop_loaded
 from expfam.estimators.matrices import checked_input
-from expfam.estimators.row_certainty import certainty_of_state
-from expfam.estimators.scoring import drop_loaded
 from expfam.estimators.tables import encoded, family_of_array, family_of_frame
 from expfam.families.base import Family
 from expfam.families.columns.cells import may_lack_cells
 from expfam.families.columns.roles import Roles
 from expfam.families.support import check_given
+from expfam.fitted.row_certainty import certainty_of_state
+from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
 from expfam.io.frames import is_frame
@@ -28,38 +29,21 @@ from expfam.io.models import load_estimator, save_estimator
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value, is_auto
 from expfam.plugins.registry import load_family
-from expfam.samplers.chain.callbacks import Progress, kept_open
-from expfam.samplers.chain.driver import sample
-from expfam.samplers.chain.trace import Trace
 from expfam.structures.ground.rng import resolve_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from pathlib import Path
     from typing import Self
 
+    from expfam.fitting.phases import Phase
     from expfam.model.data import Dataset
+    from expfam.samplers.chain.trace import Trace
 
 _OF_NUMBERS = "gaussian_diag"  # the family of family="auto" for numbers without holes
 _METHODS = ("fit", "predict", "predict_proba", "predict_class", "transform", "score", "score_samples")
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
 _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
-
-
-class Phase(NamedTuple):
-    """Part of a run: steps of one kernel.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    n_steps : int
-        Number of steps, or the most if there is a rule.
-    rule : callable, optional
-        Called as ``rule(info, state)`` after each step; a true result ends the phase.
-    """
-
-    kernel: Any
-    n_steps: int
-    rule: Callable[[Any, Any], bool] | None = None
 
 
 class Estimator(BaseEstimator):
@@ -168,8 +152,11 @@ class Estimator(BaseEstimator):
         start: Any,
         seed: int,
         begin: Callable[[Dataset], Any] | None = None,
-    ) -> None:
-        """Check kernels, memory and time before any work.
+        n_rounds: int = 1,
+    ) -> int:
+        """Check kernels, memory and time before any work; return the steps of all chains.
+
+        Chains that share a thread are counted one after the other.
 
         `begin` makes the state of a start that is searched.
         """
@@ -177,61 +164,19 @@ class Estimator(BaseEstimator):
         for phase in phases:
             phase.kernel.check(model, data)
         check_memory(forecast(), self.memory_limit)
-        n_steps = sum(phase.n_steps for phase in phases) * self._n_rounds(model)
+        n_steps = sum(phase.n_steps for phase in phases) * n_rounds
         once = {"begin": begin, "finish": self._measured_end(model)}
         check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start, **once)
+        return n_steps
 
     def _measured_end(self, model: Any) -> Callable[[Any], Any] | None:
         """Return what is timed after the steps: the certainty of each label."""
         n_threads = getattr(self, "n_threads", None)
         return lambda state: certainty_of_state(model, state, n_threads=n_threads)
 
-    def _run(
-        self,
-        state: Any,
-        phases: list[Phase],
-        *,
-        counted: Sequence = (),
-        observed: Sequence = (),
-        trace: Trace | None = None,
-    ) -> Trace:
-        """Make the steps of all phases in place; return their trace.
-
-        All phases but the last one are the warm-up. The callbacks `counted` see the last phase alone, and those
-        `observed` all phases.
-        """
-        phases = [phase for phase in phases[:-1] if phase.n_steps] + phases[-1:]
-        total = sum(phase.n_steps for phase in phases)
-        trace = Trace() if trace is None else trace
-        trace.n_warmup = total - phases[-1].n_steps
-        former = phases[0].kernel
-        callbacks = self._all_callbacks(None if any(phase.rule for phase in phases) else total)
-        with kept_open(callbacks) as watched:
-            for place, (kernel, n_steps, rule) in enumerate(phases, start=1):
-                others: list = [*observed] if rule is None else [*observed, rule]
-                if place == len(phases):
-                    trace.n_warmup = len(trace)  # a phase may end early
-                    others += counted
-                kernel = self._enter_phase(kernel, former, state, trace, n_steps, is_last=place == len(phases))
-                former = kernel
-                sample(kernel, state, n_steps, callbacks=[*watched, *others], trace=trace)
-                if trace.interrupted or any(callback.has_stopped for callback in watched):
-                    break
-            if not trace.interrupted:
-                kernel.finish(state)
-        return trace
-
-    def _n_rounds(self, model: Any) -> int:
-        """Return how many chains run one after the other."""
-        return 1
-
-    def _enter_phase(self, kernel: Any, former: Any, state: Any, trace: Trace, n_steps: int, *, is_last: bool) -> Any:
-        """Return the kernel of a phase that is about to begin."""
-        return kernel
-
-    def _all_callbacks(self, n_steps: int | None) -> list:
-        """Return the callbacks of the user, and a progress bar where one was asked for."""
-        return [*(self.callbacks or ()), *([Progress(n_steps)] if self.verbose else [])]
+    def _run(self, state: Any, phases: list[Phase], **options: Any) -> Trace:
+        """Make the steps of all phases in place; options are those of `run_phases`."""
+        return run_phases(state, phases, callbacks=partial(with_progress, self.callbacks, self.verbose), **options)
 
     def _follows_rule(self) -> bool:
         """Tell whether a rule ends the run, so that nobody knows its number of steps before."""

@@ -18,14 +18,15 @@ from sklearn.utils.metaestimators import available_if
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import names_unknown_arguments, step_numbers
-from expfam.estimators.free_covariances import tell_of_covariances
-from expfam.estimators.kept_chunks import Chunk, KeptChunks, complete_rows, joined_chunks
+from expfam.estimators.classes import known_of_chunk, n_numbered_classes
 from expfam.estimators.known_doubts import OF_DOUBTS, drop_doubts, set_doubts
-from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
-from expfam.estimators.scoring import drop_loaded, names_of_fit, opened_data, opened_rows
-from expfam.estimators.searched_starts import searched_start
-from expfam.estimators.weighted_rows import start_of_counted
+from expfam.estimators.loaded import drop_loaded, names_of_fit
 from expfam.families.columns.family import Columns
+from expfam.fitted.scoring import opened_data, opened_rows
+from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
+from expfam.fitting.kept_chunks import Chunk, KeptChunks, complete_rows, joined_chunks
+from expfam.fitting.searched_starts import searched_start
+from expfam.fitting.weighted_rows import start_of_counted
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -33,7 +34,7 @@ from expfam.params import is_auto
 from expfam.samplers.chain.callbacks import close_all
 from expfam.samplers.chain.kernel import check_known
 from expfam.samplers.chain.trace import Trace
-from expfam.samplers.named import automatic_sampler, load_sampler
+from expfam.samplers.named import load_sampler
 from expfam.samplers.variational.soft_stream import mixed_kinds
 from expfam.samplers.variational.stream import VariationalStream
 from expfam.samplers.warm_starts.sample_rows import rows_for_start
@@ -146,6 +147,20 @@ class ChunkLearner:
     def _rows_for_start(self, data):
         """Return the number of rows that the search for a start looks at; `data` is the first chunk."""
         raise NotImplementedError
+
+    def _tell_of_covariances(self, data, start, *, seed):
+        """Warn, once for a run of chunks, where a simpler family describes the first ones better.
+
+        `data` are the rows of the first chunks that count; `start` has their labels where they were searched.
+        """
+        is_searched = is_auto(self.start) and not isinstance(start, str)
+        if not is_searched or self.__dict__.get("_told_of_covariances", False):
+            return
+        asked = self._asked()
+        compared = compared_with_simpler(asked, data, np.asarray(start), seed=seed)
+        if compared is not None and compared.pays:
+            self._told_of_covariances = True
+            warn_of_simpler(asked, compared, data.n_features)
 
     def _doubt_chunk(self, data):
         """Say which known rows of a chunk are doubtful, where chunks have classes."""
@@ -459,9 +474,7 @@ class ChunkedFit(ChunkLearner):
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
-    def _kernel(self, model=None, data=None):
-        if model is not None and is_auto(self.sampler):
-            return automatic_sampler(model, data, n_threads=self.n_threads)
+    def _kernel(self):
         return load_sampler(self.sampler, n_threads=self.n_threads)
 
     _stream_kernel = _kernel
@@ -487,7 +500,7 @@ class ChunkedFit(ChunkLearner):
             weighted, start, K = data.counted(), start_of_counted(data, self.start), model.weights.max_components
             if K is not None or self._searches_chunks():
                 start, model = self._searched(kernel, model, weighted, start, seed)
-                tell_of_covariances(self, weighted, start, seed=seed)
+                self._tell_of_covariances(weighted, start, seed=seed)
             stream = kernel.stream(model, weighted, seed=seed, start=start)
             stream.n_classes = 0 if data.known is None else data.known.n_classes
             return stream, data

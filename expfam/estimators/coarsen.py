@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from expfam.amounts import counted
 from expfam.errors import DataError
+from expfam.estimators.classes import keep_classes
 from expfam.estimators.kept_rows import rows_of_fit, some_rows
-from expfam.estimators.known_rows import keep_classes
 from expfam.estimators.linkages import cut, linkage_of, node_leaves
 from expfam.estimators.overlapping import overlapping_groups
 from expfam.estimators.recognised_groups import groups_found_again

@@ -18,17 +18,12 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, SupportError
-from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, names_unknown_arguments, step_numbers
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, names_unknown_arguments, step_numbers
 from expfam.estimators.chunks import ChunkLearner
-from expfam.estimators.free_covariances import compared_with_simpler, tell_of_covariances, warn_of_simpler
 from expfam.estimators.group_names import grouped_rows
-from expfam.estimators.grouped_endings import grouped_ending, slots_joined
-from expfam.estimators.grouped_starts import forecast_with_start, grouped_start, start_of_groups
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
-from expfam.estimators.known_rows import known_rows
 from expfam.estimators.lines import line_of
-from expfam.estimators.row_certainty import certainty_of_labels
-from expfam.estimators.scoring import loaded_clusters, names_of_fit, opened_data, opened_rows
+from expfam.estimators.loaded import loaded_clusters, names_of_fit
 from expfam.estimators.table_results import TableResults
 from expfam.estimators.unknown_groups import (
     GUESSED_CLUSTERS,
@@ -40,8 +35,16 @@ from expfam.estimators.unknown_groups import (
     unknown_model,
     unknown_start,
 )
-from expfam.estimators.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.families.components import Components
+from expfam.fitted.row_certainty import certainty_of_labels
+from expfam.fitted.scoring import opened_data, opened_rows
+from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
+from expfam.fitting.grouped_endings import grouped_ending, slots_joined
+from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, start_of_groups
+from expfam.fitting.known_rows import known_rows
+from expfam.fitting.phases import Phase
+from expfam.fitting.plan import Asked
+from expfam.fitting.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.io.new_frames import new_frame
 from expfam.lazy import made_on_use
@@ -291,8 +294,16 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         held = known if known is not None and (known.n_classes or known.groups) else None
         whole = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held, names=names_of_fit(self))
         model, seed = self._model(whole.family), self._seed()
-        others = {"variational": GroupedVariational()}
-        check_weights(self, kernel, model, whole, others=others, fit="fit(X, groups=groups")
+        check_weights(
+            kernel,
+            model,
+            whole,
+            sampler=self.sampler,
+            owner="GroupedMixture",
+            line=partial(line_of, self),
+            others={"variational": GroupedVariational()},
+            fit="fit(X, groups=groups",
+        )
         data = whole.counted()  # rows of weight 0 have no part in the fit
         start = start_of_counted(whole, self.start)
         if not is_sampled:
@@ -391,21 +402,19 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         if not is_left or self.interrupted_ or not isinstance(self.start, str) or self.start != "auto":
             return
         try:
-            compared = compared_with_simpler(self, data, labels, seed=seed)
+            compared = compared_with_simpler(self._asked(), data, labels, seed=seed)
         except KeyboardInterrupt:
             self.interrupted_ = self.trace_.interrupted = True
             return
         if compared is not None and compared.pays:
-            warn_of_simpler(self, compared)
+            warn_of_simpler(self._asked(), compared, data.n_features)
 
-    def _weights(self):
-        """Return the weights of a mixture of the rows without their groups."""
-        if self.n_components is None:
-            return DirichletProcess()
-        return SymmetricDirichlet(self.n_components, 1.0)
-
-    def _learned(self, family):
-        return [name for name in family.learned_by_default if is_auto(getattr(family, name))]
+    def _asked(self):
+        """Return what is asked of a mixture of the rows without their groups."""
+        K = self.n_components
+        weights = DirichletProcess() if K is None else SymmetricDirichlet(K, 1.0)
+        line = partial(line_of, self)
+        return Asked(self._family(), weights, K, "auto", self.n_threads, line, type(self).__name__)
 
     def _set_doubts(self, data, groups, kernel):
         """Set which known rows the data contradict; Ctrl-C leaves it out."""
@@ -646,7 +655,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
             check_memory(self._forecast(weighted, kernel=kernel, model=model, start=start), self.memory_limit)
             options = {"seed": seed, "n_threads": self.n_threads}
             labels, family = start_of_groups(kernel, model, weighted, start, self._family(), **options)
-            tell_of_covariances(self, weighted, labels, seed=seed)
+            self._tell_of_covariances(weighted, labels, seed=seed)
             return kernel.stream(model.with_family(family), weighted, seed=seed, start=labels), data
         data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self), **options)
         fit = (self.n_, S, self.group_counts_, self.log_joint_)

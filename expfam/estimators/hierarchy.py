@@ -17,11 +17,13 @@ from expfam.errors import DataError
 from expfam.estimators.base import FamilyEstimator
 from expfam.estimators.leaf_names import leaf_names, row_names
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
-from expfam.estimators.row_certainty import certainty_of_labels
-from expfam.estimators.scoring import log_scores, log_sum_exp, names_of_fit, opened_rows
+from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.table_results import TableResults
 from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for, warn_of_one_cluster
 from expfam.families.support import check_structure
+from expfam.fitted.row_certainty import certainty_of_labels
+from expfam.fitted.scoring import log_scores, log_sum_exp, opened_rows
+from expfam.fitting.steps import with_progress
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
 from expfam.lazy import made_on_use
@@ -382,7 +384,9 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         kernel = _with_settings(self._kernel(), order=order)
         state = kernel.init(model, data, start=start)
         n_steps = -(-(state.n_clusters - 1) // kernel.n_merges)
-        self.interrupted_ = sample(kernel, state, n_steps, callbacks=self._all_callbacks(n_steps)).interrupted
+        self.interrupted_ = sample(
+            kernel, state, n_steps, callbacks=with_progress(self.callbacks, self.verbose, n_steps)
+        ).interrupted
         return state
 
     def _adopt(self, state):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from expfam.estimators.class_parts import warn_of_parts
+from expfam.fitted.class_parts import warn_of_parts
 from expfam.model.assignment import LoadedClusters
 from expfam.samplers.variational.schedules import Stochastic
 

@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError
+from expfam.estimators.classes import joined_classes, keep_classes
 from expfam.estimators.coarsen import hard_log_joint, united
-from expfam.estimators.known_rows import joined_classes, keep_classes
 from expfam.estimators.mixture import Mixture
 from expfam.estimators.topic_merge import merged_topics, topic_difference
 from expfam.estimators.topics import TopicModel

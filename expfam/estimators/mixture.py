@@ -6,8 +6,6 @@ Prediction, scores and saved files need no more than these: their size does not 
 
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,96 +15,49 @@ from scipy import sparse
 from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from expfam.estimators.automatic import (
-    MOST_STEPS,
-    Begun,
-    BestDraw,
-    automatic_phases,
-    begin,
-    learning,
-    summed_out,
-    warn_of_crumbs,
-    warn_of_few_rows,
-)
-from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, step_numbers
 from expfam.estimators.chunks import ChunkedFit
+from expfam.estimators.classes import line_of_classes, most_probable_class
 from expfam.estimators.coarsen import Coarsening
-from expfam.estimators.drawn_hyper import (
-    kernel_of_draws,
-    mean_model,
-    model_of_best,
-    values_of_draws,
-    values_of_steps,
-)
-from expfam.estimators.endings import best_labels, given_ending, open_ending
-from expfam.estimators.few_distinct_rows import warn_of_equal_rows
-from expfam.estimators.free_covariances import compared_with_simpler, comparison_memory, warn_of_simpler
 from expfam.estimators.kept_rows import keep_rows
 from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
-from expfam.estimators.known_rows import (
-    classes_of_clusters,
-    known_rows,
-    line_of_classes,
-    most_probable_class,
-    with_links,
-)
-from expfam.estimators.row_certainty import certainty_of_labels
-from expfam.estimators.scoring import loaded_clusters, log_sum_exp, names_of_fit, opened_rows, opened_statistics
-from expfam.estimators.several_chains import (
-    ChainRun,
-    check_chains,
-    n_rounds,
-    run_chains,
-    starts_of_chains,
-    warn_of_disagreement,
-)
-from expfam.estimators.slow_fits import warn_of_slow_fit
+from expfam.estimators.lines import line_of
+from expfam.estimators.loaded import loaded_clusters, names_of_fit
 from expfam.estimators.summary import Summary
 from expfam.estimators.table_results import TableResults
-from expfam.estimators.weighted_rows import check_weights, labels_of_all, start_of_counted
-from expfam.evaluation.posterior import PartitionPosterior
-from expfam.forecast.memory import forecast_memory, label_bytes
+from expfam.fitted.row_certainty import certainty_of_labels
+from expfam.fitted.scoring import log_sum_exp, opened_rows, opened_statistics
+from expfam.fitting.chains import check_chains, n_rounds, run_chains, starts_of_chains
+from expfam.fitting.covariances import warn_of_covariances
+from expfam.fitting.disagreement import warn_of_disagreement
+from expfam.fitting.drawn_hyper import mean_model, model_of_best
+from expfam.fitting.few_distinct_rows import warn_of_equal_rows
+from expfam.fitting.kept import KeptDraws, kept_draws, makes_draws
+from expfam.fitting.kernels import kernel_of_rows
+from expfam.fitting.known_rows import classes_of_clusters, known_rows
+from expfam.fitting.phases import MOST_STEPS, planned_phases
+from expfam.fitting.plan import LOSSES, PARTITIONS, Asked, Plan, n_automatic_draws
+from expfam.fitting.result import chosen_partition
+from expfam.fitting.slow_fits import warn_of_slow_fit
+from expfam.fitting.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
 from expfam.model.given_weights import checked_weights
 from expfam.model.mixture import MixtureModel
-from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.params import Integer, check_value, is_auto
-from expfam.samplers.chain.agreement import record_of_steps
-from expfam.samplers.chain.driver import sample
-from expfam.samplers.chain.kernel import Cycle, check_known
-from expfam.samplers.chain.plateau import Plateau
-from expfam.samplers.chain.trace import Trace
-from expfam.samplers.hyper.record import HyperRecorder, prior_of_updates
 from expfam.samplers.named import load_sampler
-from expfam.samplers.starts.equal_rows import EqualRows
-from expfam.samplers.starts.refill import refilled
-from expfam.samplers.uncollapsed.em import ExpectationState
-from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_memory
-from expfam.samplers.warm_starts.settle import Settler, fit_to_start, least_gain
-from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
+    from expfam.evaluation.posterior import PartitionPosterior
     from expfam.families.base import Family
-    from expfam.forecast.memory import Forecast
     from expfam.protocols import Weights
     from expfam.samplers.chain.kernel import Kernel
-
-
-_MOST_PASSES = 100  # of the ascent; nearly always it takes a few
-_LOSSES = {"vi": "vi", "point": "vi", "binder": "binder", "omari": "omari"}
-_PARTITIONS = ("mode", *_LOSSES, "last")
-_DRAW_BYTES = 10**8  # of the draws that "auto" keeps
-_DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
-_SETTLING = 20  # steps with hyper-parameters before the draws
-_SEARCH_STARTS = 4
-_MOST_ENDINGS = 3  # of a run that goes on after its end was raised
 
 
 class Mixture(
@@ -278,7 +229,6 @@ class Mixture(
     default_steps = 50
     saved_kind = "mixture"
     no_components = "a Dirichlet process"
-    _of_all_steps: tuple[Callable, ...] = ()  # called also on samples of the rows
 
     def __init__(
         self,
@@ -355,57 +305,122 @@ class Mixture(
         DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
+        plan = self._plan(X, y, sample_weight, links=links)
+        runs = run_chains(plan)
+        self._adopt_runs(plan, runs)
+        self._warn(plan, runs)
+        self.__dict__.pop("stream_", None)
+        keep_rows(self, plan.whole, self.labels_, seed=plan.seed)
+        return self
+
+    def _plan(self, X: Any, y: Any = None, sample_weight: Any = None, *, links: Any = None) -> Plan:
+        """Return what a fit is going to do; all that can be refused is refused here."""
         X = self._validate(X, reset=True)
         family = self._family()
         if family.is_bound and family.allows_missing:
             family = family.bind(X)  # other missing cells than those of its own data may open it
-        seed = self._seed()
         known, self.classes_ = known_rows(type(self).__name__, self.labels, y, links, X.shape[0])
         whole = Dataset(X, family, weight=sample_weight, known=known, names=names_of_fit(self))
-        model = MixtureModel(whole.family, self._weights())
-        kernel = self._kernel_of_rows(model, whole)
-        check_weights(self, kernel, model, whole, others=self._samplers_with_weights(model))
-        data = whole.counted()  # rows of weight 0 have no part in the fit
+        plan = self._plan_of(whole, family)
+        phases = planned_phases(plan)
+        n_steps = self._check_run(
+            plan.model,
+            plan.data,
+            phases,
+            kernel=plan.kernel,
+            forecast=partial(plan.forecast, is_copy=plan.data is not whole),
+            start=plan.starts[0],
+            seed=plan.seed,
+            n_rounds=n_rounds(self.n_chains, self.n_threads, plan.model.family),
+        )
+        run = {"seed": plan.seed, "start": plan.starts[0], "n_chains": self.n_chains}
+        warn_of_slow_fit(plan.kernel, plan.model, plan.data, n_steps, **run)
+        return plan.with_spread_ties()
+
+    def _plan_of(self, whole: Dataset, family: Family) -> Plan:
+        """Return the plan for rows to which the family is bound."""
+        asked = self._asked(family)
+        model = MixtureModel(whole.family, asked.weights)
+        kernel = kernel_of_rows(self.sampler, model, whole, n_threads=self.n_threads)
+        settings: dict[str, Any] = {"sampler": self.sampler, "owner": asked.owner, "line": asked.line}
+        check_weights(kernel, model, whole, others=_samplers_with_weights(model), **settings)
         check_value("Mixture: n_chains", self.n_chains, (Integer(1),))
         check_chains(kernel, self.n_chains)
         starts = [start_of_counted(whole, start) for start in starts_of_chains(self.start, self.n_chains)]
-        phases = self._phases(kernel, family, data)
-        forecast = partial(self._forecast, data, is_copy=data is not whole)
-        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=starts[0], seed=seed)
-        n_all_steps = sum(phase.n_steps for phase in phases) * self._n_rounds(model)
-        warn_of_slow_fit(kernel, model, data, n_all_steps, seed=seed, start=starts[0], n_chains=self.n_chains)
-        # densities of repeated values are infinite: the chain sees them spread, the result has the data as they are
-        spread = spread_ties(data, model.weights.max_components, seed=seed) if self._is_automatic() else data
-        if self.n_chains == 1:
-            one = self if self.start is starts[0] else copy.copy(self).set_params(start=starts[0])
-            runs = [one._run_chain(model, spread, family, seed)]
-        else:
-            runs = run_chains(self, model, spread, family, starts, seed=seed)
+        n_steps, n_warmup = step_numbers(self)
+        self._check_learn_hyper(self.learn_hyper)
+        check_value("Mixture: partition", self.partition, PARTITIONS)
+        check_value("Mixture: n_init", self.n_init, (Integer(1),))
+        data = whole.counted()  # rows of weight 0 have no part in the fit
+        return Plan(
+            asked,
+            model,
+            whole=whole,
+            data=data,
+            seen=data,
+            sampler=self.sampler,
+            kernel=kernel,
+            n_chains=self.n_chains,
+            starts=tuple(starts),
+            has_own_starts=any(start is not self.start for start in starts),
+            seed=self._seed(),
+            n_init=self.n_init,
+            n_steps=n_steps,
+            n_warmup=n_warmup,
+            is_automatic=is_auto(self.sampler),
+            has_rule=self._follows_rule(),
+            is_warmup_left=is_auto(self.n_warmup),
+            partition=self.partition,
+            n_draws=self._most_draws(data.n_rows),
+            callbacks=tuple(self.callbacks or ()),
+            verbose=self.verbose,
+        )
+
+    def _asked(self, family: Family | None = None) -> Asked:
+        """Return what is asked of a fit, whatever its data."""
+        family = self._family() if family is None else family
+        line = partial(line_of, self)
+        settings = (self.n_components, self.learn_hyper, self.n_threads, line, type(self).__name__)
+        return Asked(family, self._weights(), *settings)
+
+    def _adopt_runs(self, plan, runs):
+        """Keep the draws of all chains, and one partition with its statistics."""
         self._keep_draws(runs)
         best = max(runs, key=lambda run: run.best.log_joint)
-        state, trace = (best if self.partition == "mode" else runs[0]).state, runs[0].trace
-        if runs[0].hyper is not None and self.partition != "last":
-            state.set_model(model_of_best(best) if self.partition == "mode" else mean_model(runs))
+        trace, data = runs[0].trace, plan.data
+        state = (best if plan.partition == "mode" else runs[0]).state
+        if runs[0].hyper is not None and plan.partition != "last":
+            state.set_model(model_of_best(best) if plan.partition == "mode" else mean_model(runs))
         if hasattr(state, "soft_partition"):
             labels, n, S = state.soft_partition()
             self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
         else:
-            model, labels = self._chosen_partition(trace, best, data, runs[0].start)
+            model, labels = chosen_partition(plan, best, runs[0].start, self._posterior)
             self._adopt(model, data, labels if data.known is None else data.known.numbered_by_class(labels))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
-        counted_labels = self.labels_
-        self._label_all(whole)
-        self._set_known(known)
-        self._set_certainty(whole, trace)
-        self._set_doubts(whole, trace, runs[0].phases[-1].kernel)
+        self._label_all(plan.whole)
+        self._set_known(plan.whole.known)
+        self._set_certainty(plan.whole, trace)
+        self._set_doubts(plan.whole, trace, runs[0].phases[-1].kernel)
         self.n_init_chosen_, self.traces_ = runs[0].name, [run.trace for run in runs]
         self._set_trace(trace)
-        self._conclude(runs)
-        self._warn_of_covariances(runs, data, counted_labels)
-        warn_of_equal_rows(data, self.n_components, self.n_components_)
-        self.__dict__.pop("stream_", None)
-        keep_rows(self, whole, self.labels_, seed=seed)
-        return self
+        self.converged_ = all(run.has_converged() for run in runs)
+
+    def _warn(self, plan, runs):
+        """Warn of what a user should know about the result."""
+        trace = runs[0].trace
+        if not self.converged_ and runs[0].rises_still():
+            warn(
+                f"Mixture: the log joint was still rising after {MOST_STEPS} steps; set n_steps to a larger number:"
+                f" write Mixture(n_steps={4 * MOST_STEPS}), or look at trace_",
+                ConvergenceWarning,
+            )
+        if len(runs) > 1 and hasattr(self, "_draws") and not trace.interrupted:
+            warn_of_disagreement(self.sampler, self.posterior_.diagnostics, self._steps, n_warmup=trace.n_warmup)
+        rows = plan.whole.counted_rows
+        counted = self.labels_ if rows is None else self.labels_[rows]
+        warn_of_covariances(plan, runs, self.model_, counted, self.cluster_sizes_)
+        warn_of_equal_rows(plan.data, self.n_components, self.n_components_)
 
     def _label_all(self, whole):
         """Extend the labels of the rows that count to all rows."""
@@ -419,87 +434,6 @@ class Mixture(
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
         """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
         return self.fit(X, y, **fit_params).labels_
-
-    def _kernel_of_rows(self, model, data):
-        """Return the kernel of all rows, and of what is known of them."""
-        kernel = self._kernel(model, data)
-        if data.known is None:
-            return kernel
-        check_known(kernel, model, data.known)
-        return with_links(kernel) if data.known.groups else kernel
-
-    @staticmethod
-    def _samplers_with_weights(model):
-        is_open = model.weights.max_components is None
-        return {name: load_sampler(name) for name in (("variational", "em") if is_open else ("em", "variational"))}
-
-    def _n_rounds(self, model):
-        return n_rounds(self.n_chains, self.n_threads, model.family)
-
-    def _run_chain(self, model, data, family, seed, *, group=None):
-        """Run one chain from its start to its end."""
-        kernel = self._kernel_of_rows(model, data)
-        begun = self._begun(model, data, kernel, family, seed)
-        is_sampled = self._follows_rule() and begun.is_sampled
-        phases = self._phases(kernel, family, data, is_sampled=is_sampled, splits=begun.splits)
-        state = kernel.init(begun.model, data, seed=seed, start=begun.start)
-        if begun.name is None and (self._is_automatic() or self._shares_variance(family)):
-            fit_to_start(state, self._learned(family), adapts_prior=self._adapts_prior())
-        run = self._run_phases(state, phases, begun=begun, group=group)
-        if not self._seeks_open_mode(data) or self._draws_of_chain(data):
-            return run
-        return self._gone_on(run, model, kernel, family, begun)
-
-    def _shares_variance(self, family):
-        """Tell whether one variance of all clusters is learned, and labels come from k-means.
-
-        It has to fit before rows move: under one that is too small each row opens a cluster of its own, whose evidence
-        says nothing about the variance, and no step comes back from there.
-        """
-        is_left = isinstance(self.start, str) and self.start == "auto"
-        return is_left and "shared_variance" in self._learned(family)
-
-    def _seeks_open_mode(self, data):
-        """Tell whether the end of a run is a mode, with a number of clusters that may change."""
-        keeps = self.n_components is not None and not data.family.is_discrete
-        return self._follows_rule() and self.partition == "mode" and data.known is None and not keeps
-
-    def _gone_on(self, run, model, kernel, family, begun):
-        """Take the best draw and the start uphill; make more steps where that has gained."""
-        learned, data = self._learned(family), run.state.data
-        settler = Settler(model, data, learned, self._adapts_prior(), run.state.seed, self.n_threads)
-        try:
-            for left in reversed(range(_MOST_ENDINGS)):
-                if run.trace.interrupted or run.best.labels is None:
-                    return run
-                others = {} if run.start is None else {"start": run.start, **begun.others}
-                others |= {} if run.ending is None else {"ending": run.ending.labels}
-                candidates = {"chain": run.best.labels, **others}
-                ending = open_ending(settler, candidates, splits=begun.splits, before=run.ending)
-                run = run._replace(ending=ending, name=ending.name if ending.name in begun.others else run.name)
-                if ending.gain < least_gain(data.n_rows) or not left:
-                    return run
-                state = kernel.init(ending.model, data, seed=run.state.seed, start=ending.labels)
-                is_sampled = has_many_rows(data.n_rows, model.weights.max_components)
-                phases = automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled, is_open=begun.splits)
-                more = self._run_phases(state, phases, trace=run.trace)
-                run = more._replace(name=run.name, start=run.start, ending=ending)
-        except KeyboardInterrupt:
-            run.trace.interrupted = True
-        return run
-
-    def _run_phases(self, state, phases, *, begun=None, chain=0, group=None, trace=None):
-        """Make the steps of a chain; `group` has what it shares with other chains, if there are any."""
-        state.chain = chain
-        best, highest = BestDraw(), BestDraw()
-        trace = Trace(max_kept=max(2, self._draws_of_chain(state.data))) if trace is None else trace
-        recorder = None if group is None else group.recorder(state)
-        prior = prior_of_updates(phases[-1].kernel, state.model) if self._draws_of_chain(state.data) else None
-        hyper = None if prior is None else HyperRecorder(prior)
-        counted = [each for each in (best, recorder, hyper) if each is not None]
-        self._run(state, phases, counted=counted, observed=[highest] if self._follows_rule() else [], trace=trace)
-        name, start = (None, None) if begun is None or begun.name is None else (begun.name, begun.start)
-        return ChainRun(state, trace, best, phases, name, start, recorder, hyper, highest=highest)
 
     def _set_certainty(self, data, trace):
         """Set `probabilities_`; Ctrl-C leaves it out."""
@@ -548,228 +482,36 @@ class Mixture(
         self.cluster_classes_ = classes_of_clusters(self.labels_, len(self.n_), known)
         self.n_known_ = 0 if known.classes is None else int((known.classes >= 0).sum())
 
-    def _forecast(self, data: Dataset, *, is_copy: bool = False) -> Forecast:
-        """Forecast the memory of a fit, with that of the search for a start.
-
-        Parameters
-        ----------
-        data : Dataset
-        is_copy : bool
-            Whether the data are held beside those of the user.
-
-        Returns
-        -------
-        Forecast
-        """
-        model = MixtureModel(data.family, self._weights())
-        K, kernel = model.weights.max_components, self._kernel(model, data)
-        sizes: dict[str, Any] = {"n_components": K, "kernel": kernel, "model": model}
-        forecast = forecast_memory(data, n_draws=self._most_draws(data), **sizes)
-        if self.n_chains > 1:
-            forecast = forecast.with_chains(self.n_chains - 1, forecast_memory(data, **sizes))
-        more = search_memory(data, K) if self._searches_start(model) else 0
-        more += spread_memory(data, K) if self._is_automatic() else 0
-        more += comparison_memory(data, K) if self._follows_rule() else 0
-        more += forecast.data if is_copy else 0
-        return replace(forecast, scratch=forecast.scratch + more)
-
-    def _searches_start(self, model):
-        is_named = isinstance(self.start, str)
-        return is_named and self.start == "auto" and (self._is_automatic() or bool(model.weights.max_components))
-
-    def _begun(self, model, data, kernel, family, seed):
-        """Return the model and the start of the steps over all rows."""
-        if not self._searches_start(model):
-            return Begun(model, self.start, None, False)
-        return begin(self, model, data, kernel, self._learned(family), seed=seed)
-
-    def _is_automatic(self) -> bool:
-        """Tell whether the sampler is left to the estimator."""
-        return is_auto(self.sampler)
-
     def _follows_rule(self) -> bool:
-        return self._is_automatic() and is_auto(self.n_steps)
+        return is_auto(self.sampler) and is_auto(self.n_steps)
 
-    def _adapts_prior(self) -> bool:
-        """Tell whether the prior of the clusters' shape is left to the estimator."""
-        return is_auto(getattr(self._family(), "scale", None))
-
-    def _run_on_sample(self, state: Any, phases: list[Phase]) -> None:
-        """Run phases on a sample of the rows, which callbacks of the user do not see."""
-        for phase in phases:
-            watched = [*self._of_all_steps, *([phase.rule] if phase.rule else [])]
-            trace = sample(phase.kernel, state, phase.n_steps, callbacks=watched)
-            if trace.interrupted:  # no row outside the sample has a label yet
-                raise KeyboardInterrupt
-
-    def _conclude(self, runs):
-        """Say whether the run has converged; warn of what a user should know about the result."""
-        phases, trace = runs[0].phases, runs[0].trace
-        last, ruled = phases[-1], _ruled(phases)
-        has_rule = ruled.rule is not None
-        self.converged_ = all(map(_has_converged, runs))
-        n_counted = len(trace) - trace.n_warmup
-        is_through = n_counted == MOST_STEPS if ruled is last else n_counted > 0
-        if has_rule and not self.converged_ and ruled.n_steps == MOST_STEPS and is_through:
-            warn(
-                f"Mixture: the log joint was still rising after {MOST_STEPS} steps; set n_steps to a larger number:"
-                f" write Mixture(n_steps={4 * MOST_STEPS}), or look at trace_",
-                ConvergenceWarning,
-            )
-        if len(runs) > 1 and hasattr(self, "_draws") and not trace.interrupted:
-            warn_of_disagreement(self, self.posterior_.diagnostics, self._steps, n_warmup=trace.n_warmup)
-
-    def _warn_of_covariances(self, runs, data, labels):
-        """Give at most one warning of full covariances that have too few rows."""
-        model, compared = self.model_, None
-        is_left = self._follows_rule() and is_auto(self.n_warmup) and self._searches_start(model)
-        try:
-            if is_left and not any(run.trace.interrupted for run in runs):
-                compared = compared_with_simpler(self, data, labels, seed=runs[0].state.seed)
-        except KeyboardInterrupt:  # the fit itself is done
-            pass
-        if compared is not None and compared.pays:
-            warn_of_simpler(self, compared)
-            return
-        if is_left and (compared is None or compared.full < compared.simple):  # else the chain moves the labels
-            warn_of_few_rows(self, model, data)
-        warn_of_crumbs(self, model, self.cluster_sizes_)
-
-    def _entered(self, kernel, state, is_last):
-        """Take note of a phase that begins; chains of a group do."""
-
-    def _enter_phase(self, kernel, former, state, trace, n_steps, *, is_last):
-        n_draws = self._draws_of_chain(state.data)
-        self._entered(kernel, state, is_last)
-        if is_last and n_draws and _makes_draws(state):
-            trace.keep_every = max(1, -(-n_steps // n_draws))
-        adapted = _adapted_kernel(kernel, former, state) if is_last else kernel
-        # proposals are made anew for each phase, not kept twice; the automatic kernels keep theirs in the same places
-        if not (self._is_automatic() and type(kernel) is Cycle and _learns(former, kernel)):
-            state.memory.clear()
-        return adapted
-
-    def _chosen_partition(self, trace, run, data, start):
-        """Return the model and the partition that `partition` asks for; the last one after Ctrl-C."""
-        state = run.state
-        try:
-            if self.partition in _LOSSES and trace.n_kept:
-                return state.model, self._searched_partition(state)
-            if self.partition == "mode":
-                return self._mode(run, data, start)
-        except KeyboardInterrupt:
-            trace.interrupted = True
-        return state.model, state.partition
-
-    def _mode(self, run, data, start):
-        """Return the model and the mode that is reached from the best draw."""
-        state, ending = run.state, run.ending
-        best = state.partition if run.best.labels is None else run.best.labels
-        keeps = self.n_components is not None and not data.family.is_discrete
-        if keeps and data.known is None:  # a cluster of known rows is never halved
-            return state.model, self._mode_of_given_number(run, data, best, start)
-        if ending is None and self._seeks_open_mode(data) and not run.trace.interrupted:
-            # draws are of one model, which stays
-            candidates = {"chain": best} if start is None else {"chain": best, "start": start}
-            settler = Settler(state.model, state.data, seed=state.seed, n_threads=self.n_threads)
-            ending = open_ending(settler, candidates)
-        model, labels = (state.model, best) if ending is None else (ending.model, ending.labels)
-        rows = EqualRows(model, data, n_threads=self.n_threads)
-        found = rows.climb(labels, keep_clusters=keeps, max_passes=_MOST_PASSES).labels
-        if ending is not None and not has_many_rows(data.n_rows, None):
-            # the last model differs from those under which they were compared
-            others = (rows.climb(each, keep_clusters=keeps, max_passes=_MOST_PASSES).labels for each in run.others())
-            found = best_labels(model, data, found, others)
-        return model, by_first_appearance(found)[1]
-
-    def _mode_of_given_number(self, run, data, labels, start):
-        """Return the mode that is reached from labels, by way of the data that the chain has seen.
-
-        There repeated values are spread: the densities of the data as they are prefer clusters of single values.
-        """
-        state = run.state
-        options = {"max_passes": _MOST_PASSES, "seed": state.seed, "n_threads": self.n_threads}
-        if self._follows_rule():
-            labels = summed_out(state, labels, start, n_threads=self.n_threads)
-            labels = given_ending(state.model, state.data, labels, self.n_components, run.others(), **options)
-            if state.data is data:
-                return labels
-        return refilled(state.model, data, labels, self.n_components, **options)
-
-    def _searched_partition(self, state):
-        """Return the partition with the least expected loss.
-
-        With known rows it is the best draw, which keeps what is known.
-        """
-        posterior, loss = self._posterior(), _LOSSES[self.partition]
-        if state.data.known is not None:
-            draws = posterior.draws().astype(np.int32)
-            return min(draws, key=lambda labels: posterior.expected_loss(labels, loss))
-        most = state.model.weights.max_components
-        return posterior.labels(loss, n_starts=_SEARCH_STARTS, max_clusters=most)
-
-    def _most_draws(self, data):
+    def _most_draws(self, n_rows: int) -> int:
         """Return how many draws are kept at most."""
         check_value("Mixture: n_draws", self.n_draws, ("auto", Integer(0)))
-        if not is_auto(self.n_draws):
-            needs = f"partition={self.partition!r}" if self.partition in _LOSSES else f"n_chains={self.n_chains}"
-            if not self.n_draws and (self.partition in _LOSSES or self.n_chains > 1):
-                raise ValueError(f"Mixture: {needs} needs draws; got n_draws=0: write Mixture({needs})")
-            return int(self.n_draws)
-        if self.partition not in _LOSSES and self.n_chains == 1:
-            return 0
-        width = label_bytes(self.n_components or 1)
-        return int(np.clip(_DRAW_BYTES // (data.n_rows * width), 20, 400))
-
-    def _draws_of_chain(self, data):
-        """Return how many draws a chain keeps at most."""
-        n_draws = self._most_draws(data)
-        return min(n_draws, max(1, n_draws // self.n_chains))
+        has_loss = self.partition in LOSSES
+        if is_auto(self.n_draws):
+            return n_automatic_draws(n_rows, self.n_components) if has_loss or self.n_chains > 1 else 0
+        if not self.n_draws and (has_loss or self.n_chains > 1):
+            needs = f"partition={self.partition!r}" if has_loss else f"n_chains={self.n_chains}"
+            raise ValueError(f"Mixture: {needs} needs draws; got n_draws=0: write Mixture({needs})")
+        return int(self.n_draws)
 
     def _keep_draws(self, runs):
         """Keep the draws of all chains, cut to the shortest, with the numbers of their steps."""
         for name in ("_draws", "_posterior_of_draws", "_steps"):
             self.__dict__.pop(name, None)
-        self._makes_no_draws = not _makes_draws(runs[0].state)
-        n_kept = min(run.trace.n_kept for run in runs)
-        if not n_kept:
-            return
-        rows = [run.trace.kept_steps[:n_kept] - 1 for run in runs]
-        recorders = [run.hyper for run in runs]
-
-        def of_draws(name):
-            return np.concatenate([run.trace.column(name)[own] for run, own in zip(runs, rows)])
-
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rate = of_draws("accepted") / of_draws("proposed")
-        self._draws = {
-            "draws": np.concatenate([run.trace.partitions[:n_kept] for run in runs]),
-            "chain": np.repeat(np.array([run.state.chain for run in runs], dtype=np.int64), n_kept),
-            "log_joint": of_draws("objective"),
-            "acceptance_rate": rate,
-            "seconds": of_draws("seconds"),
-        }
-        hyper = values_of_draws(recorders, [own - run.trace.n_warmup for run, own in zip(runs, rows)])
-        if hyper:
-            self._draws["hyper"] = hyper
-        if len(runs) > 1:
-            self._steps = record_of_steps([run.recorder for run in runs], values_of_steps(recorders))
+        self._makes_no_draws = not makes_draws(runs[0].state)
+        kept = kept_draws(runs)
+        if kept is not None:
+            self._draws = kept.columns
+        if kept is not None and kept.steps is not None:
+            self._steps = kept.steps
 
     def _posterior(self):
         """Return the posterior of the kept draws."""
-        stats = {name: self._draws[name] for name in ("acceptance_rate", "seconds")}
-        named = {name: self._draws[name] for name in ("chain", "log_joint")}
-        family = getattr(self, "family_", None)
-        return PartitionPosterior(
-            self._draws["draws"],
-            **named,
-            sample_stats=stats,
-            hyper=self._draws.get("hyper"),
-            steps=self.__dict__.get("_steps"),
-            family=family,
-            names=getattr(self, "feature_names_in_", None),
-            n_threads=self.n_threads,
-        )
+        names, family = getattr(self, "feature_names_in_", None), getattr(self, "family_", None)
+        kept = KeptDraws(self._draws, self.__dict__.get("_steps"))
+        return kept.posterior(family=family, names=names, n_threads=self.n_threads)
 
     @property
     @made_on_use
@@ -833,55 +575,6 @@ class Mixture(
             return DirichletProcess()
         # alpha of 1/K prefers empty clusters, which on real values costs clusters that are there
         return SymmetricDirichlet(K) if self._family().is_discrete else SymmetricDirichlet(K, 1.0)
-
-    def _learned(self, family):
-        """Return the names of the hyper-parameters that are learned."""
-        if is_auto(self.learn_hyper):
-            return [name for name in family.learned_by_default if is_auto(getattr(family, name))]
-        return list(family.hyper) if self.learn_hyper else []
-
-    def _phases(self, kernel, family, data, *, is_sampled=False, splits=True):
-        """Return the phases of a run: warm-up, learning, and the steps that count.
-
-        With a given number of steps, learning waits for half of the warm-up: a concentration fitted to labels that are
-        still nearly random lets too many clusters live, and the chain does not come back from there. So do splits and
-        merges of the automatic sampler: clusters of nearly random labels are all alike, and would be merged into one.
-        """
-        n_steps, n_warmup = step_numbers(self)
-        self._check_learn_hyper(self.learn_hyper)
-        check_value("Mixture: partition", self.partition, _PARTITIONS)
-        check_value("Mixture: n_init", self.n_init, (Integer(1),))
-        learned = self._learned(family)
-        if self._follows_rule() and is_auto(self.n_warmup):
-            model = MixtureModel(data.family, self._weights())
-            if has_few_rows(model, data):
-                return [Phase(kernel, 0)]  # the posterior prefers one wide cluster: the labels of EM stay
-            is_open = model.weights.max_components is None and splits
-            phases = automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled, is_open=is_open)
-            return [*phases, *self._draw_phases(kernel, learned, data)]
-        n_learning = (n_warmup + 1) // 2 if learned else 0
-        learns = learning(kernel, learned) if learned else kernel
-        made = [Phase(kernel, n_warmup - n_learning), Phase(learns, n_learning)]
-        if self._follows_rule():
-            made.append(Phase(kernel, MOST_STEPS, Plateau(data.n_rows)))
-            made += self._draw_phases(kernel, learned, data)
-        else:
-            made.append(Phase(kernel_of_draws(kernel, learned, n_draws=self._most_draws(data)), n_steps))
-        if self._is_automatic() and isinstance(kernel, Cycle):
-            n_sweeps = n_warmup - max(n_learning, (n_warmup + 1) // 2)
-            made = [Phase(kernel.kernels[-1], n_sweeps), Phase(kernel, n_warmup - n_learning - n_sweeps), *made[1:]]
-        return made
-
-    def _draw_phases(self, kernel, learned, data):
-        """Return the phase of steps from which draws are kept, after those of the rule.
-
-        Hyper-parameters that are drawn too first leave the values at which the rule has held them.
-        """
-        n_draws = self._most_draws(data)
-        if not n_draws:
-            return []
-        draws = kernel_of_draws(kernel, learned, n_draws=n_draws)
-        return [*([Phase(draws, _SETTLING)] if draws is not kernel else []), Phase(draws, max(n_draws, _DRAW_STEPS))]
 
     # ---- prediction -------------------------------------------------------------------------------------------------
 
@@ -1016,50 +709,15 @@ class Mixture(
         return hasattr(self, "family_")
 
 
+def _samplers_with_weights(model):
+    is_open = model.weights.max_components is None
+    return {name: load_sampler(name) for name in (("variational", "em") if is_open else ("em", "variational"))}
+
+
 def _sizes(labels, n_clusters, weight):
     """Return rows of each label (int64), or sums of their weights (float64): (n_clusters,)."""
     sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
     return sizes.astype(np.int64) if weight is None else sizes
-
-
-def _ruled(phases):
-    """Return the last phase that has a rule, or the last one."""
-    return next((phase for phase in reversed(phases) if phase.rule is not None), phases[-1])
-
-
-def _has_converged(run):
-    """Return whether a rule or tolerance has ended a run, or it was level at its end."""
-    last, ruled = run.phases[-1], _ruled(run.phases)
-    if run.ending is not None and not run.ending.is_settled:
-        return False
-    if ruled.rule is None:
-        return bool(last.kernel.is_done(run.state) or not last.n_steps)
-    is_through = len(ruled.rule.objectives) >= ruled.n_steps
-    return bool(ruled.rule.is_reached or (is_through and ruled.rule.is_level))
-
-
-def _adapted_kernel(kernel, former, state):
-    """Return the kernel of the steps that count, with what the warm-up has adapted."""
-    if former is kernel:
-        return kernel.frozen(state)
-    if _learns(kernel, former):
-        frozen = former.frozen(state)
-        return Cycle(*(frozen.kernels if type(former) is Cycle else (frozen,)), kernel.kernels[-1])
-    if not _learns(former, kernel):
-        return kernel  # the first sweeps alone adapt nothing
-    frozen = former.frozen(state).kernels[:-1]
-    return Cycle(*frozen) if type(kernel) is Cycle else frozen[0]
-
-
-def _learns(former, kernel):
-    """Tell whether a kernel is another one followed by updates of hyper-parameters."""
-    parts = kernel.kernels if type(kernel) is Cycle else (kernel,)
-    return type(former) is Cycle and [*map(id, former.kernels[:-1])] == [*map(id, parts)]
-
-
-def _makes_draws(state):
-    """Return whether steps draw labels, rather than optimise soft ones."""
-    return not (hasattr(state, "soft_partition") or isinstance(state, ExpectationState))
 
 
 def _softmax(scores):

@@ -80,14 +80,15 @@ def models_compared(mixture: Any, data: Dataset) -> list[tuple[MixtureModel, Dat
     """
     weights = mixture.model_.weights
     own = mixture.family_
-    found = [(MixtureModel(own, weights), data, mixture._learned(own), mixture._adapts_prior())]
+    asked = mixture._asked()
+    adapts = is_auto(getattr(asked.family, "scale", None))
+    found = [(MixtureModel(own, weights), data, list(asked.learned_of(own)), adapts)]
     is_left = isinstance(mixture.family, str) and mixture.family == "auto"
     if is_left and type(own) in (DiagonalGaussian, Gaussian) and 1 < data.n_features <= _MOST_COLUMNS_OF_FULL:
         other = Gaussian() if type(own) is DiagonalGaussian else DiagonalGaussian()
         view = Dataset(data.X, other, weight=data.weight)
-        found.append(
-            (MixtureModel(view.family, weights), view, mixture._learned(other), is_auto(getattr(other, "scale", None)))
-        )
+        learned, adapts = list(asked.learned_of(other)), is_auto(getattr(other, "scale", None))
+        found.append((MixtureModel(view.family, weights), view, learned, adapts))
     return found
 
 

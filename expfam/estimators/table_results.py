@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.estimators.cluster_results import ClusterResults, known_levels
-from expfam.estimators.scoring import loaded_clusters, log_sum_exp, names_of_fit, opened_rows
+from expfam.estimators.loaded import loaded_clusters, names_of_fit
 from expfam.families.columns.cells import as_columns, cell_laws
 from expfam.families.columns.family import Columns
 from expfam.families.columns.holes import about_columns, drawn_holes, whole_rows
 from expfam.families.columns.names import named_columns
 from expfam.families.gaussian.holes import with_holes
 from expfam.families.support import dense_rows
+from expfam.fitted.scoring import log_sum_exp, opened_rows
 from expfam.io.filled_cells import with_cells
 from expfam.io.frames import as_frame, is_frame, listed
 from expfam.io.new_frames import in_backend, new_frame

@@ -12,6 +12,7 @@ from expfam.families.columns.family import Columns
 from expfam.families.foreign import OF_TEXTS
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.trials.bernoulli import Bernoulli
+from expfam.fitted.scoring import array_has_holes
 from expfam.io.frames import as_frame, is_frame
 
 if TYPE_CHECKING:
@@ -26,25 +27,6 @@ def family_of_frame(X: Any, *, owner: str) -> Family | None:
     """Return the family of a frame by roles; None if all columns are floats without holes."""
     frame = as_frame(X, owner=owner)
     return None if frame.is_plain() else Columns.from_frame(frame)
-
-
-def array_has_holes(X: Any) -> bool:
-    """Return whether an array, or what makes one, holds floats with NaN among them."""
-    if sparse.issparse(X):
-        return False
-    try:
-        values = np.asarray(X)
-    except ValueError:  # rows of different lengths, which are refused later
-        return False
-    if values.dtype.kind == "O" and values.ndim == 2:
-        try:
-            values = values.astype(np.float64)  # None is a missing cell
-        except (TypeError, ValueError):  # text and other objects, which are refused later
-            return False
-    if values.dtype.kind != "f" or values.ndim != 2:
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isnan(values.sum())) and bool(np.isnan(values).any())
 
 
 def family_of_array(X: Any) -> Family:

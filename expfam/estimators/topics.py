@@ -19,18 +19,19 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import Estimator, Phase, names_unknown_arguments, step_numbers
+from expfam.estimators.base import Estimator, names_unknown_arguments, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.cluster_results import rounded_sizes, typical_words
+from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
-from expfam.estimators.scoring import names_of_fit
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
-from expfam.estimators.topic_starts import start_memory, topic_start
 from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
 from expfam.families.columns.names import named_columns
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
+from expfam.fitting.phases import Phase
+from expfam.fitting.topic_starts import start_memory, topic_start
 from expfam.forecast.memory import check_memory, forecast_topics
 from expfam.io.new_frames import new_frame
 from expfam.lazy import made_on_use

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from expfam.estimators.searched_starts import searched_start
 from expfam.estimators.unknown_numbers import (
     MeansBySweeps,
     concentration_of,
@@ -15,6 +14,7 @@ from expfam.estimators.unknown_numbers import (
     refuse_unknown,
     set_weights,
 )
+from expfam.fitting.searched_starts import searched_start
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.model.weights import DirichletProcess
 from expfam.params import refuse_unused

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import Phase
-from expfam.estimators.scoring import names_of_fit
+from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.unknown_numbers import (
     LONGEST_WARMUP,
     MeansBySweeps,
@@ -23,6 +22,7 @@ from expfam.estimators.unknown_numbers import (
 )
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import first_where
+from expfam.fitting.phases import Phase
 from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset

@@ -11,7 +11,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from expfam import DiagonalGaussian, Family, Gaussian, Mixture, SymmetricDirichlet
 from expfam.errors import DataWarning
-from expfam.estimators.automatic import MOST_STEPS, automatic_phases, has_small_clusters, warn_of_crumbs
+from expfam.fitting.automatic import has_small_clusters
+from expfam.fitting.covariances import warn_of_crumbs
+from expfam.fitting.phases import MOST_STEPS, automatic_phases
 from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
 from expfam.samplers.geometry.hash_tables import HashTables
 
@@ -250,11 +252,7 @@ def test_alpha_is_one_on_real_values_and_small_on_counts():
 
 
 def kernel_of(family, X, K=4):
-    from expfam import Dataset, MixtureModel
-
-    mixture = Mixture(family, K)
-    data = Dataset(X, mixture._family())
-    return mixture._kernel(MixtureModel(data.family, mixture._weights()), data)
+    return Mixture(family, K)._plan(X).kernel
 
 
 def test_splits_and_merges_are_part_of_every_default():
@@ -309,11 +307,11 @@ def test_crumbs_are_named():
     X = np.random.default_rng(0).normal(size=(400, 22))
     mixture = Mixture("gaussian", random_state=0).fit(X)
     with pytest.warns(DataWarning, match="40 clusters of fewer than 22 rows hold 50% of the rows.*coarsen"):
-        warn_of_crumbs(mixture, mixture.model_, np.array([200] + [5] * 40))
+        warn_of_crumbs(mixture._asked(), mixture.model_, np.array([200] + [5] * 40))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_crumbs(mixture, mixture.model_, np.array([395, 5]))
-        warn_of_crumbs(mixture, Mixture(DiagonalGaussian()).fit(X).model_, np.array([200] + [5] * 40))
+        warn_of_crumbs(mixture._asked(), mixture.model_, np.array([395, 5]))
+        warn_of_crumbs(mixture._asked(), Mixture(DiagonalGaussian()).fit(X).model_, np.array([200] + [5] * 40))
 
 
 def test_many_small_clusters_of_a_sample_are_not_split_further():

@@ -20,7 +20,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from expfam import GroupedMixture, Mixture
 from expfam.errors import DataError
-from expfam.estimators.kept_chunks import Chunk, KeptChunks, joined_chunks
+from expfam.fitting.kept_chunks import Chunk, KeptChunks, joined_chunks
 
 
 def plain(n, k, d=2):

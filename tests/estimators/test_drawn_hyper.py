@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris
 
 from expfam import DirichletProcess, Mixture, PartitionPosterior, PitmanYor, Poisson, SymmetricDirichlet, check_model
 from expfam.errors import ArchiveError
-from expfam.estimators.drawn_hyper import kernel_of_draws
+from expfam.fitting.drawn_hyper import kernel_of_draws
 from expfam.model.data import Dataset
 from expfam.model.hyper_prior import HyperPrior, at_factors
 from expfam.model.mixture import MixtureModel

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import expfam.estimators.endings
+import expfam.fitting.endings
 from expfam import (
     Dataset,
     DiagonalGaussian,
@@ -13,7 +13,7 @@ from expfam import (
     SphericalGaussian,
     SymmetricDirichlet,
 )
-from expfam.estimators.endings import given_ending, open_ending
+from expfam.fitting.endings import given_ending, open_ending
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.halves import best_halves
 from expfam.samplers.warm_starts.settle import Settler
@@ -59,11 +59,11 @@ def test_k_means_of_a_sample_is_compared_where_rows_are_many(monkeypatch):
     settler = Settler(model, data, data.family.learned_by_default, n_threads=2)
     far = MixtureModel(settler.fitted(truth).model.family, DirichletProcess())
     best = far.log_joint(data, truth)
-    monkeypatch.setattr(expfam.estimators.endings.Settler, "settled", lambda self, present, **_: (present, True))
-    monkeypatch.setattr(expfam.estimators.endings.Settler, "ascended", lambda self, present, *_: present)
+    monkeypatch.setattr(expfam.fitting.endings.Settler, "settled", lambda self, present, **_: (present, True))
+    monkeypatch.setattr(expfam.fitting.endings.Settler, "ascended", lambda self, present, *_: present)
     bad = (rows[:, 0] > 0).astype(np.int32)
     for drawn in (None, np.arange(0, 400, 3)):
-        monkeypatch.setattr(expfam.estimators.endings, "search_rows", lambda *_, drawn=drawn: drawn)
+        monkeypatch.setattr(expfam.fitting.endings, "search_rows", lambda *_, drawn=drawn: drawn)
         end = open_ending(settler, {"chain": bad})
         assert end.model.log_joint(data, end.labels) > best - 1.0
         kept = open_ending(settler, {"chain": truth})
@@ -95,23 +95,23 @@ def three_groups():
 
 
 def test_a_given_number_is_compared_with_k_means_and_with_others(monkeypatch):
-    monkeypatch.setattr(expfam.estimators.endings.Exchanges, "best", lambda *_, **__: [])
+    monkeypatch.setattr(expfam.fitting.endings.Exchanges, "best", lambda *_, **__: [])
     model, data, stuck = three_groups()
     np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
-    monkeypatch.setattr(expfam.estimators.endings.Divisions, "kmeans", lambda *_, **__: stuck)
+    monkeypatch.setattr(expfam.fitting.endings.Divisions, "kmeans", lambda *_, **__: stuck)
     assert not np.array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
     np.testing.assert_array_equal(given_ending(model, data, stuck, 3, [TRUTH], **OPTIONS), TRUTH)
 
 
 def test_a_given_number_of_many_rows_is_compared_with_k_means_of_some(monkeypatch):
-    monkeypatch.setattr(expfam.estimators.endings, "search_rows", lambda *_: np.arange(0, 120, 2))
+    monkeypatch.setattr(expfam.fitting.endings, "search_rows", lambda *_: np.arange(0, 120, 2))
     model, data, stuck = three_groups()
     np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
 
 
 def test_a_given_number_ends_after_exchanges(monkeypatch):
     model, data, stuck = three_groups()
-    monkeypatch.setattr(expfam.estimators.endings.Divisions, "kmeans", lambda *_, **__: stuck)
+    monkeypatch.setattr(expfam.fitting.endings.Divisions, "kmeans", lambda *_, **__: stuck)
     monkeypatch.setattr("expfam.samplers.starts.exchanges._FEWEST_SWAPPED", 3)
     np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
 
@@ -120,7 +120,7 @@ def test_an_ending_is_compared_with_simple_partitions_once(monkeypatch):
     data = Dataset(X, DiagonalGaussian())
     settler = Settler(MixtureModel(data.family, DirichletProcess()), data, data.family.learned_by_default)
     first = open_ending(settler, {"chain": TRUTH})
-    monkeypatch.setattr(expfam.estimators.endings, "Divisions", None)  # k-means runs would end in an error
+    monkeypatch.setattr(expfam.fitting.endings, "Divisions", None)  # k-means runs would end in an error
     again = open_ending(settler, {"chain": first.labels}, before=first)
     np.testing.assert_array_equal(again.labels, first.labels)
     with pytest.raises(TypeError):

@@ -10,8 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from expfam import Dataset, Gaussian, GroupedMixture, Mixture, SphericalGaussian
 from expfam.errors import DataWarning
-from expfam.estimators import mixture as module
-from expfam.estimators.free_covariances import compared_with_simpler, comparison_memory
+from expfam.fitting import covariances as module
+from expfam.fitting.free_covariances import compared_with_simpler, comparison_memory
 
 
 def groups(n=1500, d=40, K=8, *, spread=1.0, scale=1.0, seed=0):
@@ -90,8 +90,8 @@ def test_one_gaussian_is_left_alone():
 def test_few_columns_other_families_and_given_steps_are_not_looked_at(monkeypatch):
     looked = []
 
-    def look(mixture, data, labels, *, seed):
-        found = compared_with_simpler(mixture, data, labels, seed=seed)
+    def look(asked, data, labels, *, seed):
+        found = compared_with_simpler(asked, data, labels, seed=seed)
         looked.append(found)
         return found
 
@@ -112,7 +112,7 @@ def test_enough_rows_are_not_looked_at():
     X, _ = groups(n=3000, d=25, K=6, spread=3.0)
     mixture = Mixture("gaussian", 6, random_state=0).fit(X)
     data = Dataset(X, Gaussian())
-    assert compared_with_simpler(mixture, data, mixture.labels_, seed=0) is None
+    assert compared_with_simpler(mixture._asked(), data, mixture.labels_, seed=0) is None
 
 
 def test_the_comparison_has_the_same_bits_for_any_number_of_threads():
@@ -120,7 +120,7 @@ def test_the_comparison_has_the_same_bits_for_any_number_of_threads():
     data, found = Dataset(X, Gaussian()), []
     for n_threads in (1, 2, 3):
         mixture, _ = told(X, "gaussian", 8, n_threads=n_threads)
-        found.append(compared_with_simpler(mixture, data, mixture.labels_, seed=5))
+        found.append(compared_with_simpler(mixture._asked(), data, mixture.labels_, seed=5))
     assert found[0].pays
     assert [(one.simple, one.full) for one in found] == [(found[0].simple, found[0].full)] * 3
 
@@ -136,7 +136,9 @@ def test_the_forecast_has_the_memory_of_the_comparison():
     data = Dataset(X, Gaussian())
     assert comparison_memory(data, 8) > 400 * 40 * 8
     assert comparison_memory(Dataset(X[:, :20], Gaussian()), 8) == 0
-    follows, given = (Mixture("gaussian", 8, n_steps=n)._forecast(data).scratch for n in ("auto", 5))
+    follows, given = (
+        Mixture("gaussian", 8, n_steps=n)._plan_of(data, Gaussian()).forecast().scratch for n in ("auto", 5)
+    )
     assert follows == given + comparison_memory(data, 8)
 
 

@@ -18,7 +18,7 @@ from grouped_dominance import best_numbered, judge_groups
 from scipy import sparse
 
 from expfam import AdmixtureModel, Dataset, GroupedMixture, load_family
-from expfam.estimators.grouped_endings import grouped_ending, slots_joined
+from expfam.fitting.grouped_endings import grouped_ending, slots_joined
 from expfam.samplers import GroupedGibbs
 from expfam.samplers.grouped.ascent import ascend_groups, counts_of_groups
 from expfam.samplers.grouped.merges import merged_slots

@@ -20,8 +20,8 @@ from expfam import (
     load_family,
 )
 from expfam.errors import DataWarning
-from expfam.estimators.class_parts import warn_of_parts
 from expfam.estimators.known_doubts import doubtful_rows, log_mass_without
+from expfam.fitted.class_parts import warn_of_parts
 from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers import SparseVariational, Stochastic

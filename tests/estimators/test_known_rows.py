@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 from expfam import Known, Mixture, SymmetricDirichlet, link_groups
 from expfam.errors import CapabilityError, DataError, DataWarning
-from expfam.estimators.known_rows import class_codes
+from expfam.fitting.known_rows import class_codes
 from expfam.samplers import ClusterMoves, Cycle, SparseVariational
 
 RNG = np.random.default_rng(0)

@@ -67,14 +67,9 @@ def test_steps_left_to_the_rule_are_a_warm_up_before_the_draws():
 def test_auto_keeps_as_many_as_fit():
     few = Mixture("gaussian", 3, partition="vi", n_steps=5, n_warmup=2, random_state=0).fit(X)
     assert few.posterior_.n_draws == 5
-    data = type("Rows", (), {"n_rows": 10**5})
-    assert few._most_draws(data) == 400
-    data.n_rows = 10**6
-    assert few._most_draws(data) == 100
-    data.n_rows = 10**8
-    assert few._most_draws(data) == 20
-    assert Mixture(partition="mode")._most_draws(data) == 0
-    assert Mixture(n_draws=7)._most_draws(data) == 7
+    assert [few._most_draws(n) for n in (10**5, 10**6, 10**8)] == [400, 100, 20]
+    assert Mixture(partition="mode")._most_draws(10**8) == 0
+    assert Mixture(n_draws=7)._most_draws(10**8) == 7
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from stepping import assert_threads_agree
 
 from expfam import GroupedMixture, Mixture, merge
 from expfam.errors import DataError
-from expfam.estimators import scoring
+from expfam.estimators import loaded
 from expfam.estimators.matrices import checked_input
 from expfam.families.components import Components
 from expfam.model import assignment
@@ -157,7 +157,7 @@ def test_nothing_is_written_to_the_estimator_or_its_files(tmp_path):
     assert len(pickle.dumps(mixture)) == len(pickled)
     mixture.save(tmp_path / "model")
     for other in (Mixture.load(tmp_path / "model"), pickle.loads(pickled), copy.deepcopy(mixture)):
-        assert other not in scoring._kept
+        assert other not in loaded._kept
         assert_same(answers(other, X), expected)
     with pytest.raises(NotFittedError):
         clone(mixture).predict(X)
@@ -166,14 +166,14 @@ def test_nothing_is_written_to_the_estimator_or_its_files(tmp_path):
 def test_loaded_clusters_go_with_the_estimator_and_with_the_next_fit(monkeypatch):
     mixture, X = fitted("gaussian_diag")
     mixture.predict(X)
-    kept = weakref.ref(scoring._kept[mixture])
+    kept = weakref.ref(loaded._kept[mixture])
     seen = []
-    monkeypatch.setattr(Mixture, "_run", lambda *args, **kwargs: seen.append(kept()) or 1 / 0)
+    monkeypatch.setattr("expfam.estimators.mixture.run_chains", lambda plan: seen.append(kept()) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         mixture.fit(X)
     assert seen == [None]
     mixture.predict(X)
-    kept = weakref.ref(scoring._kept[mixture])
+    kept = weakref.ref(loaded._kept[mixture])
     del mixture
     gc.collect()
     assert kept() is None
@@ -182,10 +182,10 @@ def test_loaded_clusters_go_with_the_estimator_and_with_the_next_fit(monkeypatch
 def test_large_statistics_are_not_kept(monkeypatch):
     mixture, X = fitted("csr")
     expected = answers(mixture, X)
-    monkeypatch.setattr(scoring, "_MOST_KEPT", 1)
-    scoring.drop_loaded(mixture)
+    monkeypatch.setattr(loaded, "_MOST_KEPT", 1)
+    loaded.drop_loaded(mixture)
     assert_same(answers(mixture, X), expected)
-    assert mixture not in scoring._kept
+    assert mixture not in loaded._kept
 
 
 @pytest.mark.parametrize("name", ["gaussian", "csr", "bernoulli"])

@@ -7,11 +7,11 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from expfam import Mixture, Poisson
+from expfam import Gaussian, Mixture, Poisson
 from expfam.displays.trace import TraceDisplay
 from expfam.errors import CapabilityError, DataError, ResourceError
-from expfam.estimators.several_chains import n_rounds, seed_of_chain, starts_of_chains
 from expfam.families.base import Family
+from expfam.fitting.chains import n_rounds, seed_of_chain, starts_of_chains
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
@@ -239,8 +239,9 @@ def test_several_chains_need_draws():
 
 
 def test_the_forecast_counts_all_chains():
-    data = Dataset(X, Mixture("gaussian")._family())
-    one, four = (Mixture("gaussian", 3, n_chains=n, n_draws=10)._forecast(data) for n in (1, 4))
+    family = Gaussian()
+    data = Dataset(X, family)
+    one, four = (Mixture("gaussian", 3, n_chains=n, n_draws=10)._plan_of(data, family).forecast() for n in (1, 4))
     assert four.statistics == 4 * one.statistics
     assert four.labels < 4 * one.labels
     with pytest.raises(ResourceError):

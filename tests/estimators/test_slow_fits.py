@@ -7,7 +7,7 @@ import pytest
 
 from expfam import Mixture
 from expfam.errors import CapabilityError, DataWarning
-from expfam.estimators import slow_fits
+from expfam.fitting import slow_fits
 from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
 
 RNG = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def test_the_warning_names_the_faster_sampler(low):
 
 
 def test_it_comes_before_any_step(low, monkeypatch):
-    monkeypatch.setattr(Mixture, "_run", None)  # a call fails
+    monkeypatch.setattr("expfam.estimators.mixture.run_chains", None)  # a call fails
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(DataWarning, match="will take"):

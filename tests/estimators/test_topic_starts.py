@@ -6,9 +6,9 @@ from count_shapes import words
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
-import expfam.estimators.topic_starts
+import expfam.fitting.topic_starts
 from expfam import AdmixtureModel, Dataset, Multinomial, TopicModel
-from expfam.estimators.topic_starts import document_clusters, topic_start
+from expfam.fitting.topic_starts import document_clusters, topic_start
 from expfam.samplers import Stochastic, TopicGibbs, TopicVariational
 
 QUICK = {"n_steps": 40, "random_state": 0}
@@ -75,8 +75,8 @@ def test_a_start_is_divided_only_where_that_pays():
 
 def test_a_large_corpus_decides_on_a_part(monkeypatch):
     X, truth = words(200, 6, 40, 100)(0)
-    monkeypatch.setattr(expfam.estimators.topic_starts, "_DOCUMENTS", 100)
-    monkeypatch.setattr(expfam.estimators.topic_starts, "_DOCUMENTS_EACH", 0)
+    monkeypatch.setattr(expfam.fitting.topic_starts, "_DOCUMENTS", 100)
+    monkeypatch.setattr(expfam.fitting.topic_starts, "_DOCUMENTS_EACH", 0)
     assert adjusted_rand_score(topics_of_tokens(X, truth), start_of(X)) > 0.98
     counts = start_of(X, TopicVariational())
     assert counts.shape == (100, 6)

@@ -55,7 +55,7 @@ def data(N, V):
 Mixture(family, 2, n_steps=2, random_state=0).fit(data(40, 4))  # what is imported on use is not the fit's
 X = data(N, V)
 mixture = Mixture(family, K, n_steps=1, n_warmup=1, random_state=0, memory_limit="1TB")
-forecast = mixture._forecast(Dataset(X, load_family(family)))
+forecast = mixture._plan_of(Dataset(X, load_family(family)), load_family(family)).forecast()
 ctypes.CDLL(None).mlockall(1 | 4)  # what is there and what comes stays: the system takes no page back meanwhile
 before = kilobytes("VmRSS")
 open("/proc/self/clear_refs", "w").write("5")  # the peak is that from here on
@@ -244,7 +244,7 @@ def test_more_of_anything_is_more_memory():
 def test_too_much_is_refused_by_figure_and_nothing_is_allocated():
     X = np.random.default_rng(0).standard_normal((300, 200))
     mixture = Mixture("gaussian", 250, random_state=0, memory_limit="50MB")
-    figure = format_bytes(mixture._forecast(Dataset(X, mixture._family())).beside_data)
+    figure = format_bytes(mixture._plan_of(Dataset(X, mixture._family()), mixture._family()).forecast().beside_data)
     tracemalloc.start()
     with pytest.raises(ResourceError, match=f"needs about {figure} beside .* 50 MB are allowed"):
         mixture.fit(X)

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import expfam.estimators.grouped as grouped_module
-import expfam.estimators.row_certainty as certainty_module
+import expfam.fitted.row_certainty as certainty_module
 import expfam.forecast.time as duration_module
 from expfam import (
     AdmixtureModel,

@@ -61,6 +61,8 @@ FLOORS = (
     ("expfam.samplers (names)",),
     ("expfam.evaluation", "expfam.displays", "expfam.io"),
     ("expfam.forecast",),
+    ("expfam.fitted",),
+    ("expfam.fitting",),
     ("expfam.estimators",),
     ("expfam.dask",),
     ("expfam", "expfam.plugins"),

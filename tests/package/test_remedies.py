@@ -24,8 +24,8 @@ from expfam import (
     samplers,
 )
 from expfam.errors import DataError, DataWarning, ResourceError
-from expfam.estimators import slow_fits
 from expfam.estimators.topics import split_documents
+from expfam.fitting import slow_fits
 from expfam.forecast.memory import check_memory, forecast_sizes
 from expfam.forecast.time import Duration, check_duration
 from expfam.io.readers import read

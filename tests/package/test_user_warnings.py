@@ -24,8 +24,8 @@ from expfam import (
     TopicModel,
 )
 from expfam.errors import DataWarning
-from expfam.estimators import slow_fits
 from expfam.families.base import Family
+from expfam.fitting import slow_fits
 from expfam.io.readers import read
 from expfam.samplers import (
     CollapsedMetropolis,

@@ -7,8 +7,8 @@ from scipy import sparse
 from simple_partitions import by_first_row, simple_partitions
 
 from expfam import Dataset, Mixture, load_family
-from expfam.estimators.automatic import BestDraw
 from expfam.families.columns.roles import Roles
+from expfam.fitting.kept import BestDraw
 from expfam.model.hyper_prior import HyperPrior
 from expfam.samplers import CollapsedGibbs, UpdateHyper
 from expfam.samplers.chain.driver import advance
@@ -61,10 +61,11 @@ class WatchedMixture(Mixture):
             self.passed_["best draw"] = best.labels
         return self
 
-    def _begun(self, model, data, kernel, family, seed):
-        begun = super()._begun(model, data, kernel, family, seed)
-        self.passed_["start"] = starting_labels(begun.start, begun.model, data, seed=seed)
-        return begun
+    def _adopt_runs(self, plan, runs):
+        searched = runs[0].start
+        start = plan.starts[0] if searched is None else searched
+        self.passed_["start"] = starting_labels(start, plan.model, plan.seen, seed=plan.seed)
+        super()._adopt_runs(plan, runs)
 
 
 def tolerance(n_rows):

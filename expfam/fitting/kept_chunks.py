@@ -45,7 +45,7 @@ class KeptChunks:
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.estimators.kept_chunks import Chunk, KeptChunks
+    >>> from expfam.fitting.kept_chunks import Chunk, KeptChunks
     >>> kept = KeptChunks(5, Chunk(np.zeros((2, 1)), {}))
     >>> kept.add(Chunk(np.ones((1, 1)), {}))
     >>> kept.is_due, kept.is_complete

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from expfam.estimators.automatic import learning
+from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.hyper.slice import UpdateHyper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
     from expfam.samplers.chain.kernel import Kernel
     from expfam.samplers.hyper.record import HyperRecorder
+
+
+def learning(kernel: Kernel, learned: Sequence[str]) -> Cycle:
+    """Return the kernel, or those of a cycle, followed by an update of hyper-parameters."""
+    kernels = kernel.kernels if type(kernel) is Cycle else (kernel,)
+    return Cycle(*kernels, UpdateHyper(family=tuple(learned), weights=False))
 
 
 def kernel_of_draws(kernel: Kernel, learned: Sequence[str], *, n_draws: int) -> Kernel:
@@ -41,7 +48,7 @@ def kernel_of_draws(kernel: Kernel, learned: Sequence[str], *, n_draws: int) -> 
 
     Examples
     --------
-    >>> from expfam.estimators.drawn_hyper import kernel_of_draws
+    >>> from expfam.fitting.drawn_hyper import kernel_of_draws
     >>> from expfam.samplers import CollapsedGibbs
     >>> kernel_of_draws(CollapsedGibbs(), ["rate"], n_draws=0)
     CollapsedGibbs(order='sequential')
@@ -105,4 +112,4 @@ def mean_model(runs: Sequence[Any]) -> MixtureModel:
     return runs[0].hyper.prior.model_at(np.concatenate(values).mean(axis=0))
 
 
-__all__ = ["kernel_of_draws", "mean_model", "model_of_best", "values_of_draws", "values_of_steps"]
+__all__ = ["kernel_of_draws", "learning", "mean_model", "model_of_best", "values_of_draws", "values_of_steps"]

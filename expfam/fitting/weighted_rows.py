@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError, ExpFamError
-from expfam.estimators.known_rows import classes_of_clusters
-from expfam.estimators.lines import line_of
+from expfam.fitting.known_rows import classes_of_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,16 +20,29 @@ if TYPE_CHECKING:
 
 
 def check_weights(
-    estimator: Any, kernel: Any, model: Any, data: Dataset, *, others: Mapping[str, Any], fit: str = "fit(X"
+    kernel: Any,
+    model: Any,
+    data: Dataset,
+    *,
+    sampler: Any,
+    owner: str,
+    line: Callable[..., str],
+    others: Mapping[str, Any],
+    fit: str = "fit(X",
 ) -> None:
     """Refuse weights other than 1 for a kernel that takes none.
 
     Parameters
     ----------
-    estimator : estimator
     kernel : Kernel
     model : MixtureModel or AdmixtureModel
     data : Dataset
+    sampler : str or Kernel
+        As it was given.
+    owner : str
+        Name of the estimator.
+    line : callable
+        ``line(**changes)`` is the text that makes the estimator with some settings changed.
     others : mapping of str to Kernel
         Samplers that take weights, by name; the message has a line with the first one that suits the model.
     fit : str
@@ -42,17 +54,17 @@ def check_weights(
     """
     if kernel.takes_weight or data.weight is None or (data.weight == 1.0).all():
         return
-    given = repr(estimator.sampler) if isinstance(estimator.sampler, str) else type(estimator.sampler).__name__
+    given = repr(sampler) if isinstance(sampler, str) else type(sampler).__name__
     repeated = (
         "repeat the rows, X[np.repeat(np.arange(X.shape[0]), sample_weight)], where all weights are whole numbers"
     )
     raise CapabilityError(
-        f"{type(estimator).__name__} with sampler={given} cannot use sample_weight: it would tie the copies of a row"
-        f" together; {_advice(estimator, model, data, others, fit)}{repeated}"
+        f"{owner} with sampler={given} cannot use sample_weight: it would tie the copies of a row"
+        f" together; {_advice(line, model, data, others, fit)}{repeated}"
     )
 
 
-def _advice(estimator, model, data, others, fit):
+def _advice(line, model, data, others, fit):
     suited = []
     for name, kernel in others.items():
         try:
@@ -62,8 +74,8 @@ def _advice(estimator, model, data, others, fit):
         suited.append(name)
     if not suited:
         return ""
-    line = f"type {line_of(estimator, sampler=suited[0])}.{fit}, sample_weight=sample_weight)"
-    return line + "".join(f", or the same with sampler={name!r}" for name in suited[1:]) + ", or "
+    first = f"type {line(sampler=suited[0])}.{fit}, sample_weight=sample_weight)"
+    return first + "".join(f", or the same with sampler={name!r}" for name in suited[1:]) + ", or "
 
 
 def start_of_counted(data: Dataset, start: Any) -> Any:

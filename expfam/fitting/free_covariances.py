@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import DataWarning
-from expfam.estimators.lines import line_of
-from expfam.estimators.scoring import log_scores, log_sum_exp
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
+from expfam.fitted.scoring import log_scores, log_sum_exp
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
@@ -33,6 +32,7 @@ from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
+    from expfam.fitting.plan import Asked
 
 _FEWEST_COLUMNS, _FEWEST_ROWS = 24, 100
 _MOST_ROWS, _MOST_ROWS_OF_OPEN = 2500, 1875  # of the sample, a fifth of which is held out
@@ -74,13 +74,13 @@ class Comparison(NamedTuple):
 
 
 def compared_with_simpler(
-    mixture: Any, data: Dataset, labels: npt.NDArray[np.int32], *, seed: int
+    asked: Asked, data: Dataset, labels: npt.NDArray[np.int32], *, seed: int
 ) -> Comparison | None:
     """Compare full covariances with simpler families on held-out rows, where it may matter.
 
     Parameters
     ----------
-    mixture : Mixture or GroupedMixture
+    asked : Asked
     data : Dataset
         Groups of rows have no part in the comparison.
     labels : (N,) int32 ndarray
@@ -94,16 +94,16 @@ def compared_with_simpler(
         enough.
     """
     n_full, data = int(labels.max()) + 1, data.without_groups()
-    if not _may_matter(mixture, data, n_full):
+    if not _may_matter(asked, data, n_full):
         return None
-    is_open = mixture.n_components is None
+    is_open = asked.n_components is None
     rows = drawn_rows(data.n_rows, _MOST_ROWS_OF_OPEN if is_open else _MOST_ROWS, seed=seed, unit=_UNIT)
     rows = np.arange(data.n_rows) if rows is None else rows
     held: Any = drawn_rows(len(rows), len(rows) // 5, seed=seed, unit=_UNIT, step=1)  # never all, so never None
     seen = np.delete(rows, held)
     X, new = data.X[seen], data.X[rows[held]]
-    found = [_simple_fit(mixture, X, new, family, seed) for family in (DiagonalGaussian(), _shared())]
-    full = _full_density(mixture, X, new, [labels[seen], *(one.labels for _, one, _ in found)], seed)
+    found = [_simple_fit(asked, X, new, family, seed) for family in (DiagonalGaussian(), _shared())]
+    full = _full_density(asked, X, new, [labels[seen], *(one.labels for _, one, _ in found)], seed)
     # of nearly equal ones the first, whose line is shorter
     family, one, simple = found[1] if found[1][2] > found[0][2] + _LEAST_GAIN else found[0]
     compared = Comparison(family, int(one.labels.max()) + 1, simple, full, n_full, data.n_rows)
@@ -124,18 +124,18 @@ def comparison_memory(data: Dataset, n_clusters: int | None) -> int:
     return n * (8 * 8 * data.n_features + 76) + 48 * slots * data.n_features + 24 * few * data.n_statistics
 
 
-def warn_of_simpler(mixture: Any, compared: Comparison) -> None:
+def warn_of_simpler(asked: Asked, compared: Comparison, n_columns: int) -> None:
     """Warn that a simpler family describes held-out rows better."""
-    K, d = compared.n_full, mixture.n_features_in_
-    line = line_of(mixture, family="gaussian_diag")
+    K, d = compared.n_full, n_columns
+    line = asked.line(family="gaussian_diag")
     if isinstance(compared.family, SphericalGaussian):
-        line = line_of(mixture, family=compared.family).replace(repr(compared.family), _SHARED_LINE)
+        line = asked.line(family=compared.family).replace(repr(compared.family), _SHARED_LINE)
     number = counted(compared.n_clusters, "cluster")
     warn(
-        f"{type(mixture).__name__}: a free covariance for each of {counted(K, 'cluster')} has "
-        f"{counted(d * (d + 3) // 2, 'parameter')}, for {counted(compared.n_rows // K, 'row')} a cluster, and does "
-        f"not pay: of rows that were held out, a simpler family with {number} has the higher density (by "
-        f"{compared.simple - compared.full:.2f} nats a cell). Write {line}",
+        f"{asked.owner}: a free covariance for each of {counted(K, 'cluster')} has"
+        f" {counted(d * (d + 3) // 2, 'parameter')}, for {counted(compared.n_rows // K, 'row')} a cluster, and does"
+        f" not pay: of rows that were held out, a simpler family with {number} has the higher density (by"
+        f" {compared.simple - compared.full:.2f} nats a cell). Write {line}",
         DataWarning,
     )
 
@@ -147,35 +147,14 @@ def _shared():
     return SphericalGaussian(variance="shared")
 
 
-def tell_of_covariances(mixture: Any, data: Dataset, start: Any, *, seed: int) -> None:
-    """Warn, once for a run of chunks, where a simpler family describes the first ones better.
-
-    Parameters
-    ----------
-    mixture : Mixture or GroupedMixture
-    data : Dataset
-        Rows of the first chunks, those that count.
-    start : str or (N,) ndarray of int
-        Labels where they were searched.
-    seed : int
-    """
-    is_searched = isinstance(mixture.start, str) and mixture.start == "auto" and not isinstance(start, str)
-    if not is_searched or mixture.__dict__.get("_told_of_covariances", False):
-        return
-    compared = compared_with_simpler(mixture, data, np.asarray(start), seed=seed)
-    if compared is not None and compared.pays:
-        mixture._told_of_covariances = True
-        warn_of_simpler(mixture, compared)
-
-
-def _may_matter(mixture, data, n_full):
+def _may_matter(asked, data, n_full):
     """Tell whether clusters have few rows for their parameters, or one was found.
 
     An open number that was found may be too low: four times as many clusters are supposed then.
     """
     if type(data.family) is not Gaussian or data.n_features < _FEWEST_COLUMNS or data.n_rows < _FEWEST_ROWS:
         return False
-    K = mixture.n_components
+    K = asked.n_components
     if data.known is not None or (K is not None and K < 2):
         return False
     found = n_full if K is None else K
@@ -183,49 +162,49 @@ def _may_matter(mixture, data, n_full):
     return data.n_rows >= 2 * found and (found == 1 or data.n_rows < supposed * data.n_statistics)
 
 
-def _simple_fit(mixture, X, new, family, seed):
+def _simple_fit(asked, X, new, family, seed):
     """Return the family, its partition of the rows X, and the held-out density of the new rows."""
-    settler = _settler(mixture, Dataset(X, family), family, seed)
-    divisions = Divisions(settler.data, seed=seed, n_threads=mixture.n_threads)
-    K, n = mixture.n_components, len(X)
+    settler = _settler(asked, Dataset(X, family), family, seed)
+    divisions = Divisions(settler.data, seed=seed, n_threads=asked.n_threads)
+    K, n = asked.n_components, len(X)
     sizes = sorted({_FEW_CENTRES, n // _ROWS_A_CENTRE}) if K is None else [K]
     begun = [settler.fitted(divisions.kmeans(metric, k)) for metric in divisions.metrics for k in sizes]
     begun = [settler.merged(one) for one in begun] if K is None else begun
     best = settler.ascended(max(begun, key=lambda one: one.log_joint))
     if K is None:
         best = settler.ascended(settler.merged(best))
-    return family, best, _density(mixture, settler.data, best, new)
+    return family, best, _density(asked, settler.data, best, new)
 
 
-def _full_density(mixture, X, new, partitions, seed):
+def _full_density(asked, X, new, partitions, seed):
     """Return the highest held-out density of full covariances under some partitions.
 
     Partitions with fewer rows a cluster than columns are left out, but for the first.
     """
-    family = mixture._family()
-    settler = _settler(mixture, Dataset(X, family), family, seed)
+    family = asked.family
+    settler = _settler(asked, Dataset(X, family), family, seed)
     few = [labels for labels in partitions[1:] if (int(labels.max()) + 1) * X.shape[1] <= len(X)]
     fits = [settler.fitted(labels) for labels in [partitions[0], *few]]
-    return max(_density(mixture, settler.data, fitted, new) for fitted in fits)
+    return max(_density(asked, settler.data, fitted, new) for fitted in fits)
 
 
-def _settler(mixture, data, family, seed):
+def _settler(asked, data, family, seed):
     return Settler(
-        MixtureModel(data.family, mixture._weights()),
+        MixtureModel(data.family, asked.weights),
         data,
-        mixture._learned(family),
+        list(asked.learned_of(family)),
         is_auto(getattr(family, "scale", None)),
         seed,
-        mixture.n_threads,
+        asked.n_threads,
     )
 
 
-def _density(mixture, data: Dataset, fitted: Fitted, new: npt.NDArray[Any]) -> float:
+def _density(asked, data: Dataset, fitted: Fitted, new: npt.NDArray[Any]) -> float:
     """Return the mean log density of new rows under a partition: nats a cell."""
     n, S = weighted_statistics(data, fitted.labels, int(fitted.labels.max()) + 1)
     weights, empty = fitted.model.weights.posterior_mean(n)
     held = Dataset(new, fitted.model.family)
     with np.errstate(divide="ignore"):
         log_weights = np.log(np.append(weights, empty))
-    parts = log_scores(held, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), mixture.n_threads)
+    parts = log_scores(held, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), asked.n_threads)
     return float((np.concatenate(parts) + held.log_base).mean()) / held.n_features

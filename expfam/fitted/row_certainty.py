@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from expfam.estimators.scoring import log_sum_exp
+from expfam.fitted.scoring import log_sum_exp
 from expfam.model.assignment import LoadedClusters
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def certainty_of_labels(
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, Poisson
-    >>> from expfam.estimators.row_certainty import certainty_of_labels
+    >>> from expfam.fitted.row_certainty import certainty_of_labels
     >>> data, labels = Dataset([[0], [1], [30], [31], [12]], Poisson()), np.array([0, 0, 1, 1, 0])
     >>> n, S = data.statistics(labels, 2)
     >>> certainty_of_labels(data.family, data, n, S, labels, np.log(n / 5)).round(2)

@@ -107,7 +107,7 @@ def start_memory(data: Dataset, n_topics: int) -> int:
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, Multinomial
-    >>> from expfam.estimators.topic_starts import start_memory
+    >>> from expfam.fitting.topic_starts import start_memory
     >>> start_memory(Dataset(np.ones((10, 5), dtype=int), Multinomial()), 2)
     3360
     """

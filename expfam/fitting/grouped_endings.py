@@ -154,7 +154,7 @@ def slots_joined(slots: npt.NDArray[np.int64], *parts: Any) -> list[Any]:
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.estimators.grouped_endings import slots_joined
+    >>> from expfam.fitting.grouped_endings import slots_joined
     >>> slots_joined(np.array([0, 0, 2]), np.array([1.0, 2.0, 4.0]))
     [array([3., 0., 4.])]
     """

@@ -1,4 +1,4 @@
-"""Several chains of a mixture: their seeds, starts and threads, and what they disagree on.
+"""Several chains of a mixture: their seeds, starts and threads.
 
 Each chain is a fit of its own in a thread. Chain 0 is the fit with one chain, bit for bit. The others begin from other
 numbers of clusters, with other seeds, once chain 0 has learned its hyper-parameters. Where these are drawn together
@@ -8,96 +8,43 @@ take those of chain 0: with others they would sample another posterior.
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError
-from expfam.estimators.automatic import BestDraw, automatic_phases, has_small_clusters
-from expfam.estimators.drawn_hyper import kernel_of_draws
 from expfam.families.base import Family
+from expfam.fitting.automatic import has_small_clusters, run_on_sample
+from expfam.fitting.drawn_hyper import kernel_of_draws
+from expfam.fitting.phases import automatic_phases, planned_phases
+from expfam.fitting.run import ChainRun, run_chain, run_chain_phases
+from expfam.fitting.steps import with_progress
 from expfam.model.assignment import extended_labels
-from expfam.params import is_auto
-from expfam.samplers.chain.agreement import (
-    LEAST_ESS,
-    MOST_RHAT,
-    Diagnostics,
-    PartitionRecorder,
-    StepRecord,
-    choose_pairs,
-)
-from expfam.samplers.chain.callbacks import Progress, close_all
-from expfam.samplers.hyper.record import HyperRecorder, prior_of_updates, spread_hyper
+from expfam.samplers.chain.agreement import PartitionRecorder, choose_pairs
+from expfam.samplers.chain.callbacks import close_all
+from expfam.samplers.hyper.record import prior_of_updates, spread_hyper
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.starts.rules import default_n_clusters
 from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.sample_rows import search_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import resolve_n_threads
-from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from expfam.estimators.endings import Ending
-    from expfam.model.data import Dataset
+    from expfam.fitting.plan import Plan
     from expfam.model.mixture import MixtureModel
     from expfam.samplers.chain.kernel import Kernel
-    from expfam.samplers.chain.trace import Trace
 
 _SPREAD = (1, 1 / 4, 4, 1, 1 / 2, 2)  # of the number of clusters at the start, chain by chain
 _EXACT_RULES = ("tree", "tree_point")  # starts that cannot have more clusters than distinct rows
 _WAKE_SECONDS = 0.1  # in which the main thread sees Ctrl-C
-
-
-class ChainRun(NamedTuple):
-    """What one chain has made.
-
-    Attributes
-    ----------
-    state : State
-        As the last step left it.
-    trace : Trace
-    best : BestDraw
-        Of the steps that count.
-    phases : list of Phase
-    name : str or None
-        Start that a search has chosen.
-    start : (N,) ndarray of int, or None
-        Labels of that start.
-    recorder : PartitionRecorder or None
-    hyper : HyperRecorder or None
-        Where draws are kept and hyper-parameters are drawn with them.
-    ending : Ending or None
-        Where the run was taken uphill after its last step.
-    highest : BestDraw or None
-        Of all steps.
-    """
-
-    state: Any
-    trace: Trace
-    best: BestDraw
-    phases: list
-    name: str | None
-    start: Any
-    recorder: PartitionRecorder | None = None
-    hyper: HyperRecorder | None = None
-    ending: Ending | None = None
-    highest: BestDraw | None = None
-
-    def others(self) -> list[npt.NDArray[np.integer]]:
-        """Return the partitions on the way of the run to which its end is compared."""
-        found = [None if self.highest is None else self.highest.labels, self.best.labels, self.start]
-        return [labels for labels in found if isinstance(labels, np.ndarray)]
 
 
 def starts_of_chains(start: Any, n_chains: int) -> list[Any]:
@@ -120,7 +67,7 @@ def starts_of_chains(start: Any, n_chains: int) -> list[Any]:
 
     Examples
     --------
-    >>> from expfam.estimators.several_chains import starts_of_chains
+    >>> from expfam.fitting.chains import starts_of_chains
     >>> starts_of_chains("auto", 2), starts_of_chains(["one", "random"], 2)
     (['auto', 'auto'], ['one', 'random'])
     """
@@ -159,7 +106,7 @@ def seed_of_chain(seed: int, chain: int) -> int:
 
     Examples
     --------
-    >>> from expfam.estimators.several_chains import seed_of_chain
+    >>> from expfam.fitting.chains import seed_of_chain
     >>> seed_of_chain(7, 0), seed_of_chain(7, 1) == seed_of_chain(7, 2)
     (7, False)
     """
@@ -252,43 +199,38 @@ class _Group:
 
         return watched
 
-    def publisher(self, *, is_learning: bool) -> Callable[[Any, Any, bool], None]:
-        """Return what chain 0 calls as a phase begins.
-
-        Its hyper-parameters are final after the phases that learn them.
-        """
-        has_learned = not is_learning
-
-        def entered(kernel, state, is_last):
-            nonlocal has_learned
-            learns = any(isinstance(part, UpdateHyper) for part in getattr(kernel, "kernels", (kernel,)))
-            has_learned |= learns
-            if not self.begun.is_set() and (is_last or (has_learned and not learns)):
-                self.model = state.model
-                self.begun.set()
-
-        return entered
+    def entered(self, kernel: Any, state: Any, *, is_last: bool) -> None:
+        """Take note of a phase that begins."""
 
     @property
     def is_over(self) -> bool:
         return self.has_stopped or self.is_interrupted
 
 
-def run_chains(
-    mixture: Any, model: MixtureModel, data: Dataset, family: Family, starts: Sequence[Any], *, seed: int
-) -> list[ChainRun]:
-    """Run all chains of a mixture.
+class _First:
+    """What chain 0 shares: it tells the others its hyper-parameters.
+
+    They are final after the phases that learn.
+    """
+
+    def __init__(self, group, *, is_learning):
+        self._group, self._has_learned = group, not is_learning
+        self.recorder, self.pause = group.recorder, group.pause
+
+    def entered(self, kernel, state, *, is_last):
+        learns = any(isinstance(part, UpdateHyper) for part in getattr(kernel, "kernels", (kernel,)))
+        self._has_learned |= learns
+        if not self._group.begun.is_set() and (is_last or (self._has_learned and not learns)):
+            self._group.model = state.model
+            self._group.begun.set()
+
+
+def run_chains(plan: Plan) -> list[ChainRun]:
+    """Run all chains of a plan.
 
     Parameters
     ----------
-    mixture : Mixture
-    model : MixtureModel
-    data : Dataset
-    family : Family
-        As the user gave it, which tells what is learned.
-    starts : sequence
-        One for each chain.
-    seed : int
+    plan : Plan
 
     Returns
     -------
@@ -300,20 +242,20 @@ def run_chains(
     KeyboardInterrupt
         Ctrl-C was pressed before chain 0 had made a step.
     """
-    n_chains, n_threads = len(starts), resolve_n_threads(mixture.n_threads)
-    n_rights = 1 if is_in_numpy(model.family) else min(n_chains, n_threads)
-    callbacks = list(mixture.callbacks or ())
-    callbacks += [Progress()] if mixture.verbose else []
+    if plan.n_chains == 1:
+        return [run_chain(plan)]
+    n_chains, n_threads = plan.n_chains, resolve_n_threads(plan.n_threads)
+    n_rights = 1 if is_in_numpy(plan.model.family) else min(n_chains, n_threads)
+    callbacks = with_progress(plan.callbacks, plan.verbose, None)
     group = _Group(callbacks, n_rights)
-    is_own = any(start is not mixture.start for start in starts)
 
     def work(chain):
-        one = _one_chain(mixture, group, chain, starts[chain], n_threads=max(1, n_threads // n_chains))
+        own = plan.of_chain(chain, n_threads=max(1, n_threads // n_chains), callback=group.watch(chain))
         try:
             with group.turns.held():
                 if chain == 0:
-                    return one._run_chain(model, data, family, seed, group=group)
-                return _other_chain(one, group, chain, model, data, family, seed, is_own=is_own)
+                    return run_chain(own, shared=_First(group, is_learning=bool(plan.learned)))
+                return _run_other(own, group, chain, 0 if plan.has_own_starts else chain)
         except BaseException:
             group.has_stopped = True
             raise
@@ -347,49 +289,40 @@ def _wait(futures, group):
             group.is_interrupted = True
 
 
-def _one_chain(mixture, group, chain, start, *, n_threads):
-    """Return the mixture as one chain sees it."""
-    one = copy.copy(mixture)
-    one.start, one.n_threads, one.verbose = start, n_threads, 0
-    one.callbacks, one._of_all_steps = [group.watch(chain)], (group.pause,)
-    if not chain:
-        one._entered = group.publisher(is_learning=bool(one._learned(one._family())))
-    return one
-
-
-def _other_chain(one, group, chain, model, data, family, seed, *, is_own):
+def _run_other(plan, group, chain, place):
     """Run a chain after chain 0 has learned; return None if the run is over before.
 
-    It begins with other hyper-parameters than those of chain 0 if it draws its own.
+    It begins with other hyper-parameters than those of chain 0 if it draws its own. `place` says how far from the usual
+    number of clusters it begins.
     """
     with group.turns.left():
         group.begun.wait()
     if group.is_over or group.model is None:
         return None
-    model, seed = group.model, seed_of_chain(seed, chain)
-    kernel = one._kernel_of_rows(model, data)
-    learned = one._learned(family)
-    prior = prior_of_updates(kernel_of_draws(kernel, learned, n_draws=one._most_draws(data)), model)
+    model, seed, kernel = group.model, seed_of_chain(plan.seed, chain), plan.kernel
+    prior = prior_of_updates(kernel_of_draws(kernel, plan.learned, n_draws=plan.n_draws), model)
     if prior is None:
-        one.learn_hyper, learned = False, []
+        plan = plan.without_learning()
     else:
         model = spread_hyper(prior, model, seed=seed)
-    rule, n_clusters = _spread_start(one.start, kernel, model, data, 0 if is_own else chain)
+    data, n_threads = plan.seen, plan.n_threads
+    start, n_clusters = _spread_start(plan.starts[0], kernel, model, data, place)
     K = model.weights.max_components
-    rows = search_rows(data.n_rows, K, seed) if one._follows_rule() and isinstance(rule, str) else None
+    rows = search_rows(data.n_rows, K, seed) if plan.has_rule and isinstance(start, str) else None
     splits = True
     if rows is not None:  # as chain 0 does: most steps on a sample
         part = data.take(rows)
-        state = kernel.init(model, part, seed=seed, start=rule, n_clusters=n_clusters)
-        one._run_on_sample(state, automatic_phases(kernel, learned, part.n_rows, is_open=K is None))
+        state = kernel.init(model, part, seed=seed, start=start, n_clusters=n_clusters)
+        phases = automatic_phases(kernel, plan.learned, part.n_rows, is_open=K is None)
+        run_on_sample(state, phases, (group.pause,))
         model = state.model
         splits = not has_small_clusters(state.partition, part.n_rows)
-        rule, n_clusters = extended_labels(model, part, state.partition, data, n_threads=one.n_threads), None
+        start, n_clusters = extended_labels(model, part, state.partition, data, n_threads=n_threads), None
         if data.known is not None:
-            rule = data.known.agreeing(rule, limit=K)
-    phases = one._phases(kernel, family, data, is_sampled=rows is not None, splits=splits)
-    state = kernel.init(model, data, seed=seed, start=rule, n_clusters=n_clusters)
-    return one._run_phases(state, phases, chain=chain, group=group)
+            start = data.known.agreeing(start, limit=K)
+    phases = planned_phases(plan, is_sampled=rows is not None, splits=splits)
+    state = kernel.init(model, data, seed=seed, start=start, n_clusters=n_clusters)
+    return run_chain_phases(plan, state, phases, chain=chain, shared=group)
 
 
 def _spread_start(start, kernel, model, data, chain):
@@ -407,66 +340,4 @@ def _spread_start(start, kernel, model, data, chain):
     return start, min(wanted, *(limit for limit in limits if limit is not None))
 
 
-# ---- what chains disagree on -----------------------------------------------------------------------------------------
-
-
-def warn_of_disagreement(mixture: Any, diagnostics: Diagnostics, steps: StepRecord, *, n_warmup: int) -> None:
-    """Warn where several chains have not agreed; the warning names what to change.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    diagnostics : Diagnostics
-    steps : StepRecord
-    n_warmup : int
-        Steps of the warm-up of chain 0.
-    """
-    if diagnostics.n_chains < 2 or diagnostics.have_agreed:
-        return
-    rhats, ess = diagnostics.rhats, diagnostics.scalars["log_joint"].bulk_ess
-    values = ", ".join(
-        f"{name} {rhats[key]:.2f}"
-        for key, name in (("pairs", "of pair agreements"), ("log_joint", "log joint"), ("n_clusters", "K"))
-        if not np.isnan(rhats[key])
-    )
-    low, high = diagnostics.widest
-    wide = ""
-    if high - low >= 0.1:
-        wide = f"; two rows together with probability {low:.2f} or {high:.2f}, as the chain is"
-    short = f"; {counted(ess, 'effective draw', spec='.0f')} of the log joint (want {LEAST_ESS * diagnostics.n_chains})"
-    is_apart = any(rhats[key] > MOST_RHAT for key in ("pairs", "log_joint", "n_clusters"))
-    begin = "disagree" if is_apart else "are too short"
-    warn(
-        f"Mixture: {counted(diagnostics.n_chains, 'chain')} {begin}: R-hat {values} (want <= {MOST_RHAT}){wide}"
-        f"{short if diagnostics.is_short else ''}. Try {_remedy(mixture, diagnostics, steps, n_warmup)};"
-        " posterior_.diagnostics has the rest",
-        ConvergenceWarning,
-    )
-
-
-def _remedy(mixture, diagnostics, steps, n_warmup):
-    """Return the settings to change, and their values."""
-    rhats, log_joint = diagnostics.rhats, steps.scalars["log_joint"]
-    n_chains, n_steps = np.shape(log_joint)
-    warm = f"n_warmup={4 * max(n_warmup, 25)}"
-    splits = is_auto(mixture.sampler) or "split" in str(mixture.sampler).lower()
-    if rhats["log_joint"] > MOST_RHAT and _still_rises(log_joint):
-        return warm
-    if rhats["log_joint"] > MOST_RHAT or rhats["n_clusters"] > MOST_RHAT or rhats["pairs"] > MOST_RHAT:
-        return f"{warm} or n_steps={4 * n_steps}" if splits else f'{warm} or sampler="split_merge"'
-    factor = LEAST_ESS * n_chains / diagnostics.scalars["log_joint"].bulk_ess
-    return f"n_steps={_rounded_up(n_steps * factor)}"
-
-
-def _still_rises(log_joint):
-    """Return whether second halves of chains lie above first ones by half a deviation."""
-    half = log_joint.shape[1] // 2
-    gain = log_joint[:, -half:].mean(axis=1) - log_joint[:, :half].mean(axis=1)
-    within = log_joint[:, -half:].std(axis=1).mean()
-    return bool(gain.mean() > 0.5 * within)
-
-
-def _rounded_up(value):
-    """Return the next number with two leading digits."""
-    unit = 10 ** max(0, int(np.log10(max(value, 1))) - 1)
-    return int(-(-value // unit) * unit)
+__all__ = ["check_chains", "is_in_numpy", "n_rounds", "run_chains", "seed_of_chain", "starts_of_chains"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.estimators.searched_starts import searched_start
+from expfam.fitting.searched_starts import searched_start
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.variational.schedules import Stochastic

@@ -1,19 +1,13 @@
-"""Scores of rows under the clusters of a fitted estimator, whose statistics are loaded once.
-
-Loading costs O(K F), which for one row is nearly all the time. So the loaded statistics are kept between the calls of
-one estimator, beside it and not in it: copies, pickles and files do not hold them. They are dropped with the estimator,
-when another fit begins, and when its statistics are replaced by other arrays.
-"""
+"""Scores of new rows under clusters: their data set, and log densities in blocks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from expfam.estimators.tables import array_has_holes
 from expfam.families.columns.cells import as_columns
 from expfam.families.columns.family import Columns
 from expfam.families.columns.names import named_columns
@@ -26,60 +20,24 @@ if TYPE_CHECKING:
 
     from expfam.families.base import Family
 
-_MOST_KEPT = 1 << 29  # bytes of dense statistics; larger ones are loaded for each call and freed after it
 
-# Each operation on it is one of a dict, which threads may do at once; a lock would be held for ever in a forked child.
-_kept: WeakKeyDictionary[Any, LoadedClusters] = WeakKeyDictionary()
-
-
-def loaded_clusters(
-    estimator: Any, family: Family, n: npt.NDArray[np.float64], S: Any, *, n_empty: int = 1
-) -> LoadedClusters:
-    """Return the clusters of an estimator and empty ones, loaded now or in an earlier call.
-
-    Parameters
-    ----------
-    estimator : Estimator
-        Whose clusters are kept.
-    family : Family
-        Bound. Clusters of another family than that of the fit, which was opened for the rows of one call, are not kept.
-    n, S : (K,) and (K, F)
-        Statistics of the clusters, S dense or CSR. They are compared with those of the earlier call by identity.
-    n_empty : int
-        Number of empty clusters after them.
-
-    Returns
-    -------
-    LoadedClusters
-        Several threads may use it.
-    """
-    found = _kept.get(estimator)
-    if (
-        found is not None
-        and found.n is n
-        and found.S is S
-        and found.family is family
-        and found.n_slots == len(n) + n_empty
-    ):
-        return found
-    found = LoadedClusters(family, n, S, n_empty=n_empty)
-    if family is not estimator.family_:
-        return found
-    if 8 * S.shape[0] * S.shape[1] <= _MOST_KEPT:
-        _kept[estimator] = found
-    else:
-        drop_loaded(estimator)
-    return found
-
-
-def drop_loaded(estimator: Any) -> None:
-    """Free the loaded clusters of an estimator."""
-    _kept.pop(estimator, None)
-
-
-def names_of_fit(estimator: Any) -> Any:
-    """Return the names of the columns of the fit, for messages; None if it was one of an array."""
-    return estimator.__dict__.get("feature_names_in_")
+def array_has_holes(X: Any) -> bool:
+    """Return whether an array, or what makes one, holds floats with NaN among them."""
+    if sparse.issparse(X):
+        return False
+    try:
+        values = np.asarray(X)
+    except ValueError:  # rows of different lengths, which are refused later
+        return False
+    if values.dtype.kind == "O" and values.ndim == 2:
+        try:
+            values = values.astype(np.float64)  # None is a missing cell
+        except (TypeError, ValueError):  # text and other objects, which are refused later
+            return False
+    if values.dtype.kind != "f" or values.ndim != 2:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(values.sum())) and bool(np.isnan(values).any())
 
 
 def opened_data(X: Any, family: Family, *, learns: bool = False, **options: Any) -> Dataset:
@@ -167,3 +125,6 @@ def log_sum_exp(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the log of the sum of exponentials of each row: (n,) nats."""
     top = scores.max(axis=1)
     return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
+
+
+__all__ = ["array_has_holes", "log_scores", "log_sum_exp", "opened_data", "opened_rows", "opened_statistics"]

@@ -1,0 +1,1 @@
+"""What fitted clusters say of rows: scores, labels, certainty, and doubts about known rows."""

@@ -1,0 +1,1 @@
+"""How a fit is planned and run: phases of steps, starts, chains, and the end of a run."""

@@ -1,0 +1,160 @@
+"""Where a fit without settings begins: the search for a start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.errors import CapabilityError
+from expfam.fitting.phases import automatic_phases
+from expfam.model.assignment import extended_labels
+from expfam.samplers.chain.driver import sample
+from expfam.samplers.named import SplitMerge
+from expfam.samplers.warm_starts.classes import start_with_classes
+from expfam.samplers.warm_starts.em_race import best_by_em
+from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_rows
+from expfam.samplers.warm_starts.search import search_start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from expfam.fitting.phases import Phase
+    from expfam.fitting.plan import Plan
+    from expfam.model.mixture import MixtureModel
+
+_MOST_STEPS_ON_A_SAMPLE = 25  # where each cluster has few rows, the log joint rises slowly for hundreds of steps
+_ROWS_OF_A_SETTLED = 50  # fewer rows a cluster of the sample, and more rows would show ever more clusters
+
+
+class Begun(NamedTuple):
+    """Where the steps over all rows begin.
+
+    Attributes
+    ----------
+    model : MixtureModel
+    start : str or (N,) array_like of int
+    name : str or None
+        Candidate that the search has chosen; None if there was no search.
+    is_sampled : bool
+        Whether steps on a sample of the rows were made already.
+    splits : bool
+        Whether splits and merges on all rows are worth their time, see `has_small_clusters`.
+    others : dict of str to (N,) int32 ndarray
+        Partitions to which the end of the run is to be compared.
+    """
+
+    model: MixtureModel
+    start: Any
+    name: str | None
+    is_sampled: bool
+    splits: bool = True
+    others: dict[str, npt.NDArray[np.int32]] = {}  # noqa: RUF012
+
+
+def begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
+    """Find the start of a fit; make most steps on a sample where there are many rows.
+
+    Parameters
+    ----------
+    plan : Plan
+    on_sample : sequence of callable
+        Callbacks of the steps on a sample, which those of the user do not see.
+
+    Returns
+    -------
+    Begun
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C was pressed before all rows had labels.
+    """
+    data, K, seed, n_threads = plan.seen, plan.max_clusters, plan.seed, plan.n_threads
+    rows = search_rows(data.n_rows, K, seed)
+    part = data if rows is None else data.take(rows)
+    moves = SplitMerge(n_threads=n_threads)
+    found = search_start(
+        plan.model,
+        part.without_known(),
+        n_init=plan.n_init,
+        adapt_prior=plan.adapts_prior,
+        learned=list(plan.learned),
+        moves=moves,
+        seed=seed,
+        n_threads=n_threads,
+    )
+    model, labels = found.model, found.labels
+    if data.known is not None:
+        labels = start_with_classes(model, part, labels, moves=moves, seed=seed, n_threads=n_threads)
+    if rows is None:
+        return Begun(model, labels, found.name, False, others=found.others)
+    if plan.is_automatic and not has_few_rows(model, data):
+        state = plan.kernel.init(model, part, seed=seed, start=labels)
+        phases = automatic_phases(plan.kernel, plan.learned, part.n_rows, is_open=K is None)
+        shorter = [each._replace(n_steps=min(each.n_steps, _MOST_STEPS_ON_A_SAMPLE)) for each in phases]
+        run_on_sample(state, shorter, on_sample)
+        model, labels = state.model, state.partition
+    splits = not has_small_clusters(labels, part.n_rows)
+    labels = extended_labels(model, part, labels, data, n_threads=n_threads)
+    others = {
+        name: extended_labels(found.model, part, one, data, n_threads=n_threads) for name, one in found.others.items()
+    }
+    if data.known is not None:
+        labels = data.known.agreeing(labels, limit=K)
+    return Begun(model, labels, found.name, True, splits, others)
+
+
+def run_on_sample(state: Any, phases: Sequence[Phase], callbacks: Sequence[Callable] = ()) -> None:
+    """Run phases on a sample of the rows.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C was pressed: no row outside the sample has a label yet.
+    """
+    for phase in phases:
+        watched = [*callbacks, *([phase.rule] if phase.rule else [])]
+        if sample(phase.kernel, state, phase.n_steps, callbacks=watched).interrupted:
+            raise KeyboardInterrupt
+
+
+def has_small_clusters(labels: npt.NDArray[Any], n_rows: int) -> bool:
+    """Return whether the clusters of a sample of `n_rows` have few rows each.
+
+    Their number then grows with the rows, as it does where columns depend on each other within every cluster: splits
+    on all rows would go on for hours.
+    """
+    return _ROWS_OF_A_SETTLED * (int(labels.max()) + 1) > n_rows
+
+
+def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> npt.NDArray[np.int32]:
+    """Return the labels of the higher mode, of those above the best draw and above the start.
+
+    Draws are chosen by the log joint of their labels, which prefers lopsided clusters where clusters overlap. Labels
+    stay as they are where the search has drawn a sample of the rows, where these are the labels of EM already, and
+    for families without a mode.
+
+    Parameters
+    ----------
+    state : State
+        With the model of the last step, and the data that the chain has seen.
+    best : (N,) array_like of int
+        Labels of the best draw.
+    start : (N,) array_like of int, or None
+        Labels that the search has found.
+    n_threads : int or None
+    """
+    model, data = state.model, state.data
+    K = model.weights.max_components
+    if has_many_rows(data.n_rows, K) or has_few_rows(model, data):
+        return best
+    candidates = {"chain": best} if start is None else {"chain": best, "start": start}
+    try:
+        return best_by_em(model, data, candidates, seed=state.seed, n_threads=n_threads).labels
+    except CapabilityError:  # no mode or prior density
+        return best
+
+
+__all__ = ["Begun", "begin", "has_small_clusters", "run_on_sample", "summed_out"]

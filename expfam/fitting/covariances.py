@@ -1,0 +1,96 @@
+"""Warnings of full covariances that have too few rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from expfam.amounts import counted
+from expfam.errors import DataWarning
+from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
+from expfam.samplers.warm_starts.sample_rows import has_few_rows
+from expfam.user_warnings import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from expfam.fitting.plan import Asked, Plan
+    from expfam.fitting.run import ChainRun
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+
+_FEWEST_ROWS = 2  # of a cluster on average, from which it is said that they are few for a covariance
+_MANY_COLUMNS = 20  # of a full covariance with an open number of clusters, from which crumbs are counted
+_MANY_CRUMBS = 0.05  # share of the rows
+
+
+def warn_of_covariances(
+    plan: Plan,
+    runs: Sequence[ChainRun],
+    model: MixtureModel,
+    labels: npt.NDArray[np.int32],
+    sizes: npt.NDArray[Any],
+) -> None:
+    """Give at most one warning of full covariances that have too few rows.
+
+    Parameters
+    ----------
+    plan : Plan
+    runs : sequence of ChainRun
+    model : MixtureModel
+        Of the result.
+    labels : (N,) int32 ndarray
+        Of the result.
+    sizes : (K,) ndarray
+        Of its clusters.
+    """
+    asked, data, compared = plan.asked, plan.data, None
+    is_left = plan.has_rule and plan.is_warmup_left and all(map(plan.searches_start, plan.starts))
+    try:
+        if is_left and not any(run.trace.interrupted for run in runs):
+            compared = compared_with_simpler(asked, data, labels, seed=runs[0].state.seed)
+    except KeyboardInterrupt:  # the fit itself is done
+        pass
+    if compared is not None and compared.pays:
+        warn_of_simpler(asked, compared, data.n_features)
+        return
+    if is_left and (compared is None or compared.full < compared.simple):  # else the chain moves the labels
+        warn_of_few_rows(asked, model, data)
+    warn_of_crumbs(asked, model, sizes)
+
+
+def warn_of_few_rows(asked: Asked, model: MixtureModel, data: Dataset) -> None:
+    """Warn where a cluster has fewer rows on average than a full covariance has parameters.
+
+    Nothing is said of fewer than two rows a cluster, of which no family makes clusters with a spread.
+    """
+    K = model.weights.max_components
+    if K is None or data.n_rows < _FEWEST_ROWS * K or not has_few_rows(model, data):
+        return
+    warn(
+        f"Mixture: {counted(data.n_rows // K, 'row')} a cluster for {counted(data.n_statistics, 'parameter')} of a"
+        " full covariance: the labels are those of EM from k-means, because the posterior prefers one wide cluster"
+        f" here. Write {asked.line(family='gaussian_diag')}, or take fewer columns or fewer clusters",
+        DataWarning,
+    )
+
+
+def warn_of_crumbs(asked: Asked, model: MixtureModel, sizes: npt.NDArray[Any]) -> None:
+    """Warn where many rows are in clusters with fewer rows than columns of a full covariance."""
+    d = model.family.n_features_in_
+    if model.weights.max_components is not None or not model.family.has_full_covariance or d <= _MANY_COLUMNS:
+        return
+    crumbs = sizes[sizes < d]
+    if crumbs.sum() > _MANY_CRUMBS * sizes.sum():
+        warn(
+            f"Mixture: {counted(crumbs.size, 'cluster')} of fewer than {counted(d, 'row')}"
+            f" {'holds' if crumbs.size == 1 else 'hold'} {crumbs.sum() / sizes.sum():.0%} of the rows: they carry the"
+            f" tails of wider ones. coarsen() merges them; or write {asked.line(family='gaussian_diag')}",
+            DataWarning,
+        )
+
+
+__all__ = ["warn_of_covariances", "warn_of_crumbs", "warn_of_few_rows"]

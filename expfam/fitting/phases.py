@@ -1,0 +1,147 @@
+"""The phases of a run: which kernel makes how many steps, one after the other."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from expfam.fitting.drawn_hyper import kernel_of_draws, learning
+from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.chain.plateau import Plateau
+from expfam.samplers.warm_starts.sample_rows import has_few_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from expfam.fitting.plan import Plan
+    from expfam.samplers.chain.kernel import Kernel
+
+MOST_STEPS = 100  # of n_steps="auto"
+_FIRST_SWEEPS = 2
+_MOST_LEARNING = 15
+_WINDOW_OF_ALL_ROWS = 1
+# rule for a given number of clusters: little but borders between clusters is left to settle
+_SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}
+_MOST_SWEEPS_OF_ALL_ROWS = 4  # after the steps on a sample
+_DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
+_SETTLING = 20  # steps with hyper-parameters before the draws
+
+
+class Phase(NamedTuple):
+    """Part of a run: steps of one kernel.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    n_steps : int
+        Number of steps, or the most if there is a rule.
+    rule : callable, optional
+        Called as ``rule(info, state)`` after each step; a true result ends the phase.
+    """
+
+    kernel: Any
+    n_steps: int
+    rule: Any = None
+
+
+def planned_phases(plan: Plan, *, is_sampled: bool = False, splits: bool = True) -> list[Phase]:
+    """Return the phases of a run: warm-up, learning, and the steps that count.
+
+    With a given number of steps, learning waits for half of the warm-up: a concentration fitted to labels that are
+    still nearly random lets too many clusters live, and the chain does not come back from there. So do splits and
+    merges of the automatic sampler: clusters of nearly random labels are all alike, and would be merged into one.
+
+    Parameters
+    ----------
+    plan : Plan
+    is_sampled : bool
+        Whether most steps were made on a sample of the rows.
+    splits : bool
+        Whether splits and merges of all rows are worth their time.
+    """
+    kernel, learned, n_rows = plan.kernel, plan.learned, plan.data.n_rows
+    if plan.has_rule and plan.is_warmup_left:
+        if has_few_rows(plan.model, plan.data):
+            return [Phase(kernel, 0)]  # the posterior prefers one wide cluster: the labels of EM stay
+        is_open = plan.max_clusters is None and splits
+        phases = automatic_phases(kernel, learned, n_rows, is_sampled=is_sampled, is_open=is_open)
+        return [*phases, *_phases_of_draws(plan)]
+    n_learning = (plan.n_warmup + 1) // 2 if learned else 0
+    learns = learning(kernel, learned) if learned else kernel
+    made = [Phase(kernel, plan.n_warmup - n_learning), Phase(learns, n_learning)]
+    if plan.has_rule:
+        made += [Phase(kernel, MOST_STEPS, Plateau(n_rows)), *_phases_of_draws(plan)]
+    else:
+        made.append(Phase(kernel_of_draws(kernel, learned, n_draws=plan.n_draws), plan.n_steps))
+    if plan.is_automatic and isinstance(kernel, Cycle):
+        n_sweeps = plan.n_warmup - max(n_learning, (plan.n_warmup + 1) // 2)
+        made = [Phase(kernel.kernels[-1], n_sweeps), Phase(kernel, plan.n_warmup - n_learning - n_sweeps), *made[1:]]
+    return made
+
+
+def _phases_of_draws(plan):
+    """Return the phase of steps from which draws are kept, after those of the rule.
+
+    Hyper-parameters that are drawn too first leave the values at which the rule has held them.
+    """
+    if not plan.n_draws:
+        return []
+    draws = kernel_of_draws(plan.kernel, plan.learned, n_draws=plan.n_draws)
+    settling = [Phase(draws, _SETTLING)] if draws is not plan.kernel else []
+    return [*settling, Phase(draws, max(plan.n_draws, _DRAW_STEPS))]
+
+
+def automatic_phases(
+    kernel: Kernel, learned: Sequence[str], n_rows: int, *, is_sampled: bool = False, is_open: bool = False
+) -> list[Phase]:
+    """Return the phases of a run that ends when the log joint has stopped rising.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Splits and merges with sweeps, or sweeps alone.
+    learned : sequence of str
+        Hyper-parameters of the family that are learned.
+    n_rows : int
+    is_sampled : bool
+        Whether the same phases were run on a sample: a few steps on all rows then remain. Splits and merges are part of
+        them only if the number of clusters `is_open`: the sample had enough rows to find as many as were asked for, and
+        the hash tables of all rows cost as much as the other steps together.
+    is_open : bool
+    """
+    sweeps = kernel.kernels[-1] if isinstance(kernel, Cycle) else kernel
+    if is_sampled:
+        kernel = kernel if is_open else sweeps
+        return [Phase(kernel, _MOST_SWEEPS_OF_ALL_ROWS, Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS))]
+    rule = partial(Plateau, n_rows, **({} if is_open else _SHORT))
+    steps = [Phase(sweeps, _FIRST_SWEEPS)]
+    if learned:
+        steps.append(Phase(learning(kernel, learned), _MOST_LEARNING, rule()))
+    return [*steps, Phase(kernel, MOST_STEPS, rule())]
+
+
+def ruled_phase(phases: Sequence[Phase]) -> Phase:
+    """Return the last phase that has a rule, or the last one."""
+    return next((phase for phase in reversed(phases) if phase.rule is not None), phases[-1])
+
+
+def adapted_kernel(kernel: Any, former: Any, state: Any) -> Any:
+    """Return the kernel of the steps that count, with what the warm-up has adapted."""
+    if former is kernel:
+        return kernel.frozen(state)
+    if learns(kernel, former):
+        frozen = former.frozen(state)
+        return Cycle(*(frozen.kernels if type(former) is Cycle else (frozen,)), kernel.kernels[-1])
+    if not learns(former, kernel):
+        return kernel  # the first sweeps alone adapt nothing
+    frozen = former.frozen(state).kernels[:-1]
+    return Cycle(*frozen) if type(kernel) is Cycle else frozen[0]
+
+
+def learns(former: Any, kernel: Any) -> bool:
+    """Tell whether a kernel is another one followed by updates of hyper-parameters."""
+    parts = kernel.kernels if type(kernel) is Cycle else (kernel,)
+    return type(former) is Cycle and [*map(id, former.kernels[:-1])] == [*map(id, parts)]
+
+
+__all__ = ["MOST_STEPS", "Phase", "adapted_kernel", "automatic_phases", "learns", "planned_phases", "ruled_phase"]

@@ -1,0 +1,250 @@
+"""What a fit is going to do, decided once before any work: model, rows, kernel, steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from expfam.fitting.free_covariances import comparison_memory
+from expfam.fitting.kernels import kernel_of_rows
+from expfam.forecast.memory import forecast_memory, label_bytes
+from expfam.params import is_auto
+from expfam.samplers.warm_starts.sample_rows import search_memory
+from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from expfam.families.base import Family
+    from expfam.forecast.memory import Forecast
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.protocols import Weights
+    from expfam.samplers.chain.kernel import Kernel
+
+LOSSES = {"vi": "vi", "point": "vi", "binder": "binder", "omari": "omari"}
+PARTITIONS = ("mode", *LOSSES, "last")
+_DRAW_BYTES = 10**8  # of the draws that "auto" keeps
+
+
+class Asked(NamedTuple):
+    """What was asked of a fit, whatever the estimator.
+
+    Attributes
+    ----------
+    family : Family
+        As it was given, which tells what may be learned.
+    weights : Weights
+        Of a mixture of all rows.
+    n_components : int or None
+    learn_hyper : bool or "auto"
+    n_threads : int or None
+    line : callable
+        ``line(**changes)`` is the text that makes the estimator with some settings changed, for messages.
+    owner : str
+        Name of the estimator, for messages.
+    """
+
+    family: Family
+    weights: Weights
+    n_components: int | None
+    learn_hyper: Any
+    n_threads: int | None
+    line: Callable[..., str]
+    owner: str
+
+    def learned_of(self, family: Family) -> tuple[str, ...]:
+        """Return the hyper-parameters of a family, as it was given, that are learned."""
+        return learned_hyper(self.learn_hyper, family)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run needs to know; nothing of it changes while the run goes on.
+
+    Attributes
+    ----------
+    asked : Asked
+    model : MixtureModel
+        Its family is bound to the data.
+    whole : Dataset
+        All rows.
+    data : Dataset
+        Rows of weight above 0.
+    seen : Dataset
+        The same rows as the chains see them: repeated real values may be spread.
+    sampler : str or Kernel
+        As it was given.
+    kernel : Kernel
+        Makes the steps over all rows.
+    n_chains : int
+    starts : tuple
+        Labels or the name of a start, for each chain; the plan of one chain has its own alone.
+    has_own_starts : bool
+        Whether each chain was given its own start.
+    seed : int
+    n_init : int
+        k-means runs in the coordinates of the family, among the candidates of a start.
+    n_steps, n_warmup : int
+        As given, or what "auto" stands for where no rule decides.
+    is_automatic : bool
+        Whether the sampler was left to the package.
+    has_rule : bool
+        Whether a rule on the log joint ends the run.
+    is_warmup_left : bool
+        Whether the length of the warm-up was left to the package.
+    partition : str
+        Which partition becomes the result.
+    n_draws : int
+        Draws that are kept at most, of all chains together.
+    callbacks : tuple of callable
+    verbose : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Mixture
+    >>> plan = Mixture("poisson", 2, n_steps=30)._plan(np.arange(8).reshape(4, 2))
+    >>> plan.n_steps, plan.n_chains, plan.max_clusters, plan.has_rule
+    (30, 1, 2, False)
+    """
+
+    asked: Asked
+    model: MixtureModel
+    whole: Dataset
+    data: Dataset
+    seen: Dataset
+    sampler: Any
+    kernel: Kernel
+    n_chains: int
+    starts: tuple[Any, ...]
+    has_own_starts: bool
+    seed: int
+    n_init: int
+    n_steps: int
+    n_warmup: int
+    is_automatic: bool
+    has_rule: bool
+    is_warmup_left: bool
+    partition: str
+    n_draws: int
+    callbacks: tuple[Callable[[Any, Any], Any], ...] = ()
+    verbose: int = 0
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Hyper-parameters of the family that are learned."""
+        return self.asked.learned_of(self.asked.family)
+
+    @property
+    def n_threads(self) -> int | None:
+        """Threads of the run."""
+        return self.asked.n_threads
+
+    @property
+    def max_clusters(self) -> int | None:
+        """Most clusters that the prior allows; None where the number is open."""
+        return self.model.weights.max_components
+
+    @property
+    def draws_of_chain(self) -> int:
+        """Draws that one chain keeps at most."""
+        return min(self.n_draws, max(1, self.n_draws // self.n_chains))
+
+    @property
+    def keeps_number(self) -> bool:
+        """Tell whether the result has as many clusters as were asked for."""
+        return self.asked.n_components is not None and not self.data.family.is_discrete
+
+    @property
+    def seeks_open_mode(self) -> bool:
+        """Tell whether the end of a run is a mode, with a number of clusters that may change."""
+        return self.has_rule and self.partition == "mode" and self.data.known is None and not self.keeps_number
+
+    @property
+    def adapts_prior(self) -> bool:
+        """Tell whether the prior of the clusters' shape is left to the package."""
+        return is_auto(getattr(self.asked.family, "scale", None))
+
+    def searches_start(self, start: Any) -> bool:
+        """Tell whether a start is left to the search."""
+        return is_auto(start) and (self.is_automatic or bool(self.max_clusters))
+
+    def shares_variance(self, start: Any) -> bool:
+        """Tell whether one variance of all clusters is learned, and labels come from k-means.
+
+        It has to fit before rows move: under one that is too small each row opens a cluster of its own, whose evidence
+        says nothing about the variance, and no step comes back from there.
+        """
+        return is_auto(start) and "shared_variance" in self.learned
+
+    def with_spread_ties(self) -> Plan:
+        """Return the plan whose chains see repeated real values spread.
+
+        Nothing is spread where a sampler was given. Densities of repeated values are infinite; the result has the data
+        as they are.
+        """
+        if not self.is_automatic:
+            return self
+        return replace(self, seen=spread_ties(self.data, self.max_clusters, seed=self.seed))
+
+    def of_chain(self, chain: int, *, n_threads: int, callback: Callable[[Any, Any], Any]) -> Plan:
+        """Return the plan of one of several chains, with its own start, threads and callback."""
+        kernel = kernel_of_rows(self.sampler, self.model, self.seen, n_threads=n_threads)
+        asked, starts = self.asked._replace(n_threads=n_threads), (self.starts[chain],)
+        return replace(self, asked=asked, kernel=kernel, starts=starts, callbacks=(callback,), verbose=0)
+
+    def without_learning(self) -> Plan:
+        """Return the plan with hyper-parameters that stay as they are."""
+        return replace(self, asked=self.asked._replace(learn_hyper=False))
+
+    def forecast(self, *, is_copy: bool = False) -> Forecast:
+        """Forecast the memory of the fit, with that of the search for a start.
+
+        Parameters
+        ----------
+        is_copy : bool
+            Whether the rows are held beside those of the user.
+        """
+        K, data = self.max_clusters, self.data
+        sizes: dict[str, Any] = {"n_components": K, "kernel": self.kernel, "model": self.model}
+        forecast = forecast_memory(data, n_draws=self.n_draws, **sizes)
+        if self.n_chains > 1:
+            forecast = forecast.with_chains(self.n_chains - 1, forecast_memory(data, **sizes))
+        more = search_memory(data, K) if any(map(self.searches_start, self.starts)) else 0
+        more += spread_memory(data, K) if self.is_automatic else 0
+        more += comparison_memory(data, K) if self.has_rule else 0
+        more += forecast.data if is_copy else 0
+        return replace(forecast, scratch=forecast.scratch + more)
+
+
+def n_automatic_draws(n_rows: int, n_components: int | None) -> int:
+    """Return how many draws are kept where nobody said how many.
+
+    Examples
+    --------
+    >>> from expfam.fitting.plan import n_automatic_draws
+    >>> n_automatic_draws(1000, 3), n_automatic_draws(10**6, 3), n_automatic_draws(10**8, 3)
+    (400, 100, 20)
+    """
+    return int(np.clip(_DRAW_BYTES // (n_rows * label_bytes(n_components or 1)), 20, 400))
+
+
+def learned_hyper(learn_hyper: Any, family: Family) -> tuple[str, ...]:
+    """Return the names of the hyper-parameters that are learned.
+
+    Parameters
+    ----------
+    learn_hyper : bool or "auto"
+        "auto" learns those that the family learns by default and that were left at "auto".
+    family : Family
+        As it was given.
+    """
+    if is_auto(learn_hyper):
+        return tuple(name for name in family.learned_by_default if is_auto(getattr(family, name)))
+    return tuple(family.hyper) if learn_hyper else ()
+
+
+__all__ = ["LOSSES", "PARTITIONS", "Asked", "Plan", "learned_hyper", "n_automatic_draws"]

@@ -1,0 +1,106 @@
+"""The partition that a fit ends with: a mode, the least expected loss, or the last draw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.fitting.automatic import summed_out
+from expfam.fitting.endings import best_labels, given_ending, open_ending
+from expfam.fitting.plan import LOSSES
+from expfam.model.partitions import by_first_appearance
+from expfam.samplers.starts.equal_rows import EqualRows
+from expfam.samplers.starts.refill import refilled
+from expfam.samplers.warm_starts.sample_rows import has_many_rows
+from expfam.samplers.warm_starts.settle import Settler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from expfam.evaluation.posterior import PartitionPosterior
+    from expfam.fitting.plan import Plan
+    from expfam.fitting.run import ChainRun
+    from expfam.model.mixture import MixtureModel
+
+_MOST_PASSES = 100  # of the ascent; nearly always it takes a few
+_SEARCH_STARTS = 4
+
+
+def chosen_partition(
+    plan: Plan, run: ChainRun, start: Any, posterior: Callable[[], PartitionPosterior]
+) -> tuple[MixtureModel, npt.NDArray[np.integer]]:
+    """Return the model and the partition that the plan asks for; the last one after Ctrl-C.
+
+    Parameters
+    ----------
+    plan : Plan
+    run : ChainRun
+        Of the chain with the best draw.
+    start : (N,) ndarray of int, or None
+        Labels that the search has found for chain 0.
+    posterior : callable
+        Makes the posterior of the kept draws.
+    """
+    state = run.state
+    try:
+        if plan.partition in LOSSES and run.trace.n_kept:
+            return state.model, _least_loss(plan, state, posterior())
+        if plan.partition == "mode":
+            return _mode(plan, run, start)
+    except KeyboardInterrupt:
+        run.trace.interrupted = True
+    return state.model, state.partition
+
+
+def _mode(plan, run, start):
+    """Return the model and the mode that is reached from the best draw."""
+    state, ending, data = run.state, run.ending, plan.data
+    best = state.partition if run.best.labels is None else run.best.labels
+    if plan.keeps_number and data.known is None:  # a cluster of known rows is never halved
+        return state.model, _mode_of_given_number(plan, run, best, start)
+    if ending is None and plan.seeks_open_mode and not run.trace.interrupted:
+        # draws are of one model, which stays
+        candidates = {"chain": best} if start is None else {"chain": best, "start": start}
+        settler = Settler(state.model, state.data, seed=state.seed, n_threads=plan.n_threads)
+        ending = open_ending(settler, candidates)
+    model, labels = (state.model, best) if ending is None else (ending.model, ending.labels)
+    rows = EqualRows(model, data, n_threads=plan.n_threads)
+    options = {"keep_clusters": plan.keeps_number, "max_passes": _MOST_PASSES}
+    found = rows.climb(labels, **options).labels
+    if ending is not None and not has_many_rows(data.n_rows, None):
+        # the last model differs from those under which they were compared
+        others = (rows.climb(each, **options).labels for each in run.others())
+        found = best_labels(model, data, found, others)
+    return model, by_first_appearance(found)[1]
+
+
+def _mode_of_given_number(plan, run, labels, start):
+    """Return the mode that is reached from labels, by way of the data that the chain has seen.
+
+    There repeated values are spread: the densities of the data as they are prefer clusters of single values.
+    """
+    state, n_clusters = run.state, plan.asked.n_components
+    options = {"max_passes": _MOST_PASSES, "seed": state.seed, "n_threads": plan.n_threads}
+    if plan.has_rule:
+        labels = summed_out(state, labels, start, n_threads=plan.n_threads)
+        labels = given_ending(state.model, state.data, labels, n_clusters, run.others(), **options)
+        if state.data is plan.data:
+            return labels
+    return refilled(state.model, plan.data, labels, n_clusters, **options)
+
+
+def _least_loss(plan, state, posterior):
+    """Return the partition with the least expected loss.
+
+    With known rows it is the best draw, which keeps what is known.
+    """
+    loss = LOSSES[plan.partition]
+    if state.data.known is not None:
+        draws = posterior.draws().astype(np.int32)
+        return min(draws, key=lambda labels: posterior.expected_loss(labels, loss))
+    return posterior.labels(loss, n_starts=_SEARCH_STARTS, max_clusters=plan.max_clusters)
+
+
+__all__ = ["chosen_partition"]

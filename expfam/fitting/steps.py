@@ -1,0 +1,77 @@
+"""The steps of all phases of a run, whichever estimator makes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from expfam.samplers.chain.callbacks import Progress, kept_open
+from expfam.samplers.chain.driver import sample
+from expfam.samplers.chain.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from expfam.fitting.phases import Phase
+
+
+def run_phases(
+    state: Any,
+    phases: list[Phase],
+    *,
+    callbacks: Callable[[int | None], list],
+    counted: Sequence = (),
+    observed: Sequence = (),
+    trace: Trace | None = None,
+    entered: Callable[[Any, Any, int, bool], Any] | None = None,
+) -> Trace:
+    """Make the steps of all phases.
+
+    All phases but the last one are the warm-up.
+
+    Parameters
+    ----------
+    state : State
+        Changed in place.
+    phases : list of Phase
+    callbacks : callable
+        ``callbacks(n_steps)`` returns those that see every step; `n_steps` is None where a rule decides.
+    counted, observed : sequence of callable
+        Callbacks that see the last phase alone, and all phases.
+    trace : Trace, optional
+        Goes on from earlier steps.
+    entered : callable, optional
+        ``entered(kernel, former, n_steps, is_last)`` returns the kernel of a phase that is about to begin.
+
+    Returns
+    -------
+    Trace
+    """
+    phases = [phase for phase in phases[:-1] if phase.n_steps] + phases[-1:]
+    total = sum(phase.n_steps for phase in phases)
+    trace = Trace() if trace is None else trace
+    trace.n_warmup = total - phases[-1].n_steps
+    former = phases[0].kernel
+    with kept_open(callbacks(None if any(phase.rule for phase in phases) else total)) as watched:
+        for place, (kernel, n_steps, rule) in enumerate(phases, start=1):
+            is_last = place == len(phases)
+            others: list = [*observed] if rule is None else [*observed, rule]
+            if is_last:
+                trace.n_warmup = len(trace)  # a phase may end early
+                others += counted
+            if entered is not None:
+                kernel = entered(kernel, former, n_steps, is_last)
+            former = kernel
+            sample(kernel, state, n_steps, callbacks=[*watched, *others], trace=trace)
+            if trace.interrupted or any(callback.has_stopped for callback in watched):
+                break
+        if not trace.interrupted:
+            kernel.finish(state)
+    return trace
+
+
+def with_progress(callbacks: Sequence[Any] | None, verbose: int, n_steps: int | None) -> list:
+    """Return the callbacks of the user, and a progress bar where one was asked for."""
+    return [*(callbacks or ()), *([Progress(n_steps)] if verbose else [])]
+
+
+__all__ = ["run_phases", "with_progress"]
