@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     by_halves = args.n_clusters is None and args.robust is None and args.overlap is None
     others = [peak[1] for peak in mixture.coarsening_curve_.peaks(3)[1:]] if by_halves else []
     if others:
-        say(args, f"also      halves of the data agree on {' or '.join(map(str, others))} groups: --n-clusters")
+        listed = " or ".join(map(str, others))
+        say(args, f"also      halves of the data agree on other numbers of groups: --n-clusters {listed}")
     say(args, f"saved     {args.output}")
     result = {"model": str(args.model), "n_clusters": int(coarse.n_components_), "log_joint": log_joint}
     print_json(args, result | {"sizes": coarse.cluster_sizes_.tolist(), "output": str(args.output)})

@@ -21,6 +21,7 @@ try:
 except ImportError as error:
     raise ImportError("rows on a Dask cluster need dask: pip install 'expfam[dask]'") from error
 
+from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.engines.journal import Entry, Journal, dumps
 from expfam.engines.parts import Part, added
@@ -284,8 +285,8 @@ class DaskEngine(Engine):
         self.n_lost += 1
         if self.n_lost > self._most_losses():
             raise EngineError(
-                f"workers were lost {self.n_lost} times, the last one at {address}: look at their logs for a lack of"
-                f" memory, or allow more losses, DaskEngine(client, max_lost={4 * self.n_lost})"
+                f"workers were lost {counted(self.n_lost, 'time')}, the last one at {address}: look at their logs for a"
+                f" lack of memory, or allow more losses, DaskEngine(client, max_lost={4 * self.n_lost})"
             )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.params import is_auto
 
@@ -115,7 +116,8 @@ def concentration_of(estimator: Any) -> float:
         owner = type(estimator).__name__
         raise ValueError(
             f"{owner}: with n_components=None alpha is one number, the concentration of each group; got"
-            f" {np.size(alpha)} numbers: write {owner}(n_components={np.size(alpha)}, alpha=...) or alpha='auto'"
+            f" {counted(np.size(alpha), 'number')}: write {owner}(n_components={np.size(alpha)}, alpha=...) or"
+            " alpha='auto'"
         )
     return float(alpha)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, ExpFamError
 from expfam.evaluation.admixture_quantities import SLOPE_ALPHA, SLOPE_ETA, AdmixtureQuantities, names_of
 from expfam.evaluation.calibration import DRAWS, Replicate, joined
@@ -268,13 +269,17 @@ def check_few(problem: AdmixtureProblem, n_replicates: int, seed: int) -> Found:
         problem.n_threads,
     )
     p = _few_p(parts, problem) | {STATE: float(all(part.is_right for part in parts))}
-    return Found(p, n_replicates * len(parts), (f"{len(parts)} subsets of {FEW_UNITS} {kind.noun}", _said_of(problem)))
+    return Found(
+        p, n_replicates * len(parts), (f"{counted(len(parts), 'subset')} of {FEW_UNITS} {kind.noun}", _said_of(problem))
+    )
 
 
 def _said_of(problem):
     """Say where few units are checked with some of the clusters."""
     K = problem.model.n_components
-    return f"with {FEW_CLUSTERS} of the {K} clusters" if K > FEW_CLUSTERS else f"with {K} clusters"
+    return (
+        f"with {FEW_CLUSTERS} of the {counted(K, 'cluster')}" if K > FEW_CLUSTERS else f"with {counted(K, 'cluster')}"
+    )
 
 
 class _Ends(NamedTuple):
@@ -339,12 +344,12 @@ def _ends(problem, few, n_replicates, rng):
 def _few_p(parts, problem):
     """Return p-values over all subsets: of frequencies after steps, and of mean values."""
     found = {}
-    for at, steps in enumerate(("1 step", f"{_STEPS} steps")):
+    for at, steps in enumerate((counted(1, "step"), counted(_STEPS, "step"))):
         for what, tables in (("partitions", "chi_square"), ("numbered clusters", "numbered")):
             chi, freedom = zip(*(getattr(part, tables)[at] for part in parts))
             found[f"{what} after {steps}"] = chi_square_p(sum(chi), sum(freedom))
     shifts = np.concatenate([part.shifts for part in parts])
-    names = [f"{name} along {_STEPS} steps" for name in _compared(problem)]
+    names = [f"{name} along {counted(_STEPS, 'step')}" for name in _compared(problem)]
     if not np.isfinite(shifts).all():
         return found | dict.fromkeys(names, 0.0)
     return found | dict(zip(names, map(float, mean_p(shifts))))
@@ -410,7 +415,7 @@ def _through_truth(problem, draw, check, n_replicates, seed):
     p = means_p(values) if reversal is None else uniform_p(values, LENGTH)
     notes = ["ranks in chains of 20 states" if reversal is not None else "no reversal: means along chains of 20 states"]
     if sum(refused):
-        notes.append(f"{sum(refused)} draws gave data that the family cannot hold")
+        notes.append(f"{counted(sum(refused), 'draw')} gave data that the family cannot hold")
     found = dict(zip(names, map(float, p))) | {STATE: float(all(are_right))}
     return Found(found, n_replicates, tuple(notes), None if reversal is None else Ranks(names, values, LENGTH))
 

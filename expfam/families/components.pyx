@@ -12,10 +12,10 @@ from libc.math cimport INFINITY, exp, isnan, log
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON, EXPFAM_RANGE
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
 
+from expfam.amounts import counted
 from expfam.errors import PluginError, SupportError
 from expfam.families._stored_statistics import check_stored
 
@@ -348,7 +348,8 @@ cdef class Components:
         cdef Py_ssize_t m = mass.shape[0], i = start, j = 0, L = given.shape[1]
         self._check_block(start, stop, m, given.shape[0], margin.shape[0])
         if L < 2 or chosen.shape[0] != stop - start or (given.size and not 0 <= np.min(slots) <= np.max(slots) < m):
-            raise IndexError(f"{L} slots of {m}, {chosen.shape[0]} labels for {stop - start} rows")
+            raise IndexError(f"{counted(L, 'slot')} of {m}, {counted(chosen.shape[0], 'label')} for"
+                             f" {counted(stop - start, 'row')}")
         cdef Py_ssize_t[::1] ks = np.empty(L, dtype=np.intp)
         cdef double[::1] scores = np.empty(L), work = np.empty(max(self.c.work_size, 1))
         cdef double first, second
@@ -384,7 +385,7 @@ cdef class Components:
         if not 0 <= start <= stop <= self.n_rows or not 1 <= m <= self.capacity:
             raise IndexError(f"rows {start}:{stop} of {self.n_rows}, slots {m} of {self.capacity}")
         if any(size != stop - start for size in sizes):
-            raise ValueError(f"results of {sizes} rows for {stop - start}")
+            raise ValueError(f"rows of the results: {sizes}, not {stop - start}")
 
     def likelier_of_two(self, pairs, log_mass, chosen):
         """Write which of two slots is more probable for each datum into the caller's memory.

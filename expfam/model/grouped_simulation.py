@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from expfam.amounts import counted
+
 MOST_STATES = 1 << 14  # joint clusters of link groups that are listed
 
 
@@ -86,7 +88,9 @@ def _draw_linked(alpha, groups, counts, labels, blocks, rng):
     if not blocks:
         return
     if alpha.size ** len(blocks) > MOST_STATES:
-        raise ValueError(f"{len(blocks)} link groups among {alpha.size} clusters are too many to list")
+        raise ValueError(
+            f"{counted(len(blocks), 'link group')} among {counted(alpha.size, 'cluster')}: too many partitions to list"
+        )
     states, scores = _joint_clusters(alpha, groups, counts, blocks)
     p = np.exp(scores - scores.max())
     drawn = states[int(rng.choice(len(states), p=p / p.sum()))]

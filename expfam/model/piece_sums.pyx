@@ -11,6 +11,8 @@ from expfam.structures.simd.column_sums cimport expfam_double_terms
 
 import numpy as np
 
+from expfam.amounts import counted
+
 
 def add_rows_by_label(double[:, :, ::1] table, double[:, ::1] phi, const int32_t[::1] labels,
                       const double[:, ::1] lift):
@@ -23,7 +25,8 @@ def add_rows_by_label(double[:, :, ::1] table, double[:, ::1] phi, const int32_t
     cdef double[::1] shift = np.zeros(F)
     cdef double *sums
     if phi.shape[1] != F or lift.shape[0] != P or lift.shape[1] != F or phi.shape[0] > labels.shape[0]:
-        raise ValueError(f"a table of shape {(table.shape[0], P, F)} cannot take rows of {phi.shape[1]} columns")
+        raise ValueError(f"a table of shape {(table.shape[0], P, F)} cannot take rows of"
+                         f" {counted(phi.shape[1], 'column')}")
     if P not in (1, 3):
         raise ValueError(f"a table has one piece or three; got {P}")
     if F == 0:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from expfam.amounts import counted
 from libc.stdint cimport int64_t
 
 from expfam.families.components cimport Components
@@ -193,7 +194,8 @@ def checked_labels(labels, Py_ssize_t n_rows):
     """Return the clusters of all rows as (N,) int32 after checking them."""
     labels = np.asarray(labels)
     if labels.shape != (n_rows,) or labels.dtype.kind not in "iu":
-        raise ValueError(f"clusters must be {n_rows} integers, one for each row; got {labels.dtype} {labels.shape}")
+        raise ValueError(f"clusters must be {counted(n_rows, 'integer')}, one for each row; got {labels.dtype}"
+                         f" {labels.shape}")
     if labels.min(initial=0) < 0:
         raise ValueError(f"clusters must be numbers from 0 on; found {labels.min()}")
     return labels.astype(np.int32)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.errors import ArchiveError, CapabilityError
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.hierarchical import HierarchicalProcess
@@ -343,7 +344,9 @@ def _checked_topics(topics: npt.ArrayLike, n_tokens: int) -> npt.NDArray[Any]:
     """Return the topics of all tokens, or refuse what are none."""
     found = np.asarray(topics)
     if found.shape != (n_tokens,) or found.dtype.kind not in "iu":
-        raise ValueError(f"topics must be {n_tokens} integers, one for each token; got {found.dtype} {found.shape}")
+        raise ValueError(
+            f"topics must be {counted(n_tokens, 'integer')}, one for each token; got {found.dtype} {found.shape}"
+        )
     if found.min(initial=0) < 0:
         raise ValueError(f"topics must be numbers from 0 on; found {found.min()}")
     return found

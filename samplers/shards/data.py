@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.engines.parts import Part, cut_rows
 from expfam.engines.serial import SerialEngine
@@ -85,8 +86,8 @@ class ShardedData:
         return self.n_rows
 
     def __repr__(self):
-        n_parts = len(self.engine.parts)
-        return f"ShardedData({self.n_rows} x {self.n_features}, {n_parts} parts, family={self.family.name!r})"
+        n_parts = counted(len(self.engine.parts), "part")
+        return f"ShardedData({self.n_rows} x {self.n_features}, {n_parts}, family={self.family.name!r})"
 
     def first_state(
         self, kernel: Any, model: Any, *, seed: Any = None, start: Any = "auto", n_clusters: int | None = None

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.errors import DataError, DataTypeError
 from expfam.families.weighing import bound_family
@@ -41,7 +42,8 @@ def check_kinds(engine: Engine) -> bool:
     for part, kind in zip(engine.parts, kinds):
         if kind["n_rows"] != part.n_rows:
             raise DataError(
-                f"the part that begins at row {part.first_row} has {kind['n_rows']} rows, not {part.n_rows} as was said"
+                f"the part that begins at row {part.first_row} has {counted(kind['n_rows'], 'row')}, not"
+                f" {part.n_rows} as was said"
             )
         if kind["is_sparse"] != kinds[0]["is_sparse"]:
             raise DataTypeError(
@@ -50,8 +52,8 @@ def check_kinds(engine: Engine) -> bool:
             )
         if kind["n_columns"] != kinds[0]["n_columns"]:
             raise DataError(
-                f"the part that begins at row {part.first_row} has {kind['n_columns']} columns, the first part"
-                f" {kinds[0]['n_columns']}: give all parts the same columns"
+                f"the part that begins at row {part.first_row} has {counted(kind['n_columns'], 'column')}, the first"
+                f" part {kinds[0]['n_columns']}: give all parts the same columns"
             )
     return bool(kinds[0]["is_sparse"])
 
