@@ -1,0 +1,110 @@
+"""Which files of the package a call enters, in which order, and how often it goes from one to another.
+
+`python tests/support/walk.py` prints the figures of some usual calls, and of the class `Mixture`.
+"""
+
+import inspect
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = tuple(f"{ROOT / name}/" for name in ("expfam", "samplers", "structures", "plugins"))
+
+
+class Walk(NamedTuple):
+    """What a call has entered.
+
+    Attributes
+    ----------
+    files : tuple of str
+        Python files of the package by first entry, from the top of the checkout.
+    moves : Counter of (str, str)
+        Calls that go from one file to another.
+    """
+
+    files: tuple[str, ...]
+    moves: Counter
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of files that call each other both ways."""
+        return sum((b, a) in self.moves and a < b for a, b in self.moves)
+
+
+def walk(call: Any) -> Walk:
+    """Trace a call. Compiled functions are not seen."""
+    entered, moves = {}, Counter()
+
+    def file_of(frame):
+        name = frame.f_code.co_filename
+        return name.removeprefix(f"{ROOT}/") if name.startswith(ROOMS) else None
+
+    def seen(frame, event, _):
+        if event != "call" or (file := file_of(frame)) is None:
+            return
+        entered.setdefault(file)
+        caller = frame.f_back
+        while caller is not None and file_of(caller) is None:
+            caller = caller.f_back
+        before = None if caller is None else file_of(caller)
+        if before is not None and before != file:
+            moves[before, file] += 1
+
+    sys.setprofile(seen)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return Walk(tuple(entered), moves)
+
+
+def usual_calls() -> dict[str, Any]:
+    """Return calls by what they do; each was made once before, so that nothing is imported on the way."""
+    from sklearn.datasets import load_iris
+
+    from expfam import Mixture
+
+    X = load_iris().data
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    calls = {
+        "default fit of iris, K = 3": lambda: Mixture("gaussian_diag", 3, random_state=0).fit(X),
+        "five plain Gibbs sweeps": lambda: Mixture(
+            "gaussian_diag", 3, sampler="gibbs", start="random", n_steps=5, n_warmup=0, partition="last", random_state=0
+        ).fit(X),
+    }
+    try:
+        import pandas as pd
+    except ImportError:
+        pass
+    else:
+        frame = pd.DataFrame(holes, columns=list("abcd"))
+        calls["default fit of a frame with holes"] = lambda: Mixture(random_state=0).fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for call in calls.values():
+            call()
+    return calls
+
+
+def main() -> None:
+    """Print the table."""
+    from expfam import Mixture
+
+    print(f"{'call':40} files  moves  pairs both ways")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, call in usual_calls().items():
+            found = walk(call)
+            print(f"{name:40} {len(found.files):5}  {found.moves.total():5}  {found.pairs:5}")
+    own = [base for base in Mixture.__mro__ if base.__module__.startswith("expfam.")]
+    methods = [name for name, value in inspect.getmembers(Mixture, callable) if not name.startswith("__")]
+    print(f"Mixture: {len(own)} classes of the package, {len(methods)} methods with inherited ones")
+
+
+if __name__ == "__main__":
+    main()
