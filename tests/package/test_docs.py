@@ -69,23 +69,21 @@ def test_the_page_on_unknown_numbers_works_as_printed():
     assert 5 <= (model.sizes_ > 0.01 * X.sum()).sum() < 15
 
 
-PARTS = -2  # place of the block with anchors and an allocator
-
-
 def blocks():
     """The guide's blocks of code."""
     return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)
 
 
-def example(place):
-    """One of the guide's blocks of code as a module."""
+def example(of_class):
+    """The guide's block of code that defines a class, as a module."""
+    (code,) = [block for block in blocks() if f"class {of_class}" in block]
     guide = ModuleType("guide")
-    exec(compile(blocks()[place], str(GUIDE), "exec"), vars(guide))
+    exec(compile(code, str(GUIDE), "exec"), vars(guide))
     return guide
 
 
 def test_the_guides_anchors_and_allocator_make_a_kernel():
-    kernel = Cycle(example(PARTS).kernel, CollapsedGibbs())
+    kernel = Cycle(example("BySign").kernel, CollapsedGibbs())
     X = np.repeat([[-5.0, 1.0], [5.0, 0.0]], 30, axis=0)
     state = kernel.init(MixtureModel(DiagonalGaussian(), DirichletProcess()), X, seed=0, start="one")
     accepted = sum(kernel.step(state).extra["parts"][0].accepted for _ in range(10))
@@ -95,7 +93,7 @@ def test_the_guides_anchors_and_allocator_make_a_kernel():
 
 
 def test_the_guides_anchors_and_allocator_keep_the_laws(capsys):
-    guide = example(PARTS)
+    guide = example("BySign")
     (code,) = [block for block in blocks() if "check_proposal" in block]
     exec(compile(code, str(GUIDE), "exec"), vars(guide))
     reports = capsys.readouterr().out
@@ -108,7 +106,7 @@ def test_the_guides_anchors_and_allocator_keep_the_laws(capsys):
 
 
 def test_the_guides_proposal_moves_data():
-    guide = example(PARTS - 1)
+    guide = example("ByFirstCount")
     X = np.repeat([[0, 5], [9, 1]], 30, axis=0)
     kernel = CollapsedMetropolis(guide.ByFirstCount(), mode="crossfit")
     mixture = Mixture("poisson", 6, sampler=kernel, n_steps=30, random_state=0).fit(X)
