@@ -52,7 +52,7 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     from scipy import sparse
 
     from expfam.estimators.tables import family_of_array
-    from expfam.io.frames import Frame
+    from expfam.frames.frame import Frame
 
     if not is_automatic(args):
         return table.X, family_of(args.family, args.hyper)
@@ -71,7 +71,7 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
 def rows_of_table(table: Any) -> Any:
     """Return the rows of a table of numbers: a matrix if its columns have no names."""
     from expfam.families.columns.numbers import numbers_of_frame
-    from expfam.io.frames import Frame
+    from expfam.frames.frame import Frame
 
     if not isinstance(table.X, Frame) or not all(name.isdecimal() for name in table.X.names):
         return table.X
@@ -82,7 +82,7 @@ def matrix_of(X: Any, family: Any) -> Any:
     """Return the matrix that an estimator reads of the data of a fit."""
     from expfam.families.columns.numbers import numbers_of_frame
     from expfam.families.columns.roles import Roles
-    from expfam.io.frames import Frame
+    from expfam.frames.frame import Frame
 
     if getattr(family, "roles", None):
         return Roles(family.roles).encode(X)
@@ -220,7 +220,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run `expfam roles` and return its exit code."""
     from expfam.families.columns.roles import Roles
-    from expfam.io.frames import Frame
+    from expfam.frames.frame import Frame
 
     if args.output is not None:
         check_file(args, args.output, "--output", (".json",))

@@ -35,7 +35,7 @@ def add_impute(parser: argparse.ArgumentParser) -> None:
 def run_explain(args: argparse.Namespace) -> int:
     """Run `expfam explain` and return its exit code."""
     from expfam import Mixture
-    from expfam.io.frames import as_frame
+    from expfam.frames.frame import as_frame
 
     mixture = Mixture.load(args.model, trust=args.trust)
     mixture.set_output(transform="pandas")
@@ -66,7 +66,7 @@ def _text(frame):
 def run_impute(args: argparse.Namespace) -> int:
     """Run `expfam impute` and return its exit code."""
     from expfam import Mixture
-    from expfam.io.frames import Frame
+    from expfam.frames.frame import Frame
 
     if args.output is not None:
         check_file(args, args.output, "--output", (".csv",))

@@ -24,7 +24,7 @@ from expfam.fitted.row_certainty import certainty_of_state
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
-from expfam.io.frames import is_frame
+from expfam.frames.frame import is_frame
 from expfam.io.models import load_estimator, save_estimator
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value, is_auto

@@ -12,7 +12,7 @@ from expfam.estimators.frame_output import FrameOutput
 from expfam.families.columns.cells import as_columns, cell_laws
 from expfam.families.columns.laws import CellLaw
 from expfam.families.support import dense_rows
-from expfam.io.new_frames import moments, new_frame
+from expfam.frames.new_frames import moments, new_frame
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value
 

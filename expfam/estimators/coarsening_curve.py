@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from expfam.estimators.found_again import cut_agreements
 from expfam.estimators.linkages import cut, node_leaves, sums_of_squares
-from expfam.io.new_frames import new_frame
+from expfam.frames.new_frames import new_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from expfam.errors import DataError
-from expfam.io.frames import Frame, is_frame
+from expfam.frames.frame import Frame, is_frame
 from expfam.model.groups import Groups
 
 

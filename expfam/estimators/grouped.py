@@ -46,7 +46,7 @@ from expfam.fitting.phases import Phase
 from expfam.fitting.plan import Asked
 from expfam.fitting.weighted_rows import check_weights, labels_of_all, start_of_counted
 from expfam.forecast.memory import check_memory, forecast_memory
-from expfam.io.new_frames import new_frame
+from expfam.frames.new_frames import new_frame
 from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset

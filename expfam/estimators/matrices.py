@@ -19,7 +19,7 @@ from expfam.families.columns.encoding import check_finite
 from expfam.families.columns.names import check_names
 from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.support import check_given
-from expfam.io.frames import Frame, as_frame, is_frame
+from expfam.frames.frame import Frame, as_frame, is_frame
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:

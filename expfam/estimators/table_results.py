@@ -20,9 +20,9 @@ from expfam.families.columns.names import named_columns
 from expfam.families.gaussian.holes import with_holes
 from expfam.families.support import dense_rows
 from expfam.fitted.scoring import log_sum_exp, opened_rows
-from expfam.io.filled_cells import with_cells
-from expfam.io.frames import as_frame, is_frame, listed
-from expfam.io.new_frames import in_backend, new_frame
+from expfam.frames.filled_cells import with_cells
+from expfam.frames.frame import as_frame, is_frame, listed
+from expfam.frames.new_frames import in_backend, new_frame
 from expfam.params import Integer, check_value
 from expfam.structures.ground.rng import generator
 

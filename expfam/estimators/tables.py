@@ -13,14 +13,14 @@ from expfam.families.foreign import OF_TEXTS
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.trials.bernoulli import Bernoulli
 from expfam.fitted.scoring import array_has_holes
-from expfam.io.frames import as_frame, is_frame
+from expfam.frames.frame import as_frame, is_frame
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.families.base import Family
     from expfam.families.columns.roles import Roles
-    from expfam.io.frames import Frame
+    from expfam.frames.frame import Frame
 
 
 def family_of_frame(X: Any, *, owner: str) -> Family | None:

@@ -33,7 +33,7 @@ from expfam.families.support import as_matrix, first_where
 from expfam.fitting.phases import Phase
 from expfam.fitting.topic_starts import start_memory, topic_start
 from expfam.forecast.memory import check_memory, forecast_topics
-from expfam.io.new_frames import new_frame
+from expfam.frames.new_frames import new_frame
 from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset

@@ -21,8 +21,8 @@ import numpy as np
 
 from expfam.amounts import counted
 from expfam.errors import DataError
-from expfam.io.frames import Column, Frame, column_of_objects
-from expfam.io.numerals import plain_numbers
+from expfam.frames.frame import Column, Frame, column_of_objects
+from expfam.frames.numerals import plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

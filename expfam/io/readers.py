@@ -24,8 +24,8 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.errors import DataError, DataWarning
 from expfam.families.support import check_structure
+from expfam.frames.frame import Frame, as_frame
 from expfam.io.cells import read_cells, standard_input
-from expfam.io.frames import Frame, as_frame
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 from expfam.user_warnings import warn
 

@@ -71,7 +71,7 @@ def check_all(found):
 def test_every_attribute_is_there_or_lacks_as_python_says_it(name, libraries, monkeypatch):
     model = FITS[name]()
     if libraries == "without":
-        monkeypatch.setattr("expfam.io.new_frames.find_spec", lambda name: None)
+        monkeypatch.setattr("expfam.frames.new_frames.find_spec", lambda name: None)
     check_all(model)
     assert hasattr(model, "clusters_") == (libraries == "with" and name != "bare family")
 
@@ -92,7 +92,7 @@ def test_a_loaded_model_has_the_same_attributes(tmp_path):
 
 def test_the_error_says_why_and_has_its_cause(monkeypatch):
     model = FITS["mixture"]()
-    monkeypatch.setattr("expfam.io.new_frames.find_spec", lambda name: None)
+    monkeypatch.setattr("expfam.frames.new_frames.find_spec", lambda name: None)
     with pytest.raises(ResultError, match="Mixture has no clusters_: a result is a data frame, and neither pandas"):
         model.clusters_  # noqa: B018
     assert isinstance(model.params_, dict)

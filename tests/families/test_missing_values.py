@@ -13,7 +13,7 @@ from expfam.errors import DataError, DataTypeError, DataWarning
 from expfam.families.columns.inference import infer_roles
 from expfam.families.columns.missing_values import missing_values_of, with_holes
 from expfam.families.columns.roles import Roles
-from expfam.io.frames import as_frame
+from expfam.frames.frame import as_frame
 
 N = 60
 HOLES = np.arange(N) % 6 == 0

@@ -13,9 +13,9 @@ from pyarrow import parquet
 from expfam.errors import DataError
 from expfam.families.columns.encoding import check_finite
 from expfam.families.columns.numbers import numbers_of_frame
+from expfam.frames.frame import Frame
 from expfam.io import cells
 from expfam.io.cells import column_of_text
-from expfam.io.frames import Frame
 from expfam.io.readers import read
 
 TEXT = """\

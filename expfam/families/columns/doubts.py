@@ -13,7 +13,7 @@ import numpy as np
 from expfam.amounts import counted
 from expfam.families.columns.messages import keyword
 from expfam.families.columns.notation import PLACEHOLDERS, Notation, notation_of
-from expfam.io.frames import Column
+from expfam.frames.frame import Column
 
 _FEW_LEVELS = 20  # categories of so many levels may be numbers on purpose
 _LEAST_NUMBERS = 3
@@ -62,7 +62,7 @@ def doubt_of(column: Column, backend: str = "pandas") -> Doubt | None:
     --------
     >>> import pandas as pd
     >>> from expfam.families.columns.doubts import doubt_of
-    >>> from expfam.io.frames import as_frame
+    >>> from expfam.frames.frame import as_frame
     >>> column = as_frame(pd.DataFrame({"x": [f"{i},5" for i in range(30)]})).column("x")
     >>> doubt_of(column).line
     "df['x'] = pd.to_numeric(df['x'].str.replace(',', '.', regex=True))"

@@ -10,7 +10,7 @@ from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.columns.doubts import conversion_of
 from expfam.families.columns.messages import keyword
-from expfam.io.frames import Column, listed
+from expfam.frames.frame import Column, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ from expfam.families.columns.kinds.registry import (
 from expfam.families.columns.messages import keyword
 from expfam.families.columns.roles import ColumnRole, Roles
 from expfam.families.counts.poisson import Poisson
-from expfam.io.frames import Column, Frame, listed
+from expfam.frames.frame import Column, Frame, listed
 from expfam.near_names import did_you_mean
 
 _WHOLE = 1e-9  # counts differ from integers by no more

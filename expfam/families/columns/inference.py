@@ -17,7 +17,7 @@ from expfam.families.columns.missing_values import column_with_holes, missing_va
 from expfam.families.columns.roles import ColumnRole, Roles, read_column, type_of
 from expfam.families.columns.rules import inferred
 from expfam.families.counts.categorical import Categorical
-from expfam.io.frames import as_frame
+from expfam.frames.frame import as_frame
 from expfam.user_warnings import warn
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.io.frames import Column, Frame, listed
-from expfam.io.numerals import as_infinity, as_number, plain_numbers
+from expfam.frames.frame import Column, Frame, listed
+from expfam.frames.numerals import as_infinity, as_number, plain_numbers
 from expfam.near_names import did_you_mean
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def with_holes(column: Column, values: Sequence[Any], *, reads_numbers: bool | N
     --------
     >>> import pandas as pd
     >>> from expfam.families.columns.missing_values import with_holes
-    >>> from expfam.io.frames import as_frame
+    >>> from expfam.frames.frame import as_frame
     >>> column = with_holes(as_frame(pd.DataFrame({"x": ["1.5", "?", "-999"]})).column("x"), ["?", -999])
     >>> column.kind, column.missing.tolist(), column.present.tolist()
     ('float', [False, True, True], [1.5])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from expfam.errors import DataError, DataWarning, ExpFamError
-from expfam.io.frames import listed
+from expfam.frames.frame import listed
 from expfam.user_warnings import renamed_warnings, warn
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from expfam.io.numerals import as_number, is_code
+from expfam.frames.numerals import as_number, is_code
 
 _GAPS = " '\u2019\u00a0\u2009\u202f"  # what stands between thousands beside commas and points
 _SIGNS = "$\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd\u20ba"

@@ -11,7 +11,7 @@ from expfam.families.columns.encoding import check_finite, require_numbers
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from expfam.io.frames import Frame
+    from expfam.frames.frame import Frame
 
 
 def numbers_of_frame(frame: Frame, *, of_fit: bool, may_lack: bool = True) -> npt.NDArray[Any]:

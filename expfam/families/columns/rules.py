@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from expfam.families.columns.doubts import Doubt
-    from expfam.io.frames import Column
+    from expfam.frames.frame import Column
 
 
 def inferred(

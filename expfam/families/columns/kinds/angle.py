@@ -17,7 +17,7 @@ from expfam.families.directions.von_mises_fisher import mean_length
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from expfam.io.frames import Column
+    from expfam.frames.frame import Column
     from expfam.protocols import Floats
 
 _TURN = 2.0 * np.pi * (1.0 + 1e-6)  # radians of one turn, rounded as people write them

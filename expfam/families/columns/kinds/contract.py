@@ -20,7 +20,7 @@ from expfam.families.columns.laws import CellLaw
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from expfam.io.frames import Column
+    from expfam.frames.frame import Column
     from expfam.protocols import Floats
 
 

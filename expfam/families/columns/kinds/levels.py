@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.families.columns.kinds.contract import ColumnFacts
-    from expfam.io.frames import Column
+    from expfam.frames.frame import Column
     from expfam.protocols import Floats
 
 _FEW_VALUES = 20  # integers of at most this many distinct values are categories; more distinct texts may be an id

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.families.columns.kinds.contract import ColumnFacts
-    from expfam.io.frames import Column
+    from expfam.frames.frame import Column
 
 
 class Count(ColumnKind):

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from expfam.errors import DataError
-from expfam.io.frames import BACKENDS
+from expfam.frames.frame import BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def new_frame(
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.io.new_frames import new_frame
+    >>> from expfam.frames.new_frames import new_frame
     >>> new_frame({"k": np.arange(2), "mode": ["a", None]}, backend="polars").to_dict(as_series=False)
     {'k': [0, 1], 'mode': ['a', None]}
     """

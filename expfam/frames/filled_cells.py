@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.io.frames import Column, Frame, level_of
-from expfam.io.new_frames import moments
-from expfam.io.numerals import as_number
+from expfam.frames.frame import Column, Frame, level_of
+from expfam.frames.new_frames import moments
+from expfam.frames.numerals import as_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def with_cells(
     Examples
     --------
     >>> import pandas as pd
-    >>> from expfam.io.filled_cells import with_cells
+    >>> from expfam.frames.filled_cells import with_cells
     >>> with_cells(pd.DataFrame({"x": [1, 2, 3]}), {"x": ([1], [7.6])})["x"].tolist()
     [1, 8, 3]
     """

@@ -93,7 +93,7 @@ class Frame:
     Examples
     --------
     >>> import pandas as pd
-    >>> from expfam.io.frames import as_frame
+    >>> from expfam.frames.frame import as_frame
     >>> frame = as_frame(pd.DataFrame({"size": [1.5, None], "kind": ["b", "a"]}))
     >>> frame.names, frame.column("kind").levels, frame.column("size").missing
     (('size', 'kind'), ('a', 'b'), array([False,  True]))

@@ -30,7 +30,7 @@ def plain_numbers(texts: Collection[str]) -> npt.NDArray[Any] | None:
 
     Examples
     --------
-    >>> from expfam.io.numerals import plain_numbers
+    >>> from expfam.frames.numerals import plain_numbers
     >>> plain_numbers(["3", "-12"]), plain_numbers(["3", "1.5"]), plain_numbers(["01234", "99999"])
     (array([  3, -12]), array([3. , 1.5]), None)
     """
@@ -53,7 +53,7 @@ def as_number(text: str) -> int | float | None:
 
     Examples
     --------
-    >>> from expfam.io.numerals import as_number
+    >>> from expfam.frames.numerals import as_number
     >>> as_number("-999"), as_number("1e3"), as_number("007"), as_number("nan")
     (-999, 1000.0, None, None)
     """
@@ -74,7 +74,7 @@ def as_infinity(text: str) -> float | None:
 
     Examples
     --------
-    >>> from expfam.io.numerals import as_infinity
+    >>> from expfam.frames.numerals import as_infinity
     >>> as_infinity("inf"), as_infinity("-1e999"), as_infinity("1e3")
     (inf, -inf, None)
     """

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from expfam import Columns, Mixture
+from expfam.frames.filled_cells import with_cells
+from expfam.frames.frame import Frame, as_frame
 from expfam.io.cells import column_of_text
-from expfam.io.filled_cells import with_cells
-from expfam.io.frames import Frame, as_frame
 
 N = 60
 KIND = np.arange(N) % 2

@@ -5,7 +5,7 @@ import pytest
 
 from expfam import Columns
 from expfam.errors import DataError
-from expfam.io.numerals import as_number
+from expfam.frames.numerals import as_number
 
 
 @pytest.mark.parametrize("text", ["1" * 400, "-" + "1" * 400, "1" * 5000, "1e309", "inf", "-inf", "nan"])

@@ -12,8 +12,8 @@ import pytest
 
 from expfam.errors import DataError, DataTypeError
 from expfam.families.columns.numbers import numbers_of_frame
-from expfam.io.frames import Frame, as_frame, is_frame
-from expfam.io.new_frames import new_frame
+from expfam.frames.frame import Frame, as_frame, is_frame
+from expfam.frames.new_frames import new_frame
 
 CELLS = {
     "whole": [3, None, 1],
@@ -55,7 +55,7 @@ def test_what_has_no_columns_does_not_pass(X):
 
 def test_the_door_imports_narwhals_when_a_frame_arrives():
     code = (
-        "import sys; from expfam.io.frames import as_frame, is_frame; is_frame([[1.0]]);"
+        "import sys; from expfam.frames.frame import as_frame, is_frame; is_frame([[1.0]]);"
         "assert not {'narwhals', 'pandas', 'polars', 'pyarrow'} & set(sys.modules);"
         "import pandas; as_frame(pandas.DataFrame({'x': [1.0]})); assert 'narwhals' in sys.modules"
     )
@@ -230,9 +230,9 @@ def test_a_frame_of_each_kind_comes_back(backend, kind):
 
 
 def test_a_frame_of_another_kind_where_the_library_is_missing(monkeypatch):
-    monkeypatch.setattr("expfam.io.new_frames.find_spec", lambda name: None if name == "polars" else name)
+    monkeypatch.setattr("expfam.frames.new_frames.find_spec", lambda name: None if name == "polars" else name)
     assert type(new_frame({"k": [1]}, backend="polars")) is pd.DataFrame
-    monkeypatch.setattr("expfam.io.new_frames.find_spec", lambda name: None)
+    monkeypatch.setattr("expfam.frames.new_frames.find_spec", lambda name: None)
     with pytest.raises(DataError, match="neither pandas nor Polars nor PyArrow is installed: install one"):
         new_frame({"k": [1]})
 
