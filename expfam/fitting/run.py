@@ -70,9 +70,9 @@ class ChainRun(NamedTuple):
 
     def has_converged(self) -> bool:
         """Return whether a rule or tolerance has ended the run, or it was level at its end."""
+        if self.ending is not None:
+            return self.ending.is_settled  # it was taken uphill from the last step, however the steps have ended
         last, ruled = self.phases[-1], ruled_phase(self.phases)
-        if self.ending is not None and not self.ending.is_settled:
-            return False
         if ruled.rule is None:
             return bool(last.kernel.is_done(self.state) or not last.n_steps)
         is_through = len(ruled.rule.objectives) >= ruled.n_steps

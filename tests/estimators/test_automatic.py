@@ -317,3 +317,14 @@ def test_crumbs_are_named():
 def test_many_small_clusters_of_a_sample_are_not_split_further():
     assert has_small_clusters(np.arange(21), 1000)
     assert not has_small_clusters(np.arange(20), 1000)
+
+
+@pytest.mark.parametrize(("d", "seed"), [(1, 5), (2, 3), (3, 8)])
+def test_a_run_that_ends_settled_has_converged_however_its_steps_ended(d, seed):
+    """Chains of one blob open and close clusters for ever; the end is one cluster that nothing improves."""
+    X = np.random.default_rng(seed).normal(size=(30, d))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        mixture = Mixture(random_state=seed).fit(X)
+    assert mixture.n_components_ == 1
+    assert mixture.converged_
