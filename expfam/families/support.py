@@ -29,6 +29,7 @@ _KEPT_DENSE = (np.float64, np.float32)
 _KEPT_SPARSE = (np.float64, np.float32, np.int64, np.int32)
 _BLOCK = 1 << 20  # entries checked in one step, so that boolean masks stay small
 _MOST_COUNTED = 2.0**53  # above it not every integer is a float64, and sums are no longer exact
+_LEAST_SQUARED = 1e-153  # a smaller number has no square among the normal floats
 _MOST_SCALE = 1e15  # squares up to this scale, and their inverses, are within the range of a float32
 _MOST_RATIO = 1e20  # between the standard deviations of two columns, for families with a full covariance
 _TIMES = ("datetime", "timedelta", "timestamp", "date", "duration", "time", "period", "interval")
@@ -395,10 +396,13 @@ def check_scales(variance: Floats, *, family: str) -> None:
         usable = (variance == 0) | ((variance >= _MOST_SCALE**-2) & (variance <= _MOST_SCALE**2))
     bad = np.flatnonzero(~usable)
     if bad.size:
+        scale = float(np.sqrt(variance[bad[0]]))
+        found = f"of {scale:.3g}" if _LEAST_SQUARED < scale < np.inf else "of a size whose square no float holds"
         raise ScaleError(
-            f"{family}: column {bad[0]} has a standard deviation of {np.sqrt(variance[bad[0]]):.3g}; it must lie within"
-            f" {1 / _MOST_SCALE:g} and {_MOST_SCALE:g}, so that squares and variances stay within the range of floats:"
-            " rescale the column, for example with sklearn.preprocessing.StandardScaler"
+            f"{family}: column {bad[0]} has a standard deviation {found}; it must lie within {1 / _MOST_SCALE:g} and"
+            f" {_MOST_SCALE:g}, so that squares and variances stay within the range of floats: rescale the column,"
+            f" write X[:, {bad[0]}] /= numpy.nanmax(numpy.abs(X[:, {bad[0]}])), or where its values lie close together"
+            " take sklearn.preprocessing.StandardScaler"
         )
 
 

@@ -53,6 +53,7 @@ _NUMBERS = r"\d+(?:, \d+)*"
 _PLACES = re.compile(  # a name in brackets may follow already
     rf"\b(?P<noun>columns?|row) (?P<numbers>{_NUMBERS})\b(?! \()"
     rf"|\b(?P<some>\d+ columns \()(?P<first>{_NUMBERS})(?=, \.\.\.\))"
+    r"|X\[:, (?P<typed>\d+)\]"  # in a line to type
 )
 
 
@@ -71,9 +72,14 @@ def with_places(text: str, column: Callable[[int], str | None], row: Callable[[i
     >>> from expfam.families.columns.names import with_places
     >>> with_places("columns 0, 2 are constant, as in row 3", lambda number: repr("abc"[number]))
     "columns 'a', 'c' are constant, as in row 3"
+    >>> with_places("column 1 is too large: X[:, 1] /= 10", lambda number: repr("abc"[number]))
+    "column 'b' is too large: df['b'] /= 10"
     """
 
     def words(match):
+        if match["typed"]:
+            text = column(int(match["typed"]))
+            return match[0] if text is None else f"df[{text}]"
         name = row if match["noun"] == "row" else column
         numbers = match["numbers"] or match["first"]
         if name is None:
