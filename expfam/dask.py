@@ -151,7 +151,7 @@ class Mixture(BaseEstimator):
         with engine:
             data = ShardedData(parts_of(X, client, columns), local._family(), engine=engine)
             model = MixtureModel(data.family, local._weights())
-            names = tuple(local._learned(local._family()))
+            names = local._asked().learned_of(local._family())
             if names:
                 kernel = Cycle(kernel, UpdateHyper(family=names, weights=False))
             state = kernel.init(model, data, seed=self.random_state, start=self.start)

@@ -1,9 +1,14 @@
 """k-means and scikit-learn's mixture on the same data: agreement with the true clusters, and CPU seconds."""
 
+import sys
 import warnings
+from pathlib import Path
 from time import process_time
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "support"))  # the simple partitions stand there
+
 from simple_partitions import coordinates, kmeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture

@@ -113,10 +113,13 @@ def step_seconds(kernel, state):
     return process_time() - begin
 
 
+PROTOCOLS = {"quality": quality, "generated": generated, "kernels": kernels}
+
+
 def main():
     """Run one protocol."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("protocol", choices=["quality", "generated", "kernels"])
+    parser.add_argument("protocol", choices=[*PROTOCOLS])
     parser.add_argument("--data", metavar="DIR", type=Path, help="folder that holds text/*.npz")
     parser.add_argument("--data-sets", nargs="+", default=["bbc_news", "searchsnippets", "stackoverflow"])
     parser.add_argument("--topics", nargs="+", type=int, default=[5, 20, 50, 100, 200])
@@ -125,7 +128,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3, help="corpora of each number of topics")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    print_growing({"quality": quality, "generated": generated, "kernels": kernels}[args.protocol](args), first=14)
+    print_growing(PROTOCOLS[args.protocol](args), first=14)
 
 
 if __name__ == "__main__":

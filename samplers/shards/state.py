@@ -40,6 +40,20 @@ class ShardedState(UncollapsedState):
     ----------
     labels : (N,) int32 ndarray
         Fetched from the parts at each use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.engines import SerialEngine
+    >>> from expfam.samplers import ShardedData, UncollapsedGibbs
+    >>> with SerialEngine() as engine:
+    ...     data = ShardedData(np.array([[0], [1], [40], [41]]), Poisson(), engine=engine, n_parts=2)
+    ...     kernel = UncollapsedGibbs()
+    ...     state = kernel.init(MixtureModel(data.family, SymmetricDirichlet(2)), data, seed=0, start=[0, 0, 1, 1])
+    ...     info = kernel.step(state)
+    ...     state.labels.shape
+    (4,)
     """
 
     def __init__(

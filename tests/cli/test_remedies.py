@@ -61,7 +61,10 @@ def test_the_key_of_an_archive(tmp_path, capsys):
         ("write Mixture(n_init=4)", "write Mixture(n_init=4)"),  # the command has no such option
         ("or write Columns.from_frame(df, missing_values=['?', '1e9']), x", "or write --missing-values '?' 1e9, x"),
         ("write Columns.from_frame(df, missing_values=['-1.5'])", "write --missing-values -1.5"),
-        *[(f"write Columns.from_frame(df, missing_values=['{word}'])",) * 2 for word in ("-inf", "-1e9", "--")],
+        *[  # as words of their own they would be options
+            (f"write Columns.from_frame(df, missing_values=['{word}'])", f"write --missing-values={word}")
+            for word in ("-inf", "-1e9", "--")
+        ],
         ("write X.columns = X.columns.astype(str)", "write X.columns = X.columns.astype(str)"),
     ],
 )

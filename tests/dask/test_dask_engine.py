@@ -177,7 +177,7 @@ def test_too_many_losses_end_the_run(client):
     with DaskEngine(client, max_lost=0) as engine:
         engine.place(cut_rows(X, 2), Tally)
         killer(type("Info", (), {"step": 3}), None)
-        with pytest.raises(EngineError, match=r"workers were lost 1 times.*max_lost=4"):
+        with pytest.raises(EngineError, match=r"workers were lost 1 time,.*max_lost=4"):
             engine.change("add", 1.0)
 
 

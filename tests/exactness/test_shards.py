@@ -23,7 +23,7 @@ from expfam.samplers import (
     UncollapsedMetropolis,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 WEIGHTS = SymmetricDirichlet(3, alpha=0.6)
 N_STEPS = 1500
 

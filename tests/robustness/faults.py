@@ -511,7 +511,7 @@ FAULTS = [
     ),
     Fault(
         "a cut makes one merge too few",
-        "expfam/estimators/coarsen.py",
+        "expfam/estimators/linkages.py",
         "reversed(range(K - n_clusters))",
         "reversed(range(K - n_clusters - 1))",
         "tests/estimators/test_coarsen.py -k 'written_out or nested'",

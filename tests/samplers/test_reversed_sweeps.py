@@ -138,7 +138,7 @@ def test_calls_of_a_part_of_the_words_are_made_in_the_opposite_order(monkeypatch
     kernel = TopicGibbs(learn_alpha=False, backward=True)
     found = []
     for size in (1 << 20, 30):
-        monkeypatch.setattr("expfam.samplers.topics.gibbs._CALL_TOKENS", size)
+        monkeypatch.setattr("expfam.samplers.topics.gibbs.CALL_TOKENS", size)
         state = kernel.init(model, X, seed=3, start="random")
         kernel.step(state)
         kernel.step(state)

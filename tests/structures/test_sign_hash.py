@@ -583,7 +583,7 @@ def test_bad_codes():
         codes.dots[0] = 1
     with pytest.raises(DataTypeError, match="uint64"):
         codes.hamming([1])
-    with pytest.raises(DataError, match="words"):
+    with pytest.raises(DataError, match=r"expected \(1 word\)"):
         codes.hamming(np.zeros(2, np.uint64))
     query = np.zeros(1, np.uint64)
     with pytest.raises(DataError, match="bias"):

@@ -144,7 +144,7 @@ def test_the_result_has_the_statistics_of_the_data():
 
 
 def test_a_named_sampler_takes_the_data_as_they_are(monkeypatch):
-    monkeypatch.setattr("expfam.estimators.mixture.spread_ties", None)
+    monkeypatch.setattr("expfam.fitting.plan.spread_ties", None)
     X, _ = classes_and_rows(0, lambda X: np.round(X / 2))
     assert Mixture("gaussian_diag", 5, sampler="gibbs", n_steps=5, random_state=0).fit(X).n_components_ == 5
 

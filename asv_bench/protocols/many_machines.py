@@ -1,8 +1,8 @@
 """Data in parts: exact sums beside plain ones, sweeps of one and of several parts, orders to processes.
 
-Run by hand: `python -m asv_bench.protocols.distributed`; `--quick` takes small sizes. The exit status is 1 where labels
-depend on the parts, or where a sweep of one part takes more than 1.1 times that of one machine. CPU milliseconds of one
-thread, medians. An order to two processes is measured in the process that gives it.
+Run by hand: `python -m asv_bench.protocols.many_machines`; `--quick` takes small sizes. The exit status is 1 where
+labels depend on the parts, or where a sweep of one part takes more than 1.1 times that of one machine. CPU milliseconds
+of one thread, medians. An order to two processes is measured in the process that gives it.
 """
 
 import argparse
