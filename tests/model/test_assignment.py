@@ -97,7 +97,7 @@ def test_slots_that_do_not_exist_are_refused():
     data = Dataset([[1.0], [2.0], [1.0], [2.0]], Poisson())
     clusters = LoadedClusters(data.family, *data.statistics([0, 0, 1, 1], 2))
     for given in ([[0, 2]] * 4, [[0, -1]] * 4, [[0]] * 4):
-        with pytest.raises(IndexError, match="slots of 2"):
+        with pytest.raises(IndexError, match=r"slots? of 2"):
             clusters.most_probable_of(data, np.zeros(2), np.array(given, dtype=np.int32))
     with pytest.raises(IndexError, match="3 best slots of 2"):
         clusters.ranked(data, np.zeros(2), 3)

@@ -7,13 +7,11 @@ import inspect
 import sys
 import warnings
 from collections import Counter
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = tuple(f"{ROOT / name}/" for name in ("expfam", "samplers", "structures", "plugins"))
+BESIDE = ("samplers", "structures", "plugins")  # folders that stand beside expfam/ in the checkout, and in it installed
 
 
 class Walk(NamedTuple):
@@ -41,8 +39,10 @@ def walk(call: Any) -> Walk:
     entered, moves = {}, Counter()
 
     def file_of(frame):
-        name = frame.f_code.co_filename
-        return name.removeprefix(f"{ROOT}/") if name.startswith(ROOMS) else None
+        first, *rest = frame.f_globals.get("__name__", "").split(".")
+        if first != "expfam" or not rest:
+            return None
+        return "/".join(rest if rest[0] in BESIDE else [first, *rest]) + ".py"
 
     def seen(frame, event, _):
         if event != "call" or (file := file_of(frame)) is None:

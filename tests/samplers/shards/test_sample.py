@@ -76,7 +76,7 @@ def test_parts_of_several_kinds_are_refused():
     mixed = [Part(0, 5, LEVELS[:5]), Part(5, 5, sparse.csr_array(LEVELS[5:10]))]
     with pytest.raises(DataTypeError, match=r"begins at row 5 is sparse, the first part is not.*csr_array\(X\)"):
         ShardedData(mixed, family)
-    with pytest.raises(DataError, match="begins at row 5 has 1 columns, the first part 2"):
+    with pytest.raises(DataError, match="begins at row 5 has 1 column, the first part 2"):
         ShardedData([Part(0, 5, LEVELS[:5]), Part(5, 5, LEVELS[5:10, :1])], family)
     with pytest.raises(DataError, match="begins at row 5 has 4 rows, not 5 as was said"):
         ShardedData([Part(0, 5, LEVELS[:5]), Part(5, 5, LEVELS[6:10])], family)
