@@ -114,17 +114,16 @@ class DaskEngine(Engine):
 
     def change(self, method: str, *values: Any, by_part: Sequence[Any] | None = None) -> Any:
         """Have all parts make a change, and return the sum of their answers, or None."""
-        entry, number = Entry.of(method, values, by_part), self._journal.n_changes
-        try:
-            answer = added(self._all("change", (number, entry.call), entry.by_part))
-        except BaseException:
-            if self.n_lost <= self._most_losses():
+        entry = Entry.of(method, values, by_part)
+
+        def make(number):
+            return added(self._all("change", (number, entry.call), entry.by_part))
+
+        def undo(number):
+            if self.n_lost <= self._most_losses():  # else there are no workers to ask
                 self._all("take_back", (number,))
-            raise
-        self._journal.add(entry)
-        if self._journal.is_long:
-            self._journal.restart(self.each("saved"))
-        return answer
+
+        return self._journal.record(entry, make=make, undo=undo, saved=lambda: self.each("saved"))
 
     def close(self) -> None:
         """Drop all parts; the cluster goes on."""

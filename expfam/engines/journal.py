@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 
@@ -52,6 +52,36 @@ class Journal:
         """Keep one more change."""
         self.entries.append(entry)
         self._n_bytes += entry.n_bytes
+
+    def record(
+        self,
+        entry: Entry,
+        *,
+        make: Callable[[int], Any],
+        undo: Callable[[int], None],
+        saved: Callable[[], Sequence[Any]],
+    ) -> Any:
+        """Have the parts make a change, keep it, and return their answer.
+
+        Parameters
+        ----------
+        entry : Entry
+        make, undo : callable
+            Called with the number of the change: have the parts make it, and take back what some of them have made
+            where others failed.
+        saved : callable
+            Returns what each part has saved now; called where the journal has grown long.
+        """
+        number = self.n_changes
+        try:
+            answer = make(number)
+        except BaseException:
+            undo(number)
+            raise
+        self.add(entry)
+        if self.is_long:
+            self.restart(saved())
+        return answer
 
     @property
     def is_long(self) -> bool:
