@@ -10,6 +10,7 @@ better there.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,15 +21,16 @@ from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance, compact_labels
-from expfam.samplers.starts.ascent import climb
 from expfam.samplers.starts.exchanges import Exchanges
-from expfam.samplers.starts.refill import refilled
+from expfam.samplers.starts.refill import Refill
 from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_rows
 from expfam.samplers.warm_starts.settle import Fitted, Settler, least_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from expfam.samplers.starts.equal_rows import EqualRows
 
 _CRUMBS = 1e-3  # share of the rows
 _MOST_EXCHANGES, _TRIED_EXCHANGES = 20, 4
@@ -147,8 +149,7 @@ def _best_of_many_rows(settler: Settler, reached: Fitted, rows: npt.NDArray[np.i
 
 
 def best_labels(
-    model: MixtureModel,
-    data: Dataset,
+    rows: EqualRows,
     labels: npt.NDArray[np.int32],
     others: Iterable[npt.NDArray[np.int32]],
     *,
@@ -158,8 +159,8 @@ def best_labels(
 
     Parameters
     ----------
-    model : MixtureModel
-    data : Dataset
+    rows : EqualRows
+        Computes log joints.
     labels : (N,) int32 ndarray
     others : iterable of (N,) int32 ndarray
     takes_first : bool
@@ -170,9 +171,9 @@ def best_labels(
     (N,) int32 ndarray
         The given array itself where none of the others is better.
     """
-    best_joint = model.log_joint(data, compact_labels(labels))
+    best_joint, least = rows.log_joint(compact_labels(labels)), least_gain(rows.data.n_rows)
     for other in others:
-        if (log_joint := model.log_joint(data, compact_labels(other))) > best_joint + least_gain(data.n_rows):
+        if (log_joint := rows.log_joint(compact_labels(other))) > best_joint + least:
             labels, best_joint = other, log_joint
             if takes_first:
                 break
@@ -216,7 +217,7 @@ def given_ending(
     if rows is None:
         return seek.exchanged(seek.best_of_simple(seek.mode(labels), others))
     part = seek.of_rows(rows)
-    own = climb(model, part.data, labels[rows], keep_clusters=True, max_passes=max_passes, n_threads=n_threads).labels
+    own = part.refill.rows.ascents.climb(labels[rows], keep_clusters=True, max_passes=max_passes).labels
     better = part.best_of_simple(own, [one[rows] for one in others])
     found = seek.mode(labels if better is own else extended_labels(model, part.data, better, data, n_threads=n_threads))
     if np.bincount(found).min() >= _CRUMBS * data.n_rows:
@@ -225,7 +226,7 @@ def given_ending(
     divisions = Divisions(part.data, seed=seed, n_threads=n_threads)
     begun = (divisions.kmeans(metric, n_clusters) for metric in divisions.metrics)
     whole = (extended_labels(model, part.data, one, data, n_threads=n_threads) for one in begun)
-    return best_labels(model, data, found, map(seek.mode, whole))
+    return best_labels(seek.refill.rows, found, map(seek.mode, whole))
 
 
 @dataclass(frozen=True)
@@ -242,9 +243,13 @@ class _GivenNumber:
     def of_rows(self, rows):
         return replace(self, data=self.data.take(rows))
 
-    def mode(self, labels):
+    @cached_property
+    def refill(self):
         options: dict[str, Any] = {"max_passes": self.max_passes, "seed": self.seed, "n_threads": self.n_threads}
-        return refilled(self.model, self.data, labels, self.n_clusters, **options)
+        return Refill(self.model, self.data, self.n_clusters, **options)
+
+    def mode(self, labels):
+        return self.refill.labels(labels)
 
     def best_of_simple(self, labels, others):
         """Return the labels, or a better mode above one of the others or above k-means."""
@@ -266,7 +271,7 @@ class _GivenNumber:
     def _best(self, labels, begun, *, takes_first=False):
         """Return the labels, or a better mode with all clusters."""
         modes = (one for one in map(self.mode, begun) if one.max() + 1 == self.n_clusters)
-        return best_labels(self.model, self.data, labels, modes, takes_first=takes_first)
+        return best_labels(self.refill.rows, labels, modes, takes_first=takes_first)
 
     def _divisions(self):
         """Yield k-means divisions in each metric."""

@@ -72,7 +72,7 @@ def _mode(plan, run, start):
     if ending is not None and not has_many_rows(data.n_rows, None):
         # the last model differs from those under which they were compared
         others = (rows.climb(each, **options).labels for each in run.others())
-        found = best_labels(model, data, found, others)
+        found = best_labels(rows, found, others)
     return model, by_first_appearance(found)[1]
 
 

@@ -120,22 +120,76 @@ def climb(
     The parameters are those of `ascend`; `first_equal` returns the first row that is equal to each row. With it the
     rows of a cluster that are equal to the row which keeps its label keep theirs too.
     """
-    ascent = _begun(model, data, _checked(labels, data.n_rows), n_threads)
-    wanted = ascent.labels
-    for number in range(max_passes):
-        wanted = ascent.wanted(is_last=number == max_passes - 1)
-        moved = _held_back(wanted, ascent.labels, ascent.clusters, data, first_equal) if keep_clusters else wanted
-        if not np.array_equal(moved, ascent.labels) and ascent.move(moved):
-            ascent.move_borders(max_passes, keep_clusters=keep_clusters)
-        elif not ascent.goes_back():
-            break
-    return Summit(ascent.labels, wanted)
+    ascents = Ascents(model, data, n_threads=n_threads)
+    return ascents.climb(labels, keep_clusters=keep_clusters, max_passes=max_passes, first_equal=first_equal)
 
 
-def _begun(model, data, labels, n_threads):
-    if data.n_rows < _MANY_ROWS and are_few_rows(model, data, int(labels.max()) + 1):
-        return _AscentOfFewRows(model, data, labels)
-    return _Ascent(model, data, labels, n_threads)
+class Ascents:
+    """Ascents under one model; what all of them need is made once.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    n_threads : int or None
+        No result depends on it.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers.starts.ascent import Ascents
+    >>> data = Dataset([[0], [1], [30], [31], [2]], Poisson())
+    >>> ascents = Ascents(MixtureModel(data.family, DirichletProcess()), data)
+    >>> ascents.climb([0, 0, 1, 1, 1], keep_clusters=False, max_passes=10).labels
+    array([0, 0, 1, 1, 0], dtype=int32)
+    >>> ascents.log_joint([0, 0, 1, 1, 0]) > ascents.log_joint([0, 0, 1, 1, 1])
+    True
+    """
+
+    def __init__(self, model: MixtureModel, data: Dataset, *, n_threads: int | None = None) -> None:
+        self.model, self.data, self.n_threads = model, data, n_threads
+        self._few: tuple[int, FewRows | None] = 0, None  # of the last number of clusters
+
+    def climb(
+        self,
+        labels: npt.ArrayLike,
+        *,
+        keep_clusters: bool,
+        max_passes: int,
+        first_equal: Callable[[], npt.NDArray[np.intp]] | None = None,
+    ) -> Summit:
+        """Do what the function `climb` does."""
+        ascent, data = self._begun(_checked(labels, self.data.n_rows)), self.data
+        wanted = ascent.labels
+        for number in range(max_passes):
+            wanted = ascent.wanted(is_last=number == max_passes - 1)
+            moved = _held_back(wanted, ascent.labels, ascent.clusters, data, first_equal) if keep_clusters else wanted
+            if not np.array_equal(moved, ascent.labels) and ascent.move(moved):
+                ascent.move_borders(max_passes, keep_clusters=keep_clusters)
+            elif not ascent.goes_back():
+                break
+        return Summit(ascent.labels, wanted)
+
+    def log_joint(self, labels: npt.ArrayLike) -> float:
+        """Return the log joint of labels 0..K-1, nats, without log-base; clusters may hold no row."""
+        labels = _checked(labels, self.data.n_rows)
+        if (few := self._few_rows(labels)) is None:
+            return self.model.log_joint(self.data, labels)
+        few.load(labels)
+        return few.log_joint()
+
+    def _begun(self, labels):
+        few = self._few_rows(labels)
+        return _Ascent(self.model, self.data, labels, self.n_threads) if few is None else _AscentOfFewRows(few, labels)
+
+    def _few_rows(self, labels):
+        """Return `FewRows` with as many clusters as the labels have; None for many rows."""
+        K = int(labels.max()) + 1
+        if self._few[0] != K:
+            is_few = self.data.n_rows < _MANY_ROWS and are_few_rows(self.model, self.data, K)
+            self._few = K, FewRows(self.model, self.data, K) if is_few else None
+        return self._few[1]
 
 
 class _Ascent:
@@ -242,9 +296,9 @@ class _Ascent:
 class _AscentOfFewRows:
     """Labels of few rows on their way uphill: each method is one compiled call."""
 
-    def __init__(self, model, data, labels):
-        self.labels, self.clusters = labels, FewRows(model, data, int(labels.max()) + 1)
-        self.clusters.load(labels)
+    def __init__(self, few, labels):
+        self.labels, self.clusters = labels, few
+        few.load(labels)
         self.log_joint = None
 
     def wanted(self, *, is_last):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from expfam.model.data import Dataset
 from expfam.model.equal_rows import first_equal_rows
 from expfam.model.partitions import compact_labels
-from expfam.samplers.starts.ascent import Summit, climb
+from expfam.samplers.starts.ascent import Ascents, Summit
 
 if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
@@ -43,7 +43,7 @@ class EqualRows:
     """
 
     def __init__(self, model: MixtureModel, data: Dataset, *, n_threads: int | None = None) -> None:
-        self.model, self.data, self.n_threads = model, data, n_threads
+        self.data, self.ascents = data, Ascents(model, data, n_threads=n_threads)
 
     @cached_property
     def first(self) -> npt.NDArray[np.intp]:
@@ -54,6 +54,10 @@ class EqualRows:
     def n_distinct(self) -> int:
         """Return how many rows are distinct."""
         return int(np.count_nonzero(self.first == np.arange(len(self.first))))
+
+    def log_joint(self, labels: npt.ArrayLike) -> float:
+        """Return the log joint of labels 0..K-1, nats, without log-base; clusters may hold no row."""
+        return self.ascents.log_joint(labels)
 
     def climb(self, labels: npt.ArrayLike, *, keep_clusters: bool, max_passes: int) -> Summit:
         """Ascend from labels as `ascend` does, and join equal rows that it leaves apart.
@@ -72,13 +76,13 @@ class EqualRows:
             Labels without gaps, where rows were joined.
         """
         settings: dict[str, Any] = {"keep_clusters": keep_clusters, "max_passes": max_passes}
-        settings |= {"n_threads": self.n_threads, "first_equal": lambda: self.first}
-        summit = climb(self.model, self.data, labels, **settings)
+        settings |= {"first_equal": lambda: self.first}
+        summit = self.ascents.climb(labels, **settings)
         for _ in range(int(summit.labels.max()) + 1):  # each time a cluster is lost, or the next ascent moves no row
             joined = self._joined(summit)
             if joined is None:
                 return summit
-            summit = climb(self.model, self.data, joined, **settings)
+            summit = self.ascents.climb(joined, **settings)
         joined = self._joined(summit)
         return summit if joined is None else Summit(joined, summit.most_probable)
 

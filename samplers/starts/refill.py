@@ -69,49 +69,66 @@ def refilled(
     >>> refilled(model, data, [0, 0, 0, 0, 1], 3, max_passes=10, seed=0)
     array([0, 0, 1, 1, 2], dtype=int32)
     """
-    refill = _Refill(model, data, n_clusters, max_passes, seed, n_threads)
-    best = refill.climb(compact_labels(labels))
-    for _ in range(_MOST_ROUNDS):
-        if refill.is_full(best):
-            break
-        # strange rows leave their clusters, which are opened elsewhere; if that does not help, they stay
-        found = max((refill.grown(begun) for begun in (best.most_probable, best.labels)), key=refill.rank)
-        if refill.rank(found) <= refill.rank(best):
-            break
-        best = found
-    return by_first_appearance(best.labels)[1].astype(np.int32)
+    return Refill(model, data, n_clusters, max_passes=max_passes, seed=seed, n_threads=n_threads).labels(labels)
 
 
-class _Refill:
-    """Ascents with a wanted number of clusters."""
+class Refill:
+    """Ascents with a wanted number of clusters; what all of them need is made once.
 
-    def __init__(self, model, data, n_clusters, max_passes, seed, n_threads):
-        self.model, self.data, self.n_clusters, self.seed = model, data, n_clusters, seed
-        self.max_passes, self.rows = max_passes, EqualRows(model, data, n_threads=n_threads)
+    The parameters are those of `refilled`, without the labels.
 
-    def climb(self, labels, max_passes=None):
+    Attributes
+    ----------
+    rows : EqualRows
+        Makes the ascents, and computes log joints.
+    """
+
+    def __init__(
+        self,
+        model: MixtureModel,
+        data: Dataset,
+        n_clusters: int,
+        *,
+        max_passes: int,
+        seed: int,
+        n_threads: int | None = None,
+    ) -> None:
+        self.data, self.n_clusters, self.seed, self.max_passes = data, n_clusters, seed, max_passes
+        self.rows = EqualRows(model, data, n_threads=n_threads)
+
+    def labels(self, labels: npt.ArrayLike) -> npt.NDArray[np.int32]:
+        """Return what `refilled` does for labels."""
+        best = self._climb(compact_labels(labels))
+        for _ in range(_MOST_ROUNDS):
+            if self._fullness(best) == (self.n_clusters, 0):
+                break
+            # strange rows leave their clusters, which are opened elsewhere; if that does not help, they stay
+            found = max((self._grown(begun) for begun in (best.most_probable, best.labels)), key=self._rank)
+            if self._rank(found) <= self._rank(best):
+                break
+            best = found
+        return by_first_appearance(best.labels)[1]
+
+    def _climb(self, labels, max_passes=None):
         passes = self.max_passes if max_passes is None else max_passes
         return self.rows.climb(labels, keep_clusters=True, max_passes=passes)
 
-    def grown(self, labels):
+    def _grown(self, labels):
         """Open clusters until all are there, each time by the best of some ascents."""
         labels, n_wanted = compact_labels(labels), min(self.n_clusters, self.rows.n_distinct)
         while (n_used := labels.max() + 1) < n_wanted:
-            halvings = _halvings(self.model, self.data, labels, self.seed)
+            halvings = _halvings(self.data, labels, self.seed)
             if not halvings:
                 break
-            trials = [self.climb(halved, _PASSES_TRIED) for halved in halvings]
-            labels = compact_labels(max(trials, key=self.rank).labels)
+            trials = [self._climb(halved, _PASSES_TRIED) for halved in halvings]
+            labels = compact_labels(max(trials, key=self._rank).labels)
             if labels.max() + 1 <= n_used:  # every half has joined its equals again
                 break
-        return self.climb(labels)
+        return self._climb(labels)
 
-    def is_full(self, summit):
-        return self._fullness(summit) == (self.n_clusters, 0)
-
-    def rank(self, summit):
+    def _rank(self, summit):
         """Return what makes labels better, in the order of weight."""
-        return *self._fullness(summit), self.model.log_joint(self.data, compact_labels(summit.labels))
+        return *self._fullness(summit), self.rows.log_joint(compact_labels(summit.labels))
 
     def _fullness(self, summit):
         """Return the number of clusters, at most that wanted, and minus the number of strange rows."""
@@ -119,7 +136,7 @@ class _Refill:
         return min(n_used, self.n_clusters), -int(np.count_nonzero(summit.labels != summit.most_probable))
 
 
-def _halvings(model, data, labels, seed):
+def _halvings(data, labels, seed):
     """Return labels in which one cluster is halved by k-means, of the highest evidences first."""
     K = int(labels.max()) + 1
     found = []

@@ -27,9 +27,9 @@ cdef enum:
     GROUP_TILES = 8                                 # tiles that are compared with a block of centres together
     GROUP_ROWS = GROUP_TILES * EXPFAM_TILE_ROWS
     BLOCK_BYTES = 1 << 16                           # centres that stay in a near cache meanwhile
+    ALIGNMENT = 64                                  # bytes of a line of the cache
 _TASK_GROUPS = 16                                   # least work of a task
 _ORIGIN_ROWS = 1024                                 # rows whose mean is the origin
-_ALIGNMENT = 64
 
 ctypedef fused real_t:
     float
@@ -682,6 +682,7 @@ def _n_clusters(K, n_rows):
 
 def _aligned(n):
     """Return an uninitialised vector of floats that begins with a line of the cache."""
-    room = np.empty(n + _ALIGNMENT // 4, dtype=np.float32)
-    start = -room.ctypes.data % _ALIGNMENT // 4
+    room = np.empty(n + ALIGNMENT // 4, dtype=np.float32)
+    cdef float[::1] view = room     # `room.ctypes` would take as long as a pass over few rows
+    cdef Py_ssize_t start = (ALIGNMENT - <size_t> &view[0] % ALIGNMENT) % ALIGNMENT // 4
     return room[start : start + n]

@@ -8,6 +8,7 @@ prior.
 
 import numpy as np
 
+from cpython.buffer cimport PyBUF_ANY_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
 from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport log
 from libc.string cimport memset
@@ -28,12 +29,16 @@ cdef object aligned(Py_ssize_t size):
     No vector of a block then lies across two cache lines.
     """
     raw = np.zeros(size + 8)
-    skip = (-raw.ctypes.data % 64) // 8
+    cdef Py_ssize_t skip = (64 - <size_t> pointer(raw) % 64) % 64 // 8
     return raw[skip : skip + size]
 
 
 cdef double *pointer(object array) except? NULL:
-    return <double *><size_t> array.ctypes.data
+    cdef Py_buffer held     # `array.ctypes` would take a microsecond, and the owners of few rows ask for ten pointers
+    PyObject_GetBuffer(array, &held, PyBUF_ANY_CONTIGUOUS)
+    cdef double *found = <double *> held.buf
+    PyBuffer_Release(&held)
+    return found
 
 
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:
