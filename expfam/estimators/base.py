@@ -15,7 +15,7 @@ from expfam.errors import PluginError, UnknownNameError
 from expfam.estimators.foreign_names import missing_attribute, unknown_argument, unknown_keyword
 from expfam.estimators.loaded import drop_loaded
 from expfam.estimators.matrices import checked_input
-from expfam.estimators.tables import encoded, family_of_array, family_of_frame
+from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
 from expfam.families.base import Family
 from expfam.families.columns.cells import may_lack_cells
 from expfam.families.columns.roles import Roles
@@ -24,7 +24,7 @@ from expfam.fitted.row_certainty import certainty_of_state
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
-from expfam.frames.frame import is_frame
+from expfam.frames.frame import as_frame, is_frame
 from expfam.io.models import load_estimator, save_estimator
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value, is_auto
@@ -307,35 +307,35 @@ class FamilyEstimator(Estimator):
             raise PluginError(f"{error}. Write {lines}") from None
 
     def _validate(self, X: Any, *, reset: bool, family: Family | None = None, learns: bool = False) -> Any:
+        owner = type(self).__name__
+        frame = as_frame(X, owner=owner) if is_frame(X) else None  # one, which keeps the columns that it has read
         if reset and isinstance(self.family, str) and self.family == "auto":
-            self._family_of_data = self._chosen_family(X)
+            if frame is None:
+                check_given(X, owner=owner)
+            found = family_of_array(X) if frame is None else family_of_frame(frame)
+            self._family_of_data = found or load_family(_OF_NUMBERS)
         if family is None:
             family = self._family() if reset else self.family_  # type: ignore[attr-defined]
         roles = getattr(family, "roles", None)
-        if roles and is_frame(X):
-            return self._encoded(X, Roles(roles), reset=reset)
+        if roles and frame is not None:
+            return self._encoded(frame, Roles(roles), reset=reset)
         return checked_input(
             self,
             X,
+            frame=frame,
             reset=reset,
             accepts_sparse=family.accepts_sparse,
             may_lack=family.allows_missing if reset else may_lack_cells(family, scored=not learns),
             family_checks=family.allows_missing,
         )
 
-    def _chosen_family(self, X):
-        """Return the family of ``family="auto"`` for data as they were given."""
-        owner = type(self).__name__
-        if is_frame(X):
-            return family_of_frame(X, owner=owner) or load_family(_OF_NUMBERS)
-        check_given(X, owner=owner)
-        return family_of_array(X)
-
-    def _encoded(self, X, roles, *, reset):
+    def _encoded(self, frame, roles, *, reset):
         """Return a frame as the matrix that its roles make of it."""
-        matrix, backend = encoded(X, roles, owner=type(self).__name__)
+        owner = type(self).__name__
+        require_rows(frame, owner=owner)
+        matrix = roles.encode(frame, owner=owner)
         if reset:
-            self.n_features_in_, self._backend = matrix.shape[1], backend
+            self.n_features_in_, self._backend = matrix.shape[1], frame.backend
             self.feature_names_in_ = np.array(roles.names, dtype=object)
         return matrix
 

@@ -6,7 +6,7 @@ cells are NaN. All checks that need names are made here, so that errors name col
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,9 +22,6 @@ from expfam.families.support import check_given
 from expfam.frames.frame import Frame, as_frame, is_frame
 from expfam.user_warnings import warn
 
-if TYPE_CHECKING:
-    pass
-
 _KINDS = (np.float64, np.float32, np.int64, np.int32)  # of data that are used as they are
 
 
@@ -32,6 +29,7 @@ def checked_input(
     estimator: Any,
     X: Any,
     *,
+    frame: Frame | None = None,
     reset: bool,
     accepts_sparse: bool,
     may_lack: bool = False,
@@ -43,6 +41,8 @@ def checked_input(
     ----------
     estimator : Estimator
     X : array_like, sparse matrix or frame
+    frame : Frame, optional
+        X, if it is a frame that was opened already.
     reset : bool
         Whether the number and names of the columns are learned from X; otherwise those learned are asked for.
     accepts_sparse : bool
@@ -61,8 +61,8 @@ def checked_input(
         The message names row and column, and what to do.
     """
     owner, names = type(estimator).__name__, None
-    if is_frame(X):
-        X, names = _columns_of_frame(estimator, X, reset=reset)
+    if frame is not None or is_frame(X):
+        X, names = _columns_of_frame(estimator, X, frame or as_frame(X, owner=owner), reset=reset)
     check_given(X, owner=owner)
     if names is None:
         if not reset and _would_pass(estimator, X, accepts_sparse):
@@ -115,13 +115,12 @@ def _would_pass(estimator: Any, X: Any, accepts_sparse: bool) -> bool:
 # ---- frames ----------------------------------------------------------------------------------------------------------
 
 
-def _columns_of_frame(estimator, X, *, reset):
+def _columns_of_frame(estimator, X, frame, *, reset):
     """Return the cells of a frame, and the names of their columns or None.
 
     Columns whose names are not text, such as the numbers that pandas gives, are read by position as those of an array.
     """
     owner = type(estimator).__name__
-    frame = as_frame(X, owner=owner)
     require_rows(frame, owner=owner)
     is_named = _has_names(X, owner)
     if reset:

@@ -13,19 +13,14 @@ from expfam.families.foreign import OF_TEXTS
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.trials.bernoulli import Bernoulli
 from expfam.fitted.scoring import array_has_holes
-from expfam.frames.frame import as_frame, is_frame
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from expfam.families.base import Family
-    from expfam.families.columns.roles import Roles
     from expfam.frames.frame import Frame
 
 
-def family_of_frame(X: Any, *, owner: str) -> Family | None:
+def family_of_frame(frame: Frame) -> Family | None:
     """Return the family of a frame by roles; None if all columns are floats without holes."""
-    frame = as_frame(X, owner=owner)
     return None if frame.is_plain() else Columns.from_frame(frame)
 
 
@@ -51,11 +46,8 @@ def _holds_truth_values(X):
     return values.dtype.kind == "b" and values.ndim == 2
 
 
-def check_numbers(X: Any, *, owner: str) -> None:
-    """Raise DataTypeError for the first column of a frame that holds text; other data pass."""
-    if not is_frame(X):
-        return
-    frame = as_frame(X, owner=owner)
+def check_numbers(frame: Frame, *, owner: str) -> None:
+    """Raise DataTypeError for the first column of a frame that holds text."""
     for name in frame.names:
         column = frame.column(name)
         if column.levels and any(isinstance(level, str) for level in column.levels):
@@ -72,10 +64,3 @@ def require_rows(frame: Frame, *, owner: str) -> None:
     """Raise DataError for a frame without rows."""
     if not frame.n_rows:
         raise DataError(f"{owner}: the frame has no rows (0 sample(s)), and at least one is needed")
-
-
-def encoded(X: Any, roles: Roles, *, owner: str) -> tuple[npt.NDArray[Any], str]:
-    """Return the matrix of a frame, and the name of the library that the frame is of."""
-    frame = as_frame(X, owner=owner)
-    require_rows(frame, owner=owner)
-    return roles.encode(frame, owner=owner), frame.backend

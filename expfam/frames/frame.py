@@ -79,7 +79,7 @@ class _Reader(partial):
 
 
 class Frame:
-    """Named columns that are made when they are asked for.
+    """Named columns that are read when they are asked for, each once.
 
     Parameters
     ----------
@@ -107,6 +107,7 @@ class Frame:
         if repeated:
             raise DataError(f"the frame has more than one column named {listed(repeated)}: rename or drop them")
         self._columns = dict(zip(self.names, columns))
+        self._read: dict[tuple[str, Any], Column] = {}
         self.n_rows, self.backend = int(n_rows), backend
 
     @property
@@ -120,10 +121,15 @@ class Frame:
     def column(self, name: str, is_missing: Callable[[Any], bool] | None = None) -> Column:
         """Return one column; a DataTypeError names what cannot be a column of a table.
 
-        Objects for which `is_missing` holds are missing cells, so that a code such as "?" may stand among numbers.
+        Objects for which `is_missing` holds are missing cells, so that a code such as "?" may stand among numbers. The
+        column is kept for an equal `is_missing`.
         """
         reader = self._columns[name]
-        return reader() if is_missing is None or not isinstance(reader, _Reader) else reader(is_missing)
+        if not isinstance(reader, _Reader):
+            is_missing = None
+        if (name, is_missing) not in self._read:
+            self._read[name, is_missing] = reader() if is_missing is None else reader(is_missing)  # type: ignore[call-arg]
+        return self._read[name, is_missing]
 
     def without(self, names: Sequence[str]) -> Frame:
         """Return the frame without these columns."""
@@ -131,7 +137,9 @@ class Frame:
 
     def only(self, names: Sequence[str]) -> Frame:
         """Return the frame with these columns alone."""
-        return Frame(names, [self._columns[name] for name in names], self.n_rows, self.backend)
+        part = Frame(names, [self._columns[name] for name in names], self.n_rows, self.backend)
+        part._read = self._read
+        return part
 
     def is_plain(self) -> bool:
         """Return whether there are cells, all of them floats."""

@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ class Cells:
     def frame(self, columns: Sequence[int]) -> Frame:
         """Return some columns as a frame; a column without a name is called by its number."""
         names = [self.names[j] or f"column {j}" for j in columns]
-        readers = [cache(partial(self._typed, name, j)) for name, j in zip(names, columns)]
+        readers = [partial(self._typed, name, j) for name, j in zip(names, columns)]
         return Frame(names, readers, self.n_rows)
 
     def _typed(self, name, number):

@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from expfam.families.support import dense_rows
 
@@ -76,5 +76,5 @@ def column_evidence(family: Family, values: Floats) -> float:
     gain[first, last] = bound.log_marginal(n, sums[last] - sums[first]) + gammaln(n)
     total = np.zeros(m + 1)
     for stop in range(1, m + 1):
-        total[stop] = logsumexp(total[:stop] + gain[:stop, stop])
+        total[stop] = np.logaddexp.reduce(total[:stop] + gain[:stop, stop])
     return float(total[m] - gammaln(m + 1.0) + np.sum(bound.log_base(X)))

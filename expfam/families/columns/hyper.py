@@ -165,12 +165,13 @@ class PartHyper(PartSums):
         """Return a copy in which each part has learned a hyper-parameter from its own sums."""
         owner, _, hyper = name.rpartition(".")
         new = [learn(family, count, sums, hyper) for family, count, sums in self._sums_of(owner, n, S)]
-        return self._with_families(owner, new)._with_own_factors(name, new)
+        return self._with_own_factors(name, new)
 
     def _with_own_factors(self, name, families):
-        """Return a copy with the factors that the families of the parts have."""
-        other, hyper = self._copy(), name.rpartition(".")[2]
-        factors = np.concatenate([family.hyper_factors_[hyper] for family in families])
+        """Return a copy with other families of the parts of a name, and their factors."""
+        owner, _, hyper = name.rpartition(".")
+        other, own = self._with_families(owner, families), [family.hyper_factors_[hyper] for family in families]
+        factors = np.concatenate(own) if np.ndim(own[0]) else own[0]
         other.__dict__["hyper_factors_"] = {**self.__dict__.get("hyper_factors_", {}), name: factors}
         return other
 
@@ -181,11 +182,10 @@ class PartHyper(PartSums):
         return lambda t: sum(evidence(t) for evidence in parts)
 
     def _at_factor(self, name, t):
-        if np.ndim(t) == 0:
-            return super()._at_factor(name, t)
         owner, _, hyper = name.rpartition(".")
-        new = [family._at_factor(hyper, own) for family, own in zip(self._families_named(owner), self._pieces(name, t))]
-        return self._with_families(owner, new)._with_own_factors(name, new)
+        families = self._families_named(owner)
+        pieces = [t] * len(families) if np.ndim(t) == 0 else self._pieces(name, t)
+        return self._with_own_factors(name, [family._at_factor(hyper, own) for family, own in zip(families, pieces)])
 
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding."""

@@ -32,10 +32,12 @@ class PartsLayout(Family):
     offsets_: npt.NDArray[np.int64]
 
     @property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> tuple[Part, ...]:
         """Return the parts of a bound family."""
-        self.require_bound()
-        return [Part(*part) for part in self.parts]
+        if "n_features_in_" not in self.__dict__:
+            self.require_bound()  # raises the error
+        parts = self.parts
+        return parts if type(parts[0]) is Part else tuple(map(Part._make, parts))  # plain tuples were read from a file
 
     def _given(self):
         """Return family, columns and name of each given part.

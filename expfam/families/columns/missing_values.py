@@ -79,12 +79,15 @@ def column_with_holes(frame: Frame, name: str, values: Sequence[Any], *, reads_n
     """
     if not values:
         return frame.column(name)
-    keys = {_key(value) for value in values}
+    codes = _Codes(map(_key, values))
+    return with_holes(frame.column(name, codes), values, reads_numbers=reads_numbers)
 
-    def is_missing(cell):
-        return isinstance(cell, (str, int, float, np.number)) and not isinstance(cell, bool) and _key(cell) in keys
 
-    return with_holes(frame.column(name, is_missing), values, reads_numbers=reads_numbers)
+class _Codes(frozenset):
+    """Values that stand for missing cells; it tells whether a cell holds one of them."""
+
+    def __call__(self, cell):
+        return isinstance(cell, (str, int, float, np.number)) and not isinstance(cell, bool) and _key(cell) in self
 
 
 def with_holes(column: Column, values: Sequence[Any], *, reads_numbers: bool | None = None) -> Column:

@@ -53,7 +53,7 @@ class Opening(PartsLayout):
         for part in self._parts:
             keys = {} if self._reads_any(part) else patterns(X, part.columns, holes="seen")
             parts += self._opened(part, keys, X)
-        return self if len(parts) == len(self.parts) and parts == self._parts else self._with_parts(parts)
+        return self if tuple(parts) == self._parts else self._with_parts(parts)
 
     def opened(self, columns: Iterable[int] | None = None) -> Self:
         """Return the same family with an indicator for each of some columns, or of all.

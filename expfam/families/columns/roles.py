@@ -176,19 +176,14 @@ class Roles:
         """
         frame = as_frame(X, owner=owner)
         check_names(frame.names, self.names, {role.column for role in self.roles}, owner=owner)
-        narrow = self._filled(frame, np.float32)
-        return self._filled(frame, np.float64) if narrow is None else narrow
-
-    def _filled(self, frame, dtype):
-        """Return the encoded matrix, or None if float32 changes a value."""
-        X = np.empty((frame.n_rows, len(self.kept)), dtype=dtype)
-        order = sorted(range(len(self.kept)), key=lambda j: self.kept[j].is_category)  # numbers decide the type
-        for j in order:
-            values = encoded(self.kept[j], read_column(frame, self.kept[j]), frame.backend)
-            if dtype == np.float32 and not is_lossless(values):
-                return None
-            X[:, j] = values
-        return X
+        kept = self.kept
+        matrix = np.zeros((frame.n_rows, len(kept)), dtype=np.float32)
+        for j in sorted(range(len(kept)), key=lambda j: kept[j].is_category):  # numbers decide the type
+            values = encoded(kept[j], read_column(frame, kept[j]), frame.backend)
+            if matrix.dtype == np.float32 and not is_lossless(values):
+                matrix = matrix.astype(np.float64)
+            matrix[:, j] = values
+        return matrix
 
     @property
     def types(self) -> dict[str, tuple[str, tuple]]:
