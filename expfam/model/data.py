@@ -21,6 +21,7 @@ from expfam.families.counts.components import count_rows
 from expfam.families.support import read_only
 from expfam.families.weighing import bound_family, checked_weight
 from expfam.model.groups import Groups, as_groups
+from expfam.model.label_sums import Scale, phi_bounds
 from expfam.model.statistics import label_statistics
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Dataset:
         self._n_nonzero: int | None = None
         self._whole_counts: tuple[bool, float] | None = None
         self._held_phi: np.ndarray | None = None
+        self._scale: Scale | None = None
 
     def rows(self, start: int, stop: int) -> Dataset:
         """Return a copy of the rows start..stop-1 that is not checked again.
@@ -118,7 +120,7 @@ class Dataset:
         other.row_offset = self.row_offset + start
         other.weight = other.groups = other.known = other.row_ids = other._log_base = other._whole_counts = (
             other._n_nonzero
-        ) = other._held_phi = None
+        ) = other._held_phi = other._scale = None
         return other
 
     @property
@@ -176,7 +178,7 @@ class Dataset:
         other.weight = None if self.weight is None else self.weight[rows]
         other.known = None if self.known is None else self.known.part(rows)
         other.groups = other.row_ids = other._log_base = other._whole_counts = other._n_nonzero = None
-        other._held_phi = None
+        other._held_phi = other._scale = None
         return other
 
     def __len__(self):
@@ -222,6 +224,13 @@ class Dataset:
             *_, is_fractional, heaviest = count_rows(self.X)
             self._whole_counts = not is_fractional, heaviest
         return self._whole_counts
+
+    @property
+    def scale(self) -> Scale:
+        """Return how terms are split in exact sums over all rows; found out once, in a pass over the data."""
+        if self._scale is None:
+            self._scale = phi_bounds(self).scale(self.n_rows)
+        return self._scale
 
     def phi(
         self, start: int, stop: int, *, out: np.ndarray | None = None, dtype: npt.DTypeLike = np.float64

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
-from expfam.model.piece_sums import add_rows_by_label, has_whole_cells
+from expfam.model.piece_sums import add_rows_by_label, has_whole_cells, move_rows_by_label
 from expfam.model.statistics import label_statistics
 from expfam.structures.rows.exact_sums import MOST, column_extremes, lifts
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.protocols import Floats
 
-_BLOCK_CELLS = 1 << 17  # of dense statistics that are made at a time
+_BLOCK_CELLS = 1 << 16  # of dense statistics that are made at a time
 _BLOCK_ROWS = 1 << 14  # of sparse statistics
 _MOST_WHOLE = 2.0**53  # sums of whole numbers up to this size are exact
 
@@ -69,7 +69,7 @@ class PhiBounds:
         if not (self.most <= MOST).all():
             column = int(np.argmax(self.most))
             raise DataError(
-                f"statistic {column} reaches {self.most[column]:.3g}, more than sums of parts hold (2^900): scale the"
+                f"statistic {column} reaches {self.most[column]:.3g}, more than exact sums hold (2^900): scale the"
                 " columns of the data, X / 1e100"
             )
         if self.is_whole and (self.most.max(initial=0.0) * max(n_rows, 1) <= _MOST_WHOLE):
@@ -178,6 +178,7 @@ def label_sums(data: Dataset, labels: npt.NDArray[np.int32], n_clusters: int, sc
     table = np.zeros((n_clusters, scale.n_pieces, data.n_statistics))
     for rows, phi in _blocks(data, np.arange(data.n_rows)):
         add_rows_by_label(table, phi, labels[rows], scale.lift)
+        del phi  # before the next block is made: both would not fit the cache
     return LabelSums(n, table)
 
 
@@ -191,35 +192,60 @@ def moved_sums(
     """
     moved = np.flatnonzero(old != new)
     before, after = old[moved], new[moved]
-    K, F = n_clusters, data.n_statistics
+    K = n_clusters
     n = (np.bincount(after, minlength=K) - np.bincount(before, minlength=K)).astype(np.float64)
     if not data.has_sparse_phi:
-        table = np.zeros((K, scale.n_pieces, F))
-        for rows, phi in _blocks(data, moved):
-            add_rows_by_label(table, phi, new[rows], scale.lift)
-            np.negative(phi, out=phi)
-            add_rows_by_label(table, phi, old[rows], scale.lift)
+        table = np.zeros((K, scale.n_pieces, data.n_statistics))
+        _move(table, data, moved, old, new, scale)
         return LabelSums(n, table)
-    phi = data.family.sufficient_statistics(data.X[moved]).tocsr()
-    m = moved.size
+    phi, m = _phi_of(data, moved), moved.size
     signs = sparse.csr_array((np.repeat([1.0, -1.0], m), (np.append(after, before), np.tile(np.arange(m), 2))), (K, m))
     return LabelSums(n, tuple(sparse.csr_array(signs @ piece) for piece in _pieces(phi, scale)))
 
 
+def updated_sums(
+    data: Dataset, sums: LabelSums, old: npt.NDArray[np.int32], new: npt.NDArray[np.int32], scale: Scale
+) -> LabelSums:
+    """Return the sums of labels `new` from `sums`, those of labels `old`; the same bits as `label_sums` returns.
+
+    All rows are read where more than half of the labels differ, else those whose label differs.
+    """
+    K, moved = sums.n.size, np.flatnonzero(old != new)
+    if 2 * moved.size > data.n_rows:
+        return label_sums(data, new, K, scale)
+    if data.has_sparse_phi:
+        return sums + moved_sums(data, old, new, K, scale)
+    n = sums.n + (np.bincount(new[moved], minlength=K) - np.bincount(old[moved], minlength=K))
+    table = sums.pieces.copy()  # what was returned before stays as it is
+    _move(table, data, moved, old, new, scale)
+    return LabelSums(n, table)
+
+
+def _move(table, data, moved, old, new, scale):
+    """Move the statistics of the rows with numbers `moved` from their old to their new labels, in a dense table."""
+    for rows, phi in _blocks(data, moved):
+        move_rows_by_label(table, phi, old[rows], new[rows], scale.lift)
+        del phi
+
+
 def _blocks(data: Dataset, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
-    """Yield row numbers and phi of blocks of the given rows: writable dense float64, or CSR."""
+    """Yield row numbers and phi of blocks of the given rows: dense float64, or CSR."""
     step = _BLOCK_ROWS if data.has_sparse_phi else max(1, _BLOCK_CELLS // max(data.n_statistics, 1))
     for start in range(0, rows.size, step):
         chosen = rows[start : start + step]
-        is_run = chosen[-1] - chosen[0] + 1 == chosen.size
-        X = data.X[chosen[0] : chosen[-1] + 1] if is_run else data.X[chosen]
-        phi = data.family.sufficient_statistics(X)
-        if data.has_sparse_phi:
-            yield chosen, phi.tocsr()
-        else:
-            phi = phi.toarray() if sparse.issparse(phi) else phi
-            # a copy: some families return the data themselves
-            yield chosen, np.array(phi, dtype=np.float64, order="C")
+        first, stop = int(chosen[0]), int(chosen[-1]) + 1
+        if stop - first == chosen.size:
+            yield chosen, data.phi_csr(first, stop) if data.has_sparse_phi else data.phi(first, stop)
+            continue
+        yield chosen, _phi_of(data, chosen)
+
+
+def _phi_of(data, rows):
+    """Return the statistics of the rows with the given numbers, dense or CSR."""
+    phi = data.family.sufficient_statistics(data.X[rows])
+    if data.has_sparse_phi:
+        return phi.tocsr()
+    return np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
 
 
 def _pieces(phi: Any, scale: Scale) -> Iterator[Any]:

@@ -14,34 +14,65 @@ import numpy as np
 from expfam.amounts import counted
 
 
-def add_rows_by_label(double[:, :, ::1] table, double[:, ::1] phi, const int32_t[::1] labels,
+def add_rows_by_label(double[:, :, ::1] table, const double[:, ::1] phi, const int32_t[::1] labels,
                       const double[:, ::1] lift):
     """Add the pieces of each row of `phi` (n, F) to those of its label.
 
     Rows of negative labels are left out. `table` is (K, P, F) with P = 1 or 3, `lift` (P, F). The terms of a column
     must be within the bounds from which `lift` was made.
     """
-    cdef Py_ssize_t i, f, k, F = table.shape[2], P = table.shape[1]
+    cdef Py_ssize_t i, k, F = table.shape[2], P = table.shape[1]
     cdef double[::1] shift = np.zeros(F)
-    cdef double *sums
-    if phi.shape[1] != F or lift.shape[0] != P or lift.shape[1] != F or phi.shape[0] > labels.shape[0]:
-        raise ValueError(f"a table of shape {(table.shape[0], P, F)} cannot take rows of"
-                         f" {counted(phi.shape[1], 'column')}")
-    if P not in (1, 3):
-        raise ValueError(f"a table has one piece or three; got {P}")
+    check_shapes(table, phi, lift, min(labels.shape[0], phi.shape[0]))
     if F == 0:
         return
     with nogil:
         for i in range(phi.shape[0]):
             k = labels[i]
-            if k < 0:
-                continue
-            sums = &table[k, 0, 0]
-            if P == 1:
-                for f in range(F):
-                    sums[f] += phi[i, f]
-            else:
-                expfam_double_terms(&phi[i, 0], 1, F, F, F, &shift[0], NULL, &lift[0, 0], sums)
+            if k >= 0:
+                add_row(&table[k, 0, 0], &phi[i, 0], &shift[0], &lift[0, 0], F, P)
+
+
+def move_rows_by_label(double[:, :, ::1] table, const double[:, ::1] phi, const int32_t[::1] old,
+                       const int32_t[::1] new, const double[:, ::1] lift):
+    """Take the pieces of each row of `phi` (n, F) from the sums of its old label, and add them to its new one's.
+
+    See `add_rows_by_label`; labels are not negative.
+    """
+    cdef Py_ssize_t i, f, F = table.shape[2], P = table.shape[1]
+    cdef double[::1] shift = np.zeros(F), minus = np.empty(F)
+    check_shapes(table, phi, lift, min(old.shape[0], new.shape[0]))
+    if F == 0:
+        return
+    with nogil:
+        for i in range(phi.shape[0]):
+            for f in range(F):      # the pieces of -x are those of x with the other sign
+                minus[f] = -phi[i, f]
+            add_row(&table[old[i], 0, 0], &minus[0], &shift[0], &lift[0, 0], F, P)
+            add_row(&table[new[i], 0, 0], &phi[i, 0], &shift[0], &lift[0, 0], F, P)
+
+
+cdef int check_shapes(double[:, :, ::1] table, const double[:, ::1] phi, const double[:, ::1] lift,
+                      Py_ssize_t n_labels) except -1:
+    """Refuse rows that do not fit the table."""
+    cdef Py_ssize_t F = table.shape[2], P = table.shape[1]
+    if phi.shape[1] != F or lift.shape[0] != P or lift.shape[1] != F or phi.shape[0] > n_labels:
+        raise ValueError(f"a table of shape {(table.shape[0], P, F)} cannot take rows of"
+                         f" {counted(phi.shape[1], 'column')}")
+    if P not in (1, 3):
+        raise ValueError(f"a table has one piece or three; got {P}")
+    return 0
+
+
+cdef inline void add_row(double *sums, const double *row, const double *shift, const double *lift, Py_ssize_t F,
+                         Py_ssize_t P) noexcept nogil:
+    """Add the pieces of a row (F,) to sums (P, F)."""
+    cdef Py_ssize_t f
+    if P == 1:
+        for f in range(F):
+            sums[f] += row[f]
+    else:
+        expfam_double_terms(row, 1, F, F, F, shift, NULL, lift, sums)
 
 
 def has_whole_cells(const double[:, ::1] phi):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from expfam.errors import ArchiveError, CapabilityError
+from expfam.errors import CapabilityError
 from expfam.model.label_sums import LabelSums
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers.shards.shard import NO_ROW, Parameters
@@ -62,15 +62,7 @@ class ShardedState(UncollapsedState):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
         self.stamp, self.memory, self.K = 0, {}, int(n_clusters)
         self.Theta = self.G = self.log_pi = None
-        self.drifts, self.n_differences = False, 0
         self._take(sums)
-
-    def _take(self, sums: LabelSums) -> None:
-        """Make `sums` the statistics of the labels."""
-        self.sums = sums
-        self.n, self.S = sums.total()
-        self._log_joint = None
-        self.stamp += 1
 
     # ---- labels ------------------------------------------------------------------------------------------------------
 
@@ -90,8 +82,15 @@ class ShardedState(UncollapsedState):
 
     def set_labels(self, labels: npt.NDArray[np.int32]) -> None:
         """Replace the labels of all rows."""
+        self._take(self._sums_of_rows(labels))
+
+    def _sums_of_rows(self, labels):
+        """Give the parts labels; return their sums."""
         own = self.data.by_part(labels, self.K)
-        self._take(self.data.engine.change("set_labels", self.K, self.data.scale, by_part=own))
+        return self.data.engine.change("set_labels", self.K, self.data.scale, by_part=own)
+
+    def _hold(self, labels):
+        """Do nothing: the parts have the labels since their sums were made."""
 
     def statistics(self) -> tuple[Floats, Any]:
         """Return counts (B,) and sums (B, F) of components with data, in the order of `partition`."""
@@ -132,16 +131,6 @@ class ShardedState(UncollapsedState):
         if isinstance(other, ShardedState):
             raise CapabilityError("a ShardedState takes no labels of another one: both would change the same parts")
         super().take(other)
-
-    def from_arrays(self, arrays: dict[str, Any]) -> None:
-        """Restore the state from the arrays of `to_arrays` of any state of the same rows.
-
-        It may have been made with another number of parts.
-        """
-        super().from_arrays(arrays)
-        n, self.S = self.sums.total()
-        if not np.array_equal(n, self.n):
-            raise ArchiveError("the counts are not those of the labels: the file was altered, or is of other data")
 
     def as_type(self, state_type: type) -> Any:
         """Return the state itself if an `UncollapsedState` is wanted; refuse other types."""

@@ -10,15 +10,13 @@ from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.families.support import dense_rows
+from expfam.model.label_sums import LabelSums, label_sums, updated_sums
 from expfam.model.partitions import by_first_appearance, slots_by_first_appearance
-from expfam.model.statistics import label_statistics, moved_statistics
 from expfam.samplers.states.collapsed import CollapsedState
 from expfam.samplers.states.storage import MOST_GAP, memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
 
-_RECOUNT_EVERY = 20  # changes of labels after which statistics are recomputed
-_MOST_DRIFT = 1e-9  # relative rounding error of a cluster beyond which they are recomputed at each change
 _LOG_ONE = 1e-9  # largest log of a probability, with rounding error
 
 
@@ -45,7 +43,9 @@ class UncollapsedState:
     n : (K,) float64 ndarray
         Number of data in each component.
     S : (K, F) float64 ndarray or CSR
-        Sums of the sufficient statistics in each component.
+        Sums of the sufficient statistics in each component, the same bits however the labels were reached.
+    sums : LabelSums
+        The pieces of `n` and `S`, see `expfam.model.label_sums`.
     Theta : (K, F) float64 ndarray or None
         Natural parameters that were drawn last.
     G : (K,) float64 ndarray or None
@@ -54,8 +54,6 @@ class UncollapsedState:
         Log weight of each component.
     log_joint : float
         Collapsed log joint of the labels, nats, without log-base. It can be compared with that of collapsed states.
-    n_differences : int
-        Number of changes of labels since the statistics were last computed from all data.
 
     Examples
     --------
@@ -74,6 +72,7 @@ class UncollapsedState:
     labels: npt.NDArray[np.int32]
     n: npt.NDArray[np.float64]
     S: Any
+    sums: LabelSums
     Theta: npt.NDArray[np.float64] | None
     G: npt.NDArray[np.float64] | None
     log_pi: npt.NDArray[np.float64] | None
@@ -90,14 +89,19 @@ class UncollapsedState:
         if labels.min() < 0 or labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {labels.min()}..{labels.max()}")
         self.Theta = self.G = self.log_pi = None
-        self.drifts = False
         self.set_labels(labels)
 
     def set_labels(self, labels: npt.NDArray[np.int32]) -> None:
         """Replace the labels, and compute their statistics from all data."""
+        sums = self._sums_of_rows(labels)
         self.labels = labels
-        self.n, self.S = label_statistics(self.data, labels, self.K)
-        self.n_differences, self._log_joint = 0, None
+        self._take(sums)
+
+    def _take(self, sums: LabelSums) -> None:
+        """Make `sums` the statistics of the labels."""
+        self.sums = sums
+        self.n, self.S = sums.total()
+        self._log_joint = None
         self.stamp += 1
 
     @property
@@ -182,30 +186,13 @@ class UncollapsedState:
 
         Notes
         -----
-        Statistics are updated by the data that change. They are recomputed from all data at each twentieth call, and if
-        more than half of the data change. If the rounding error is then larger than 1e-9, for example after an outlier
-        has joined and left a cluster, they are recomputed at every later call.
+        Sums are exact: they are updated by the data that change, and are the same bits as those of all data.
         """
         n_moved = int(np.count_nonzero(labels != self.labels))
-        if n_moved > self.data.n_rows // 2 or self.drifts:
-            self.set_labels(labels)
-            return n_moved
-        n, S = moved_statistics(self.data, self.n, self.S, self.labels, labels)
-        self.labels, self.n_differences = labels, self.n_differences + 1
-        self.n, self.S, self._log_joint = n, S, None
-        self.stamp += 1
-        if self.n_differences >= _RECOUNT_EVERY:
-            self._recount()
+        sums = updated_sums(self.data, self.sums, self.labels, labels, self.data.scale)
+        self.labels = labels
+        self._take(sums)
         return n_moved
-
-    def _recount(self):
-        """Recompute the statistics from all data, and measure the rounding error of the updates."""
-        n, S = self.n, self.S
-        self.set_labels(self.labels)
-        if not np.array_equal(n, self.n):
-            raise ExpFamError("counts kept by differences are not those of the labels")
-        if (_row_largest(self.S - S) > _MOST_DRIFT * (1.0 + _row_largest(self.S))).any():
-            self.drifts = True
 
     def set_model(self, model: Any) -> None:
         """Replace the model by one of the same kind with other hyper-parameters; keep the labels."""
@@ -221,10 +208,18 @@ class UncollapsedState:
         self.set_labels(np.ascontiguousarray(_into_slots(other.partition, self.K, other), dtype=np.int32))
 
     def check(self) -> None:
-        """Recompute the statistics from the labels and compare; raise AssertionError if they differ."""
-        n, S = label_statistics(self.data, self.labels, self.K)
+        """Recompute the statistics from the labels; raise AssertionError if any bit differs."""
+        n, S = self._sums_of_rows(self.labels).total()
         assert np.array_equal(n, self.n), "counts differ from the labels"
-        assert abs(S - self.S).max() <= 1e-9 * (1.0 + abs(S).max()), "statistics differ from the labels"
+        assert abs(S - self.S).max() == 0.0, "sums differ from the labels"
+
+    def _sums_of_rows(self, labels: npt.NDArray[np.int32]) -> LabelSums:
+        """Compute the statistics of labels from all data."""
+        return label_sums(self.data, labels, self.K, self.data.scale)
+
+    def _hold(self, labels: npt.NDArray[np.int32]) -> None:
+        """Replace the labels alone."""
+        self.labels = labels
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that a later step reads as a dict of arrays."""
@@ -233,7 +228,7 @@ class UncollapsedState:
             "labels": self.labels.copy(),
             "n": self.n.copy(),
             "S": _matrix_arrays(self.S),
-            "counters": np.array([self.n_steps, self.stamp, self.n_differences, self.drifts], dtype=np.int64),
+            "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
             "memory": memory_arrays(self.memory),
         }
         if self.Theta is not None and self.G is not None and self.log_pi is not None:
@@ -254,29 +249,30 @@ class UncollapsedState:
         n, S = numbers(arrays, "n", (K,), low=0.0), _matrix(arrays, "S", (K, F))
         if sparse.issparse(S) != sparse.issparse(self.S):
             raise ArchiveError("the statistics are sparse where those of the data are dense, or the reverse")
-        self._check_statistics(labels, n, S)
+        sums = self._sums_of(labels, n, S)
         Theta = G = log_pi = None
         if "Theta" in arrays:
             Theta, G = numbers(arrays, "Theta", (K, F)), numbers(arrays, "G", (K,))
             log_pi = numbers(arrays, "log_pi", (K,), finite=False, high=_LOG_ONE)
             if np.isnan(log_pi).any():
                 raise ArchiveError("'log_pi' holds NaN: the file was altered")
-        counters = integers(arrays, "counters", (4,)).tolist()
-        self.model, self._log_joint, self.labels, self.n, self.S = model, None, labels, n, S
-        self.Theta, self.G, self.log_pi = Theta, G, log_pi
-        self.n_steps, self.stamp, self.n_differences, self.drifts = counters
+        self.n_steps, self.stamp, *_ = integers(arrays, "counters", (None,)).tolist()  # earlier files have two more
+        self.n, self.S = (n, S) if sums is None else sums.total()
+        self.model, self.sums = model, sums
+        self._hold(labels)
+        self.Theta, self.G, self.log_pi, self._log_joint = Theta, G, log_pi, None
         self.memory = stored_memory(arrays)
 
-    def _check_statistics(self, labels, n, S):
-        """Refuse statistics that are not those of the labels.
+    def _sums_of(self, labels, n, S):
+        """Return the exact sums of stored labels; refuse stored statistics that are others.
 
-        Soft statistics of subclasses depend on parameters and are not checked.
+        Soft statistics of subclasses depend on parameters, so they have none.
         """
-        if type(self) is not UncollapsedState:
-            return
-        exact_n, exact_S = label_statistics(self.data, labels, self.K)
+        sums = self._sums_of_rows(labels)
+        exact_n, exact_S = sums.total()
         if not np.array_equal(n, exact_n) or abs(S - exact_S).max() > MOST_GAP * (1.0 + abs(exact_S).max()):
             raise ArchiveError("the statistics are not those of the labels: the file was altered, or is of other data")
+        return sums
 
     def as_type(self, state_type: type) -> Any:
         """Convert the chain to a state of another type; parameters are dropped, which is exact."""
@@ -326,12 +322,6 @@ def _into_slots(partition, K, state):
     """
     rng = generator(state.seed, "posterior", unit=2, step=state.n_steps)
     return rng.permutation(K)[partition]
-
-
-def _row_largest(S):
-    """Return the largest absolute value of each row of a dense or CSR matrix."""
-    largest = abs(S).max(axis=1)
-    return largest.toarray().ravel() if sparse.issparse(largest) else largest
 
 
 def _matrix_arrays(S):

@@ -93,7 +93,7 @@ class ExpectationState(UncollapsedState):
         n, S = weighted_statistics(self.data, labels, self.K)
         self.n, self.S = n, dense_rows(S)
         self.log_likelihood, self.converged = -np.inf, False
-        self._log_joint, self.n_differences = -np.inf, 0
+        self._log_joint = -np.inf
         self.stamp += 1
 
     @property
@@ -179,6 +179,9 @@ class ExpectationState(UncollapsedState):
             "scalars": np.array([self.log_likelihood, self.log_joint, float(self.converged)])
         }
 
+    def _sums_of(self, labels, n, S):
+        """Return None: soft statistics follow from the parameters, not from labels."""
+
     def from_arrays(self, arrays):
         """Restore the state from the arrays of `to_arrays`."""
         log_likelihood, log_joint, converged = numbers(arrays, "scalars", (3,), finite=False).tolist()
@@ -260,7 +263,7 @@ class ExpectationMaximization(UncollapsedKernel):
         Each thread has sums in double precision and a part in single precision; the total needs memory too.
         """
         n_sums = resolve_n_threads(self.n_threads) + 1
-        return super().memory(model, data, n_clusters) + 12 * n_sums * n_clusters * (data.n_statistics + 1)
+        return (20 + 12 * n_sums) * n_clusters * (data.n_statistics + 1)
 
     def is_done(self, state):
         """Return whether the last step has increased the objective by no more than the tolerance."""

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from expfam import Dataset, DiagonalGaussian, Gaussian, Multinomial, Poisson
 from expfam.errors import DataError
-from expfam.model.label_sums import PhiBounds, label_sums, moved_sums, phi_bounds
+from expfam.model.label_sums import PhiBounds, label_sums, moved_sums, phi_bounds, updated_sums
 from expfam.model.statistics import label_statistics
 
 RNG = np.random.default_rng(5)
@@ -79,6 +79,10 @@ def test_differences_are_exact(name):
     new[new == 2] = 0  # a cluster loses all its rows: its sums are exactly 0
     moved = label_sums(data, old, K, scale) + moved_sums(data, old, new, K, scale)
     assert bits(moved) == bits(label_sums(data, new, K, scale))
+    few = np.append(old[:-100], new[-100:])  # and where few rows move, the rest is not read
+    for after in (new, few):
+        updated = updated_sums(data, label_sums(data, old, K, scale), old, after, scale)
+        assert bits(updated) == bits(label_sums(data, after, K, scale))
     _, S = moved.total()
     assert not abs(S[[2]]).max()
 

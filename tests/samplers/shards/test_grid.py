@@ -25,6 +25,7 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.engines import Part, SerialEngine
+from expfam.errors import ArchiveError
 from expfam.samplers import Cycle, ShardedData, StochasticEM, UncollapsedGibbs, UncollapsedState, UpdateHyper, sample
 from expfam.samplers.starts.rules import starting_labels
 
@@ -132,17 +133,39 @@ def test_sticks_and_given_labels():
     assert bits(state) == bits(whole)
 
 
-def test_counts_give_the_labels_of_one_machine():
-    """Sums of counts are exact in any order, so there the plain state has the same bits."""
-    family = Multinomial().bind(COUNTS)
-    model = MixtureModel(family, SymmetricDirichlet(5))
-    kernel = UncollapsedGibbs()
-    plain = kernel.init(model, COUNTS, seed=3, start="random")
-    assert isinstance(plain, UncollapsedState)
-    sample(kernel, plain, 4)
-    state, _ = run(kernel, family, COUNTS, [50, 300])
-    np.testing.assert_array_equal(state.labels, plain.labels)
-    np.testing.assert_array_equal(state.Theta, plain.Theta)
+@pytest.mark.parametrize("kernel", [UncollapsedGibbs(), StochasticEM()])
+@pytest.mark.parametrize("name", DATA)
+def test_one_machine_gives_the_same_bits(name, kernel):
+    """The plain state takes its sums by the same exact pieces, so parts change nothing."""
+    family, X = DATA[name]
+    family = family.bind(X)
+    plain = kernel.init(MixtureModel(family, SymmetricDirichlet(5)), X, seed=3, start="random")
+    assert type(plain) is UncollapsedState
+    trace = sample(kernel, plain, 4)
+    for bounds in ([], *BOUNDS.values()):
+        state, other = run(kernel, family, X, bounds)
+        assert bits(state) == bits(plain)
+        np.testing.assert_array_equal(other.column("objective"), trace.column("objective"))
+
+
+def test_chains_pass_from_one_machine_to_parts_and_back():
+    family = DiagonalGaussian().bind(REAL)
+    model, kernel = MixtureModel(family, SymmetricDirichlet(5)), UncollapsedGibbs()
+    plain = kernel.init(model, REAL, seed=3, start="random")
+    there = kernel.init(model, ShardedData(cut(REAL, [50, 300]), family), seed=3, start="one")
+    sample(kernel, plain, 3)
+    there.from_arrays(plain.to_arrays())
+    assert bits(there) == bits(plain)
+    sample(kernel, there, 3)
+    back = kernel.init(model, REAL, seed=3, start="one")
+    back.from_arrays(there.to_arrays())
+    sample(kernel, plain, 3)
+    assert bits(back) == bits(there) == bits(plain)
+    spoilt = there.to_arrays()
+    spoilt["n"] = spoilt["n"] + 1.0
+    for state in (back, there):
+        with pytest.raises(ArchiveError, match="not those of the labels"):
+            state.from_arrays(spoilt)
 
 
 def test_random_labels_of_parts_are_those_of_the_whole():
