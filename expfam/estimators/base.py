@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import PluginError, UnknownNameError
+from expfam.estimators.documents import validated_documents, vectorizer
 from expfam.estimators.foreign_names import missing_attribute, unknown_argument, unknown_keyword
 from expfam.estimators.loaded import drop_loaded
 from expfam.estimators.matrices import checked_input
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from typing import Self
+
+    from sklearn.feature_extraction.text import CountVectorizer
 
     from expfam.fitting.phases import Phase
     from expfam.model.data import Dataset
@@ -196,6 +199,18 @@ class Estimator(BaseEstimator):
     def _seed(self) -> int:
         return resolve_seed(self.random_state)
 
+    @property
+    @made_on_use
+    def vectorizer_(self) -> CountVectorizer:
+        """Return the `CountVectorizer` with the words of the fit.
+
+        Raises
+        ------
+        AttributeError
+            The model was not fitted to documents.
+        """
+        return vectorizer(self)
+
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: Path | str) -> None:
@@ -307,13 +322,15 @@ class FamilyEstimator(Estimator):
             raise PluginError(f"{error}. Write {lines}") from None
 
     def _validate(self, X: Any, *, reset: bool, family: Family | None = None, learns: bool = False) -> Any:
+        validate = partial(self._validate_matrix, reset=reset, family=family, learns=learns)
+        takes_counts = not reset or is_auto(self.family) or self._family().accepts_sparse
+        return validated_documents(self, X, validate, reset=reset, is_chunk=learns, takes_counts=takes_counts)
+
+    def _validate_matrix(self, X, *, reset, family, learns):
         owner = type(self).__name__
         frame = as_frame(X, owner=owner) if is_frame(X) else None  # one, which keeps the columns that it has read
-        if reset and isinstance(self.family, str) and self.family == "auto":
-            if frame is None:
-                check_given(X, owner=owner)
-            found = family_of_array(X) if frame is None else family_of_frame(frame)
-            self._family_of_data = found or load_family(_OF_NUMBERS)
+        if reset and is_auto(self.family):
+            self._family_of_data = self._chosen_family(X, frame, owner)
         if family is None:
             family = self._family() if reset else self.family_  # type: ignore[attr-defined]
         roles = getattr(family, "roles", None)
@@ -328,6 +345,14 @@ class FamilyEstimator(Estimator):
             may_lack=family.allows_missing if reset else may_lack_cells(family, scored=not learns),
             family_checks=family.allows_missing,
         )
+
+    @staticmethod
+    def _chosen_family(X, frame, owner):
+        """Return the family of ``family="auto"`` for data as they were given."""
+        if frame is not None:
+            return family_of_frame(frame) or load_family(_OF_NUMBERS)
+        check_given(X, owner=owner)
+        return family_of_array(X, owner=owner)
 
     def _encoded(self, frame, roles, *, reset):
         """Return a frame as the matrix that its roles make of it."""

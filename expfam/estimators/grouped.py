@@ -104,7 +104,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     ----------
     family : str or Family
         Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
-        floats; `Bernoulli` for an array of truth values; `Columns` for an array with NaN, and for a frame with other
+        floats; `Bernoulli` for an array of truth values or of 0 and 1; `Multinomial` for texts, lists of tokens and
+        sparse counts; `Columns` for an array with NaN, and for a frame with other
         columns or missing cells, by the role of each column; see `Columns.from_frame`.
     n_components : int or None
         K. None: it is unknown, and found by sampling a hierarchical Dirichlet process.
@@ -258,7 +259,8 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
 
         Parameters
         ----------
-        X : array_like or sparse matrix, shape (N, V)
+        X : array_like, sparse matrix or sequence of documents, shape (N, V)
+            Words of documents, texts or lists of tokens, are counted; `vectorizer_` counts those of new ones.
             A memory map of float32 or float64 is read where it lies by variational inference.
         y : (N,) array_like, optional
             Class of each row: integers, -1 where it is not known, or names, None or NaN where it is not known. Without

@@ -57,7 +57,8 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
     ----------
     family : str or Family
         Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
-        floats; `Bernoulli` for an array of truth values; `Columns` for an array with NaN, and for a frame with other
+        floats; `Bernoulli` for an array of truth values or of 0 and 1; `Multinomial` for texts, lists of tokens and
+        sparse counts; `Columns` for an array with NaN, and for a frame with other
         columns or missing cells, by the role of each column; see `Columns.from_frame`.
     n_components : int or None
         Clusters of the cut that becomes `labels_`: the most probable cut into this number; None for the clusters that

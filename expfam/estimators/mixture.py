@@ -69,7 +69,8 @@ class Mixture(
     ----------
     family : str or Family
         Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
-        floats; `Bernoulli` for an array of truth values; `Columns` for an array with NaN, and for a frame with other
+        floats; `Bernoulli` for an array of truth values or of 0 and 1; `Multinomial` for texts, lists of tokens and
+        sparse counts; `Columns` for an array with NaN, and for a frame with other
         columns or missing cells, by the role of each column; see `Columns.from_frame`.
     n_components : int or None
         Number of clusters; None if it is open, under a Dirichlet process. With a number, the weights have a symmetric
@@ -282,7 +283,8 @@ class Mixture(
 
         Parameters
         ----------
-        X : array_like or sparse matrix, shape (N, V)
+        X : array_like, sparse matrix or sequence of documents, shape (N, V)
+            Words of documents, texts or lists of tokens, are counted; `vectorizer_` counts those of new ones.
             A memory map of float32 or float64 (``np.load(path, mmap_mode="r")``) is read where it lies.
         y : (N,) array_like, optional
             Class of each row: integers, -1 where it is not known, or names, None or NaN where it is not known. It is

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from expfam.errors import DataError, DataTypeError
 from expfam.families.columns.family import Columns
+from expfam.families.counts.multinomial import Multinomial
 from expfam.families.foreign import OF_TEXTS
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.trials.bernoulli import Bernoulli
@@ -24,26 +25,52 @@ def family_of_frame(frame: Frame) -> Family | None:
     return None if frame.is_plain() else Columns.from_frame(frame)
 
 
-def family_of_array(X: Any) -> Family:
-    """Return the family of data without columns of their own: an array, CSR rows, or lists.
+def family_of_array(X: Any, *, owner: str) -> Family:
+    """Return the family of data without columns of their own: an array, sparse rows, or lists.
 
-    Truth values are Bernoulli columns. Other columns are Gaussian, and those of an array with holes leave them out.
+    Truth values, and arrays of 0 and 1 alone, are Bernoulli columns. Sparse rows of counts are multinomial. Other
+    columns are Gaussian, and those of an array with holes leave them out.
+
+    Raises
+    ------
+    DataTypeError
+        Sparse rows hold fractions or negative numbers.
     """
-    if _holds_truth_values(X):
+    if sparse.issparse(X):
+        return _family_of_sparse(X, owner)
+    try:
+        values = np.asarray(X)
+    except ValueError:  # rows of different lengths, which are refused later
+        return DiagonalGaussian()
+    if values.ndim == 2 and _is_binary(values):
         return Bernoulli()
     if array_has_holes(X):
         return Columns([(DiagonalGaussian(), tuple(range(np.shape(X)[1])))])
     return DiagonalGaussian()
 
 
-def _holds_truth_values(X):
-    if sparse.issparse(X):
-        return X.dtype.kind == "b"
-    try:
-        values = np.asarray(X)
-    except ValueError:  # rows of different lengths, which are refused later
+def _is_binary(values):
+    """Return whether an array holds truth values, or 0 and 1 alone and both."""
+    if values.dtype.kind == "b":
+        return True
+    if values.dtype.kind not in "iuf" or not values.size or values[0, 0] not in (0, 1):
         return False
-    return values.dtype.kind == "b" and values.ndim == 2
+    return bool(((values == 0) | (values == 1)).all() and values.any() and not values.all())
+
+
+def _family_of_sparse(X, owner):
+    if X.dtype.kind == "b":
+        return Bernoulli()
+    cells = X.data if hasattr(X, "data") and isinstance(X.data, np.ndarray) and X.format != "lil" else X.tocsr().data
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~((cells >= 0) & (cells == np.floor(cells))))
+    if not len(bad):
+        return Multinomial()
+    raise DataTypeError(
+        f"{owner}: the sparse rows hold {cells[bad[0]]:.6g}, which is no count: give counts of words in place of"
+        f" weights such as tf-idf, {owner}().fit(counts); or a dense array, {owner}().fit(X.toarray()); or, for rows of"
+        f" length 1, write {owner}('von_mises_fisher').fit(X)"
+    )
 
 
 def check_numbers(frame: Frame, *, owner: str) -> None:

@@ -22,6 +22,7 @@ from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import Estimator, names_unknown_arguments, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.cluster_results import rounded_sizes, typical_words
+from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.topic_scores import bounds_of_documents
@@ -235,9 +236,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
         Parameters
         ----------
-        X : array_like or sparse matrix, shape (D, V)
-            Counts of words. CSR parts on a disk (float64 or whole counts with int32 indices, as memory maps) are read
-            where they lie by variational inference.
+        X : array_like, sparse matrix or sequence of documents, shape (D, V)
+            Counts of words; those of texts and of lists of tokens are counted, see `vectorizer_`. CSR parts on a disk
+            (float64 or whole counts with int32 indices, as memory maps) are read where they lie by variational
+            inference.
         y : ignored
         sample_weight : (D,) array_like of non-negative float, optional
             Multiplicity of each document, for variational inference: of weight 2 it counts as two copies.
@@ -475,7 +477,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return type(kernel)(**kernel.get_params() | {"schedule": schedule})
 
     def _validate_chunk(self, X, family, *, reset):
-        return self._validate(X, reset=reset)
+        return self._validate(X, reset=reset, is_chunk=True)
 
     def _open_stream(self, X, options, *, is_first, in_passes=False):
         """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
@@ -703,7 +705,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
-    def _validate(self, X, *, reset):
+    def _validate(self, X, *, reset, is_chunk=False):
+        return validated_documents(self, X, partial(self._validate_matrix, reset=reset), reset=reset, is_chunk=is_chunk)
+
+    def _validate_matrix(self, X, *, reset):
         X = checked_input(self, X, reset=reset, accepts_sparse=True)
         negative = first_where(X, lambda values: values < 0)
         if negative is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ OF_TOKENS = f"{_IMPORT}; X = CountVectorizer(analyzer=list).fit_transform(X)"
 OF_TEXTS = f"{_IMPORT}; X = CountVectorizer().fit_transform(X)"
 _OF_PAIRS = "from gensim.matutils import corpus2csc; X = corpus2csc(X, num_terms=len(dictionary)).T.tocsr()"
 _OF_DICTS = "from sklearn.feature_extraction import DictVectorizer; X = DictVectorizer().fit_transform(X)"
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
 _MOST_LOOKED_AT = 1000  # rows whose kinds are compared; later ones are left to NumPy
 
 
@@ -68,8 +69,7 @@ CountVectorizer(analyzer=list).fit_transform(X)
         raise DataTypeError(
             f"{owner}: the data are a {type(X).__name__}, which is read once only: write X = list(X) first"
         )
-    is_frame = hasattr(X, "columns") or hasattr(X, "column_names")
-    if not is_frame and getattr(X, "ndim", 1) == 1 and isinstance(X, Iterable):
+    if _is_sequence(X):
         _refuse_rows(X, owner)
 
 
@@ -84,37 +84,78 @@ def _of_mapping(X):
     return "where it holds columns by name, write X = pandas.DataFrame(X)"
 
 
+def documents_in(X: Any) -> Literal["texts", "tokens"] | None:
+    """Return what kind of documents the data are: texts, lists of tokens, or none.
+
+    Lists of tokens are sets, or differ in length; lists of one length are the rows of a table.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave.
+
+    Returns
+    -------
+    str or None
+
+    Examples
+    --------
+    >>> from expfam.families.foreign import documents_in
+    >>> documents_in(["a cat", "a dog"]), documents_in([["a"], ["b", "a"]]), documents_in([[1.0], [2.0]])
+    ('texts', 'tokens', None)
+    """
+    if not _is_sequence(X):
+        return None
+    rows, _, first = _first_rows(X)
+    if is_word(first) and all(isinstance(row, str) or _is_missing(row) for row in rows):
+        return "texts"
+    if not isinstance(first, _LISTS) or not len(first) or not all(isinstance(cell, str) for cell in first):
+        return None
+    is_list = all(hasattr(row, "__len__") or _is_missing(row) for row in rows)
+    return "tokens" if is_list and (_is_set(first) or _are_of_lengths(X, len(first))) else None
+
+
+def _is_sequence(X):
+    """Return whether the data are a sequence of rows that NumPy does not read as a matrix."""
+    if isinstance(X, np.ndarray) and (X.ndim != 1 or X.dtype.kind not in "OUT"):
+        return False
+    if isinstance(X, (str, bytes, PathLike, Mapping, Iterator)):
+        return False
+    is_frame = hasattr(X, "columns") or hasattr(X, "column_names")
+    return not is_frame and getattr(X, "ndim", 1) == 1 and isinstance(X, Iterable)
+
+
+def _first_rows(X):
+    """Return the first rows, and the place and value of the first that holds something."""
+    rows = [_row(row) for row in islice(X, _MOST_LOOKED_AT)]
+    return rows, *next(((at, row) for at, row in enumerate(rows) if _holds_something(row)), (0, None))
+
+
 def _refuse_rows(X, owner):
     """Refuse a sequence whose rows are texts, lists of tokens, bags of words or dicts."""
-    rows = [_row(row) for row in islice(X, _MOST_LOOKED_AT)]
-    at, first = next(((at, row) for at, row in enumerate(rows) if _holds_something(row)), (0, None))
-    if is_word(first) and all(isinstance(row, str) or _is_missing(row) for row in rows):
+    rows, at, first = _first_rows(X)
+    kind = documents_in(X)
+    if kind == "texts":
         raise DataTypeError(
             f"{owner}: row {at} is the text {_short(first)}, and a matrix of counts of words is needed: write"
             f" {OF_TEXTS}"
+        )
+    if kind == "tokens":
+        tokens = ", ".join(repr(str(cell)) for cell in islice(first, 2)) + (", ..." if len(first) > 2 else "")
+        raise DataTypeError(
+            f"{owner}: row {at} is a list of tokens ({tokens}), and a matrix of their counts is needed: write"
+            f" {OF_TOKENS}"
         )
     if isinstance(first, Mapping):
         raise DataTypeError(
             f"{owner}: row {at} is a {type(first).__name__}, and a matrix is needed: where it holds counts by word,"
             f" write {_OF_DICTS}; where it is a row of a table, write X = pandas.DataFrame(X)"
         )
-    if isinstance(first, (list, tuple, set, frozenset, np.ndarray)) and all(hasattr(row, "__len__") for row in rows):
-        _refuse_lists(X, rows, at, first, owner)
-
-
-def _refuse_lists(X, rows, at, first, owner):
-    """Refuse lists of tokens, and bags of words."""
-    if all(_is_pair(cell) for cell in first):
-        if all(_is_pair(cell) for row in rows for cell in row):
-            raise DataTypeError(
-                f"{owner}: row {at} is a list of pairs such as {first[0]!r}, and a matrix is needed: where the pairs"
-                f" are words and counts of gensim, write {_OF_PAIRS}"
-            )
-    elif all(isinstance(cell, str) for cell in first) and (_is_set(first) or _are_of_lengths(X, len(first))):
-        tokens = ", ".join(repr(str(cell)) for cell in islice(first, 2)) + (", ..." if len(first) > 2 else "")
+    is_list = isinstance(first, _LISTS) and all(hasattr(row, "__len__") for row in rows)
+    if is_list and len(first) and all(_is_pair(cell) for row in rows for cell in row):
         raise DataTypeError(
-            f"{owner}: row {at} is a list of tokens ({tokens}), and a matrix of their counts is needed: write"
-            f" {OF_TOKENS}"
+            f"{owner}: row {at} is a list of pairs such as {first[0]!r}, and a matrix is needed: where the pairs are"
+            f" words and counts of gensim, write {_OF_PAIRS}"
         )
 
 
@@ -158,4 +199,4 @@ def _is_pair(cell):
     return isinstance(cell, tuple) and len(cell) == 2
 
 
-__all__ = ["OF_TEXTS", "OF_TOKENS", "is_word", "refuse_foreign"]
+__all__ = ["OF_TEXTS", "OF_TOKENS", "documents_in", "is_word", "refuse_foreign"]

@@ -57,6 +57,7 @@ _OTHER_RESULTS = {
     TOPICS: "stream_",
     GROUPED: "labels_ probabilities_ doubtful_known_ likelier_classes_ stream_ group_names_",
 }
+_OF_COLUMNS = ("feature_names_in_", "documents_")
 _OF_ROWS = ("probabilities_", "doubtful_known_", "likelier_classes_")  # beside labels
 _NOT_KEPT = {
     "labels_": "write model.save(path, labels=True), or model.predict(X)",
@@ -226,6 +227,8 @@ def _write(estimator, path, kind, results, parts=None):
     kept = {name: getattr(estimator, name) for name in _RESULTS[kind].split() if hasattr(estimator, name)}
     if hasattr(estimator, "feature_names_in_"):
         kept["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
+    if hasattr(estimator, "documents_"):
+        kept["documents_"] = estimator.documents_
     header["results"] = _pack(kept | results, ("results",), arrays)
     write_archive(path, kind, header=header, arrays=arrays)
 
@@ -242,7 +245,7 @@ def _read(path, kind, estimator_class, trust):
         results = _unpack(header["results"], arrays, classes)
         check_threads(getattr(estimator, "n_threads", None))
         parts = {name: _unpack(header[name], arrays, classes) for name in _PARTS if name in header}
-        check_names(results, [*_RESULTS[kind].split(), *_OTHER_RESULTS[kind].split(), "feature_names_in_"])
+        check_names(results, [*_RESULTS[kind].split(), *_OTHER_RESULTS[kind].split(), *_OF_COLUMNS])
         if "feature_names_in_" in results:
             # scikit-learn compares names of this dtype
             results["feature_names_in_"] = results["feature_names_in_"].astype(object)

@@ -334,6 +334,8 @@ def _check_run(results, columns, n_clusters):
     if "probabilities_" in results:
         numbers(results, "probabilities_", np.shape(results.get("labels_", ())), low=0.0, high=1.0 + _ROUNDING)
     names = results.get("feature_names_in_")
+    if "documents_" in results and (results["documents_"] not in ("texts", "tokens") or names is None):
+        raise ArchiveError(f"'documents_' is {results['documents_']!r}, or there are no words: the file was altered")
     if names is not None and np.shape(names) != (columns,):
         raise ArchiveError(
             f"there are {counted(np.size(names), 'name')} for {counted(columns, 'column')}: the file was altered"

@@ -47,7 +47,13 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+# where documents cannot be counted, for a matrix or nothing is known of their words
+OF_MATRICES = {
+    name: ENTRIES[name] for name in ("Mixture on new rows", "TopicModel on new documents", "Dataset", "Family.bind")
+}
+
+
+@pytest.mark.parametrize("entry", OF_MATRICES.values(), ids=OF_MATRICES)
 def test_lists_of_tokens_are_refused_with_the_line_that_counts_them(entry):
     with pytest.raises(DataTypeError, match=r"row 1 is a list of tokens \('cat', 'dog', \.\.\.\)") as caught:
         entry(TOKENS)
@@ -56,7 +62,7 @@ def test_lists_of_tokens_are_refused_with_the_line_that_counts_them(entry):
     assert names["X"].toarray().tolist() == [[0, 0, 0], [2, 1, 0], [0, 1, 0], [0, 0, 1]]
 
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+@pytest.mark.parametrize("entry", OF_MATRICES.values(), ids=OF_MATRICES)
 def test_lists_of_texts_are_refused_with_the_line_that_counts_their_words(entry):
     with pytest.raises(DataTypeError, match="row 1 is the text 'cat dog cat'") as caught:
         entry(TEXTS)
@@ -73,7 +79,7 @@ def test_annotated_data_are_refused_with_the_matrix_that_they_hold(entry):
         Mixture().fit(Annotated())
 
 
-CONTAINERS = {
+DOCUMENTS = {
     "tuples": (tuple(map(tuple, TOKENS)), "list of tokens"),
     "sets": ([set("ab"), set("cd")], "list of tokens"),
     "arrays of words": ([np.array(["a", "b"]), np.array(["c"])], "list of tokens"),
@@ -85,6 +91,16 @@ CONTAINERS = {
     "pandas texts": (pd.Series([None, "cat dog"]), "row 1 is the text 'cat dog'"),
     "Polars texts": (pl.Series(TEXTS), "row 1 is the text 'cat dog cat'"),
     "Arrow texts": (pa.chunked_array([TEXTS]), "row 1 is the text 'cat dog cat'"),
+}
+
+
+@pytest.mark.parametrize(("X", "message"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_container_of_documents(X, message):
+    with pytest.raises(DataTypeError, match=message):
+        Dataset(X, Multinomial())
+
+
+CONTAINERS = {
     "bags of words": ([[(0, 1), (3, 2)], [], [(1, 1)]], r"pairs such as \(0, 1\).*corpus2csc\(X"),
     "dicts": ([{"cat": 1}, {"dog": 2}], r"row 0 is a dict.*DictVectorizer\(\)\.fit_transform\(X\)"),
     "a dict": ({"a": [1, 2]}, r"X = pandas\.DataFrame\(X\)"),
@@ -114,7 +130,7 @@ def test_the_error_comes_at_once_for_many_documents():
     X = [["word", "other"]] * 300_000 + [["one"]]
     before = time.process_time()
     with pytest.raises(DataTypeError, match=r"CountVectorizer"):
-        TopicModel(2).fit(X)
+        Dataset(X, Multinomial())
     assert time.process_time() - before < 1.0
 
 
