@@ -49,9 +49,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     """Return the data to fit, and their family: the named one, or the one that suits them."""
-    from scipy import sparse
-
-    from expfam.estimators.tables import family_of_array
+    from expfam.estimators.tables import family_of_array, first_fraction
     from expfam.frames.frame import Frame
 
     if not is_automatic(args):
@@ -59,9 +57,13 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     given = _given(args)
     if not isinstance(table.X, Frame):
         _refuse(given, "a table: a CSV, TSV or Parquet file")
-        if sparse.issparse(table.X) and table.X.dtype.kind != "b":
-            raise UsageError("--family: name the family of a sparse matrix, for example multinomial or poisson")
-        return table.X, family_of_array(table.X)
+        fraction = first_fraction(table.X)
+        if fraction is not None:
+            raise UsageError(
+                f"--family: the sparse rows hold {fraction:.6g}, which is no count: name the family of such rows, for"
+                " example --family von_mises_fisher for rows of length 1"
+            )
+        return table.X, family_of_array(table.X, owner="--family")
     frame = _selected(args, table.X)
     if not given and frame.is_plain():
         return rows_of_table(table._replace(X=frame)), family_of("gaussian_diag", [])

@@ -61,16 +61,24 @@ def _is_binary(values):
 def _family_of_sparse(X, owner):
     if X.dtype.kind == "b":
         return Bernoulli()
-    cells = X.data if hasattr(X, "data") and isinstance(X.data, np.ndarray) and X.format != "lil" else X.tocsr().data
-    with np.errstate(invalid="ignore"):
-        bad = np.flatnonzero(~((cells >= 0) & (cells == np.floor(cells))))
-    if not len(bad):
+    fraction = first_fraction(X)
+    if fraction is None:
         return Multinomial()
     raise DataTypeError(
-        f"{owner}: the sparse rows hold {cells[bad[0]]:.6g}, which is no count: give counts of words in place of"
-        f" weights such as tf-idf, {owner}().fit(counts); or a dense array, {owner}().fit(X.toarray()); or, for rows of"
-        f" length 1, write {owner}('von_mises_fisher').fit(X)"
+        f"{owner}: the sparse rows hold {fraction:.6g}, which is no count: give counts of words in place of weights"
+        f" such as tf-idf, {owner}().fit(counts); or a dense array, {owner}().fit(X.toarray()); or, for rows of length 1,"
+        f" write {owner}('von_mises_fisher').fit(X)"
     )
+
+
+def first_fraction(X: Any) -> float | None:
+    """Return the first cell of sparse rows that is no count, NaN and infinity included; None for other data."""
+    if not sparse.issparse(X):
+        return None
+    cells = X.tocsr().data
+    with np.errstate(invalid="ignore"):
+        bad = ~((cells >= 0) & (cells == np.floor(cells)) & (cells < np.inf))
+    return float(cells[bad][0]) if bad.any() else None
 
 
 def check_numbers(frame: Frame, *, owner: str) -> None:

@@ -221,7 +221,6 @@ BAD = {
     "no command": ([], "required"),
     "unknown family": (["fit", "{documents}", "--family", "poison"], "poisson"),
     "no file": (["fit", "nothing.npy", "--family", "poisson"], "nothing.npy"),
-    "no family": (["fit", "{documents}"], "--family"),
     "unknown hyper-parameter": (["fit", "{documents}", "--family", "poisson", "--hyper", "rat=1"], "has no 'rat'"),
     "bad hyper-parameter": (["fit", "{documents}", "--family", "poisson", "--hyper", "rate=-1"], "rate"),
     "not name=value": (["fit", "{documents}", "--family", "poisson", "--hyper", "rate"], "name=value"),
@@ -232,6 +231,17 @@ BAD = {
     "foreign output": (["fit", "{documents}", "--family", "poisson", "--output", "{directory}"], "exists"),
     "no such model": (["predict", "nothing", "{documents}"], "nothing"),
 }
+
+
+def test_sparse_counts_need_no_family(documents, capsys):
+    assert run("fit", documents, "-k", "6", "--steps", "5", "--seed", "0") == 0
+    assert "word26" in capsys.readouterr().out
+
+
+def test_sparse_fractions_need_a_family(tmp_path, capsys):
+    sparse.save_npz(tmp_path / "weights.npz", sparse.csr_matrix([[0.25, 0.0], [0.0, 1.5]]))
+    assert run("fit", tmp_path / "weights.npz") == 2
+    assert "the sparse rows hold 0.25, which is no count: name the family" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("case", BAD)
