@@ -66,8 +66,8 @@ def _family_of_sparse(X, owner):
         return Multinomial()
     raise DataTypeError(
         f"{owner}: the sparse rows hold {fraction:.6g}, which is no count: give counts of words in place of weights"
-        f" such as tf-idf, {owner}().fit(counts); or a dense array, {owner}().fit(X.toarray()); or, for rows of length 1,"
-        f" write {owner}('von_mises_fisher').fit(X)"
+        f" such as tf-idf, {owner}().fit(counts); or a dense array, {owner}().fit(X.toarray()); or, for rows of length"
+        f" 1, write {owner}('von_mises_fisher').fit(X)"
     )
 
 
