@@ -227,7 +227,7 @@ class Dataset:
 
     @property
     def scale(self) -> Scale:
-        """Return how terms are split in exact sums over all rows; found out once, in a pass over the data."""
+        """Return how terms of exact sums over all rows are split; found out once."""
         if self._scale is None:
             self._scale = phi_bounds(self).scale(self.n_rows)
         return self._scale

@@ -206,7 +206,7 @@ def moved_sums(
 def updated_sums(
     data: Dataset, sums: LabelSums, old: npt.NDArray[np.int32], new: npt.NDArray[np.int32], scale: Scale
 ) -> LabelSums:
-    """Return the sums of labels `new` from `sums`, those of labels `old`; the same bits as `label_sums` returns.
+    """Return the sums of labels `new`, the bits of `label_sums`, from those of labels `old`.
 
     All rows are read where more than half of the labels differ, else those whose label differs.
     """
@@ -222,7 +222,7 @@ def updated_sums(
 
 
 def _move(table, data, moved, old, new, scale):
-    """Move the statistics of the rows with numbers `moved` from their old to their new labels, in a dense table."""
+    """Move the statistics of the rows `moved` to their new labels, in a dense table."""
     for rows, phi in _blocks(data, moved):
         move_rows_by_label(table, phi, old[rows], new[rows], scale.lift)
         del phi
