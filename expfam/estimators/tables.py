@@ -72,7 +72,7 @@ def _family_of_sparse(X, owner):
 
 
 def first_fraction(X: Any) -> float | None:
-    """Return the first cell of sparse rows that is no count, NaN and infinity included; None for other data."""
+    """Return the first cell of sparse rows that is no count; None for other data."""
     if not sparse.issparse(X):
         return None
     cells = X.tocsr().data

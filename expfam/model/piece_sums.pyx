@@ -35,7 +35,7 @@ def add_rows_by_label(double[:, :, ::1] table, const double[:, ::1] phi, const i
 
 def move_rows_by_label(double[:, :, ::1] table, const double[:, ::1] phi, const int32_t[::1] old,
                        const int32_t[::1] new, const double[:, ::1] lift):
-    """Move the pieces of each row of `phi` (n, F) from the sums of its old label to its new one's.
+    """Move the pieces of each row of `phi` (n, F) from the sums of its old label to the new.
 
     See `add_rows_by_label`; labels are not negative.
     """
