@@ -152,8 +152,6 @@ def best_labels(
     rows: EqualRows,
     labels: npt.NDArray[np.int32],
     others: Iterable[npt.NDArray[np.int32]],
-    *,
-    takes_first: bool = False,
 ) -> npt.NDArray[np.int32]:
     """Return the labels, or those of the others whose log joint is clearly higher.
 
@@ -163,8 +161,6 @@ def best_labels(
         Computes log joints.
     labels : (N,) int32 ndarray
     others : iterable of (N,) int32 ndarray
-    takes_first : bool
-        Whether the first one that is better is returned, and those behind it are not made.
 
     Returns
     -------
@@ -175,8 +171,6 @@ def best_labels(
     for other in others:
         if (log_joint := rows.log_joint(compact_labels(other))) > best_joint + least:
             labels, best_joint = other, log_joint
-            if takes_first:
-                break
     return labels
 
 
@@ -270,8 +264,16 @@ class _GivenNumber:
 
     def _best(self, labels, begun, *, takes_first=False):
         """Return the labels, or a better mode with all clusters."""
-        modes = (one for one in map(self.mode, begun) if one.max() + 1 == self.n_clusters)
-        return best_labels(self.refill.rows, labels, modes, takes_first=takes_first)
+        rows, gain = self.refill.rows, least_gain(self.data.n_rows)
+        best, least = labels, rows.log_joint(compact_labels(labels)) + gain
+        for one in begun:
+            mode = self.refill.better(one, least)
+            if mode is None or mode.max() + 1 < self.n_clusters or not (log_joint := rows.log_joint(mode)) > least:
+                continue
+            best, least = mode, log_joint + gain
+            if takes_first:
+                break
+        return best
 
     def _divisions(self):
         """Yield k-means divisions in each metric."""

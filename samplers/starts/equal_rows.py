@@ -59,7 +59,7 @@ class EqualRows:
         """Return the log joint of labels 0..K-1, nats, without log-base; clusters may hold no row."""
         return self.ascents.log_joint(labels)
 
-    def climb(self, labels: npt.ArrayLike, *, keep_clusters: bool, max_passes: int) -> Summit:
+    def climb(self, labels: npt.ArrayLike, *, keep_clusters: bool, max_passes: int, least: float = -np.inf) -> Summit:
         """Ascend from labels as `ascend` does, and join equal rows that it leaves apart.
 
         Parameters
@@ -69,6 +69,8 @@ class EqualRows:
             Whether no cluster may lose all its rows, except to rows that are equal to them.
         max_passes : int
             Of each ascent.
+        least : float
+            Log joint that is wanted: the first ascent ends early where this is out of reach.
 
         Returns
         -------
@@ -77,7 +79,9 @@ class EqualRows:
         """
         settings: dict[str, Any] = {"keep_clusters": keep_clusters, "max_passes": max_passes}
         settings |= {"first_equal": lambda: self.first}
-        summit = self.ascents.climb(labels, **settings)
+        summit = self.ascents.climb(labels, least=least, **settings)
+        if summit.is_hopeless:
+            return summit
         for _ in range(int(summit.labels.max()) + 1):  # each time a cluster is lost, or the next ascent moves no row
             joined = self._joined(summit)
             if joined is None:

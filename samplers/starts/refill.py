@@ -98,7 +98,14 @@ class Refill:
 
     def labels(self, labels: npt.ArrayLike) -> npt.NDArray[np.int32]:
         """Return what `refilled` does for labels."""
-        best = self._climb(compact_labels(labels))
+        return self._filled(self._climb(compact_labels(labels)))
+
+    def better(self, labels: npt.ArrayLike, least: float) -> npt.NDArray[np.int32] | None:
+        """Return what `refilled` does for labels; None where a log joint of `least` is out of reach from them."""
+        begun = self.rows.climb(compact_labels(labels), keep_clusters=True, max_passes=self.max_passes, least=least)
+        return None if begun.is_hopeless else self._filled(begun)
+
+    def _filled(self, best):
         for _ in range(_MOST_ROUNDS):
             if self._fullness(best) == (self.n_clusters, 0):
                 break

@@ -19,7 +19,7 @@ from expfam import (
 )
 from expfam.model.assignment import LoadedClusters
 from expfam.model.statistics import moved_statistics
-from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.ascent import Ascents, ascend
 
 RNG = np.random.default_rng(4)
 PRIORS = [SymmetricDirichlet(6, alpha=1.0), DirichletProcess(), PitmanYor(1.0, 0.2)]
@@ -223,3 +223,21 @@ def test_dense_and_sparse_counts_give_the_same_labels(passes, request):
     model, data, labels = made("csr", DirichletProcess())
     dense = Dataset(sparse.csr_array(data.X).toarray(), data.family)
     np.testing.assert_array_equal(ascend(model, data, labels), ascend(model, dense, labels))
+
+
+@pytest.mark.parametrize("n_copies", [1, 60])  # of few rows, which are compiled passes, and of many
+def test_an_ascent_to_less_than_is_wanted_ends_early_and_says_so(n_copies):
+    family, X, labels = planted("gaussian_diag")
+    data = Dataset(np.tile(X, (n_copies, 1)), family)
+    model = MixtureModel(data.family, SymmetricDirichlet(8, alpha=1.0))
+    ascents, begun = Ascents(model, data), np.random.default_rng(1).integers(0, 8, data.n_rows)
+    options = {"keep_clusters": True, "max_passes": 100}
+    whole = ascents.climb(begun, **options)
+    reached = ascents.log_joint(whole.labels)
+    wanted = ascents.climb(begun, least=reached, **options)  # what it will reach is not out of reach
+    np.testing.assert_array_equal(wanted.labels, whole.labels)
+    assert not whole.is_hopeless
+    assert not wanted.is_hopeless
+    left = ascents.climb(begun, least=reached + 10.0 * data.n_rows, **options)
+    assert left.is_hopeless
+    assert model.log_joint(data, begun) < ascents.log_joint(left.labels) < reached
