@@ -698,20 +698,34 @@ class Family(DataQuestions, ABC):
         One hyper-parameter is moved after the other, in a few rounds, each to about 0.03 in logs.
         """
         self.require_bound()
-        family, names = self, list(self.hyper if names is None else names)
-        for _ in range(_MOST_ROUNDS if len(names) > 1 else 1):
+        family, is_sound = self, False
+        bounds = {name: self._log_bounds(name) for name in (self.hyper if names is None else names)}
+        for _ in range(_MOST_ROUNDS if len(bounds) > 1 else 1):
             moved = 0.0
-            for name in names:
-                factor = family.__dict__.get("hyper_factors_", {}).get(name, 1.0)
-                with np.errstate(divide="ignore", invalid="ignore"):  # as in `update_hyper`
-                    low, high = np.log(self.hyper_bounds(name))
-                    target = _finite(family._target_along(name, n, S))
-                    t = climb_to_mode(target, float(np.log(factor)), low=low, high=high)
-                moved = max(moved, abs(t - np.log(factor)))
+            for name, (low, high) in bounds.items():
+                before = float(np.log(family.__dict__.get("hyper_factors_", {}).get(name, 1.0)))
+                t, is_sound = family._mode_along(name, n, S, before, low, high)
+                moved = max(moved, abs(t - before))
                 family = family._at_factor(name, t)
             if moved < _SETTLED:
                 break
-        return family if np.isfinite(_finite(lambda t: family.total_log_marginal(n, S))(0.0)) else self
+        if is_sound or np.isfinite(_finite(lambda t: family.total_log_marginal(n, S))(0.0)):
+            return family
+        return self
+
+    def _log_bounds(self, name):
+        """Return the logs of the bounds of a factor; minus infinity for a bound of 0."""
+        with np.errstate(divide="ignore"):
+            return [float(bound) for bound in np.log(self.hyper_bounds(name))]
+
+    def _mode_along(self, name, n, S, t, low, high):
+        """Return a mode of a log target, and whether its evidence was computed and finite all along."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # as in `update_hyper`
+            evidence = self._evidence_along(name, n, S)
+            climb = getattr(evidence, "climb", None)  # of compiled evidences
+            if climb is not None and isfinite(found := climb(t, low, high)):
+                return found, True
+            return climb_to_mode(_finite(self._target_of(evidence, name, n, S)), t, low=low, high=high), False
 
     def log_hyper_prior(self, names: Sequence[str]) -> float:
         """Return the log prior density of learned hyper-parameters, nats, up to a constant.
@@ -723,8 +737,9 @@ class Family(DataQuestions, ABC):
 
     def _target_along(self, name, n, S):
         """Return the log target of a hyper-parameter as a function of the log of its factor."""
-        evidence = self._evidence_along(name, n, S)
+        return self._target_of(self._evidence_along(name, n, S), name, n, S)
 
+    def _target_of(self, evidence, name, n, S):
         def target(t):
             value = evidence(t) if evidence is not None else np.nan
             if not isfinite(value):

@@ -46,6 +46,23 @@ def test_the_mode_is_that_of_a_grid(family, X):
     assert fitted == data.family.fit_hyper(n, S)  # nothing is drawn
 
 
+@pytest.mark.parametrize(
+    "family", [DiagonalGaussian(mean_strength=[0.1, 3.0, 1e-4], shape=[2.0, 3.5, 2.0]), DiagonalGaussian(missing=True)]
+)
+@pytest.mark.parametrize("name", DiagonalGaussian.hyper)
+def test_the_compiled_climb_is_that_of_the_definition(family, name):
+    X = np.where(RNG.random(REAL.shape) < 0.1, np.nan, REAL) if family.missing else REAL
+    data = Dataset(X, family)
+    n, S = data.statistics(LABELS, 4)
+    evidence, target = data.family._evidence_along(name, n, S), data.family._target_along(name, n, S)
+    for t, low, high in ((0.0, -14.0, 14.0), (2.0, -14.0, 14.0), (-5.0, -6.0, -4.0), (3.0, 3.0, 3.5)):
+        assert evidence.climb(t, low, high) == pytest.approx(climb_to_mode(target, t, low=low, high=high), abs=1e-9)
+    S[1, -1] = -1e9  # sums of squares below zero
+    broken = data.family._evidence_along(name, n, S)
+    assert np.isnan(broken(0.0))
+    assert np.isnan(broken.climb(0.0, -14.0, 14.0))
+
+
 def test_only_named_hyper_parameters_move():
     data = Dataset(REAL, DiagonalGaussian())
     fitted = data.family.fit_hyper(*data.statistics(LABELS, 4), names=["rate"])

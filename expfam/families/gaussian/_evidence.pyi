@@ -1,9 +1,21 @@
+from numpy.typing import ArrayLike
+
 from expfam.protocols import Floats
 
-class RateEvidence:
-    def __init__(self, shape: Floats, own: Floats, base: Floats, slope: float) -> None: ...
+class _Evidence:
     def __call__(self, t: float) -> float: ...
+    def climb(self, t: float, low: float, high: float, tol: float = 0.03) -> float: ...
 
-class StrengthEvidence:
-    def __init__(self, shape: Floats, own: Floats, squares: Floats, count: Floats, base: Floats) -> None: ...
-    def __call__(self, t: float) -> float: ...
+class _ColumnEvidence(_Evidence):
+    def __init__(
+        self,
+        count: Floats,
+        S: Floats,
+        location: ArrayLike,
+        shape: ArrayLike,
+        other: ArrayLike,
+        base: ArrayLike,
+    ) -> None: ...
+
+class RateEvidence(_ColumnEvidence): ...
+class StrengthEvidence(_ColumnEvidence): ...

@@ -5,7 +5,8 @@ Learning asks for them tens of times for a few clusters, where each NumPy call t
 
 import numpy as np
 
-from libc.math cimport NAN, exp
+from cython cimport final
+from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan
 
 from expfam.structures.simd.logs cimport expfam_log
 
@@ -13,32 +14,153 @@ cdef enum:
     TOGETHER = 128      # logarithms in one call
 
 
-cdef class RateEvidence:
-    """Function of the log t of the factor of the rates.
+cdef class _Evidence:
+    """Sum of log evidences as a function of the log t of a factor, up to a constant."""
 
-    It is slope t - sum of shape log(own + base exp(t)).
+    cdef double value(self, double t) noexcept:
+        return NAN
+
+    def __call__(self, double t):
+        """Return the value at t, or NaN where it is not the sum of logarithms of positive normal numbers."""
+        return self.value(t)
+
+    cdef double target(self, double t, bint *is_sound) noexcept:
+        """Return the value plus the log density of the factor's prior."""
+        cdef double value = self.value(t) - 0.5 * (t / 3.0) ** 2
+        if isnan(value):
+            is_sound[0] = False
+        return value
+
+    def climb(self, double t, double low, double high, double tol=0.03):
+        """Return a mode of the value plus the log density of the factor's prior, reached from t uphill.
+
+        Parameters
+        ----------
+        t : float
+        low, high : float
+            Bounds of the mode.
+        tol : float
+            The mode is found within it.
+
+        Returns
+        -------
+        float
+            What `climb_to_mode` returns for the same target; NaN where a value on the way is NaN.
+        """
+        cdef bint is_sound = True
+        cdef double best = min(max(t, low), high), step = 0.5, value, left, right, at_left, at_right, proposal, found
+        value = self.target(best, &is_sound)
+        left, right = max(best - step, low), min(best + step, high)
+        at_left = self.target(left, &is_sound) if left < best else -INFINITY
+        at_right = self.target(right, &is_sound) if right > best else -INFINITY
+        while is_sound and (at_left > value or at_right > value):
+            step *= 2.0
+            if at_right >= at_left:
+                left, at_left, best, value = best, value, right, at_right
+                right = min(best + step, high)
+                at_right = self.target(right, &is_sound) if right > best else -INFINITY
+            else:
+                right, at_right, best, value = best, value, left, at_left
+                left = max(best - step, low)
+                at_left = self.target(left, &is_sound) if left < best else -INFINITY
+        while is_sound and right - left > 2.0 * tol:
+            proposal = inner_point(left, best, right, at_left, value, at_right, tol)
+            found = self.target(proposal, &is_sound)
+            if found > value:
+                if proposal > best:
+                    left, at_left = best, value
+                else:
+                    right, at_right = best, value
+                best, value = proposal, found
+            elif proposal > best:
+                right, at_right = proposal, found
+            else:
+                left, at_left = proposal, found
+            if max(best - left, right - best) <= tol:
+                break
+        return best if is_sound else NAN
+
+
+cdef double inner_point(double left, double best, double right, double at_left, double value, double at_right,
+                        double tol) noexcept:
+    """Return a point to try next: the top of a parabola, or a third of the longer side."""
+    cdef double down = best - left, up = right - best, rise, fall, top
+    if isfinite(at_left) and isfinite(at_right) and down > 0.0 and up > 0.0:
+        rise, fall = (value - at_left) / down, (value - at_right) / up
+        if rise + fall > 0.0:
+            top = best + 0.5 * (rise * up - fall * down) / (rise + fall)
+            if fabs(top - best) < tol:      # else the longer side would never shrink
+                top = best + tol if up > down else best - tol
+            if left < top < right:
+                return top
+    return best + 0.38 * up if up > down else best - 0.38 * down
+
+
+cdef class _ColumnEvidence(_Evidence):
+    """Evidence of clusters with independent columns: posterior shapes, and sums about the prior location.
 
     Parameters
     ----------
-    shape, own : (K, d) float64 ndarray
-        Posterior shapes, and the parts of the posterior rates that are not the prior's.
+    count : (K, 1) or (K, d) float64 ndarray
+        Number of data of each cluster, or of each of its columns.
+    S : (K, 2 d) float64 ndarray
+        Sums of the centred rows and of their squares.
+    location, shape : (d,) float64 ndarray
+        Prior location, centred, and prior shape.
+    other : (d,) float64 ndarray
+        The other hyper-parameter, which stays.
     base : (d,) float64 ndarray
-        Rates whose factor it is.
-    slope : float
+        Values whose factor it is.
     """
 
-    cdef const double[:, ::1] shape, own
+    cdef double[:, ::1] shape, own
     cdef const double[::1] base
+
+    def __init__(self, const double[:, :] count, const double[:, :] S, location, shape, other, base):
+        cdef Py_ssize_t d = S.shape[1] // 2
+        cdef const double[::1] at = _of_columns(location, d), own_shape = _of_columns(shape, d)
+        cdef const double[::1] fixed = _of_columns(other, d)
+        self.base = _of_columns(base, d)
+        if count.shape[0] != S.shape[0] or count.shape[1] not in (1, d) or S.shape[1] != 2 * d:
+            raise ValueError(f"counts of shape {np.shape(count)} and sums of shape {np.shape(S)} do not agree")
+        self.shape, self.own = np.empty((S.shape[0], d)), np.empty((S.shape[0], d))
+        self.prepare(d)
+        cdef Py_ssize_t k, f
+        cdef double n, about
+        for k in range(S.shape[0]):
+            for f in range(d):
+                n = count[k, f if count.shape[1] > 1 else 0]
+                about = S[k, f] - n * at[f]
+                self.shape[k, f] = own_shape[f] + 0.5 * n
+                self.keep(k, f, n, about, S[k, d + f] - at[f] * (S[k, f] + about), own_shape[f], fixed[f])
+
+    cdef int prepare(self, Py_ssize_t d) except -1:
+        """Make further arrays of the size of `own`."""
+        return 0
+
+    cdef void keep(self, Py_ssize_t k, Py_ssize_t f, double n, double about, double second, double shape,
+                   double other) noexcept:
+        """Keep what does not depend on t, of the sums about the prior location and of their squares."""
+
+
+cdef const double[::1] _of_columns(value, Py_ssize_t d):
+    """Return a number for each column."""
+    array = np.asarray(value, dtype=np.float64)
+    return np.ascontiguousarray(array if array.shape == (d,) else np.broadcast_to(array, (d,)))
+
+
+@final
+cdef class RateEvidence(_ColumnEvidence):
+    """Sum of log evidences along the log t of the factor of the rates; `other` are the mean strengths."""
+
     cdef double slope
 
-    def __init__(self, shape, own, base, double slope):
-        self.shape, self.own = np.ascontiguousarray(shape), np.ascontiguousarray(own)
-        self.base, self.slope = np.ascontiguousarray(base), slope
-        if self.own.shape[0] != self.shape.shape[0] or not self.own.shape[1] == self.shape.shape[1] == len(base):
-            raise ValueError(f"shape {np.shape(shape)}, own {np.shape(own)} and base {np.shape(base)} do not agree")
+    cdef void keep(self, Py_ssize_t k, Py_ssize_t f, double n, double about, double second, double shape,
+                   double other) noexcept:
+        self.own[k, f] = 0.5 * (second - about * about / (other + n))
+        self.slope += shape
 
-    def __call__(self, double t):
-        """Return the value, or NaN where a rate is not a positive normal number."""
+    cdef double value(self, double t) noexcept:
         cdef double[TOGETHER] rates
         cdef double factor = exp(t), total = self.slope * t
         cdef Py_ssize_t k, f, start, stop, j, d = self.base.shape[0]
@@ -55,30 +177,21 @@ cdef class RateEvidence:
         return total
 
 
-cdef class StrengthEvidence:
-    """Function of the log t of the factor of the mean strengths, k = base exp(t).
+@final
+cdef class StrengthEvidence(_ColumnEvidence):
+    """Sum of log evidences along the log t of the factor of the mean strengths; `other` are the rates."""
 
-    It is the sum of log(k / (k + count)) / 2 - shape log(own - squares / (k + count)).
+    cdef double[:, ::1] squares, count
 
-    Parameters
-    ----------
-    shape, own, squares, count : (K, d) float64 ndarray
-    base : (d,) float64 ndarray
-        Strengths whose factor it is.
-    """
+    cdef int prepare(self, Py_ssize_t d) except -1:
+        self.squares, self.count = np.empty((len(self.own), d)), np.empty((len(self.own), d))
+        return 0
 
-    cdef const double[:, ::1] shape, own, squares, count
-    cdef const double[::1] base
+    cdef void keep(self, Py_ssize_t k, Py_ssize_t f, double n, double about, double second, double shape,
+                   double other) noexcept:
+        self.own[k, f], self.squares[k, f], self.count[k, f] = other + 0.5 * second, 0.5 * about * about, n
 
-    def __init__(self, shape, own, squares, count, base):
-        self.shape, self.own = np.ascontiguousarray(shape), np.ascontiguousarray(own)
-        self.squares, self.count = np.ascontiguousarray(squares), np.ascontiguousarray(count)
-        self.base = np.ascontiguousarray(base)
-        if not np.shape(shape) == np.shape(own) == np.shape(squares) == np.shape(count) == (len(shape), len(base)):
-            raise ValueError(f"arrays of shape {[np.shape(each) for each in (shape, own, squares, count, base)]}")
-
-    def __call__(self, double t):
-        """Return the value, or NaN where a rate or a share is not a positive normal number."""
+    cdef double value(self, double t) noexcept:
         cdef double[2 * TOGETHER] terms
         cdef double factor = exp(t), total = 0.0, before, after, share, rate
         cdef Py_ssize_t k, f, start, stop, j, d = self.base.shape[0], size

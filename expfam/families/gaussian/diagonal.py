@@ -143,15 +143,9 @@ class DiagonalGaussian(RealFamily):
 
     def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
         """Return the sum of log evidences along a hyper-parameter, without the gamma terms."""
-        (count, S), strength = self._counts_and_sums(n, S), self.mean_strength
-        about, second = self._about_location(count, S)
-        shape = self.shape + 0.5 * count
-        base = np.broadcast_to(self._base_of(name), shape.shape[1:])
-        if name == "rate":
-            own, slope = 0.5 * (second - about * about / (strength + count)), float(self.shape.sum()) * len(count)
-            return RateEvidence(shape, own, base, slope)
-        count = np.broadcast_to(count, shape.shape)
-        return StrengthEvidence(shape, self.rate + 0.5 * second, 0.5 * about * about, count, base)
+        count, S = self._counts_and_sums(n, S)
+        of, other = (RateEvidence, self.mean_strength) if name == "rate" else (StrengthEvidence, self.rate)
+        return of(count, S, self.mean - self.center_, self.shape, other, self._base_of(name))
 
     def _values(self, X):
         """Return the rows that the model is about: the data as float64, or their logarithms."""

@@ -227,7 +227,7 @@ def test_dense_and_sparse_counts_give_the_same_labels(passes, request):
 
 @pytest.mark.parametrize("n_copies", [1, 60])  # of few rows, which are compiled passes, and of many
 def test_an_ascent_to_less_than_is_wanted_ends_early_and_says_so(n_copies):
-    family, X, labels = planted("gaussian_diag")
+    family, X, _ = planted("gaussian_diag")
     data = Dataset(np.tile(X, (n_copies, 1)), family)
     model = MixtureModel(data.family, SymmetricDirichlet(8, alpha=1.0))
     ascents, begun = Ascents(model, data), np.random.default_rng(1).integers(0, 8, data.n_rows)
