@@ -2,8 +2,9 @@
 
 A step reads the data once, in tiles. Scores are computed in single precision, as for dense draws; responsibilities
 replace them; a second matrix product gives the soft statistics, which are summed over tiles in double precision. Log
-likelihoods use the best cluster's score in double precision. Sums run over segments of the rows that depend only on the
-sizes of the data, so the results do not depend on the number of threads. No array of size N x K is held.
+likelihoods use the best cluster's score in double precision. Few rows of dense statistics are weighed in double
+precision alone. Sums run over segments of the rows that depend only on the sizes of the data, so the results do not
+depend on the number of threads. No array of size N x K is held.
 """
 
 import copy
@@ -32,6 +33,7 @@ from expfam.model.partitions import fitted_labels
 from expfam.model.statistics import weighted_statistics
 from expfam.params import Real
 from expfam.samplers.uncollapsed.dense import sparse_arrays
+from expfam.samplers.uncollapsed.em_few_rows import expectation_of_few_rows, has_few_rows
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 from expfam.samplers.uncollapsed.known import known_rows_expected, linked_rows_expected
@@ -145,16 +147,20 @@ class ExpectationState(UncollapsedState):
         """
         known, data = self.data.known, self.data
         if known is None:
-            return expectation(DenseScores(data, self.Theta, self.G, self.log_pi, self.n, self.S), n_threads)
+            return self._expected_free(data, n_threads)
         others = copy.copy(data)
         others.weight = np.ones(data.n_rows) if data.weight is None else data.weight.copy()
         others.weight[np.setdiff1d(np.arange(data.n_rows), known.free)] = 0.0
-        scores = DenseScores(others, self.Theta, self.G, self.log_pi, self.n, self.S)
-        n, S, log_likelihood, labels = expectation(scores, n_threads)
+        n, S, log_likelihood, labels = self._expected_free(others, n_threads)
         for part in (known_rows_expected, linked_rows_expected):
             part_n, part_S, part_likelihood = part(self, labels)
             n, S, log_likelihood = n + part_n, S + part_S, log_likelihood + part_likelihood
         return n, S, log_likelihood, labels
+
+    def _expected_free(self, data, n_threads):
+        if has_few_rows(data, self.K):
+            return expectation_of_few_rows(data, self.Theta, self.G, self.log_pi)
+        return expectation(DenseScores(data, self.Theta, self.G, self.log_pi, self.n, self.S), n_threads)
 
     def set_model(self, model):
         """Replace the model by one of the same kind; steps then start again after convergence."""

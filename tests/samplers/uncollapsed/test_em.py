@@ -33,6 +33,7 @@ from expfam.samplers import (
     sample,
 )
 from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers.uncollapsed.em_few_rows import expectation_of_few_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
@@ -96,6 +97,35 @@ def test_iterations_are_those_of_plain_numpy_and_monotone(name, weights):
     assert (state.labels != labels).mean() < 0.01
     assert abs(state.n.sum() - N) <= 1e-5 * N
     state.check()
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("name", [name for name in CASES if "sparse" not in name])
+def test_few_rows_have_the_expectation_of_many(name, is_weighted, monkeypatch):
+    family, X = CASES[name]
+    weight = np.arange(N) % 3 * 0.7 if is_weighted else None
+    data = Dataset(X, family, weight=weight)
+    kernel = ExpectationMaximization(tol=0.0)
+    found = []
+    for is_few in (True, False):
+        monkeypatch.setattr("expfam.samplers.uncollapsed.em.has_few_rows", lambda *_, is_few=is_few: is_few)
+        state = kernel.init(MixtureModel(data.family, SymmetricDirichlet(7, alpha=0.8)), data, seed=0, start=start())
+        kernel.step(state)
+        found.append((state.n, state.S, state.log_likelihood, state.labels))
+    (n, S, log_likelihood, labels), (many_n, many_S, many_likelihood, many_labels) = found
+    np.testing.assert_allclose(n, many_n, rtol=1e-4, atol=1e-4)
+    assert np.abs(S - many_S).max() <= 1e-4 * (1.0 + np.abs(many_S).max())
+    assert np.isclose(log_likelihood, many_likelihood, rtol=1e-6)
+    assert (labels != many_labels).mean() < 0.01
+
+
+def test_few_rows_without_a_finite_score_are_refused():
+    data = Dataset(COUNTS[:3], Multinomial())
+    Theta, zeros = np.full((2, 12), -np.inf), np.zeros(2)
+    Theta[:, COUNTS[0] > 0] = -1.0  # a word that a row does not have costs it nothing
+    with pytest.raises(FloatingPointError, match=r"'multinomial', datum [12]: no component has a finite score"):
+        expectation_of_few_rows(data, Theta, zeros, zeros)
+    assert np.isfinite(expectation_of_few_rows(data.take(np.array([0])), Theta, zeros, zeros)[2])
 
 
 @pytest.mark.parametrize("weights", [DirichletProcess(alpha=2.0), PitmanYor(alpha=1.0, discount=0.3)])
