@@ -22,13 +22,20 @@ def has_few_rows(data, Py_ssize_t n_components):
 
 
 def expectation_of_few_rows(data, Theta, G, log_pi):
-    """Return what `expectation` does: soft counts (K,) and sums (K, F), log likelihood, and labels (N,).
+    """Return what `expectation` does: soft counts and sums, log likelihood, and labels.
 
     Parameters
     ----------
     data : Dataset
         See `has_few_rows`.
     Theta, G, log_pi : (K, F), (K,) and (K,) float64 ndarray
+
+    Returns
+    -------
+    n, S : (K,) and (K, F) float64 ndarray
+    log_likelihood : float
+        Nats, without log-base.
+    labels : (N,) int32 ndarray
 
     Raises
     ------

@@ -151,7 +151,7 @@ cdef const double[::1] _of_columns(value, Py_ssize_t d):
 
 @final
 cdef class RateEvidence(_ColumnEvidence):
-    """Sum of log evidences along the log t of the factor of the rates; `other` are the mean strengths."""
+    """Sum of log evidences along the log t of the factor of the rates; `other` are strengths."""
 
     cdef double slope
 
@@ -179,7 +179,7 @@ cdef class RateEvidence(_ColumnEvidence):
 
 @final
 cdef class StrengthEvidence(_ColumnEvidence):
-    """Sum of log evidences along the log t of the factor of the mean strengths; `other` are the rates."""
+    """Sum of log evidences along the log t of the factor of the strengths; `other` are rates."""
 
     cdef double[:, ::1] squares, count
 
