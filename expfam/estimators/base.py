@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from expfam.errors import PluginError, UnknownNameError
-from expfam.estimators.documents import validated_documents, vectorizer
-from expfam.estimators.foreign_names import missing_attribute, unknown_argument, unknown_keyword
-from expfam.estimators.loaded import drop_loaded
-from expfam.estimators.matrices import checked_input
-from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
-from expfam.families.base import Family
-from expfam.families.columns.cells import may_lack_cells
+from expfam.amounts import counted
+from expfam.estimators.arguments import names_unknown_arguments, names_unknown_keywords
+from expfam.estimators.documents import vectorizer
+from expfam.estimators.foreign_names import missing_attribute, unknown_keyword
+from expfam.estimators.loaded import drop_loaded, loaded_clusters, names_of_fit
 from expfam.families.columns.roles import Roles
-from expfam.families.support import check_given
+from expfam.fitted.cluster_table import cluster_table
+from expfam.fitted.clusters import FittedClusters
+from expfam.fitted.form import ResultForm
 from expfam.fitted.row_certainty import certainty_of_state
+from expfam.fitted.summary import summary_text
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
-from expfam.frames.frame import as_frame, is_frame
 from expfam.io.models import load_estimator, save_estimator
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value, is_auto
-from expfam.plugins.registry import load_family
 from expfam.structures.ground.rng import resolve_seed
 
 if TYPE_CHECKING:
@@ -43,24 +42,27 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.samplers.chain.trace import Trace
 
-_OF_NUMBERS = "gaussian_diag"  # the family of family="auto" for numbers without holes
 _METHODS = ("fit", "predict", "predict_proba", "predict_class", "transform", "score", "score_samples")
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
-_WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+_OUTPUTS = ("default", "pandas", "polars")
 
 
 class Estimator(BaseEstimator):
-    """Base of the four estimators.
+    """Base of the four estimators: settings, the run of a fit, shared results, and files.
 
     Subclasses say in `default_steps` what ``n_steps="auto"`` stands for, in `saved_kind` which format of
-    `expfam.io.models` they have, and in `no_components` what ``n_components=None`` stands for, if anything.
+    `expfam.io.models` they have, and in `no_components` what ``n_components=None`` stands for, if anything. They have
+    `cluster_sizes_`, `weights_`, `n_components_` and `labels_`, and in `_clusters` make the clusters of the fit.
     """
 
     default_steps: ClassVar[int] = 100
     saved_kind: ClassVar[str]
     no_components: ClassVar[str | None] = None
+    of_clusters: ClassVar[str] = "cluster"  # what clusters are called in a summary, and what their sizes count
+    of_sizes: ClassVar[str] = "row"
 
     n_components: Any
+    n_threads: Any
     callbacks: Any
     verbose: Any
     random_state: Any
@@ -71,7 +73,7 @@ class Estimator(BaseEstimator):
         """Let the constructor name the remedy for a keyword that it does not have."""
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = _with_remedy(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = names_unknown_keywords(cls.__init__)  # type: ignore[method-assign]
         for name in _METHODS:
             if inspect.isfunction(method := inspect.getattr_static(cls, name, None)):
                 setattr(cls, name, names_unknown_arguments(method))
@@ -199,6 +201,177 @@ class Estimator(BaseEstimator):
     def _seed(self) -> int:
         return resolve_seed(self.random_state)
 
+    # ---- results that all four have ----------------------------------------------------------------------------------
+
+    def _clusters(self) -> FittedClusters:
+        """Return the clusters that `labels_` are numbers of."""
+        raise NotImplementedError
+
+    def _made_clusters(self, family: Any, n: Any, S: Any, **options: Any) -> FittedClusters:
+        """Return clusters whose loaded statistics are kept for the next call."""
+        options = {"load": partial(loaded_clusters, self), **options}
+        return FittedClusters(family, n, S, names=names_of_fit(self), n_threads=self.n_threads, **options)
+
+    def _form(self) -> ResultForm:
+        """Return the form of results: arrays or frames, with names and types of the data."""
+        roles, names = getattr(getattr(self, "family_", None), "roles", None), names_of_fit(self)
+        columns = range(self.n_features_in_) if names is None else names  # type: ignore[attr-defined]
+        return ResultForm(
+            owner=type(self).__name__,
+            columns=list(Roles(roles).names) if roles else list(map(str, columns)),
+            has_names=names is not None,
+            roles=Roles(roles) if roles else None,
+            asked=self._asked_output(),
+            backend=self.__dict__.get("_backend", "pandas"),
+        )
+
+    def _asked_output(self) -> str:
+        """Return the library of frames that the user asked for, or "default"."""
+        given = self.__dict__.get("_sklearn_output_config", {}).get("transform", self.__dict__.get("_output"))
+        asked: str = get_config().get("transform_output", "default") if given is None else given
+        return asked
+
+    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
+        """Choose the kind of frames that results come as.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None
+            "default" is the kind of the data: arrays for arrays, frames of the same library for frames. None changes
+            nothing. ``sklearn.set_config(transform_output=...)`` says it for all estimators.
+
+        Returns
+        -------
+        self
+        """
+        if transform is not None:
+            check_value(f"{type(self).__name__}: set_output: transform", transform, _OUTPUTS)
+            self._output = transform
+        return self
+
+    @property
+    @made_on_use
+    def n_clusters_(self) -> int:
+        """Return the number of clusters that hold data; `n_components_` is the same number."""
+        self._check_fitted()
+        return self.n_components_
+
+    @property
+    @made_on_use
+    def clusters_(self) -> Any:
+        """Return a frame of numbers with one row a cluster, in the units of the data.
+
+        Its columns are the number of the cluster, its size and weight, and of each column of numbers the mean, under
+        its own name, and the standard deviation, such as "age" and "age_sd". A column of categories has the most
+        probable level and its probability, such as "colour" and "colour_probability". Counts of words have the words
+        that are most typical of the cluster instead, "words".
+        """
+        self._check_fitted()
+        return cluster_table(self._clusters(), self._form())
+
+    @property
+    @made_on_use
+    def params_(self) -> dict[str, Any]:
+        """Return the parameters of the clusters in the units of the data: arrays (K, ...) by name.
+
+        They are those of the family, such as "mean" and "variance" (K, V) of `DiagonalGaussian`, "mean" and
+        "covariance" of `Gaussian`, "rate" of `Poisson`, and "probability" of categories and counts of words; see
+        `Family.cluster_params`. Of a table there is one such dict for each column, by its name. They are the
+        posterior mode in natural coordinates, with the prior in them.
+
+        Raises
+        ------
+        AttributeError
+            The family has no usual parameters.
+
+        Examples
+        --------
+        >>> from expfam import Mixture
+        >>> mixture = Mixture("poisson", 2, random_state=0).fit([[1, 0], [0, 2], [1, 1], [40, 50], [44, 47]])
+        >>> mixture.params_["rate"].shape
+        (2, 2)
+        """
+        self._check_fitted()
+        return self._clusters().params()
+
+    def summary(self) -> str:
+        """Return what was found, in a few lines of text.
+
+        The first line has the number of clusters, the second one their sizes. After a `Mixture` with an open number of
+        clusters the first one also names the method that merges them, and after `coarsen()` or `coarsening_curve_` how
+        many groups halves of the data agree on. A third one counts the known rows, and those that the data contradict,
+        after a fit with classes of rows.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Mixture
+        >>> X = np.random.default_rng(0).normal(size=(90, 2)) + 20 * np.repeat(np.eye(3, 2), 30, axis=0)
+        >>> print(Mixture(random_state=0).fit(X).summary())
+        3 clusters; coarsen() merges them
+        90 rows: 30 in the largest cluster, 30 in the smallest
+        """
+        self._check_fitted()
+        more, lines = self._summary_parts()
+        sizes = np.asarray(self.cluster_sizes_)
+        return summary_text(sizes, noun=self.of_clusters, unit=self.of_sizes, more=more, lines=lines)
+
+    def _summary_parts(self) -> tuple[str, list[str]]:
+        """Return the end of the first line of a summary, and lines after the first two."""
+        return "", known_line(self)
+
+    def explain(self, k: int | None = None) -> Any:
+        """Return how much each column tells a cluster apart from the others.
+
+        It is the log Bayes factor of "the cells of cluster k have a parameter of their own" against "they have that of
+        all other cells": A_j(k) + A_j(all but k) - A_j(all), nats. Below 0 the column speaks against the cluster.
+
+        Parameters
+        ----------
+        k : int, optional
+            A cluster, whose columns are then sorted, the one that tells most first.
+
+        Returns
+        -------
+        frame or ndarray
+            Clusters by columns, (K, V); of one cluster a frame of column and log Bayes factor, or (V,). After a fit of
+            an array it is an array. NaN stands for columns that are one block with an earlier one, which has the sum.
+
+        Raises
+        ------
+        CapabilityError
+            The family does not know the evidence of its columns.
+        """
+        self._check_fitted()
+        table, form = self._clusters().log_bayes_factors(), self._form()
+        if k is not None:
+            check_value(f"{type(self).__name__}: explain: k", k, (Integer(0),))
+            if k >= len(table):
+                raise ValueError(
+                    f"{type(self).__name__}: explain: there are {counted(len(table), 'cluster')}; got k={k}"
+                )
+        if form.kind is None:
+            return table if k is None else table[k]
+        if k is None:
+            names = [f"{name} (column)" if name == "cluster" else name for name in form.columns]
+            return form.frame({"cluster": np.arange(len(table)), **dict(zip(names, table.T))})
+        order = np.argsort(-np.nan_to_num(table[k], nan=-np.inf), kind="stable")
+        return form.frame({"column": [form.columns[j] for j in order], "log_bayes_factor": table[k][order]})
+
+    def column_evidence(self) -> tuple[list[str], Any]:
+        """Return the names of the columns, and `explain` of all clusters as an array (K, V)."""
+        self._check_fitted()
+        return self._form().columns, self._clusters().log_bayes_factors()
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
+        """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
+        fitted: Any = self.fit(X, y, **fit_params)  # type: ignore[attr-defined]
+        return fitted.labels_  # type: ignore[no-any-return]
+
     @property
     @made_on_use
     def vectorizer_(self) -> CountVectorizer:
@@ -213,13 +386,16 @@ class Estimator(BaseEstimator):
 
     # ---- files -------------------------------------------------------------------------------------------------------
 
-    def save(self, path: Path | str) -> None:
+    def save(self, path: Path | str, *, labels: bool = False) -> None:
         """Write the fitted estimator to a directory of JSON and npz, without pickle.
 
         Parameters
         ----------
         path : path_like
             An earlier model that stands there is replaced; anything else there is refused.
+        labels : bool
+            Also keep `labels_`, 4 bytes a row, and the draws of a `Mixture` that has kept some. Without them the size
+            of the file does not depend on N. A `BayesianHierarchy` always keeps its labels.
 
         Raises
         ------
@@ -227,7 +403,7 @@ class Estimator(BaseEstimator):
             A part of the model cannot be kept without pickling it, or `path` is taken.
         """
         check_is_fitted(self)
-        save_estimator(self, path)
+        save_estimator(self, path, labels=labels)
         self._after_save()
 
     def _after_save(self) -> None:
@@ -261,173 +437,6 @@ class Estimator(BaseEstimator):
         return load_estimator(cls, path, trust=trust)
 
 
-class LabelledEstimator(Estimator):
-    """Base of the estimators whose labels are saved on request."""
-
-    def save(self, path: Path | str, *, labels: bool = False) -> None:
-        """Write the fitted estimator to a directory of JSON and npz, without pickle.
-
-        Parameters
-        ----------
-        path : path_like
-            An earlier model that stands there is replaced; anything else there is refused.
-        labels : bool
-            Also keep `labels_`, 4 bytes a row, and the draws of a `Mixture` that has kept some. Without them the size
-            of the file does not depend on N.
-
-        Raises
-        ------
-        ArchiveError
-            A part of the model cannot be kept without pickling it, or `path` is taken.
-        """
-        check_is_fitted(self)
-        save_estimator(self, path, labels=labels)
-        self._after_save()
-
-
-class FamilyEstimator(Estimator):
-    """Base of the estimators that have a `family`: they load it and validate rows for it.
-
-    With ``family="auto"`` the data of a fit choose the family, when they are validated.
-    """
-
-    family: Any
-
-    def _family(self) -> Family:
-        """Return the family that `family` is or names; other values get an error with the remedy."""
-        family = self.family
-        if isinstance(family, str) and family == "auto":
-            found = self.__dict__.get("_family_of_data", self.__dict__.get("family_"))
-            return load_family(_OF_NUMBERS) if found is None else found
-        if isinstance(family, str):
-            return self._named_family(family)
-        if isinstance(family, Family):
-            return family
-        owner, hint = type(self).__name__, ""
-        if isinstance(family, (int, np.integer)) and not isinstance(family, bool):
-            count = f"{_WORDS.get(int(family), str(family))} {'cluster' if int(family) == 1 else 'clusters'}"
-            hint = f". To ask for {count}, write {owner}(n_components={int(family)})"
-        elif isinstance(family, type) and issubclass(family, Family):
-            hint = f". Write {owner}({family.__name__}())"
-        raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")
-
-    def _named_family(self, name: str) -> Family:
-        """Return the family of a name; the error about an unknown one has the lines to type."""
-        try:
-            return load_family(name)
-        except UnknownNameError as error:
-            if not error.near:
-                raise
-            lines = " or ".join(f"{type(self).__name__}({near!r})" for near in error.near)
-            raise PluginError(f"{error}. Write {lines}") from None
-
-    def _validate(self, X: Any, *, reset: bool, family: Family | None = None, learns: bool = False) -> Any:
-        validate = partial(self._validate_matrix, reset=reset, family=family, learns=learns)
-        takes_counts = not reset or is_auto(self.family) or self._family().accepts_sparse
-        return validated_documents(self, X, validate, reset=reset, is_chunk=learns, takes_counts=takes_counts)
-
-    def _validate_matrix(self, X, *, reset, family, learns):
-        owner = type(self).__name__
-        frame = as_frame(X, owner=owner) if is_frame(X) else None  # one, which keeps the columns that it has read
-        if reset and is_auto(self.family):
-            self._family_of_data = self._chosen_family(X, frame, owner)
-        if family is None:
-            family = self._family() if reset else self.family_  # type: ignore[attr-defined]
-        roles = getattr(family, "roles", None)
-        if roles and frame is not None:
-            return self._encoded(frame, Roles(roles), reset=reset)
-        return checked_input(
-            self,
-            X,
-            frame=frame,
-            reset=reset,
-            accepts_sparse=family.accepts_sparse,
-            may_lack=family.allows_missing if reset else may_lack_cells(family, scored=not learns),
-            family_checks=family.allows_missing,
-        )
-
-    @staticmethod
-    def _chosen_family(X, frame, owner):
-        """Return the family of ``family="auto"`` for data as they were given."""
-        if frame is not None:
-            return family_of_frame(frame) or load_family(_OF_NUMBERS)
-        check_given(X, owner=owner)
-        return family_of_array(X, owner=owner)
-
-    def _encoded(self, frame, roles, *, reset):
-        """Return a frame as the matrix that its roles make of it."""
-        owner = type(self).__name__
-        require_rows(frame, owner=owner)
-        matrix = roles.encode(frame, owner=owner)
-        if reset:
-            self.n_features_in_, self._backend = matrix.shape[1], frame.backend
-            self.feature_names_in_ = np.array(roles.names, dtype=object)
-        return matrix
-
-    @property
-    @made_on_use
-    def roles_(self) -> Any:
-        """Return the role, family, levels and holes of each column of the frame, as a frame.
-
-        Only after a fit of a frame by roles; the frame is of the library of the one that was fitted.
-        """
-        self._check_fitted()
-        family = self.family_  # type: ignore[attr-defined]
-        if not getattr(family, "roles", None):
-            raise AttributeError(
-                f"{type(self).__name__}: there are no roles: the model was fitted to numbers alone, with {family.name}"
-            )
-        return Roles(family.roles).frame(family.parts, backend=self.__dict__.get("_backend", "pandas"))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if isinstance(self.family, str) and self.family == "auto":
-            tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
-            return tags
-        family = load_family(self.family) if isinstance(self.family, str) else self.family
-        if isinstance(family, Family):
-            for name in ("sparse", "allow_nan", "positive_only", "categorical", "string"):
-                setattr(tags.input_tags, name, family.tags()[name])
-            # the common checks bring real numbers of either sign, whatever the tags above say
-            tags._skip_test = not family.tags()["real"] or tuple(family.bounds) != tuple(Family.bounds)
-        return tags
-
-
-def _with_remedy(init: Any) -> Any:
-    """Return the constructor with a TypeError that names the remedy for an unknown keyword."""
-
-    parameters = inspect.signature(init).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return init
-
-    @functools.wraps(init)
-    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-        for name, value in kwargs.items():
-            if name not in parameters:
-                raise TypeError(unknown_keyword(type(self), name, value, list(parameters)[1:]))
-        init(self, *args, **kwargs)
-
-    return checked
-
-
-def names_unknown_arguments(method: Any) -> Any:
-    """Return a method whose TypeError of an unknown argument names the remedy."""
-    parameters = inspect.signature(method).parameters
-    is_checked = getattr(method, "names_unknown_arguments", False)
-    if is_checked or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return method
-
-    @functools.wraps(method)
-    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        for name in kwargs:
-            if name not in parameters:
-                raise TypeError(unknown_argument(type(self), method.__name__, name, list(parameters)[1:]))
-        return method(self, *args, **kwargs)
-
-    checked.names_unknown_arguments = True  # type: ignore[attr-defined]
-    return checked
-
-
 def step_numbers(estimator: Any) -> tuple[int, int]:
     """Return `n_steps` and `n_warmup` of an estimator as numbers.
 
@@ -443,3 +452,13 @@ def step_numbers(estimator: Any) -> tuple[int, int]:
 def total_steps(estimator: Any) -> int | None:
     """Return the number of steps of a fit with its warm-up; None where a rule decides it."""
     return None if estimator._follows_rule() else sum(step_numbers(estimator))
+
+
+def known_line(estimator: Any) -> list[str]:
+    """Return a line on the rows whose class was known, if there are such rows."""
+    given = estimator.__dict__
+    parts = [f"{given['n_known_']:,} of known class"] if given.get("n_known_") else []
+    if "doubtful_known_" in given and (parts or given["doubtful_known_"].size):
+        n = given["doubtful_known_"].size
+        parts.append(f"the data contradict {n:,} of them, see doubtful_known_" if n else "the data contradict none")
+    return ["; ".join(parts)] if parts else []

@@ -17,7 +17,8 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import names_unknown_arguments, step_numbers
+from expfam.estimators.arguments import names_unknown_arguments
+from expfam.estimators.base import step_numbers
 from expfam.estimators.classes import known_of_chunk, n_numbered_classes
 from expfam.estimators.known_doubts import OF_DOUBTS, drop_doubts, set_doubts
 from expfam.estimators.loaded import drop_loaded, names_of_fit
@@ -277,7 +278,8 @@ class ChunkLearner:
 
     def _read_learned(self, infos):
         drop_loaded(self)
-        self.__dict__.pop("probabilities_", None)  # of the rows of an earlier fit
+        for name in ("probabilities_", "converged_"):  # of the rows of an earlier fit
+            self.__dict__.pop(name, None)
         self._read_stream(self.stream_)
         if not isinstance(getattr(self, "trace_", None), Trace):  # that of a file cannot be gone on with
             self.trace_ = Trace()

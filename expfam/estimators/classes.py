@@ -182,8 +182,8 @@ def most_probable_class(mixture: Any, X: Any, unknown: Any) -> npt.NDArray[Any]:
     def reduce(scores, start, stop):
         return (np.exp(scores - scores.max(axis=1, keepdims=True)) @ sums).argmax(axis=1)
 
-    data, clusters, log_weights = mixture._loaded(X)
-    found = np.concatenate(clusters.each_block(data, log_weights, reduce, n_threads=mixture.n_threads))
+    blocks, _ = mixture._clusters().each_block(mixture._validate(X, reset=False), reduce)
+    found = np.concatenate(blocks)
     result = np.asarray(names[found].tolist())
     # a text of -1 could be taken for the name of a class
     return names[found] if result.dtype.kind == "U" and not isinstance(unknown, str) else result

@@ -23,6 +23,7 @@ from expfam.estimators.kept_rows import rows_of_fit, some_rows
 from expfam.estimators.linkages import cut, linkage_of, node_leaves
 from expfam.estimators.overlapping import overlapping_groups
 from expfam.estimators.recognised_groups import groups_found_again
+from expfam.fitted.scoring import opened_statistics
 from expfam.lazy import made_on_use
 from expfam.model.mixture import MixtureModel
 from expfam.params import check_value
@@ -59,8 +60,9 @@ class Coarsening:
     predict: Any
     _set_model: Any
     _seed: Any
-    _loaded: Any
-    _loaded_for: Any
+    _clusters: Any
+    _validate: Any
+    family_: Any
     n_threads: Any
 
     def coarsen(
@@ -185,7 +187,7 @@ class Coarsening:
 
     def _rows_asked(self, X, seed):
         """Return some of the given rows with their clusters, or those that are kept of the fit."""
-        rows = rows_of_fit(self) if X is None else some_rows(self._loaded(X)[0], self.predict(X), seed=seed)
+        rows = rows_of_fit(self) if X is None else some_rows(self._read(X), self.predict(X), seed=seed)
         if rows is None:
             raise DataError(
                 f"coarsen: halves of the rows, known merges and overlap need rows, and this {type(self).__name__} holds"
@@ -199,11 +201,16 @@ class Coarsening:
             )
         return rows
 
+    def _read(self, X):
+        """Return the data set of new rows."""
+        return self._clusters().loaded(self._validate(X, reset=False))[0]
+
     def _shared_mass(self, X):
         """Return the expected number of rows of each cluster that each cluster is given: (K, K)."""
         rows = self._rows_asked(X, self._seed())
-        data = rows.data
-        clusters, log_weights = self._loaded_for(data)
+        data, found = rows.data, self._clusters()
+        S = opened_statistics(self.family_, data.family, self.n_, self.S_)
+        clusters = found.load(data.family, self.n_, S, n_empty=1)
 
         def reduce(scores, start, stop):
             p = np.exp(scores[:, :-1] - scores[:, :-1].max(axis=1, keepdims=True))
@@ -214,7 +221,7 @@ class Coarsening:
             member = sparse.csr_array((count, (own, np.arange(stop - start))), shape=(len(self.n_), stop - start))
             return member @ p
 
-        return np.sum(clusters.each_block(data, log_weights, reduce, n_threads=self.n_threads), axis=0)
+        return np.sum(clusters.each_block(data, found.log_weights, reduce, n_threads=self.n_threads), axis=0)
 
     @property
     @made_on_use
@@ -249,6 +256,17 @@ class Coarsening:
             coarse.labels_ = home[self.labels_].astype(np.int32)
         keep_classes(coarse, [self], [home])
         return coarse
+
+
+def groups_text(mixture: Any) -> str:
+    """Return the end of a line: how many groups halves of the data agree on, if it is known."""
+    held = mixture.__dict__.get("_coarsening_curve")
+    if held is None or held[0] is not mixture.n_:
+        return "; coarsen() merges them"
+    n_groups = held[2].n_clusters
+    if n_groups == mixture.n_components_:
+        return ", on which halves of the data agree"
+    return f", of which halves of the data agree on {n_groups:,}: coarsen()"
 
 
 # ---- unions of clusters ----------------------------------------------------------------------------------------------

@@ -167,7 +167,6 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         **dict.fromkeys(("bic", "aic", "score_sample", "log_likelihood"), _SCORES),
         **dict.fromkeys(("inertia_", "lower_bound_", "bound_", "loss_"), ("log_joint_",)),
         **dict.fromkeys(("lower_bounds_", "loss_curve_", "history_"), ("trace_.column('objective')",)),
-        "n_clusters_": ("n_components_",),
     },
     "Mixture": {
         **dict.fromkeys(("transform", "decision_function", "predict_log_proba"), ("predict_proba(X)",)),
@@ -175,7 +174,6 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "weight_concentration_": ("weights_",),
     },
     "TopicModel": {
-        "predict": ("transform(X).argmax(axis=1)",),
         "exp_dirichlet_component_": ("components_",),
         "doc_topic_prior_": ("alpha_",),
         "topic_word_prior_": ("eta_",),
@@ -183,23 +181,47 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "GroupedMixture": {
         **dict.fromkeys(("bic", "aic", "score_sample", "log_likelihood"), ("score(X, groups=groups)",)),
-        "weights_": ("group_weights_",),
-        "n_components_": ("n_components",),
     },
     "BayesianHierarchy": {
         **dict.fromkeys(("distances_", "linkage_", "linkage"), ("linkage_matrix()",)),
-        **dict.fromkeys(("inertia_", "lower_bound_", "log_joint_"), ("log_evidence_",)),
-        "n_components_": ("n_clusters_",),
+        **dict.fromkeys(("inertia_", "lower_bound_"), ("log_evidence_",)),
         "n_clusters": ("n_clusters_",),
     },
 }
 
 
-def missing_attribute(estimator: Any, name: str) -> str | None:
-    """Return the message about an attribute of another library, or None for other names.
+_WITHOUT: Mapping[str, Mapping[str, str]] = {  # results that other estimators have: why there is none, and what to do
+    "Estimator": {
+        "classes_": "the fit used no classes of rows: write Mixture(labels='classes').fit(X, y)",
+        "roles_": "only columns of a table have roles: write Mixture().fit(X) with a frame X",
+    },
+    "TopicModel": {
+        "posterior_": "it keeps no draws of labels, and its topics are means over the counted sweeps: see trace_",
+        "coarsen": "topics that documents mix are not merged: write TopicModel(n_components=10).fit(X) for fewer",
+        "impute": "counts of words are never missing: write transform(X) for the topics of new documents",
+        "sample": "the numbers of words of documents are no part of it: draw from params_['probability']",
+    },
+    "GroupedMixture": {
+        "posterior_": "it keeps no draws of labels: write Mixture(n_draws=100).fit(X) for rows without their groups",
+        "coarsen": "clusters that groups share are not merged: write GroupedMixture(n_components=5) for fewer",
+    },
+    "BayesianHierarchy": {
+        "posterior_": "it is one tree, without draws: log_odds_ has the odds of each merge",
+        "trace_": "its steps are the merges of the tree: log_odds_ has the odds of each",
+        "coarsen": "the tree has a cut into each number of clusters: write BayesianHierarchy(n_components=3).fit(X)",
+    },
+}
 
-    Of several lines the first one that works on a fitted estimator is named.
+
+def missing_attribute(estimator: Any, name: str) -> str | None:
+    """Return the message about an attribute that an estimator lacks; None for other names.
+
+    It is one of another library, or a result of other estimators. Of several lines the first one that works on a fitted
+    estimator is named.
     """
+    why = _table(type(estimator), _WITHOUT).get(name, _WITHOUT["Estimator"].get(name))
+    if why is not None:
+        return f"{type(estimator).__name__} has no {name}: {why}"
     lines = _table(type(estimator), _ATTRIBUTES).get(name, _ATTRIBUTES["Estimator"].get(name))
     if lines is None:
         return None

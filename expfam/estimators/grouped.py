@@ -18,13 +18,14 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, SupportError
-from expfam.estimators.base import FamilyEstimator, LabelledEstimator, names_unknown_arguments, step_numbers
+from expfam.estimators.arguments import names_unknown_arguments
+from expfam.estimators.base import Estimator, step_numbers
 from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.family_estimator import FamilyEstimator
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import loaded_clusters, names_of_fit
-from expfam.estimators.table_results import TableResults
 from expfam.estimators.unknown_groups import (
     GUESSED_CLUSTERS,
     UNKNOWN_RESULTS,
@@ -42,9 +43,10 @@ from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpl
 from expfam.fitting.grouped_endings import grouped_ending, slots_joined
 from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, start_of_groups
 from expfam.fitting.known_rows import known_rows
+from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.fitting.plan import Asked
-from expfam.fitting.weighted_rows import check_weights, labels_of_all, start_of_counted
+from expfam.fitting.weighted_rows import check_weights, label_sizes, labels_of_all, start_of_counted
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.frames.new_frames import new_frame
 from expfam.lazy import made_on_use
@@ -94,7 +96,7 @@ def _learns_groups(mixture):
     return True
 
 
-class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstimator):
+class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     """Mixture of rows in groups: all groups share the clusters, each has its own weights.
 
     For patches of images, cells of patients, purchases of customers: the cluster of a row depends on the row itself and
@@ -207,6 +209,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
     """
 
     saved_kind = "grouped_mixture"
+    fit_predict = Estimator.fit_predict  # that of scikit-learn drops y
     no_components = "an unknown number of clusters"
 
     def __init__(
@@ -329,19 +332,17 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         if is_sampled and held is None:
             self._end(state, phases, trace, groups)
         self._set_trace(trace)
+        self.converged_ = was_level(trace, kernel, state, data.n_rows)
         counted_labels = self.labels_
         self._label_all(whole)
         self._set_known(known, classes)
+        self.cluster_sizes_ = label_sizes(self.labels_, len(self.n_), whole.weight)
         self._set_group_names(groups)
         self._set_certainty(whole, groups)
         self._set_doubts(whole, groups, kernel)
         self._warn_of_covariances(data, counted_labels, seed)
         self.__dict__.pop("stream_", None)
         return self
-
-    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
-        """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
-        return self.fit(X, y, **fit_params).labels_
 
     def _forecast(self, data, *, kernel, model, start):
         """Forecast the memory of a fit, with that of the search for a start."""
@@ -682,6 +683,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         self.n_, self.S_, self.alpha_ = stream.n.copy(), _soft_sums(stream), stream.model.pseudocounts
         self.labels_, self.group_counts_ = stream.labels, stream.group_counts
         self.family_, self.log_joint_ = stream.model.family, float(stream.log_joint)
+        self.cluster_sizes_ = np.rint(self.n_).astype(np.int64)
 
     def restore_stream(self, arrays: dict[str, Any]) -> GroupedStream:
         """Return the stream whose `to_arrays` these are, for this mixture's clusters and sampler."""
@@ -709,11 +711,10 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         """
         X, groups = self._checked(X, groups)
         weights = _weights(self._place(X, groups)[0], self.alpha_)
-        if self._asked_kind == "default":
+        asked = self._asked_output()
+        if asked == "default":
             return weights
-        frame = new_frame(
-            {f"groupedmixture{k}": weights[:, k] for k in range(len(self.alpha_))}, backend=self._asked_kind
-        )
+        frame = new_frame({f"groupedmixture{k}": weights[:, k] for k in range(len(self.alpha_))}, backend=asked)
         if groups.names is not None and type(frame).__module__.startswith("pandas"):
             frame.index = list(groups.names)
         return frame
@@ -732,6 +733,27 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         """
         X, groups = self._checked(X, groups)
         return self._place(X, groups)[1]
+
+    def predict_proba(self, X: Any, n_top: int | None = None, *, groups: Any = None) -> Any:
+        """Return the probability of each cluster for each row of new groups.
+
+        All rows of its group are given.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (N, V)
+        n_top : int, optional
+            Keep only this number of the largest probabilities of a row, in a CSR matrix whose rows then sum to less
+            than 1.
+        groups
+            As in `transform`.
+
+        Returns
+        -------
+        (N, K) float64 ndarray, or CSR array
+        """
+        X, groups = self._checked(X, groups)
+        return self._clusters().probabilities(X, n_top, mass=self._log_mass(X, groups))
 
     def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
         """Return the mean log predictive density of left-out rows of new groups.
@@ -763,10 +785,12 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         is_seen = ~is_held & (groups.sizes >= 2)[groups.of_row]
         seen = Groups(groups.of_row[is_seen], n_groups=groups.n_groups)
         log_weights = np.log(_weights(self._place(X[is_seen], seen)[0], self.alpha_))
-        held = self._scores_of_rows(X[is_held], self.family_, mass=log_weights[groups.of_row[is_held]])
+        held = self._scored().log_densities(X[is_held], mass=log_weights[groups.of_row[is_held]])
         return float(held.mean())
 
-    def score_samples(self, X: Any, groups: Any = None, given: Any = None) -> npt.NDArray[np.float64]:
+    def score_samples(  # type: ignore[override]
+        self, X: Any, groups: Any = None, given: Any = None
+    ) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row under the weights of its group: (N,) nats.
 
         Parameters
@@ -780,7 +804,7 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         """
         if given is None:
             X, groups = self._checked(X, groups)
-            return self._scores_of_rows(X, self.family_, mass=self._log_mass(X, groups))
+            return self._scored().log_densities(X, mass=self._log_mass(X, groups))
         self._check_fitted()
         X, _, groups = grouped_rows(X, groups)
         return self._conditional_scores(
@@ -813,12 +837,24 @@ class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator
         return np.log(_weights(self._place(X, groups, family, columns)[0], self.alpha_))[groups.of_row]
 
     def _clusters(self):
-        """Return sizes, shares of all rows, counts and sums of the clusters."""
-        return self.n_, self.n_ / self.n_.sum(), self.n_, self.S_
+        """Return the clusters, with their weights in a group of which nothing is known."""
+        read = {"sizes": self.cluster_sizes_, "weights": self.weights_}
+        log_weights = np.log(self.alpha_ / self.alpha_.sum())
+        return self._made_clusters(self.family_, self.n_, self.S_, log_weights=log_weights, **read)
 
-    def _row_clusters(self):
-        """Return counts, sums and log weights of the clusters in a group of which nothing is known."""
-        return self.n_, self.S_, np.log(self.alpha_ / self.alpha_.sum())
+    @property
+    @made_on_use
+    def weights_(self) -> npt.NDArray[np.float64]:
+        """Return the share of each cluster of all rows of the fit: (K,)."""
+        self._check_fitted()
+        return self.n_ / self.n_.sum()
+
+    @property
+    @made_on_use
+    def n_components_(self) -> int:
+        """Return the number of clusters that hold data; others are listed with a size of 0."""
+        self._check_fitted()
+        return int(np.count_nonzero(self.cluster_sizes_))
 
     def _checked(self, X, groups):
         self._check_fitted()

@@ -14,20 +14,19 @@ from sklearn.base import ClusterMixin
 
 from expfam.amounts import counted
 from expfam.errors import DataError
-from expfam.estimators.base import FamilyEstimator
+from expfam.estimators.base import Estimator
+from expfam.estimators.family_estimator import FamilyEstimator
 from expfam.estimators.leaf_names import leaf_names, row_names
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.loaded import names_of_fit
-from expfam.estimators.table_results import TableResults
 from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for, warn_of_one_cluster
 from expfam.families.support import check_structure
 from expfam.fitted.row_certainty import certainty_of_labels
-from expfam.fitted.scoring import log_scores, log_sum_exp, opened_rows
 from expfam.fitting.steps import with_progress
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
 from expfam.lazy import made_on_use
-from expfam.model.assignment import assigned_labels
+from expfam.model.assignment import LoadedClusters
 from expfam.model.data import Dataset
 from expfam.model.known import Known
 from expfam.model.mixture import MixtureModel
@@ -48,7 +47,7 @@ _LEAVES = ("auto", "rows", "clusters")
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 
 
-class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
+class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     """Tree of clusters of any exponential family, with the odds of every merge.
 
     The odds are those under a Dirichlet process. Merging ends by itself: there are no `n_steps` and `n_warmup`.
@@ -108,7 +107,11 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         Probability of the cluster of each row among all clusters of the cut.
     params_ : dict
         Parameters of the clusters of the cut in the units of the data, by name; `node_params` has those of a node.
-    n_clusters_ : int
+    n_components_, n_clusters_ : int
+        Clusters of the cut.
+    cluster_sizes_ : (K,) int64 ndarray
+    weights_ : (K,) float64 ndarray
+        Posterior predictive probability of each of them.
     tree_ : HierarchyTree
         Its leaves are data, or groups of them: `leaf_`.
     leaf_ : (N,) int32 ndarray
@@ -153,6 +156,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
     """
 
     saved_kind = "hierarchy"
+    fit_predict = Estimator.fit_predict  # that of scikit-learn drops y
     no_components = "the clusters that `cut` chooses"
 
     def __init__(
@@ -238,7 +242,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         self.order_, best = best_tree(states)
         self._adopt(best)
         self.n_scores_ = sum(state.n_scores for state in states.values())
-        if self.n_clusters_ == 1 and K is None and not self.interrupted_:
+        if self.n_components_ == 1 and K is None and not self.interrupted_:
             given = repr(self.family)
             warn_of_one_cluster(self.family_, n_rows=data.n_rows, tunes=self._tunes(), given=given)
         return self
@@ -413,7 +417,7 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         self.labels_ = labels
         if labels is None:
             self.labels_ = tree.cut(self.cut, n_clusters=self.n_components)[self.leaf_].astype(np.int32)
-        self.n_clusters_ = int(self.labels_.max()) + 1
+        self.n_components_ = int(self.labels_.max()) + 1
 
     @classmethod
     def from_linkage(cls, Z: npt.ArrayLike, X: Any, family: str | Family = "auto", **params: Any) -> BayesianHierarchy:
@@ -474,57 +478,58 @@ class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
         total = S @ self._S
         return S @ self._n, sparse.csr_array(total) if sparse.issparse(total) else np.ascontiguousarray(total)
 
-    def predict(self, X: Any) -> npt.NDArray[np.int32]:
-        """Return the most probable cluster of the chosen cut for each row: (n,) int32.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (n, V)
-        """
-        self._check_fitted()
-        n, S = self._blocks()
-        data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S, names=names_of_fit(self))
-        return assigned_labels(data.family, data, n, S, np.log(n), n_threads=self.n_threads)
-
-    def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
-        """Return the log predictive density of each row: (n,) nats, with log-base.
-
-        All cuts of the tree are averaged, here and in `impute`.
-
-        Parameters
-        ----------
-        X : array_like, sparse matrix or frame, shape (n, V)
-        given : str, int or sequence of them, optional
-            Names or numbers of columns: the density is then that of the other columns given these.
-
-        Notes
-        -----
-        sum_k P(k is a block) n_k / (alpha + N) p(x | D_k) + alpha / (alpha + N) p(x); nodes with a weight below 1e-12
-        are left out.
-        """
-        self._check_fitted()
-        if given is not None:
-            return self._conditional_scores(X, given)
-        n, S, log_weights = self._row_clusters()
-        data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S, names=names_of_fit(self))
-        parts = log_scores(data, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), self.n_threads)
-        return np.concatenate(parts) + data.log_base
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log predictive density of the rows, nats."""
-        return float(self.score_samples(X).mean())
-
-    def _row_clusters(self):
-        """Return statistics of the nodes that matter, and log weights of these and of a new cluster."""
+    def _scored(self):
+        """Return the nodes that matter, with their weights and that of a new cluster."""
         total = math.log(self._total())
         weights = self.tree_.log_posterior() + np.log(self.counts_) - total
         nodes = np.flatnonzero(weights >= _LEAST_WEIGHT)
-        return *self._statistics(nodes), np.append(weights[nodes], math.log(self.alpha_) - total)
+        log_weights = np.append(weights[nodes], math.log(self.alpha_) - total)
+        n, S = self._statistics(nodes)
+        read = {"sizes": n, "weights": np.exp(weights[nodes]), "load": LoadedClusters}
+        return self._made_clusters(self.family_, n, S, log_weights=log_weights, **read)
 
     def _clusters(self):
-        """Return size, weight, counts and sums of the clusters of the chosen cut."""
+        """Return the clusters of the chosen cut."""
         n, S = self._blocks()
-        return n, n / self._total(), n, S
+        read = {"sizes": self.cluster_sizes_, "weights": self.weights_, "load": LoadedClusters}
+        return self._made_clusters(self.family_, n, S, log_weights=np.log(n), **read)
+
+    @property
+    @made_on_use
+    def cluster_sizes_(self) -> npt.NDArray[np.int64]:
+        """Return the number of rows of each cluster of the chosen cut: (K,) int64."""
+        self._check_fitted()
+        return np.bincount(self.labels_, minlength=self.n_components_).astype(np.int64)
+
+    @property
+    @made_on_use
+    def weights_(self) -> npt.NDArray[np.float64]:
+        """Return the posterior predictive probability of each cluster of the chosen cut: (K,)."""
+        self._check_fitted()
+        return self.cluster_sizes_ / self._total()
+
+    @property
+    @made_on_use
+    def log_joint_(self) -> float:
+        """Return the log joint of `labels_` and the data, nats, without log-base."""
+        self._check_fitted()
+        n, S = self._blocks()
+        weights = DirichletProcess(self.alpha_)
+        return float(weights.log_prior(self.cluster_sizes_) + self.family_.total_log_marginal(n, S))
+
+    @property
+    @made_on_use
+    def converged_(self) -> bool:
+        """Return whether all merges were made: False after Ctrl-C."""
+        self._check_fitted()
+        return not self.interrupted_
+
+    @property
+    @made_on_use
+    def n_iter_(self) -> int:  # type: ignore[override]
+        """Return the number of merges."""
+        self._check_fitted()
+        return len(self.children_)
 
     def _total(self):
         """Return the number of data and the concentration together."""

@@ -11,22 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from expfam.estimators.base import FamilyEstimator, LabelledEstimator, step_numbers
+from expfam.estimators.base import Estimator, known_line, step_numbers
 from expfam.estimators.chunks import ChunkedFit
 from expfam.estimators.classes import line_of_classes, most_probable_class
-from expfam.estimators.coarsen import Coarsening
+from expfam.estimators.coarsen import Coarsening, groups_text
+from expfam.estimators.family_estimator import FamilyEstimator
 from expfam.estimators.kept_rows import keep_rows
 from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
 from expfam.estimators.lines import line_of
-from expfam.estimators.loaded import loaded_clusters, names_of_fit
-from expfam.estimators.summary import Summary
-from expfam.estimators.table_results import TableResults
+from expfam.estimators.loaded import names_of_fit
 from expfam.fitted.row_certainty import certainty_of_labels
-from expfam.fitted.scoring import log_sum_exp, opened_rows, opened_statistics
 from expfam.fitting.chains import check_chains, n_rounds, run_chains, starts_of_chains
 from expfam.fitting.covariances import warn_of_covariances
 from expfam.fitting.disagreement import warn_of_disagreement
@@ -39,7 +36,7 @@ from expfam.fitting.phases import MOST_STEPS, planned_phases
 from expfam.fitting.plan import LOSSES, PARTITIONS, Asked, Plan, n_automatic_draws
 from expfam.fitting.result import chosen_partition
 from expfam.fitting.slow_fits import warn_of_slow_fit
-from expfam.fitting.weighted_rows import check_weights, labels_of_all, start_of_counted
+from expfam.fitting.weighted_rows import check_weights, label_sizes, labels_of_all, start_of_counted
 from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
 from expfam.model.given_weights import checked_weights
@@ -60,9 +57,7 @@ if TYPE_CHECKING:
     from expfam.samplers.chain.kernel import Kernel
 
 
-class Mixture(
-    TableResults, ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, LabelledEstimator, FamilyEstimator
-):
+class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     Parameters
@@ -229,6 +224,8 @@ class Mixture(
 
     default_steps = 50
     saved_kind = "mixture"
+    fit_predict = Estimator.fit_predict  # that of scikit-learn drops y
+    score = FamilyEstimator.score  # that of scikit-learn computes nothing
     no_components = "a Dirichlet process"
 
     def __init__(
@@ -399,7 +396,7 @@ class Mixture(
         else:
             model, labels = chosen_partition(plan, best, runs[0].start, self._posterior)
             self._adopt(model, data, labels if data.known is None else data.known.numbered_by_class(labels))
-        self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
+        self.cluster_sizes_ = label_sizes(self.labels_, len(self.n_), data.weight)
         self._label_all(plan.whole)
         self._set_known(plan.whole.known)
         self._set_certainty(plan.whole, trace)
@@ -427,15 +424,9 @@ class Mixture(
     def _label_all(self, whole):
         """Extend the labels of the rows that count to all rows."""
 
-        def predict(rows):
-            part, clusters, log_weights = self._loaded_rows(whole.take(rows).X)
-            return clusters.most_probable(part, log_weights[:-1], n_threads=self.n_threads)
-
-        self.labels_ = labels_of_all(whole, self.labels_, predict)
-
-    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
-        """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
-        return self.fit(X, y, **fit_params).labels_
+        self.labels_ = labels_of_all(
+            whole, self.labels_, lambda rows: self._clusters().most_probable(whole.take(rows).X)
+        )
 
     def _set_certainty(self, data, trace):
         """Set `probabilities_`; Ctrl-C leaves it out."""
@@ -578,42 +569,17 @@ class Mixture(
         # alpha of 1/K prefers empty clusters, which on real values costs clusters that are there
         return SymmetricDirichlet(K) if self._family().is_discrete else SymmetricDirichlet(K, 1.0)
 
-    # ---- prediction -------------------------------------------------------------------------------------------------
+    # ---- results ----------------------------------------------------------------------------------------------------
 
-    def _loaded(self, X):
-        """Return the checked rows, the loaded clusters and their log weights.
-
-        The last of the K + 1 clusters is a new one.
-        """
-        self._check_fitted()
-        return self._loaded_rows(self._validate(X, reset=False))
-
-    def _loaded_for(self, data):
-        """Return the loaded clusters in the layout of some rows, and their log weights."""
-        S = opened_statistics(self.family_, data.family, self.n_, self.S_)
+    def _clusters(self):
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
-        return loaded_clusters(self, data.family, self.n_, S), log_weights
+        read = {"sizes": getattr(self, "cluster_sizes_", self.n_), "weights": self.weights_}
+        return self._made_clusters(self.family_, self.n_, self.S_, log_weights=log_weights, **read)
 
-    def _loaded_rows(self, X):
-        data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self))
-        with np.errstate(divide="ignore"):
-            log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
-        return data, loaded_clusters(self, data.family, self.n_, S), log_weights
-
-    def predict(self, X: Any) -> npt.NDArray[np.int32]:
-        """Return the most probable cluster of each row, given the clusters' data.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (N, V)
-
-        Returns
-        -------
-        (N,) int32 ndarray
-        """
-        data, clusters, log_weights = self._loaded(X)
-        return clusters.most_probable(data, log_weights[:-1], n_threads=self.n_threads)
+    def _summary_parts(self):
+        more = groups_text(self) if self.n_components is None and self.n_components_ > 1 else ""
+        return more, known_line(self)
 
     def predict_class(self, X: Any, unknown: Any = -1) -> npt.NDArray[Any]:
         """Return the most probable class of each row.
@@ -646,65 +612,6 @@ class Mixture(
             )
         return most_probable_class(self, X, unknown)
 
-    def predict_proba(self, X: Any, n_top: int | None = None) -> Any:
-        """Return the probability of each existing cluster for each row.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (N, V)
-        n_top : int, optional
-            Keep only this number of the largest probabilities of a row, in a CSR matrix whose rows then sum to less
-            than 1; memory N n_top in place of N K.
-
-        Returns
-        -------
-        (N, K) float64 ndarray, or CSR array
-        """
-        self._check_fitted()
-        K = self.n_components_
-        if n_top is not None and (n_top != int(n_top) or n_top < 1):
-            raise ValueError(f"n_top must be a positive integer; got {n_top!r}")
-        L = None if n_top is None else min(int(n_top), K)
-
-        def reduce(scores, start, stop):
-            p = _softmax(scores[:, :-1])
-            if L is None:
-                return p
-            columns = np.sort(np.argpartition(p, K - L, axis=1)[:, K - L :], axis=1)
-            return columns.astype(np.int32), np.take_along_axis(p, columns, axis=1)
-
-        data, clusters, log_weights = self._loaded(X)
-        parts = clusters.each_block(data, log_weights, reduce, n_threads=self.n_threads)
-        if L is None:
-            return np.concatenate(parts)
-        columns = np.concatenate([part[0] for part in parts]).ravel()
-        values = np.concatenate([part[1] for part in parts]).ravel()
-        return sparse.csr_array((values, columns, np.arange(data.n_rows + 1) * L), shape=(data.n_rows, K))
-
-    def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
-        """Return the log predictive density of each row: (N,) nats, with log-base.
-
-        A row may also open a new cluster.
-
-        Parameters
-        ----------
-        X : array_like, sparse matrix or frame, shape (N, V)
-        given : str, int or sequence of them, optional
-            Names or numbers of columns: the density is then that of the other columns given these.
-        """
-        if given is not None:
-            self._check_fitted()
-            return self._conditional_scores(X, given)
-        data, clusters, log_weights = self._loaded(X)
-        parts = clusters.each_block(
-            data, log_weights, lambda scores, start, stop: log_sum_exp(scores), n_threads=self.n_threads
-        )
-        return np.concatenate(parts) + data.log_base
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log predictive density of the rows, nats."""
-        return float(self.score_samples(X).mean())
-
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self):
@@ -714,15 +621,3 @@ class Mixture(
 def _samplers_with_weights(model):
     is_open = model.weights.max_components is None
     return {name: load_sampler(name) for name in (("variational", "em") if is_open else ("em", "variational"))}
-
-
-def _sizes(labels, n_clusters, weight):
-    """Return rows of each label (int64), or sums of their weights (float64): (n_clusters,)."""
-    sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
-    return sizes.astype(np.int64) if weight is None else sizes
-
-
-def _softmax(scores):
-    p = np.exp(scores - scores.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    return p

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import Estimator, names_unknown_arguments, step_numbers
+from expfam.estimators.arguments import names_unknown_arguments
+from expfam.estimators.base import Estimator, step_numbers
 from expfam.estimators.chunks import ChunkLearner
-from expfam.estimators.cluster_results import rounded_sizes, typical_words
 from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
@@ -31,12 +30,14 @@ from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
 from expfam.families.columns.names import named_columns
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
+from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
+from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.fitting.topic_starts import start_memory, topic_start
 from expfam.forecast.memory import check_memory, forecast_topics
-from expfam.frames.new_frames import new_frame
 from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
+from expfam.model.assignment import LoadedClusters
 from expfam.model.data import Dataset
 from expfam.params import Real, check_value, is_auto, refuse_unused
 from expfam.samplers.named import find_sampler
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
 _ALPHA, _ETA = 0.1, 0.01  # where learning begins
 _KEEP_EVERY = 4  # sweeps from one that counts to the next
 _ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new document's weights, in tokens
+_LEAST_TOKENS = 0.5  # of a topic that is counted
+_WEIGHTS, _ENTRIES = 1 << 22, 1 << 17  # of the documents of a block: data on a disk are not copied at once
 
 
 def _learns_documents(model):
@@ -188,6 +191,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     """
 
     saved_kind = "topic_model"
+    of_clusters, of_sizes = "topic", "token"
     no_components = "an unknown number of topics"
 
     def __init__(
@@ -260,6 +264,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         X = self._validate(X, reset=True)
         if self._check_components() is None:
             fit_unknown_topics(self, X, sample_weight, n_steps, n_warmup)
+            self._set_labels(X)
             return self
         for name in ("beta_", "rest_", "concentration_", "gamma_", "sizes_"):
             self.__dict__.pop(name, None)
@@ -281,10 +286,25 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
         state = kernel.init(model, data, seed=seed, start=start)
         self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
+        self.converged_ = was_level(self.trace_, kernel, state, data.X.sum())
         self.__dict__.pop("stream_", None)
         self._adopt(state, weight_of(data), average)
         self.method_ = "gibbs" if is_sampled else kernel.local_of(model.n_components)
+        self._set_labels(X)
         return self
+
+    def _set_labels(self, X):
+        """Set the main topic of each document and its share; Ctrl-C leaves them out."""
+        for name in self._of_rows:
+            self.__dict__.pop(name, None)
+        if self.interrupted_:
+            return
+        try:
+            columns, shares = self._largest_weights(X, 1)
+        except KeyboardInterrupt:
+            self.interrupted_ = self.trace_.interrupted = True
+            return
+        self.labels_, self.probabilities_ = columns[:, 0], shares[:, 0].astype(np.float32)
 
     def _measured_end(self, model: Any) -> None:
         """Return None: documents have no labels whose certainty follows the steps."""
@@ -372,6 +392,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self._n_features_out = len(self.components_)
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
+
+    _of_rows = ("labels_", "probabilities_")
 
     @available_if(_learns_documents)
     @names_unknown_arguments
@@ -552,18 +574,55 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 "transform(rest=True) needs a fit with an unknown number of topics: write transform(X), or"
                 " TopicModel(None).fit(X)"
             )
-        K = len(self.components_) + bool(rest)
-        if n_top is None:
+        L = checked_n_top(n_top)
+        if L is None:
             return self._document_weights(X, rest)
-        if isinstance(n_top, bool) or n_top != int(n_top) or n_top < 1:
-            raise ValueError(f"n_top must be a positive integer; got {n_top!r}")
-        L, blocks = min(int(n_top), K), []
-        for start, stop in segments(X.shape[0], 1 + X.shape[0] * K // (1 << 22)):
-            weights = self._document_weights(X[start:stop], rest)
-            columns = np.sort(np.argpartition(weights, K - L, axis=1)[:, K - L :], axis=1)
-            blocks.append((columns, np.take_along_axis(weights, columns, axis=1)))
-        columns, values = (np.concatenate([block[i] for block in blocks]).ravel() for i in (0, 1))
-        return sparse.csr_array((values, columns, np.arange(X.shape[0] + 1) * L), shape=(X.shape[0], K))
+        return stacked_largest([self._largest_weights(X, L, rest)], len(self.components_) + bool(rest))
+
+    def predict(self, X: Any) -> npt.NDArray[np.int32]:
+        """Return the main topic of each document, that of the largest weight.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (D, V)
+
+        Returns
+        -------
+        (D,) int32 ndarray
+        """
+        self._check_fitted()
+        return self._largest_weights(self._validate(X, reset=False), 1)[0][:, 0]
+
+    def predict_proba(self, X: Any, n_top: int | None = None) -> Any:
+        """Return the weights of topics in documents, as `transform` does.
+
+        They are the probabilities of the topic of a token.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (D, V)
+        n_top : int, optional
+            Keep only this number of the largest weights of a document, in a CSR matrix.
+
+        Returns
+        -------
+        (D, K) float64 ndarray, or CSR array
+        """
+        self._check_fitted()
+        X, L = self._validate(X, reset=False), checked_n_top(n_top)
+        if L is None:
+            return self._document_weights(X)
+        return stacked_largest([self._largest_weights(X, L)], len(self.components_))
+
+    def _largest_weights(self, X, n_top, rest=False):
+        """Return columns and values of the largest weights of each document, by blocks of documents."""
+        n_weights = X.shape[0] * (len(self.components_) + bool(rest))
+        n_entries = X.nnz if sparse.issparse(X) else X.size
+        blocks = [
+            largest(self._document_weights(X[start:stop], rest), n_top)
+            for start, stop in segments(X.shape[0], 1 + n_weights // _WEIGHTS + n_entries // _ENTRIES)
+        ]
+        return tuple(np.concatenate([block[i] for block in blocks]) for i in (0, 1))
 
     def _document_weights(self, X, rest=False):
         """Return the weights of topics in documents, on request with those not listed."""
@@ -685,23 +744,44 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     @property
     @made_on_use
-    def clusters_(self) -> Any:
-        """Return a frame with one row a topic: its tokens, their share, and its most typical words.
-
-        It is of the library that `set_output` names, else of pandas. Seeds do not count. `top_words` has the most
-        probable words, which topics share more often.
-        """
+    def family_(self) -> Any:
+        """Return the `Multinomial` of the words of a topic, bound, with `eta_`."""
         self._check_fitted()
-        counts = self.components_ if not hasattr(self, "seeds_") else self.components_ - self.seeds_.toarray().T
-        names = self._names(counts.shape[1])
-        tokens = np.maximum((counts - self.eta_).sum(axis=1), 0.0)
-        words = typical_words(
-            counts / counts.sum(axis=1, keepdims=True), tokens, range(counts.shape[1]) if names is None else names
-        )
-        share = np.round(tokens / tokens.sum(), 4)
-        found = {"topic": np.arange(len(tokens)), "tokens": rounded_sizes(tokens), "weight": share, "words": words}
-        asked = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
-        return new_frame(found, backend="pandas" if asked == "default" else asked)
+        return self._fitted_model().family
+
+    @property
+    @made_on_use
+    def cluster_sizes_(self) -> npt.NDArray[np.float64]:
+        """Return the mean or expected number of tokens of each topic: (K,). Seeds do not count."""
+        self._check_fitted()
+        return self._word_counts().sum(axis=0)
+
+    @property
+    @made_on_use
+    def weights_(self) -> npt.NDArray[np.float64]:
+        """Return the share of each topic of all tokens: (K,)."""
+        self._check_fitted()
+        sizes = self.cluster_sizes_
+        return sizes / sizes.sum()
+
+    @property
+    @made_on_use
+    def n_components_(self) -> int:
+        """Return the number of topics that hold tokens: at least half a one on average."""
+        self._check_fitted()
+        return int(np.count_nonzero(self.cluster_sizes_ >= _LEAST_TOKENS))
+
+    def _clusters(self):
+        counts = np.ascontiguousarray(self._word_counts().T)
+        sizes = counts.sum(axis=1)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(sizes / sizes.sum())
+        read = {"sizes": sizes, "weights": sizes / sizes.sum(), "load": LoadedClusters}
+        return self._made_clusters(self.family_, sizes, counts, log_weights=log_weights, **read)
+
+    def _form(self):
+        names = self._names(self.n_features_in_)
+        return super()._form() if names is None else replace(super()._form(), columns=list(map(str, names)))
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from expfam.estimators.unknown_numbers import (
 )
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import first_where
+from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
@@ -67,6 +68,7 @@ def fit_unknown_topics(estimator: Any, X: Any, sample_weight: Any, n_steps: int,
     rule = next((phase.rule for phase in phases if phase.rule is not None), None)
     observed = [] if rule is None else [_First(rule)]
     estimator._set_trace(estimator._run(state, phases, counted=[means], observed=observed))
+    estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
     _adopt(estimator, state, means)
 
 

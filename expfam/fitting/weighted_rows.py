@@ -130,6 +130,14 @@ def _join_known(labels, known, counted, rest):
         labels[linked] = labels[_first_of_name(known.links, order)[linked]]
 
 
+def label_sizes(
+    labels: npt.NDArray[np.integer], n_clusters: int, weight: npt.NDArray[np.float64] | None
+) -> npt.NDArray[Any]:
+    """Return the rows of each label (int64), or the sums of their weights (float64)."""
+    sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
+    return sizes.astype(np.int64) if weight is None else sizes
+
+
 def _first_of_name(names, order):
     """Return for each row the first row, in the given order, that has the same name: (N,) intp."""
     _, first, place = np.unique(names[order], return_index=True, return_inverse=True)

@@ -47,14 +47,14 @@ _RESULTS = {
     " n_features_in_ converged_ n_init_chosen_ classes_ cluster_classes_ n_known_",
     HIERARCHY: "alpha_ leaf_ labels_ probabilities_ row_names_ order_ n_scores_ interrupted_ n_features_in_",
     TOPICS: "components_ alpha_ eta_ seeds_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_"
-    " beta_ rest_ concentration_ gamma_ sizes_",
+    " beta_ rest_ concentration_ gamma_ sizes_ converged_",
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_ classes_ n_known_"
-    " beta_ rest_ concentration_ gamma_",
+    " beta_ rest_ concentration_ gamma_ converged_ cluster_sizes_",
 }
 _OTHER_RESULTS = {
     MIXTURE: "labels_ probabilities_ doubtful_known_ likelier_classes_ trace_ n_warmup stream_ _draws",
     HIERARCHY: "children log_block counts leaf_weight n S",
-    TOPICS: "stream_",
+    TOPICS: "labels_ probabilities_ stream_",
     GROUPED: "labels_ probabilities_ doubtful_known_ likelier_classes_ stream_ group_names_",
 }
 _OF_COLUMNS = ("feature_names_in_", "documents_")
@@ -65,6 +65,7 @@ _NOT_KEPT = {
     "doubtful_known_": "write model.save(path, labels=True)",
     "likelier_classes_": "write model.save(path, labels=True)",
     "trace_": "read it from the model that was fitted, before it is saved",
+    "converged_": "files of former versions do not hold it; read trace_ of a new fit",
 }
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
 _PARTS = ("family", "weights", "schedule")
@@ -96,7 +97,7 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
 
     An earlier model at this path is replaced; anything else there is refused by an ArchiveError, and so is a part
     that cannot be saved without pickle. `labels` says whether to save `labels_` of a mixture, too: 4 bytes for each
-    datum, and the draws that it has kept. Those of a hierarchy are always saved; a topic model has none.
+    datum, and the draws that it has kept. Those of a hierarchy are always saved.
 
     Some settings cannot be saved: callbacks, starting labels, generators, and all that are not plain values, families,
     weights, or samplers with plain settings. They are written as text to the header's ``not_kept``, and a loaded model
@@ -136,7 +137,8 @@ def load_estimator(estimator_class: type[Any], path: str | PathLike[str], *, tru
         _LOADED[kind](estimator, results, parts)
         if kind != HIERARCHY:
             of_known = _OF_ROWS[1:] if "n_known_" in results else ()
-            _miss(estimator, *(("trace_",) if kind == TOPICS else ("labels_", "probabilities_", "trace_", *of_known)))
+            of_chunks = () if stream is not None else ("converged_",)
+            _miss(estimator, "labels_", "probabilities_", "trace_", *of_chunks, *of_known)
         if stream is not None:
             options = (parts["schedule"],) if kind == TOPICS else ()
             estimator.stream_ = estimator.restore_stream(stream, *options)
@@ -208,6 +210,8 @@ def _load_grouped(estimator, results, parts):
     check_grouped(results, parts["family"])
     if "group_names_" in results:
         results["group_names_"] = results["group_names_"].astype(object)
+    if "cluster_sizes_" not in results:  # a file of a former version
+        results["cluster_sizes_"] = np.rint(results["n_"]).astype(np.int64)
     _set(estimator, results | {"family_": parts["family"]})
 
 

@@ -62,7 +62,8 @@ def test_json_of_a_filled_table(files, capsys):
 def test_clusters_are_explained(files, capsys):
     assert run("explain", files / "model") == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[0].split() == ["cluster", "size", "weight", "size", "(column)", "kind", "eggs"]
+    of_columns = "size (column)  size (column)_sd  kind  kind_probability  eggs  eggs_sd"
+    assert text.splitlines()[0].split() == ["cluster", "size", "weight", *of_columns.split()]
     assert "log Bayes factor of each column, nats" in text
     assert run("explain", files / "model", "--cluster", "1", "--json") == 0
     assert set(json.loads(capsys.readouterr().out)["evidence"]["column"]) == {"size", "kind", "eggs"}

@@ -89,6 +89,9 @@ class OneRowGroups(GroupedMixture):
     def predict(self, X):
         return super().predict(X, _one_a_row(X))
 
+    def predict_proba(self, X):
+        return super().predict_proba(X, groups=_one_a_row(X))
+
     def score_samples(self, X):
         return super().score_samples(X, groups=_one_a_row(X))
 
@@ -172,8 +175,8 @@ def _splits(estimator):
 
 def _by_kind(estimator):
     if isinstance(estimator, BayesianHierarchy):
-        return {"check_clustering": CUT_BY_ODDS} if estimator.family == "multinomial" else {}
-    if isinstance(estimator, TopicModel) or estimator.sampler in TAKES_WEIGHTS:
+        failures = {"check_clustering": CUT_BY_ODDS} if estimator.family == "multinomial" else {}
+    elif isinstance(estimator, TopicModel) or estimator.sampler in TAKES_WEIGHTS:
         failures = dict.fromkeys(EQUIVALENCE, START_BY_ROWS)
     else:
         failures = dict.fromkeys(WEIGHTS, ONE_BY_ONE)

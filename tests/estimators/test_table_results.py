@@ -200,13 +200,35 @@ def test_columns_that_were_left_out_stay_in_filled_frames():
 
 def test_clusters_are_told_in_the_units_of_the_data(fitted):
     clusters = fitted.clusters_
-    assert list(clusters) == ["cluster", "size", "weight", "mass", "bill", "sex", "island", "eggs"]
+    of_columns = ["mass", "mass_sd", "bill", "bill_sd", "sex", "sex_probability", "island", "island_probability"]
+    assert list(clusters) == ["cluster", "size", "weight", *of_columns, "eggs", "eggs_sd"]
     assert clusters["size"].tolist() == fitted.cluster_sizes_.tolist()
-    bills = clusters["bill"].str.extract(r"^(\S+) \((\S+)\)$").astype(float)
-    assert sorted(round(mean / 8) for mean in bills[0]) == [0, 1]
-    assert all(0.7 < sd < 1.4 for sd in bills[1])
-    assert sorted(cell.split()[0] for cell in clusters["sex"]) == ["f", "m"]
-    assert sorted(cell.split()[0] for cell in clusters["island"]) == ["x", "y"]
+    assert clusters["weight"].tolist() == fitted.weights_.tolist()
+    assert sorted(round(mean / 8) for mean in clusters["bill"]) == [0, 1]
+    assert all(0.7 < sd < 1.4 for sd in clusters["bill_sd"])
+    assert sorted(clusters["sex"]) == ["f", "m"]
+    assert sorted(clusters["island"]) == ["x", "y"]
+    assert clusters["sex_probability"].between(0.5, 1.0).all()
+
+
+def test_names_of_columns_that_clusters_have_themselves():
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({"size": rng.normal(size=40), "a": rng.normal(size=40), "a_sd": rng.normal(size=40)})
+    clusters = Mixture(n_components=2, **QUICK).fit(df).clusters_
+    of_columns = ["size (column)", "size (column)_sd", "a", "a_sd_", "a_sd", "a_sd_sd"]
+    assert list(clusters) == ["cluster", "size", "weight", *of_columns]
+    assert clusters["size"].sum() == 40
+
+
+def test_clusters_in_time_have_times_and_spans():
+    first = pd.Timestamp("2024-03-01")
+    days = np.random.default_rng(0).normal(size=60) + np.repeat([0.0, 90.0], 30)
+    when = pd.DataFrame({"when": first + pd.to_timedelta(days, unit="D"), "how": pd.to_timedelta(days + 200, unit="D")})
+    family = Columns.from_frame(when, when="numeric", how="numeric")
+    clusters = Mixture(family, 2, **QUICK).fit(when).clusters_.sort_values("when")
+    assert abs(clusters["when"] - [first, first + pd.Timedelta(90, "D")]).max() < pd.Timedelta(1, "D")
+    assert clusters["when_sd"].between(pd.Timedelta(0.5, "D"), pd.Timedelta(2, "D")).all()
+    assert clusters["how"].between(pd.Timedelta(199, "D"), pd.Timedelta(291, "D")).all()
 
 
 def test_clusters_of_words_have_their_typical_words():

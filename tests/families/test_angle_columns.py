@@ -49,7 +49,7 @@ def test_a_column_of_angles_finds_clusters_across_north(fitted):
 
 def test_clusters_show_directions_in_the_unit_of_the_data(fitted):
     mixture, _, _ = fitted
-    shown = [float(text.split(" ")[0]) for text in mixture.clusters_["wind"]]
+    shown = mixture.clusters_["wind"].tolist()
     np.testing.assert_allclose(shown, mixture.params_["wind"]["mean"], atol=0.6)
 
 

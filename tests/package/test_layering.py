@@ -72,7 +72,7 @@ REGISTRY_MAY_IMPORT = {"expfam.protocols", "expfam.errors", "expfam.near_names",
 PLUGINS_MAY_BE_IMPORTED_BY = {
     "expfam.plugins.registry": {
         "expfam",
-        "expfam.estimators.base",
+        "expfam.estimators.family_estimator",
         "expfam.cli.arguments",
         "expfam.cli.plugins",
         "expfam.io.saved_classes",
@@ -412,7 +412,7 @@ RIGHT = [
         '"""Example\n\n>>> from expfam import Mixture\n"""\nfrom . import base\nfrom ..errors import E',
     ),
     (
-        "expfam/estimators/base.py",
+        "expfam/estimators/family_estimator.py",
         "from expfam.samplers import sample\nfrom expfam.plugins.registry import load_family",
     ),
     ("plugins/registry.py", "from expfam.errors import PluginError\nfrom expfam.families.base import Family"),

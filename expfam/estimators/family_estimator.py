@@ -1,0 +1,279 @@
+"""Base of the estimators that have a `family`: they load it and validate rows for it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.errors import PluginError, UnknownNameError
+from expfam.estimators.base import Estimator
+from expfam.estimators.documents import validated_documents
+from expfam.estimators.loaded import names_of_fit
+from expfam.estimators.matrices import checked_input
+from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
+from expfam.families.base import Family
+from expfam.families.columns.cells import as_columns, may_lack_cells
+from expfam.families.columns.names import named_columns
+from expfam.families.columns.roles import Roles
+from expfam.families.support import check_given
+from expfam.fitted.cells import drawn_rows, filled_rows
+from expfam.frames.frame import as_frame, is_frame
+from expfam.lazy import made_on_use
+from expfam.params import Integer, check_value, is_auto
+from expfam.plugins.registry import load_family
+from expfam.structures.ground.rng import generator
+
+if TYPE_CHECKING:
+    from expfam.fitted.clusters import FittedClusters
+
+_OF_NUMBERS = "gaussian_diag"  # the family of family="auto" for numbers without holes
+_WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+
+
+class FamilyEstimator(Estimator):
+    """Base of the estimators that have a `family`: they load it, and answer about rows.
+
+    With ``family="auto"`` the data of a fit choose the family, when they are validated.
+    """
+
+    family: Any
+    family_: Any
+
+    def _family(self) -> Family:
+        """Return the family that `family` is or names; other values get an error with the remedy."""
+        family = self.family
+        if isinstance(family, str) and family == "auto":
+            found = self.__dict__.get("_family_of_data", self.__dict__.get("family_"))
+            return load_family(_OF_NUMBERS) if found is None else found
+        if isinstance(family, str):
+            return self._named_family(family)
+        if isinstance(family, Family):
+            return family
+        owner, hint = type(self).__name__, ""
+        if isinstance(family, (int, np.integer)) and not isinstance(family, bool):
+            count = f"{_WORDS.get(int(family), str(family))} {'cluster' if int(family) == 1 else 'clusters'}"
+            hint = f". To ask for {count}, write {owner}(n_components={int(family)})"
+        elif isinstance(family, type) and issubclass(family, Family):
+            hint = f". Write {owner}({family.__name__}())"
+        raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")
+
+    def _named_family(self, name: str) -> Family:
+        """Return the family of a name; the error about an unknown one has the lines to type."""
+        try:
+            return load_family(name)
+        except UnknownNameError as error:
+            if not error.near:
+                raise
+            lines = " or ".join(f"{type(self).__name__}({near!r})" for near in error.near)
+            raise PluginError(f"{error}. Write {lines}") from None
+
+    def _validate(self, X: Any, *, reset: bool, family: Family | None = None, learns: bool = False) -> Any:
+        validate = partial(self._validate_matrix, reset=reset, family=family, learns=learns)
+        takes_counts = not reset or is_auto(self.family) or self._family().accepts_sparse
+        return validated_documents(self, X, validate, reset=reset, is_chunk=learns, takes_counts=takes_counts)
+
+    def _validate_matrix(self, X, *, reset, family, learns):
+        owner = type(self).__name__
+        frame = as_frame(X, owner=owner) if is_frame(X) else None  # one, which keeps the columns that it has read
+        if reset and is_auto(self.family):
+            self._family_of_data = self._chosen_family(X, frame, owner)
+        if family is None:
+            family = self._family() if reset else self.family_
+        roles = getattr(family, "roles", None)
+        if roles and frame is not None:
+            return self._encoded(frame, Roles(roles), reset=reset)
+        return checked_input(
+            self,
+            X,
+            frame=frame,
+            reset=reset,
+            accepts_sparse=family.accepts_sparse,
+            may_lack=family.allows_missing if reset else may_lack_cells(family, scored=not learns),
+            family_checks=family.allows_missing,
+        )
+
+    @staticmethod
+    def _chosen_family(X, frame, owner):
+        """Return the family of ``family="auto"`` for data as they were given."""
+        if frame is not None:
+            return family_of_frame(frame) or load_family(_OF_NUMBERS)
+        check_given(X, owner=owner)
+        return family_of_array(X, owner=owner)
+
+    def _encoded(self, frame, roles, *, reset):
+        """Return a frame as the matrix that its roles make of it."""
+        owner = type(self).__name__
+        require_rows(frame, owner=owner)
+        matrix = roles.encode(frame, owner=owner)
+        if reset:
+            self.n_features_in_, self._backend = matrix.shape[1], frame.backend
+            self.feature_names_in_ = np.array(roles.names, dtype=object)
+        return matrix
+
+    @property
+    @made_on_use
+    def roles_(self) -> Any:
+        """Return the role, family, levels and holes of each column of the frame, as a frame.
+
+        Only after a fit of a frame by roles; the frame is of the library of the one that was fitted.
+        """
+        self._check_fitted()
+        family = self.family_
+        if not getattr(family, "roles", None):
+            raise AttributeError(
+                f"{type(self).__name__}: there are no roles: the model was fitted to numbers alone, with {family.name}"
+            )
+        return Roles(family.roles).frame(family.parts, backend=self.__dict__.get("_backend", "pandas"))
+
+    # ---- rows --------------------------------------------------------------------------------------------------------
+
+    def _scored(self) -> FittedClusters:
+        """Return the clusters under which rows are scored and filled: those of the labels."""
+        return self._clusters()
+
+    def predict(self, X: Any) -> npt.NDArray[np.int32]:
+        """Return the most probable cluster of each row, given the clusters' data.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+
+        Returns
+        -------
+        (N,) int32 ndarray
+        """
+        self._check_fitted()
+        return self._clusters().most_probable(self._validate(X, reset=False))
+
+    def predict_proba(self, X: Any, n_top: int | None = None) -> Any:
+        """Return the probability of each existing cluster for each row.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+        n_top : int, optional
+            Keep only this number of the largest probabilities of a row, in a CSR matrix whose rows then sum to less
+            than 1; memory N n_top in place of N K.
+
+        Returns
+        -------
+        (N, K) float64 ndarray, or CSR array
+        """
+        self._check_fitted()
+        return self._clusters().probabilities(self._validate(X, reset=False), n_top)
+
+    def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
+        """Return the log predictive density of each row: (N,) nats, with log-base.
+
+        A row may also open a new cluster. All cuts of a `BayesianHierarchy` are averaged.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+        given : str, int or sequence of them, optional
+            Names or numbers of columns: the density is then that of the other columns given these.
+        """
+        self._check_fitted()
+        if given is not None:
+            return self._conditional_scores(X, given)
+        return self._scored().log_densities(self._validate(X, reset=False))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log predictive density of the rows, nats."""
+        return float(self.score_samples(X).mean())
+
+    def _conditional_scores(self, X: Any, given: Any, mass_of: Any = None) -> npt.NDArray[np.float64]:
+        """Return the log density of each row given some of its columns: (N,) nats."""
+        clusters = self._scored()
+        family = clusters.conditional_family()
+        matrix = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)
+        known = np.isin(np.arange(matrix.shape[1]), self._form().places(given))
+        return clusters.conditional_log_densities(matrix, known, mass_of)
+
+    # ---- cells -------------------------------------------------------------------------------------------------------
+
+    def impute(self, X: Any, draws: int | None = None) -> Any:
+        """Return rows with their missing cells filled, given their other cells and the clusters.
+
+        Parameters
+        ----------
+        X : frame or (N, V) array_like
+            Cells that are there stay as they are, and so do columns that the fit left out.
+        draws : int, optional
+            Return this many draws of the missing cells: of a cluster, of its parameter and then of the cells, exact
+            given the fitted clusters. Between draws the cells differ as much as they are uncertain.
+
+        Returns
+        -------
+        frame or ndarray, or a list of `draws` of them
+            Without `draws`, a number is the posterior mean, and a category the most probable level; of a log-normal
+            column it is the exponential of the mean logarithm, since the mean does not exist. Integer columns get whole
+            numbers.
+
+        Raises
+        ------
+        DataError, DataTypeError, SupportError
+            As `predict` raises them.
+        CapabilityError
+            A row lacks cells of columns that depend on each other.
+        """
+        self._check_fitted()
+        return self._imputed(X, draws)
+
+    def _imputed(self, X: Any, draws: int | None, mass_of: Any = None) -> Any:
+        """Return filled rows; `mass_of` makes log weights (N, K) of the encoded rows."""
+        if draws is not None:
+            check_value(f"{type(self).__name__}: impute: draws", draws, (Integer(1),))
+        family, form = as_columns(self.family_), self._form()
+        matrix = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)
+        with named_columns(names_of_fit(self)):
+            family.validate(matrix)  # all rows: only those with holes are scored, by other numbers
+        mass = None if mass_of is None else mass_of(matrix)
+        rng = None if draws is None else generator(self._seed(), "predict")
+        found = filled_rows(self._scored(), matrix, form.kept_roles, draws=draws, rng=rng, mass=mass)
+        results = [form.like(X, filled, np.isnan(matrix)) for filled in found]
+        return results[0] if draws is None else results
+
+    def sample(self, n_samples: int = 1, *, complete: bool = True) -> tuple[Any, npt.NDArray[np.int32]]:
+        """Draw rows from the posterior predictive of the existing clusters.
+
+        Parameters
+        ----------
+        n_samples : int
+        complete : bool
+            Draw every cell. Otherwise cells of a table are missing as often as in the data of each cluster, those of
+            columns that were missing together also together where the family keeps count of it.
+
+        Returns
+        -------
+        X : (n_samples, V) ndarray, or frame
+            After the fit of a frame a frame of the same library, with its types and levels.
+        y : (n_samples,) int32 ndarray
+            Cluster of each row, in ascending order.
+        """
+        self._check_fitted()
+        owner = f"{type(self).__name__}: sample"
+        check_value(f"{owner}: n_samples", n_samples, (Integer(1),))
+        check_value(f"{owner}: complete", complete, bool)
+        form, rng = self._form(), generator(self._seed(), "predict")
+        X, chosen = drawn_rows(self._clusters(), n_samples, form.kept_roles, rng, complete=complete)
+        return form.rows(X), chosen
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.family, str) and self.family == "auto":
+            tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+            return tags
+        family = load_family(self.family) if isinstance(self.family, str) else self.family
+        if isinstance(family, Family):
+            for name in ("sparse", "allow_nan", "positive_only", "categorical", "string"):
+                setattr(tags.input_tags, name, family.tags()[name])
+            # the common checks bring real numbers of either sign, whatever the tags above say
+            tags._skip_test = not family.tags()["real"] or tuple(family.bounds) != tuple(Family.bounds)
+        return tags
+
+
+__all__ = ["FamilyEstimator"]

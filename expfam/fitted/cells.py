@@ -1,0 +1,166 @@
+"""Missing cells that clusters fill, and rows that are drawn from them.
+
+A further cluster without data has a part in every answer about rows, as it has in their density.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.families.columns.cells import as_columns, cell_laws
+from expfam.families.columns.family import Columns
+from expfam.families.columns.holes import drawn_holes, whole_rows
+from expfam.families.columns.laws import CellLaw
+from expfam.families.support import dense_rows
+from expfam.fitted.scoring import log_sum_exp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from expfam.fitted.clusters import FittedClusters
+
+_ROWS = 4096  # whose parameters are drawn together
+
+
+def filled_rows(
+    clusters: FittedClusters,
+    matrix: npt.NDArray[np.float64],
+    roles: Sequence[Any],
+    *,
+    draws: int | None,
+    rng: np.random.Generator | None,
+    mass: npt.NDArray[np.float64] | None = None,
+) -> list[npt.NDArray[np.float64]]:
+    """Return rows with their missing cells filled.
+
+    Parameters
+    ----------
+    clusters : FittedClusters
+    matrix : (N, V) float64 ndarray
+        NaN where a cell is missing; checked.
+    roles : sequence of V
+        Role of each column, or None.
+    draws : int or None
+        Number of results with drawn cells; None for one with means of numbers and the most probable levels.
+    rng : numpy Generator
+        Of draws.
+    mass : (N, clusters) float64, optional
+        Log weights of the clusters for each row, in place of the common ones.
+
+    Returns
+    -------
+    list of (N, V) ndarrays
+    """
+    table, holes = as_columns(clusters.family), np.isnan(matrix)
+    rows = np.flatnonzero(holes.any(axis=1))
+    mass = None if mass is None else mass[rows]
+    cells = _Cells(table, clusters.n, clusters.S, roles, n_empty=len(clusters.log_weights) - clusters.n_clusters)
+    laws = cells.laws  # refuses families whose columns are no cells
+    if not rows.size:
+        return [matrix] * (draws or 1)
+    if draws is None:
+        return [_with_means(clusters, matrix, holes, rows, table, laws, mass)]
+    return _with_draws(clusters, matrix, holes, rows, cells, mass, draws, rng)
+
+
+def _with_means(clusters, matrix, holes, rows, table, laws, mass):
+    filled = matrix.copy()
+
+    def reduce(scores, start, stop):
+        p = np.exp(scores - log_sum_exp(scores)[:, None])
+        at = rows[start:stop]
+        for j in np.flatnonzero(holes[at].any(axis=0)):
+            lacking = holes[at, j]
+            filled[at[lacking], j] = laws[j].average(p[lacking])
+
+    clusters.each_block(matrix[rows], reduce, family=table, mass=mass)
+    return filled
+
+
+def _with_draws(clusters, matrix, holes, rows, cells, mass, draws, rng):
+    def reduce(scores, start, stop):
+        return np.exp(scores - log_sum_exp(scores)[:, None])
+
+    blocks, _ = clusters.each_block(matrix[rows], reduce, family=cells.table, mass=mass)
+    p = np.cumsum(np.concatenate(blocks), axis=1)
+    filled = []
+    for _ in range(draws):
+        chosen = (rng.random((len(rows), 1)) * p[:, -1:] >= p).sum(axis=1)
+        found = matrix.copy()
+        found[rows] = np.where(holes[rows], cells.drawn_rows(chosen, rng), matrix[rows])
+        filled.append(found)
+    return filled
+
+
+def drawn_rows(
+    clusters: FittedClusters, n_samples: int, roles: Sequence[Any], rng: np.random.Generator, *, complete: bool
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """Return rows drawn from the clusters with data, and their clusters, in ascending order.
+
+    Parameters
+    ----------
+    clusters : FittedClusters
+    n_samples : int
+    roles : sequence of V
+        Role of each column, or None.
+    rng : numpy Generator
+    complete : bool
+        Whether every cell is drawn; else cells of a table are missing as often as in the data.
+    """
+    family, n, S = clusters.family, clusters.n, dense_rows(clusters.S)
+    sizes = rng.multinomial(n_samples, clusters.weights / np.sum(clusters.weights))
+    chosen = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    if not isinstance(family, Columns):
+        used = np.flatnonzero(sizes)
+        draw: Any = family.posterior_predictive_sample
+        return np.concatenate([draw(n[k], S[k], int(sizes[k]), rng) for k in used]), chosen
+    X = _Cells(family, n, S, roles).drawn_rows(chosen, rng)
+    if not complete:
+        X[drawn_holes(family, n, S, chosen, rng)] = np.nan
+    return X, chosen
+
+
+class _Cells:
+    """Clusters of a table from which cells are drawn, with an empty one if it has a weight."""
+
+    def __init__(self, table, n, S, roles, *, n_empty=0):
+        if n_empty:
+            n, S = np.append(n, np.zeros(n_empty)), np.vstack([dense_rows(S), np.zeros((n_empty, S.shape[1]))])
+        self.table, self.n, self.S, self.roles = table, np.asarray(n, dtype=np.float64), dense_rows(S), roles
+
+    @cached_property
+    def laws(self):
+        """Return what the cells of each column are, without the level of unseen values."""
+        laws = cell_laws(self.table, self.n, self.S)
+        return {j: known_levels(law, role) for (j, law), role in zip(sorted(laws.items()), self.roles)}
+
+    def drawn_rows(self, clusters, rng):
+        """Return a row of each given cluster, each under its own parameter, with all its cells."""
+        family, columns = whole_rows(self.table)
+        cells = np.empty((len(clusters), self.table.n_features_in_))
+        for start in range(0, len(clusters), _ROWS):
+            part = slice(start, start + _ROWS)
+            theta, _ = family.draw_natural(self.n[clusters[part]], self.S[clusters[part]][:, columns], rng)
+            cells[part] = family.sample(theta, 1, rng)
+        gone = np.isnan(cells).any(axis=0)  # a level stands for missing codes
+        for j, role in enumerate(self.roles):
+            if gone[j] or (role is not None and role.is_category and role.other):
+                p = np.cumsum(self.laws[j].probability, axis=1)[clusters]  # one cell a row: the predictive
+                cells[:, j] = (rng.random((len(clusters), 1)) * p[:, -1:] >= p).sum(axis=1)
+        return cells
+
+
+def known_levels(law: CellLaw, role: Any) -> CellLaw:
+    """Return the law of a column without the level that stands for unseen values."""
+    if law.probability is None or role is None or not role.other:
+        return law
+    known = law.probability[:, : len(role.levels)]
+    return law._replace(probability=known / known.sum(axis=1, keepdims=True))
+
+
+__all__ = ["drawn_rows", "filled_rows", "known_levels"]

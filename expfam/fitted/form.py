@@ -1,0 +1,107 @@
+"""Form of the results of a fit: arrays or frames, with names, types and levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.frames.filled_cells import with_cells
+from expfam.frames.frame import as_frame, is_frame, listed
+from expfam.frames.new_frames import in_backend, new_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from expfam.families.columns.roles import Roles
+
+
+@dataclass(frozen=True)
+class ResultForm:
+    """What results look like.
+
+    Attributes
+    ----------
+    owner : str
+        Name of the estimator, for messages.
+    columns : list of str
+        Names of the columns of the matrix that the family reads; numbers where the data had none.
+    has_names : bool
+        Whether the data of the fit had names of columns.
+    roles : Roles or None
+        Of a table.
+    asked : {"default", "pandas", "polars"}
+        Library of frames that was asked for.
+    backend : str
+        Library of the frame of the fit.
+    """
+
+    owner: str
+    columns: list[str]
+    has_names: bool
+    roles: Roles | None
+    asked: str = "default"
+    backend: str = "pandas"
+
+    @property
+    def kind(self) -> str | None:
+        """Library of the frames to return; None for arrays."""
+        if self.asked != "default":
+            return self.asked
+        return self.backend if self.has_names or self.roles is not None else None
+
+    @property
+    def kept_roles(self) -> Sequence[Any]:
+        """Role of each column, None where the data are no table."""
+        return [None] * len(self.columns) if self.roles is None else self.roles.kept
+
+    def frame(self, columns: dict[str, Any], **options: Any) -> Any:
+        """Return a frame, of pandas where the data were an array."""
+        return new_frame(columns, backend=self.kind or "pandas", **options)
+
+    def places(self, given: Any) -> list[int]:
+        """Return the numbers of columns that are given by number or name."""
+        given = [given] if isinstance(given, (str, int, np.integer)) else list(given)
+        found = []
+        for column in given:
+            if isinstance(column, str) and column in self.columns:
+                found.append(self.columns.index(column))
+            elif isinstance(column, (int, np.integer)) and 0 <= column < len(self.columns):
+                found.append(int(column))
+            else:
+                raise ValueError(
+                    f"{self.owner}: given: there is no column {column!r} (the fit has {listed(self.columns, 20)})"
+                )
+        return found
+
+    def rows(self, X: npt.NDArray[Any]) -> Any:
+        """Return encoded rows as the kind of data of the fit."""
+        if self.roles is None:
+            return X if self.kind is None else self.frame(dict(zip(self.columns, X.T)))
+        return self.frame(self.roles.decode(X, whole=True), types=self.roles.types)
+
+    def like(self, X: Any, filled: npt.NDArray[Any], holes: npt.NDArray[np.bool_]) -> Any:
+        """Return data with the cells of their holes filled, in the form that they were given in."""
+        names = self.columns
+        if not is_frame(X):
+            return filled if self.asked == "default" else new_frame(dict(zip(names, filled.T)), backend=self.asked)
+        if self.roles is None and not self.has_names:
+            names = list(as_frame(X).names)  # columns were read by position
+        values = dict(zip(names, filled.T)) if self.roles is None else self.roles.decode(filled)
+        cells = {}
+        for j, name in enumerate(names):
+            at = np.flatnonzero(holes[:, j])
+            if at.size:
+                cells[name] = (at, [_plain(values[name][row]) for row in at])
+        found = with_cells(X, cells, None if self.roles is None else self.roles.types)
+        return found if self.asked == "default" else in_backend(found, self.asked)
+
+
+def _plain(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+__all__ = ["ResultForm"]
