@@ -1,30 +1,29 @@
-# The sweep over a collapsed state, as other kernels use it whose groups of rows have their own weights.
+# The sweep over a collapsed state, as other kernels use it whose rows do not share their weights.
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport components_v1
 from expfam.samplers.states.classes cimport ClassTable, class_table
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_table
+from expfam.structures.ground.rng cimport philox_stream
 
 
-ctypedef struct group_counts:   # counts of the present group; of_row is NULL if all rows share their weights
-    const Py_ssize_t *of_row    # (N,) group of each row
-    const Py_ssize_t *rows      # (N,) rows sorted by group
-    const Py_ssize_t *starts    # (G + 1,) first place of each group in `rows`
-    double *alpha               # (K,) pseudo-count of each cluster; changed only where their number is unknown
-    int64_t *counts             # (K,) data of the group in each cluster
-    double *log_mass            # (K,) log(n + alpha)
-    Py_ssize_t visited          # number of the present group; -1 before the first one
-    Py_ssize_t rest             # empty slot that stands for all clusters not listed; -1 where their number is given
-    const Py_ssize_t *free      # slots without data and weight; the last of the first n_free is the next to be used
-    Py_ssize_t n_free
-    double gamma
+cdef struct sweep
+
+ctypedef struct prior_masses:   # how the masses of the clusters follow from the labels of the other rows
+    void *self
+    # get ready for row i; False if there are too few slots for its draw
+    bint (*begin)(sweep *s, Py_ssize_t i) noexcept nogil
+    # add the log masses to the scores, without the datum; it is in slot `old`, where its score is `own`
+    void (*add)(sweep *s, Py_ssize_t old, double own) noexcept nogil
+    # count the datum in slot `new` in place of `old`
+    void (*change)(sweep *s, Py_ssize_t old, Py_ssize_t new, philox_stream *rng) noexcept nogil
 
 
-ctypedef struct sweep:          # data that all rows of one sweep share
+cdef struct sweep:              # data that all rows of one sweep share
     components_v1 *c
     slot_table *slots
-    group_counts groups
+    prior_masses masses
     class_table classes
     int32_t *labels
     const Py_ssize_t *order     # NULL for the order of the rows

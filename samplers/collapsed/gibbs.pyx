@@ -2,18 +2,16 @@
 
 A sweep scores a datum against all clusters in one call of the components. It corrects the score of the datum's own
 cluster, from which the datum is left out, draws, and changes statistics only if the datum moves. The cost for a datum
-is O(K nnz(x)) or O(K d). The sweep is sequential, in float64. Each datum has its own random stream. If rows are in
-groups with their own weights, the sweep goes group by group: it holds the counts of one group, O(K), and computes those
-of the next group from the labels of its rows. Where the number of clusters is unknown there, one empty slot stands for
-all clusters that are not listed; a datum that is drawn to it gives that slot a share of their weight.
+is O(K nnz(x)) or O(K d). The sweep is sequential, in float64. Each datum has its own random stream. A sweep of another
+room derives from `Sweep` and sets `prior_masses`, where the weights of the clusters are not those of a mixture.
 """
 
 from time import perf_counter
 
 import numpy as np
 
-from libc.math cimport INFINITY, exp, expm1, log, log1p
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
@@ -53,10 +51,15 @@ cdef void add_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
             s.scores[spare] = s.log_new_mass[t.n_live] + fresh
 
 
-cdef void add_group_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
-    """Add log masses of all clusters in the present group, without a datum of cluster `old`."""
-    expfam_add_row(s.scores, s.groups.log_mass, 1.0, s.slots.n_slots)
-    s.scores[old] = log(s.groups.counts[old] - 1 + s.groups.alpha[old]) + own
+cdef bint begin_row(sweep *s, Py_ssize_t i) noexcept nogil:
+    """Have a slot for a new cluster; return False if none is left."""
+    return slot_find_spare(s.slots)
+
+
+cdef void change_slot(sweep *s, Py_ssize_t old, Py_ssize_t new, philox_stream *rng) noexcept nogil:
+    """Count a datum in slot `new` in place of `old`."""
+    slot_leave(s.slots, old)
+    slot_enter(s.slots, new)
 
 
 cdef void mask_classes(sweep *s, Py_ssize_t i) noexcept nogil:
@@ -82,10 +85,7 @@ cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *
     code = s.c.log_predictive_self(s.c.self, i, old, &own, s.work)
     if code:
         return code
-    if s.groups.of_row == NULL:
-        add_masses(s, old, own)
-    else:
-        add_group_masses(s, old, own)
+    s.masses.add(s, old, own)
     if s.classes.row_class != NULL:
         mask_classes(s, i)
     old_score[0] = s.scores[old]
@@ -96,42 +96,6 @@ cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *
     if not 0.5 <= total[0] < INFINITY:
         return EXPFAM_NUMERICAL                     # a NaN among the scores
     return EXPFAM_OK
-
-
-cdef void visit_group(sweep *s, Py_ssize_t g) noexcept nogil:
-    """Compute counts and masses of a group's clusters from the labels of its rows."""
-    cdef group_counts *t = &s.groups
-    cdef Py_ssize_t k, place
-    if t.visited == g:
-        return
-    t.visited = g
-    for k in range(s.slots.n_slots):
-        t.counts[k] = 0
-    for place in range(t.starts[g], t.starts[g + 1]):
-        t.counts[s.labels[t.rows[place]]] += 1
-    for k in range(s.slots.n_slots):
-        t.log_mass[k] = log(t.counts[k] + t.alpha[k])
-
-
-cdef void change_group(sweep *s, Py_ssize_t k, int64_t change) noexcept nogil:
-    """Change the number of data of cluster k by 1 or -1, in the present group and in total."""
-    s.groups.counts[k] += change
-    s.groups.log_mass[k] = log(s.groups.counts[k] + s.groups.alpha[k])
-    s.slots.n_live -= s.slots.counts[k] > 0
-    s.slots.counts[k] += change
-    s.slots.n_live += s.slots.counts[k] > 0
-
-
-cdef void break_stick(group_counts *t, double uniform) noexcept nogil:
-    """Give the slot of the rest a Beta(1, gamma) share; a free slot gets what is left."""
-    cdef Py_ssize_t k = t.rest
-    cdef double whole = t.alpha[k], log_left = log1p(-uniform) / t.gamma
-    t.n_free -= 1
-    t.rest = t.free[t.n_free]
-    t.alpha[k] = -whole * expm1(log_left)
-    t.alpha[t.rest] = whole * exp(log_left)
-    t.log_mass[k] = log(t.counts[k] + t.alpha[k])
-    t.log_mass[t.rest] = log(t.alpha[t.rest])       # the slot is empty in every group
 
 
 cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
@@ -152,14 +116,7 @@ cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
     if code:
         s.c.add(s.c.self, i, old)
         return code
-    if s.groups.of_row == NULL:
-        slot_leave(s.slots, old)
-        slot_enter(s.slots, new)
-    else:
-        if new == s.groups.rest:
-            break_stick(&s.groups, philox_double(rng))
-        change_group(s, old, -1)
-        change_group(s, new, 1)
+    s.masses.change(s, old, new, rng)
     if s.classes.row_class != NULL:
         class_move(&s.classes, i, old, new, 1)
     s.labels[i] = <int32_t> new
@@ -176,13 +133,9 @@ cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at
     philox_init(&rng, s.seed, MOVE)
     for place in range(start, stop):
         at[0] = place
-        if not slot_find_spare(s.slots):
-            return GROW
-        if s.groups.of_row != NULL and s.groups.rest >= 0 and s.groups.n_free == 0:
-            return GROW
         i = place if s.order == NULL else s.order[place]
-        if s.groups.of_row != NULL:
-            visit_group(s, s.groups.of_row[i])
+        if not s.masses.begin(s, i):
+            return GROW
         philox_aim(&rng, s.row_offset + <uint64_t> i, s.step)
         code = redraw(s, i, &rng)
         if code:
@@ -259,7 +212,7 @@ cdef class Sweep:
         self.table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
         new_mass = self.table
         self.s.log_new_mass = &new_mass[0]
-        self.s.groups.of_row, self.s.groups.rest = NULL, -1
+        self.s.masses.begin, self.s.masses.add, self.s.masses.change = begin_row, add_masses, change_slot
         self.s.order = NULL
         known = self.state.data.known
         self.classes = ClassTable(known)
@@ -355,8 +308,7 @@ def law_of(Sweep buffers, Py_ssize_t i):
         raise IndexError(f"datum {i} of {state.data.n_rows}")
     state.ensure_spare()
     buffers.aim()
-    if buffers.s.groups.of_row != NULL:
-        visit_group(&buffers.s, buffers.s.groups.of_row[i])
+    buffers.s.masses.begin(&buffers.s, i)
     cdef int code = weigh(&buffers.s, i, &old_score, &best, &total)
     if code:
         raise (<Components> state.components).fail(code, i, state.labels[i])

@@ -1,11 +1,18 @@
-"""Exact Gibbs sweeps over rows in groups, with weights and parameters integrated out."""
+"""Exact Gibbs sweeps over rows in groups, with weights and parameters integrated out.
+
+A sweep goes group by group: it holds the counts of one group, O(K), and computes those of the next group from the
+labels of its rows.
+"""
 
 import numpy as np
 
+from libc.math cimport log
 from libc.stdint cimport int64_t
 
+from expfam.samplers.collapsed.gibbs cimport Sweep, sweep
 from expfam.samplers.states.classes cimport ClassTable
-from expfam.samplers.collapsed.gibbs cimport Sweep
+from expfam.structures.ground.rng cimport philox_stream
+from expfam.structures.simd.vectors cimport expfam_add_row
 
 from expfam.model.pseudo_counts import draw_pseudocounts
 from expfam.params import Integer
@@ -14,6 +21,45 @@ from expfam.samplers.grouped.gibbs_state import GroupedState
 from expfam.samplers.grouped.linked import draw_linked_groups
 from expfam.samplers.grouped.rows import check_grouped, first_clusters
 from expfam.structures.ground.rng import generator
+
+
+cdef bint begin_in_group(sweep *s, Py_ssize_t i) noexcept nogil:
+    """Compute counts and masses of the group of row i, if it is not the present one."""
+    cdef group_counts *t = <group_counts *> s.masses.self
+    cdef Py_ssize_t k, place, g = t.of_row[i]
+    if t.visited == g:
+        return True
+    t.visited = g
+    for k in range(s.slots.n_slots):
+        t.counts[k] = 0
+    for place in range(t.starts[g], t.starts[g + 1]):
+        t.counts[s.labels[t.rows[place]]] += 1
+    for k in range(s.slots.n_slots):
+        t.log_mass[k] = log(t.counts[k] + t.alpha[k])
+    return True
+
+
+cdef void add_group_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
+    """Add log masses of all clusters in the present group, without a datum of cluster `old`."""
+    cdef group_counts *t = <group_counts *> s.masses.self
+    expfam_add_row(s.scores, t.log_mass, 1.0, s.slots.n_slots)
+    s.scores[old] = log(t.counts[old] - 1 + t.alpha[old]) + own
+
+
+cdef void change_in_group(sweep *s, Py_ssize_t old, Py_ssize_t new, philox_stream *rng) noexcept nogil:
+    """Count a datum in cluster `new` in place of `old`, in the present group and in total."""
+    change_count(s, old, -1)
+    change_count(s, new, 1)
+
+
+cdef inline void change_count(sweep *s, Py_ssize_t k, int64_t change) noexcept nogil:
+    """Change the number of data of cluster k by 1 or -1."""
+    cdef group_counts *t = <group_counts *> s.masses.self
+    t.counts[k] += change
+    t.log_mass[k] = log(t.counts[k] + t.alpha[k])
+    s.slots.n_live -= s.slots.counts[k] > 0
+    s.slots.counts[k] += change
+    s.slots.n_live += s.slots.counts[k] > 0
 
 
 class GroupedGibbs(CollapsedGibbs):
@@ -147,9 +193,12 @@ cdef class GroupedSweep(Sweep):
         alpha, counts, log_mass = self.kept[1], self.kept[2], self.kept[3]
         self.s.log_new_mass = NULL
         self.s.order = &places[0]
-        self.s.groups.of_row, self.s.groups.rows, self.s.groups.starts = &of_row[0], &rows[0], &starts[0]
-        self.s.groups.alpha, self.s.groups.counts, self.s.groups.log_mass = &alpha[0], &counts[0], &log_mass[0]
-        self.s.groups.visited = self.s.groups.rest = -1
+        self.groups.of_row, self.groups.rows, self.groups.starts = &of_row[0], &rows[0], &starts[0]
+        self.groups.alpha, self.groups.counts, self.groups.log_mass = &alpha[0], &counts[0], &log_mass[0]
+        self.groups.visited = -1
+        self.s.masses.self = <void *> &self.groups
+        self.s.masses.begin, self.s.masses.add = begin_in_group, add_group_masses
+        self.s.masses.change = change_in_group
         return 0
 
 

@@ -1,13 +1,21 @@
-"""State and sweep of a chain over clusters of rows in groups, their number unknown."""
+"""State and sweep of a chain over clusters of rows in groups, their number unknown.
+
+One empty slot stands for all clusters that are not listed. A datum that is drawn to it gives that slot a share of their
+weight, and a free slot stands for the rest from then on.
+"""
 
 import numpy as np
 
-from expfam.amounts import counted
+from libc.math cimport exp, expm1, log, log1p
 from libc.stdint cimport int64_t
 
 from expfam.families.components cimport Components
-from expfam.samplers.grouped.gibbs cimport GroupedSweep
+from expfam.samplers.collapsed.gibbs cimport sweep
+from expfam.samplers.grouped.gibbs cimport GroupedSweep, begin_in_group, change_in_group, group_counts
 from expfam.samplers.grouped.gibbs_state cimport GroupedState
+from expfam.structures.ground.rng cimport philox_double, philox_stream
+
+from expfam.amounts import counted
 
 from expfam.model.pseudo_counts import CountTable
 from expfam.samplers.nonparametric.slots import Slots, capacity_for
@@ -165,9 +173,43 @@ cdef class GroupedProcessState(GroupedState):
         self.memory = stored_memory(arrays)
 
 
+ctypedef struct open_groups:
+    group_counts listed         # comes first: functions of the sweep over a given number of clusters read it here
+    Py_ssize_t rest             # empty slot that stands for all clusters not listed
+    const Py_ssize_t *free      # slots without data and weight; the last of the first n_free is the next to be used
+    Py_ssize_t n_free
+    double gamma
+
+
+cdef bint begin_in_open_group(sweep *s, Py_ssize_t i) noexcept nogil:
+    """Get ready for row i; return False if no slot is free for the clusters that are not listed."""
+    return (<open_groups *> s.masses.self).n_free > 0 and begin_in_group(s, i)
+
+
+cdef void change_in_open_group(sweep *s, Py_ssize_t old, Py_ssize_t new, philox_stream *rng) noexcept nogil:
+    """Count a datum in cluster `new` in place of `old`; `new` may be the slot of the rest."""
+    cdef open_groups *t = <open_groups *> s.masses.self
+    if new == t.rest:
+        break_stick(t, philox_double(rng))
+    change_in_group(s, old, new, rng)
+
+
+cdef void break_stick(open_groups *t, double uniform) noexcept nogil:
+    """Give the slot of the rest a Beta(1, gamma) share; a free slot gets what is left."""
+    cdef Py_ssize_t k = t.rest
+    cdef double whole = t.listed.alpha[k], log_left = log1p(-uniform) / t.gamma
+    t.n_free -= 1
+    t.rest = t.free[t.n_free]
+    t.listed.alpha[k] = -whole * expm1(log_left)
+    t.listed.alpha[t.rest] = whole * exp(log_left)
+    t.listed.log_mass[k] = log(t.listed.counts[k] + t.listed.alpha[k])
+    t.listed.log_mass[t.rest] = log(t.listed.alpha[t.rest])     # the slot is empty in every group
+
+
 cdef class GroupedProcessSweep(GroupedSweep):
     """Buffers and pointers of one sweep over a `GroupedProcessState`."""
 
+    cdef open_groups opened
     cdef object free
 
     cdef void aim(self):
@@ -181,13 +223,15 @@ cdef class GroupedProcessSweep(GroupedSweep):
         self.free = np.append(state.shared.free, 0).astype(np.intp)     # one more: its address is needed
         self.kept = (self.kept[0], state.shared.pseudocounts, counts, log_mass)
         free = self.free
-        self.s.groups.alpha, self.s.groups.counts, self.s.groups.log_mass = &alpha[0], &counts[0], &log_mass[0]
-        self.s.groups.visited, self.s.groups.gamma = -1, state.model.gamma
-        self.s.groups.rest, self.s.groups.free, self.s.groups.n_free = state.shared.rest, &free[0], len(self.free) - 1
+        self.groups.alpha, self.groups.counts, self.groups.log_mass = &alpha[0], &counts[0], &log_mass[0]
+        self.opened.listed, self.opened.gamma = self.groups, state.model.gamma
+        self.opened.rest, self.opened.free, self.opened.n_free = state.shared.rest, &free[0], len(self.free) - 1
+        self.s.masses.self = <void *> &self.opened
+        self.s.masses.begin, self.s.masses.change = begin_in_open_group, change_in_open_group
 
     cdef void note(self):
         """Tell the state which slot now stands for the clusters that are not listed."""
-        self.state.shared.rest = self.s.groups.rest
+        self.state.shared.rest = self.opened.rest
 
 
 def checked_labels(labels, Py_ssize_t n_rows):
