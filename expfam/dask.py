@@ -21,6 +21,7 @@ import distributed
 from expfam.engines.parts import Part
 from expfam.errors import CapabilityError, DataError, DataTypeError
 from expfam.estimators.coarsen import hard_log_joint
+from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.chain.callbacks import Progress
@@ -170,7 +171,7 @@ class Mixture(BaseEstimator):
         if self.n_components is None and self.weights is None:
             raise CapabilityError(
                 "an open number of clusters needs all labels in one place: write"
-                f" Mixture({self.family!r}, 50), where empty clusters are allowed"
+                f" {line_of(self, n_components=50)}, where empty clusters are allowed"
             )
         kernel = load_sampler(self.sampler, n_threads=self.n_threads) if isinstance(self.sampler, str) else self.sampler
         check_sharded(kernel)

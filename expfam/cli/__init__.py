@@ -17,6 +17,7 @@ from expfam.cli import certificate, coarsen, columns, demo, fit, plugins, predic
 from expfam.cli.errors import UsageError, fail, is_bad_input, message_of, show_warning
 from expfam.cli.lines import in_shell
 from expfam.cli.unknown_options import unknown_options
+from expfam.estimators.lines import changes_alone
 
 _EPILOG = """exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by
 Ctrl-C (fit then keeps the result so far). With --json, standard output is one JSON object; it is empty after an error.
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if unknown:
             raise UsageError(unknown_options(unknown, args))
-        with warnings.catch_warnings():
+        with changes_alone(), warnings.catch_warnings():
             warnings.showwarning = lambda message, *place: show_warning(in_shell(str(message), args), *place)
             return args.run(args)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Constructors and methods whose TypeError of an unknown argument names the remedy."""
+"""Constructors and methods whose errors and warnings hold whole lines to type."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import inspect
 from typing import Any
 
 from expfam.estimators.foreign_names import unknown_argument, unknown_keyword
+from expfam.estimators.lines import completed
+from expfam.estimators.row_lines import OF_ROWS, aligned
+from expfam.user_warnings import renamed_warnings
 
 
 def names_unknown_keywords(init: Any) -> Any:
@@ -17,18 +20,23 @@ def names_unknown_keywords(init: Any) -> Any:
 
     @functools.wraps(init)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-        for name, value in kwargs.items():
+        for name in kwargs:
             if name not in parameters:
-                raise TypeError(unknown_keyword(type(self), name, value, list(parameters)[1:]))
+                known = list(parameters)[1:]
+                raise TypeError(unknown_keyword(type(self), name, dict(zip(known, args)) | kwargs, known))
         init(self, *args, **kwargs)
 
     return checked
 
 
-def names_unknown_arguments(method: Any) -> Any:
-    """Return a method whose TypeError of an unknown argument names the remedy."""
+def with_whole_lines(method: Any) -> Any:
+    """Return a method whose errors and warnings hold whole lines to type.
+
+    A line keeps what the user has set, and takes along what belongs to the rows. The error of an unknown argument names
+    the remedy.
+    """
     parameters = inspect.signature(method).parameters
-    is_checked = getattr(method, "names_unknown_arguments", False)
+    is_checked = getattr(method, "has_whole_lines", False)
     if is_checked or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return method
 
@@ -36,11 +44,29 @@ def names_unknown_arguments(method: Any) -> Any:
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name not in parameters:
-                raise TypeError(unknown_argument(type(self), method.__name__, name, list(parameters)[1:]))
-        return method(self, *args, **kwargs)
+                raise TypeError(unknown_argument(self, method.__name__, name, kwargs[name], list(parameters)[1:]))
+        try:
+            with renamed_warnings(lambda text: completed(text, self)):
+                return method(self, *args, **kwargs)
+        except Exception as error:
+            if error.args and isinstance(error.args[0], str):
+                given = dict(zip(list(parameters)[1:], args)) | kwargs
+                message = _whole_lines(error.args[0], self, given)
+                error.args = (message, *error.args[1:])
+                if isinstance(error, ImportError):
+                    error.msg = message  # which is what it shows
+            raise
 
-    checked.names_unknown_arguments = True  # type: ignore[attr-defined]
+    checked.has_whole_lines = True  # type: ignore[attr-defined]
     return checked
 
 
-__all__ = ["names_unknown_arguments", "names_unknown_keywords"]
+def _whole_lines(message, estimator, given):
+    """Return a message whose lines keep the settings, and what was given with the rows."""
+    X = given.get("X")
+    of_rows = {"start": getattr(estimator, "start", None)} | given
+    others = {name: of_rows[name] for name in OF_ROWS if of_rows.get(name) is not None}
+    return completed(message if X is None else aligned(message, X, others), estimator)
+
+
+__all__ = ["names_unknown_keywords", "with_whole_lines"]

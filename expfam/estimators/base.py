@@ -13,9 +13,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.amounts import counted
-from expfam.estimators.arguments import names_unknown_arguments, names_unknown_keywords
+from expfam.estimators.arguments import names_unknown_keywords, with_whole_lines
 from expfam.estimators.documents import vectorizer
 from expfam.estimators.foreign_names import missing_attribute, unknown_keyword
+from expfam.estimators.lines import settings_of
 from expfam.estimators.loaded import drop_loaded, loaded_clusters, names_of_fit
 from expfam.families.columns.roles import Roles
 from expfam.fitted.cluster_table import cluster_table
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.samplers.chain.trace import Trace
 
-_METHODS = ("fit", "predict", "predict_proba", "predict_class", "transform", "score", "score_samples")
+_METHODS = ("fit", "predict", "predict_proba", "predict_class", "transform", "score", "score_samples", "impute")
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
 _OUTPUTS = ("default", "pandas", "polars")
 
@@ -70,13 +71,13 @@ class Estimator(BaseEstimator):
     time_limit: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let the constructor name the remedy for a keyword that it does not have."""
+        """Let the constructor and the methods tell what to type, with all that the user has set."""
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             cls.__init__ = names_unknown_keywords(cls.__init__)  # type: ignore[method-assign]
         for name in _METHODS:
             if inspect.isfunction(method := inspect.getattr_static(cls, name, None)):
-                setattr(cls, name, names_unknown_arguments(method))
+                setattr(cls, name, with_whole_lines(method))
 
     def __getattr__(self, name: str) -> Any:
         """Name the line that takes the place of an attribute of another library."""
@@ -110,9 +111,9 @@ class Estimator(BaseEstimator):
             The estimator has no such setting; the message has the line that takes its place.
         """
         known = self._get_param_names()
-        for name, value in params.items():
+        for name in params:
             if "__" not in name and name not in known:
-                raise ValueError(unknown_keyword(type(self), name, value, known))
+                raise ValueError(unknown_keyword(type(self), name, params, known, settings_of(self)))
         return super().set_params(**params)
 
     def _check_components(self) -> int | None:

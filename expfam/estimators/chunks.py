@@ -17,11 +17,13 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.arguments import names_unknown_arguments
+from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import step_numbers
-from expfam.estimators.classes import known_of_chunk, n_numbered_classes
+from expfam.estimators.classes import known_of_chunk, line_of_classes, n_numbered_classes
 from expfam.estimators.known_doubts import OF_DOUBTS, drop_doubts, set_doubts
+from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import drop_loaded, names_of_fit
+from expfam.estimators.row_lines import lines_about_rows
 from expfam.families.columns.family import Columns
 from expfam.fitted.scoring import opened_data, opened_rows
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
@@ -54,9 +56,15 @@ def _learns_chunks(estimator):
     if not hasattr(kernel, "stream"):
         raise AttributeError(
             f"{type(kernel).__name__} needs all data at once; chunks are learned with sampler='variational' or"
-            f" SparseVariational(...): write {type(estimator).__name__}(sampler='variational')"
+            f" SparseVariational(...): write {_line_for_chunks(estimator)}"
         )
     return True
+
+
+def _line_for_chunks(estimator):
+    """Return the line whose sampler learns chunks; hyper-parameters are not learned from them."""
+    learns = {"learn_hyper": False} if estimator.learn_hyper is True else {}
+    return line_of(estimator, sampler="variational", **learns)
 
 
 class ChunkLearner:
@@ -192,10 +200,10 @@ class ChunkLearner:
         held = sample = data = None
 
         def next_data(chunk):
-            X, options = self._parts(chunk)
-            return self._counted(
-                self._chunk_of(self._validate_chunk(X, stream.model.family, reset=False), stream, options)
-            )
+            with self._lines_of(chunk):
+                X, options = self._parts(chunk)
+                X = self._validate_chunk(X, stream.model.family, reset=False)
+                return self._counted(self._chunk_of(X, stream, options))
 
         n_passes = 1 if chunk_iterator is chunks else max(1, step_numbers(self)[0])
         infos, self.interrupted_ = [], False
@@ -223,20 +231,22 @@ class ChunkLearner:
 
     def _first_chunks(self, first, others):
         """Return the first chunk, and as many others as the search for a start needs."""
-        X, options = self._parts(first)
-        held = [Chunk(self._validate_chunk(X, None, reset=True), options)]
+        with self._lines_of(first):
+            X, options = self._parts(first)
+            held = [Chunk(self._validate_chunk(X, None, reset=True), options)]
         if not self._searches_chunks():
             return held
         data = self._first_data(*held[0][:2])
         n_left = self._rows_for_start(data) - data.n_rows
         while n_left > 0 and (chunk := next(others, None)) is not None:
-            X, options = self._parts(chunk)
-            held.append(Chunk(self._validate_chunk(X, data.family, reset=False), options))
-            if sparse.issparse(held[-1].X) != sparse.issparse(held[0].X):
-                raise DataError(mixed_kinds(sparse.issparse(held[0].X)))
-            opened_data(
-                held[-1].X, data.family, learns=True, names=names_of_fit(self), **options
-            )  # errors have rows of the chunk
+            with self._lines_of(chunk):
+                X, options = self._parts(chunk)
+                held.append(Chunk(self._validate_chunk(X, data.family, reset=False), options))
+                if sparse.issparse(held[-1].X) != sparse.issparse(held[0].X):
+                    raise DataError(mixed_kinds(sparse.issparse(held[0].X)))
+                opened_data(
+                    held[-1].X, data.family, learns=True, names=names_of_fit(self), **options
+                )  # errors have rows of the chunk
             n_left -= held[-1].n_rows
         return held
 
@@ -250,6 +260,15 @@ class ChunkLearner:
     def _first_data(self, X, options):
         """Return the first chunk, to which the family is bound."""
         return Dataset(X, for_chunks(self._family()), names=names_of_fit(self), **options)
+
+    def _lines_of(self, chunk):
+        """Return the block whose errors tell what to do with all parts of a chunk."""
+        parts = chunk if isinstance(chunk, tuple) else (chunk,)
+        return lines_about_rows(parts[0] if parts else None, dict(zip(self._part_names(len(parts)), parts[1:])))
+
+    def _part_names(self, n_parts):
+        """Return the names of the parts of a chunk beside the rows."""
+        return ("sample_weight",)
 
     def _parts(self, chunk):
         """Return the rows of a chunk, and options of their `Dataset`."""
@@ -314,7 +333,7 @@ class ChunkedFit(ChunkLearner):
     _other_parts = "; with links it is (rows, y, sample_weight, links)"
 
     @available_if(_learns_chunks)
-    @names_unknown_arguments
+    @with_whole_lines
     def partial_fit(
         self,
         X: Any,
@@ -382,7 +401,7 @@ class ChunkedFit(ChunkLearner):
         return self._learn_chunk(X, {"weight": sample_weight, "known": known}, batch, is_first=is_first)
 
     @available_if(_learns_chunks)
-    @names_unknown_arguments
+    @with_whole_lines
     def fit_chunks(self, chunks: Iterable, y: Any = None, *, classes: npt.ArrayLike | None = None) -> Self:
         """Fit to data that come in chunks and are never held together.
 
@@ -434,6 +453,10 @@ class ChunkedFit(ChunkLearner):
         finally:
             del self._given_classes
 
+    def _part_names(self, n_parts):
+        is_plain = self.labels is None and n_parts < _WITH_LINKS
+        return ("sample_weight",) if is_plain else ("y", "sample_weight", "links")
+
     def _parts(self, chunk):
         """Return the rows of a chunk, and options of their `Dataset`."""
         if isinstance(chunk, tuple) and len(chunk) == _WITH_LINKS:
@@ -464,8 +487,8 @@ class ChunkedFit(ChunkLearner):
                 self.cluster_classes_,
                 self._log_mass_without(data),
                 schedule=self.stream_.schedule,
-                remedy="Give the parts of these classes names of their own in y, or write"
-                f" {type(self).__name__}(labels='classes').fit(X, y) with all rows at once",
+                remedy="Give the parts of these classes names of their own in y, or take all rows at once."
+                f" {line_of_classes(self, data)}",
                 warns=not is_told,
             )
             self._told_of_parts = is_told or tells

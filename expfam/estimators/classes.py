@@ -163,12 +163,28 @@ def line_of_classes(mixture: Any, data: Dataset) -> str:
     """Return what to do about classes that have parts, with the line to type."""
     if data.weight is not None and bool((data.weight != 1.0).any()):
         return "Give the parts of these classes names of their own in y, or leave their rows unknown"
+    return f"Write {_line_of_parts(mixture)}.fit(X, y): a class then has as many clusters as it has parts"
+
+
+def _line_of_parts(mixture):
+    """Return the line in which a class may have several clusters, whose number is open."""
     changes: dict[str, Any] = {"labels": "classes", "n_components": None}
     if getattr(mixture.weights, "max_components", None) is not None:
         changes["weights"] = None
-    if not is_auto(mixture.sampler) and "classes" not in load_sampler(mixture.sampler).takes_known:
+    if not _takes(mixture, "classes"):
         changes["sampler"] = "auto"
-    return f"Write {line_of(mixture, **changes)}.fit(X, y): a class then has as many clusters as it has parts"
+    return line_of(mixture, **changes)
+
+
+def line_with_classes(mixture: Any) -> str:
+    """Return the line that makes a mixture use `y`, by the sampler that it has where that can."""
+    is_fixed = not _takes(mixture, "classes") and _takes(mixture, "clusters")
+    return line_of(mixture, labels="clusters") if is_fixed else _line_of_parts(mixture)
+
+
+def _takes(mixture, kind):
+    """Return whether the sampler of a mixture takes labels of a kind."""
+    return is_auto(mixture.sampler) or kind in load_sampler(mixture.sampler).takes_known
 
 
 def most_probable_class(mixture: Any, X: Any, unknown: Any) -> npt.NDArray[Any]:
@@ -194,6 +210,7 @@ __all__ = [
     "keep_classes",
     "known_of_chunk",
     "line_of_classes",
+    "line_with_classes",
     "most_probable_class",
     "n_numbered_classes",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
+from expfam.estimators.lines import arguments_of, call_of, completed, settings_of, text_of
 from expfam.near_names import did_you_mean
 
 _COMPONENTS = "K k n_clusters n_topics n_components n_mixtures num_topics num_clusters clusters components topics"
@@ -64,7 +66,13 @@ _KEYWORDS: Mapping[str, _Keywords] = {
 }
 
 
-def unknown_keyword(owner: type, name: str, value: Any, known: Iterable[str]) -> str:
+def unknown_keyword(
+    owner: type,
+    name: str,
+    given: Mapping[str, Any],
+    known: Iterable[str],
+    own: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Return the message about a keyword that an estimator does not have.
 
     Parameters
@@ -72,10 +80,12 @@ def unknown_keyword(owner: type, name: str, value: Any, known: Iterable[str]) ->
     owner : type
         Class of the estimator.
     name : str
-    value : object
-        Value that was given.
+    given : mapping of str to object
+        All arguments that were given, by name; the line keeps them.
     known : iterable of str
         Keywords that the estimator has.
+    own : mapping of str to str, optional
+        Texts of the settings that the estimator has already.
 
     Returns
     -------
@@ -85,8 +95,8 @@ def unknown_keyword(owner: type, name: str, value: Any, known: Iterable[str]) ->
     --------
     >>> from expfam import Mixture
     >>> from expfam.estimators.foreign_names import unknown_keyword
-    >>> unknown_keyword(Mixture, "max_iter", 20, ["n_steps", "n_threads"])
-    "Mixture has no keyword 'max_iter': write Mixture(n_steps=20)"
+    >>> unknown_keyword(Mixture, "max_iter", {"max_iter": 20, "n_clusters": 3}, ["n_components", "n_steps"])
+    "Mixture has no keyword 'max_iter': write Mixture(n_components=3, n_steps=20)"
     """
     known = list(known)
     if name == "labels":
@@ -94,10 +104,63 @@ def unknown_keyword(owner: type, name: str, value: Any, known: Iterable[str]) ->
             f"{owner.__name__} has no keyword 'labels': Mixture(labels='clusters') and Mixture(labels='classes') use"
             " the classes of some rows"
         )
-    instead = arguments_for(owner, name, value)
+    texts = _translated(owner, given, known, own)
+    if name in _OF_FRAMES:
+        return f"{owner.__name__} has no keyword {name!r}: {_of_frames(owner, name, given[name], known, texts)}"
+    instead = arguments_for(owner, name, given[name])
     if instead is not None and instead.partition("=")[0] in known:
-        return f"{owner.__name__} has no keyword {name!r}: write {owner.__name__}({instead})"
+        return f"{owner.__name__} has no keyword {name!r}: write {call_of(owner.__name__, known, texts)}"
     return f"{owner.__name__} has no keyword {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
+
+
+def _translated(owner, given, known, own):
+    """Return the texts of all arguments, those of other libraries in the words of this one."""
+    texts = dict(own) | {name: text_of(name, value) for name, value in given.items() if name in known}
+    for name, value in given.items():
+        instead = None if name in known else arguments_for(owner, name, value)
+        if instead is None:
+            continue
+        new, _, text = instead.partition("=")
+        if new in known and texts.get(new, "'auto'") == "'auto'":
+            texts[new] = text
+    if "n_components" in texts and texts.get("weights", "").startswith("DirichletProcess("):  # at most so many
+        alpha = texts["weights"].removeprefix("DirichletProcess(").removesuffix(")")
+        texts["weights"] = f"SymmetricDirichlet({texts['n_components']}{', ' * bool(alpha)}{alpha})"
+    return texts
+
+
+# ---- keywords of tables ----------------------------------------------------------------------------------------------
+
+# what belongs to the columns of a table, and the argument of `Columns.from_frame` that says it
+_OF_FRAMES = {
+    **dict.fromkeys(("missing_values", "missing_value", "na_values", "null_values"), "missing_values"),
+    **dict.fromkeys(("roles", "role", "column_roles", "column_types"), "roles"),
+    **dict.fromkeys(("missing", "nan_policy", "missing_data"), "missing"),
+    **dict.fromkeys(("categorical_features", "categorical", "cat_features", "cat_cols", "categories"), "category"),
+    "max_levels": "max_levels",
+    "holes": "missing",
+}
+
+
+def _of_frames(owner, name, value, known, texts):
+    """Return the line that says it of the columns of a table."""
+    argument = _OF_FRAMES[name]
+    if argument == "category":
+        names = [value] if isinstance(value, str) else value if isinstance(value, (list, tuple)) else []
+        argument, value = "roles", {each: "category" for each in names if isinstance(each, str)}
+    if argument == "roles" and not (value and isinstance(value, (dict, list))):
+        value = {"NAME": "category"}
+    if argument == "missing" and not (isinstance(value, str) and value in ("ignorable", "informative")):
+        value = "informative"
+    family = f"Columns.from_frame(df, {argument}={text_of(argument, value)})"
+    if "family" not in known:
+        line = f"Mixture({family}).fit(df)"
+        return (
+            f"it takes counts, of which none is missing; a mixture reads tables: write {line}, with the data frame df"
+        )
+    line = call_of(owner.__name__, known, dict(texts) | {"family": family}, n_unnamed=1)
+    groups = ", groups=groups" * (owner.__name__ == "GroupedMixture")
+    return f"it belongs to the columns of a table: write {line}.fit(df{groups}), with the data frame df"
 
 
 def arguments_for(owner: type, name: str, value: Any) -> str | None:
@@ -121,19 +184,22 @@ _ARGUMENTS = {  # of methods that do not take them: a line with one that does, a
     "links": "Mixture().fit(X, links=links), which keeps linked rows in one cluster",
     "sample_weight": "Mixture(n_components=10, sampler='em').fit(X, sample_weight=sample_weight)",
     "given": "Mixture().fit(X).score_samples(X, given=[0]), the density of the other columns given these",
-    "classes": "Mixture(n_components=10, sampler='variational', labels='clusters').partial_fit(X, y, classes=classes)",
-    "y": "Mixture(labels='classes').fit(X, y).predict_class(X), which learns the classes of rows",
+    "classes": "Mixture(n_components=len(classes), sampler='variational', labels='clusters').partial_fit(X, y,"
+    " classes=classes)",
+    "y": "Mixture(n_components=None, labels='classes').fit(X, y).predict_class(X), which learns the classes of rows",
 }
 
 
-def unknown_argument(owner: type, method: str, name: str, known: Iterable[str]) -> str:
+def unknown_argument(estimator: Any, method: str, name: str, value: Any, known: Iterable[str]) -> str:
     """Return the message about an argument that a method of an estimator does not take.
 
     Parameters
     ----------
-    owner : type
-        Class of the estimator.
+    estimator : Estimator
+        The line to type keeps its settings.
     method, name : str
+    value : object
+        Value that was given.
     known : iterable of str
         Arguments that the method takes.
 
@@ -143,15 +209,18 @@ def unknown_argument(owner: type, method: str, name: str, known: Iterable[str]) 
 
     Examples
     --------
-    >>> from expfam import TopicModel
+    >>> from expfam import GroupedMixture
     >>> from expfam.estimators.foreign_names import unknown_argument
-    >>> unknown_argument(TopicModel, "fit", "links", ["X"])
-    'TopicModel.fit takes no links: write Mixture().fit(X, links=links), which keeps linked rows in one cluster'
+    >>> unknown_argument(GroupedMixture("poisson", 3), "score", "sample_weight", [2, 1], ["X"])
+    "GroupedMixture.score takes no sample_weight: write Mixture(family='poisson', n_components=3, sampler='em').fit(X, \
+sample_weight=sample_weight)"
     """
-    known = list(known)
+    known, owner = list(known), type(estimator)
     told = f"{owner.__name__}.{method} takes no {name}"
+    if name in _OF_FRAMES:
+        return f"{told}: {_of_frames(owner, name, value, arguments_of(owner), settings_of(estimator))}"
     if name in _ARGUMENTS and not any(name in each for each in known):
-        return f"{told}: write {_ARGUMENTS[name]}"
+        return completed(f"{told}: write {_ARGUMENTS[name]}", estimator)
     return f"{told}{did_you_mean(name, known)} (it takes {', '.join(known)})"
 
 

@@ -60,8 +60,10 @@ def grouped_rows(X: Any, groups: Any, y: Any = None, *, labels: str | None = Non
             " rows without groups write Mixture()"
         )
     if isinstance(groups, str):
+        as_list = ".to_pylist()" * (type(X).__module__.partition(".")[0] == "pyarrow")
+        text = f"X[{groups!r}]{as_list}"
         X, names = _without_column(X, groups)
-        groups = Groups.of_names(names)
+        groups = Groups.of_names(names, text=text)
     return GroupedRows(X, y, groups)
 
 

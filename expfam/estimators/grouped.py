@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, SupportError
-from expfam.estimators.arguments import names_unknown_arguments
+from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import Estimator, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.family_estimator import FamilyEstimator
@@ -86,12 +86,12 @@ def _learns_groups(mixture):
     if mixture.n_components is None:
         raise AttributeError(
             "chunks are learned with a given number of clusters, and n_components is None: write"
-            " GroupedMixture(n_components=10, sampler='variational')"
+            f" {line_of(mixture, n_components=10, sampler='variational')}"
         )
     if not (isinstance(mixture.sampler, GroupedVariational) or mixture.sampler == "variational"):
         raise AttributeError(
             "sampling needs all groups at once; chunks are learned with sampler='variational' or"
-            " GroupedVariational(...): write GroupedMixture(sampler='variational')"
+            f" GroupedVariational(...): write {line_of(mixture, sampler='variational')}"
         )
     return True
 
@@ -521,7 +521,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     _of_rows = ("labels_", "group_counts_", "group_names_")
 
     @available_if(_learns_groups)
-    @names_unknown_arguments
+    @with_whole_lines
     def partial_fit(
         self,
         X: Any,
@@ -591,7 +591,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         return self
 
     @available_if(_learns_groups)
-    @names_unknown_arguments
+    @with_whole_lines
     def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to groups that come in chunks and are never held together.
 
@@ -637,6 +637,9 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
     def _stream_kernel(self):
         return self._kernel()
+
+    def _part_names(self, n_parts):
+        return ("groups", "sample_weight")
 
     def _parts(self, chunk):
         n_parts = len(chunk) if isinstance(chunk, tuple) else 1

@@ -311,8 +311,9 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         if K is not None and n_leaves < K:
             raise ValueError(
                 f"n_components={K} is more than the {counted(n_leaves, 'leaf', 'leaves')} of the tree, which are "
-                f"{kind}: write BayesianHierarchy(n_components={n_leaves}), or BayesianHierarchy(leaves='rows') "
-                "without a start for a tree over single rows, or give the labels of a finer partition as start"
+                f"{kind}: write BayesianHierarchy(n_components={n_leaves}), or "
+                "BayesianHierarchy(leaves='rows', start='auto') for a tree over single rows, or give the labels of a"
+                " finer partition as start"
             )
 
     def _tunes(self):

@@ -20,6 +20,7 @@ from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.estimators.classes import joined_classes, keep_classes
 from expfam.estimators.coarsen import hard_log_joint, united
+from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture
 from expfam.estimators.topic_merge import merged_topics, topic_difference
 from expfam.estimators.topics import TopicModel
@@ -123,7 +124,7 @@ def _merged_mixture(models, clusters, common):
         joined = merged_clusters(model, n, S, classes=classes)
         n, S, sizes = united(joined, n, S, sizes)
         homes = [joined[home] for home in homes]
-    _check_number(len(n), model.weights)
+    _check_number(len(n), models[0])
     return _fitted(models, model, n, S, sizes, homes)
 
 
@@ -248,11 +249,13 @@ def _without_learned(names):
 _DIFFERENCES = {Mixture: _difference, TopicModel: topic_difference}
 
 
-def _check_number(K, weights):
+def _check_number(K, fitted):
+    weights = fitted.model_.weights
     if weights.max_components is not None and weights.max_components < K:
         raise CapabilityError(
             f"{counted(K, 'cluster')} side by side are more than {weights!r} allows: write merge(models, "
-            f"clusters='merged'), or fit the parts with room for all: write Mixture(n_components={K})"
+            f"clusters='merged'), or fit the parts with room for all: write"
+            f" {line_of(fitted, n_components=K, weights=None)}"
         )
 
 

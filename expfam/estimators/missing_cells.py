@@ -9,9 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
+from expfam.estimators.lines import arguments_of, call_of, settings_of
 from expfam.families.counts.categorical import Categorical
 from expfam.families.gaussian.diagonal import DiagonalGaussian
-from expfam.families.support import first_where, without_infinity
+from expfam.families.support import first_where, left_out, without_infinity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from expfam.families.base import Family
 
 _MOST_TEXT = 30  # of a setting that is repeated in a line to type
-_WHOLE_ROWS = "X = X[~numpy.isnan(X).any(axis=1)]"
+_OPEN = "'auto'"  # the text of a family that is left to the data
+_WHOLE_ROWS = "~numpy.isnan(numpy.asarray(X, float)).any(axis=1)"
+_HAS_ALL = "all(cell is not None and cell == cell for cell in {})"  # NaN is not equal to itself
 _WHOLE_FRAME = {
-    "pandas": "X = X.dropna()",
-    "polars": "X = X.fill_nan(None).drop_nulls()",
-    "pyarrow": "X = X.drop_null()",
+    "pandas": "X.notna().all(axis=1).to_numpy()",
+    "polars": f"numpy.array([{_HAS_ALL.format('row')} for row in X.rows()])",
+    "pyarrow": f"numpy.array([{_HAS_ALL.format('row.values()')} for row in X.to_pylist()])",
 }
 
 
@@ -81,7 +84,7 @@ def may_be_infinite_or_missing(X: Any) -> bool:
 
 def _remedy(estimator, X, names, of_fit):
     whole = _WHOLE_ROWS if names is None else _WHOLE_FRAME[estimator.__dict__.get("_backend", "pandas")]
-    rows = f"leave out rows that lack cells: {whole}"
+    rows = left_out(whole, "rows that lack cells")
     if sparse.issparse(X):
         return "a sparse matrix has no missing cells; store a zero, or leave out the row"
     if not hasattr(estimator, "_family"):
@@ -93,7 +96,7 @@ def _remedy(estimator, X, names, of_fit):
     if not of_fit:
         return f"{family.name} needs all cells of a row: {rows}; a model that takes holes is {line}"
     takes = f"{family.name} takes no missing cells as it is given: write {line}"
-    takes += f", or leave the family out: {_call(estimator, '')}" if family.support == "real" else ""
+    takes += f", or leave the family to the data: {_call(estimator, _OPEN)}" if family.support == "real" else ""
     return takes if family.has_independent_columns or isinstance(family, Categorical) else f"{takes}; or {rows}"
 
 
@@ -126,10 +129,9 @@ def line_with_holes(estimator: Any, family: Family, n_columns: int) -> str:
 
 def _call(estimator, family):
     """Return the call of an estimator with its settings, and the text of another family first."""
-    settings = [
-        text for text in _settings(estimator, estimator.get_params(deep=False)) if not text.startswith("family=")
-    ]
-    return f"{type(estimator).__name__}({', '.join([family] * bool(family) + settings)})"
+    texts = {name: text for name, text in settings_of(estimator).items() if name != "family"}
+    owner = type(estimator)
+    return call_of(owner.__name__, arguments_of(owner), {"family": family} | texts, n_unnamed=int(family != _OPEN))
 
 
 def _made(family, **changed):

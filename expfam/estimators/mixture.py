@@ -16,12 +16,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from expfam.estimators.base import Estimator, known_line, step_numbers
 from expfam.estimators.chunks import ChunkedFit
-from expfam.estimators.classes import line_of_classes, most_probable_class
+from expfam.estimators.classes import line_of_classes, line_with_classes, most_probable_class
 from expfam.estimators.coarsen import Coarsening, groups_text
 from expfam.estimators.family_estimator import FamilyEstimator
 from expfam.estimators.kept_rows import keep_rows
 from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
-from expfam.estimators.lines import line_of
+from expfam.estimators.lines import completed, line_of
 from expfam.estimators.loaded import names_of_fit
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitting.chains import check_chains, n_rounds, run_chains, starts_of_chains
@@ -344,7 +344,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
         settings: dict[str, Any] = {"sampler": self.sampler, "owner": asked.owner, "line": asked.line}
         check_weights(kernel, model, whole, others=_samplers_with_weights(model), **settings)
         check_value("Mixture: n_chains", self.n_chains, (Integer(1),))
-        check_chains(kernel, self.n_chains)
+        check_chains(kernel, self.n_chains, self.start)
         starts = [start_of_counted(whole, start) for start in starts_of_chains(self.start, self.n_chains)]
         n_steps, n_warmup = step_numbers(self)
         self._check_learn_hyper(self.learn_hyper)
@@ -486,7 +486,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
             return n_automatic_draws(n_rows, self.n_components) if has_loss or self.n_chains > 1 else 0
         if not self.n_draws and (has_loss or self.n_chains > 1):
             needs = f"partition={self.partition!r}" if has_loss else f"n_chains={self.n_chains}"
-            raise ValueError(f"Mixture: {needs} needs draws; got n_draws=0: write Mixture({needs})")
+            raise ValueError(f"Mixture: {needs} needs draws; got n_draws=0: write Mixture({needs}, n_draws='auto')")
         return int(self.n_draws)
 
     def _keep_draws(self, runs):
@@ -518,7 +518,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
         """
         self._check_fitted()
         if not hasattr(self, "_draws"):
-            raise AttributeError(self._no_posterior())
+            raise AttributeError(completed(self._no_posterior(), self))
         if not hasattr(self, "_posterior_of_draws"):
             self._posterior_of_draws = self._posterior().about(self.labels_)
         return self._posterior_of_draws
@@ -533,8 +533,8 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
         if hasattr(self, "trace_") and not hasattr(self, "labels_"):
             return "Mixture has no posterior_: the saved model holds no draws: write model.save(path, labels=True)"
         return (
-            "Mixture has no posterior_: no draws were kept: write Mixture(n_draws=100), or Mixture(partition='vi'),"
-            " with steps after the warm-up"
+            "Mixture has no posterior_: no draws were kept: write Mixture(n_draws=100), or"
+            " Mixture(partition='vi', n_draws='auto'), with steps after the warm-up"
         )
 
     def _adopt(self, model, data, labels, n=None, S=None, bound=None):
@@ -557,7 +557,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
     def _weights(self):
         K = self._check_components()
         if self.weights is not None:
-            checked_weights(self.weights, owner="Mixture")
+            checked_weights(self.weights, owner="Mixture", n_components=K)
             if K is not None and self.weights.max_components != K:
                 raise ValueError(
                     f"n_components={K} and weights={self.weights!r} disagree; give one of them: write"
@@ -608,7 +608,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
         if not hasattr(self, "cluster_classes_"):
             raise AttributeError(
                 "predict_class needs a fit with y and labels='clusters' or labels='classes': write"
-                " Mixture(labels='classes').fit(X, y)"
+                f" {line_with_classes(self)}.fit(X, y)"
             )
         return most_probable_class(self, X, unknown)
 

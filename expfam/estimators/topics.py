@@ -18,10 +18,11 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.arguments import names_unknown_arguments
+from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import Estimator, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.documents import validated_documents
+from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.topic_scores import bounds_of_documents
@@ -29,7 +30,7 @@ from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
 from expfam.families.columns.names import named_columns
 from expfam.families.counts.multinomial import Multinomial
-from expfam.families.support import as_matrix, first_where
+from expfam.families.support import as_matrix, first_where, repeated
 from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
@@ -70,12 +71,12 @@ def _learns_documents(model):
     if model.n_components is None:
         raise AttributeError(
             "chunks are learned with a given number of topics, and n_components is None: write"
-            " TopicModel(50, sampler='variational')"
+            f" {line_of(model, n_components=50, sampler='variational')}"
         )
     if isinstance(model.sampler, TopicGibbs) or model.sampler == "gibbs":
         raise AttributeError(
             "Gibbs sampling needs all documents at once; chunks are learned with sampler='auto', 'variational' or"
-            " TopicVariational(...): write TopicModel(sampler='variational')"
+            f" TopicVariational(...): write {line_of(model, sampler='variational')}"
         )
     return True
 
@@ -351,8 +352,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if is_weighted and (found is TopicGibbs or isinstance(found, TopicGibbs)):
             raise CapabilityError(
                 "TopicModel: Gibbs sampling cannot use sample_weight, for the tokens of each copy of a document have"
-                " topics of their own: repeat the documents (whole weights: X[np.repeat(np.arange(D), weight)]), or use"
-                " sampler='variational'"
+                f" topics of their own: write TopicModel(sampler='variational').fit(X,"
+                f" sample_weight=sample_weight), or where all weights are whole numbers {repeated('sample_weight')}"
             )
         return found
 
@@ -396,7 +397,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     _of_rows = ("labels_", "probabilities_")
 
     @available_if(_learns_documents)
-    @names_unknown_arguments
+    @with_whole_lines
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, batch: int | str | None = None
     ) -> Self:
@@ -446,7 +447,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self._learn_chunk(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "components_"))
 
     @available_if(_learns_documents)
-    @names_unknown_arguments
+    @with_whole_lines
     def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to documents that come in chunks and are never held together.
 

@@ -41,7 +41,7 @@ def unknown_kernel(estimator: Any) -> GroupedProcessGibbs:
         return found
     if found not in (None, GroupedGibbs):
         name = found.__name__ if isinstance(found, type) else type(found).__name__
-        line = f"GroupedMixture({estimator.family!r}, None), or with sampler=GroupedProcessGibbs()"
+        line = "GroupedMixture(n_components=None, sampler='auto'), or with sampler=GroupedProcessGibbs()"
         refuse_unknown("GroupedMixture", f"sampler={name}", line)
     return GroupedProcessGibbs(learn_alpha=learns_concentrations(estimator))
 

@@ -21,7 +21,7 @@ from expfam.estimators.unknown_numbers import (
     set_weights,
 )
 from expfam.families.counts.multinomial import Multinomial
-from expfam.families.support import first_where
+from expfam.families.support import first_where, repeated
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.forecast.memory import forecast_topics
@@ -86,12 +86,14 @@ def all_topics(estimator: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
 def _check_settings(estimator):
     """Refuse settings that need a given number of topics."""
     if estimator.seeds is not None:
-        refuse_unknown("TopicModel", "seeds", "TopicModel(50, seeds=...)")
+        refuse_unknown("TopicModel", "seeds", "TopicModel(50)")
     found = find_sampler(estimator.sampler, model="TopicModel")
     if found not in (None, TopicGibbs) and not isinstance(found, TopicProcessGibbs):
         name = found.__name__ if isinstance(found, type) else type(found).__name__
         refuse_unknown(
-            "TopicModel", f"sampler={name}", "TopicModel(None) or TopicModel(None, sampler=TopicProcessGibbs())"
+            "TopicModel",
+            f"sampler={name}",
+            "TopicModel(None, sampler='auto') or TopicModel(None, sampler=TopicProcessGibbs())",
         )
 
 
@@ -111,8 +113,8 @@ def _check_data(estimator, data):
     if data.weight is not None and (data.weight != 1.0).any():
         raise CapabilityError(
             "TopicModel: Gibbs sampling cannot use sample_weight, and with n_components=None nothing else finds topics:"
-            " repeat the documents (whole weights: X[np.repeat(np.arange(D), weight)]), or give a number of topics:"
-            " write TopicModel(50, sampler='variational')"
+            " give a number of topics: write TopicModel(50, sampler='variational').fit(X, sample_weight=sample_weight),"
+            f" or where all weights are whole numbers {repeated('sample_weight')}"
         )
     if not data.X.sum():
         raise DataError("TopicModel: the documents have no words, so there are no topics to be counted: give others")

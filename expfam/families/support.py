@@ -115,14 +115,22 @@ def check_unmasked(values: Any, *, owner: str) -> None:
     rows = values if isinstance(values, (list, tuple)) else ()
     for row, part in enumerate(rows):
         if np.ma.isMaskedArray(part) and np.ma.getmaskarray(part).any():
-            raise DataError(f"{owner}: row {row} is masked in part; {_FILLED}")
+            raise DataError(f"{owner}: row {row} is masked in part: {_filled('X')}")
     if np.ma.isMaskedArray(values) and (mask := np.ma.getmaskarray(values)).any():
         where = np.argwhere(mask)[0].tolist()
         place = ", ".join(f"{noun} {at}" for noun, at in zip(("row", "column"), where))
-        raise DataError(f"{owner}: {place} is masked; {_FILLED}")
+        raise DataError(f"{owner}: {place} is masked: {_filled('X' if values.ndim > 1 else owner)}")
 
 
-_FILLED = "fill the masked entries (X.filled(value)) or leave out their rows (np.ma.compress_rows(X)) first"
+def _filled(name):
+    """Return what to do about masked entries of the data, or of what belongs to the rows."""
+    remedy = left_out(f"numpy.array([not numpy.ma.is_masked(row) for row in {name}])")
+    return f"fill the masked entries, {name}.filled(value), or {remedy}"
+
+
+# Ends of lines about rows; estimators put in their places what does the same to all that was given with the rows.
+LEFT_OUT = "X = X[keep]"
+REPEATED = "X = X[rows]"
 
 
 def check_structure(X: Any, *, owner: str) -> None:
@@ -237,10 +245,31 @@ def without_infinity(X: Any, *, may_lack: bool) -> str:
         Whether cells may be missing.
     """
     if sparse.issparse(X):
-        return "leave out such rows: write X = X[numpy.isfinite(numpy.asarray(X.sum(axis=1)).ravel())]"
+        return left_out("numpy.isfinite(numpy.asarray(X.sum(axis=1)).ravel())")
     if may_lack:
         return "make missing cells of infinite ones: write X = numpy.where(numpy.isinf(X), numpy.nan, X)"
-    return "leave out such rows: write X = X[numpy.isfinite(X).all(axis=1)]"
+    return left_out("numpy.isfinite(numpy.asarray(X, float)).all(axis=1)")
+
+
+def left_out(keep: str, what: str = "such rows") -> str:
+    """Return the line that leaves out the rows for which an expression is false.
+
+    >>> from expfam.families.support import left_out
+    >>> left_out("X[:, 0] > 0")
+    'leave out such rows: write keep = X[:, 0] > 0; X = X[keep]'
+    """
+    return f"leave out {what}: write keep = {keep}; {LEFT_OUT}"
+
+
+def repeated(weights: str) -> str:
+    """Return the line that repeats rows in place of weights, given the name of these.
+
+    >>> from expfam.families.support import repeated
+    >>> repeated("w")
+    'repeat the rows: write rows = numpy.repeat(numpy.arange(len(w)), numpy.asarray(w).astype(int)); X = X[rows]'
+    """
+    times = f"numpy.asarray({weights}).astype(int)"
+    return f"repeat the rows: write rows = numpy.repeat(numpy.arange(len({weights})), {times}); {REPEATED}"
 
 
 def _canonical_csr(X, family):

@@ -81,13 +81,18 @@ def starts_of_chains(start: Any, n_chains: int) -> list[Any]:
     return list(start)
 
 
-def check_chains(kernel: Kernel, n_chains: int) -> None:
-    """Refuse several chains of a sampler that has no hard labels."""
+def _one_start(start, n_chains):
+    """Return the argument that takes the place of a list of starts."""
+    return "" if starts_of_chains(start, n_chains)[0] is start else ", start='auto'"
+
+
+def check_chains(kernel: Kernel, n_chains: int, start: Any = "auto") -> None:
+    """Refuse several chains of a sampler that has no hard labels; `start` is what begins them."""
     kind = getattr(kernel, "state_type", None)
     if n_chains > 1 and kind is not None and (hasattr(kind, "soft_partition") or issubclass(kind, ExpectationState)):
         raise CapabilityError(
             f"Mixture: n_chains={n_chains}: {type(kernel).__name__} makes no draws of a partition; it keeps the best of"
-            f" several starts: use n_init: write Mixture(n_init={n_chains})"
+            f" several starts: use n_init: write Mixture(n_init={n_chains}, n_chains=1{_one_start(start, n_chains)})"
         )
 
 

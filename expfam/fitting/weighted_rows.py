@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError, ExpFamError
+from expfam.families.support import repeated
 from expfam.fitting.known_rows import classes_of_clusters
 
 if TYPE_CHECKING:
@@ -55,12 +56,10 @@ def check_weights(
     if kernel.takes_weight or data.weight is None or (data.weight == 1.0).all():
         return
     given = repr(sampler) if isinstance(sampler, str) else type(sampler).__name__
-    repeated = (
-        "repeat the rows, X[np.repeat(np.arange(X.shape[0]), sample_weight)], where all weights are whole numbers"
-    )
     raise CapabilityError(
         f"{owner} with sampler={given} cannot use sample_weight: it would tie the copies of a row"
-        f" together; {_advice(line, model, data, others, fit)}{repeated}"
+        f" together; {_advice(line, model, data, others, fit)}where all weights are"
+        f" whole numbers {repeated('sample_weight')}"
     )
 
 

@@ -24,7 +24,7 @@ _SYNONYMS = {
 }
 
 
-def checked_weights(weights: Any, *, owner: str) -> Any:
+def checked_weights(weights: Any, *, owner: str, n_components: int | None = None) -> Any:
     """Return the prior on the weights; for what is none, raise TypeError with the line to type.
 
     Parameters
@@ -32,6 +32,8 @@ def checked_weights(weights: Any, *, owner: str) -> Any:
     weights : Weights
     owner : str
         Name of the estimator or model, for the message.
+    n_components : int, optional
+        Number of clusters that was given, for the message.
 
     Examples
     --------
@@ -47,5 +49,7 @@ def checked_weights(weights: Any, *, owner: str) -> Any:
     prior = _PRIORS[near[0] if near else "dirichlet_process"]
     if isinstance(weights, int):
         prior = f"SymmetricDirichlet({max(int(weights), 1)})"
+    elif prior == _PRIORS["symmetric_dirichlet"] and n_components is not None:
+        prior = f"SymmetricDirichlet({n_components})"
     line = f"{owner}(weights={prior})" if owner != "MixtureModel" else f"MixtureModel(family, {prior})"
     raise TypeError(f"{owner}: weights must be a prior such as {prior}; got {weights!r}: write {line}")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import DataError
-from expfam.families.support import check_unmasked
+from expfam.families.support import check_unmasked, left_out
 
 _MOST_EMPTY, _MOST_EMPTY_EACH = 1 << 20, 100  # groups without rows; with more, the integers are probably names
 
@@ -99,7 +99,7 @@ class Groups:
         return cls(np.repeat(np.arange(len(sizes)), sizes), n_groups=len(sizes))
 
     @classmethod
-    def of_names(cls, names: Any) -> Groups:
+    def of_names(cls, names: Any, text: str = "groups") -> Groups:
         """Return the groups of rows that have the name of their group.
 
         Parameters
@@ -107,6 +107,8 @@ class Groups:
         names : (N,) sequence
             Anything that can be the key of a dict. Groups are numbered in the order of their sorted names, or by first
             appearance where names cannot be sorted.
+        text : str
+            How the names are typed, for messages; a column of a frame is ``X['patient']``.
 
         Raises
         ------
@@ -122,7 +124,7 @@ class Groups:
         """
         cells = names.tolist() if hasattr(names, "tolist") else list(names)
         places: dict[Any, int] = {}
-        of_row = np.array([_place_of(row, name, places) for row, name in enumerate(cells)], dtype=np.intp)
+        of_row = np.array([_place_of(row, name, places, text) for row, name in enumerate(cells)], dtype=np.intp)
         found = list(places)
         try:
             order = sorted(range(len(found)), key=found.__getitem__)
@@ -147,19 +149,19 @@ class Groups:
         return f"Groups({counted(self.n_groups, 'group')} of {counted(len(self.of_row), 'row')})"
 
 
-def _place_of(row, name, places):
+def _place_of(row, name, places, text):
     """Return the number of a name by first appearance, which is noted in `places`."""
     if name is None or type(name).__name__ in ("NAType", "NaTType") or (isinstance(name, float) and name != name):
         raise DataError(
-            f"groups: row {row} has no group, but {name!r}: leave the row out, or give it a name: write"
-            " groups.fillna('none')"
+            f"groups: row {row} has no group, but {name!r}: {left_out(f'pandas.notna({text})')}; or give them a name:"
+            f" write {text} = pandas.Series({text}, dtype=object).fillna('none')"
         )
     try:
         return places.setdefault(name, len(places))
     except TypeError:
         raise DataError(
             f"groups: row {row} holds a {type(name).__name__}, {name!r}, which cannot be a name: write"
-            " groups=[str(name) for name in groups]"
+            f" {text} = [str(name) for name in {text}]"
         ) from None
 
 

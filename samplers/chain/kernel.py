@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
+from expfam.families.support import repeated
 from expfam.model.data import Dataset
 from expfam.params import Settings, check_settings
 from expfam.protocols import Info
@@ -137,7 +138,7 @@ class Kernel(Settings):
             lines = ", or ".join(f"{name}().init(model, data)" for name in others)
             raise CapabilityError(
                 f"{type(refuser).__name__} cannot use weights of rows: it would tie the copies of a row together; write"
-                f" {lines}, or repeat the rows, X[np.repeat(np.arange(X.shape[0]), weight)], if all weights are whole"
+                f" {lines}, or if all weights are whole {repeated('weight')}"
             )
         if data.groups is not None and not self.takes_groups:
             raise CapabilityError(
@@ -466,7 +467,7 @@ def check_known(kernel: Any, model: Any, known: Any) -> None:
         raise DataError(
             f"y has {counted(known.n_classes, 'class', 'classes')}{_some_names(known)}, and "
             f"{getattr(model, 'weights', model)!r} allows {counted(limit, 'cluster')}: write "
-            f"Mixture(n_components={known.n_classes}), or more"
+            f"{'Mixture' if hasattr(model, 'weights') else 'GroupedMixture'}(n_components={known.n_classes}), or more"
         )
 
 

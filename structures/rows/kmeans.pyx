@@ -152,7 +152,7 @@ cdef class RowTiles:
     cdef double[::1] origin
     cdef float[::1] tiles
     cdef double square      # sum of the squared lengths of the rows
-    cdef double[::1] weight     # None where each row counts once
+    cdef const double[::1] weight     # None where each row counts once
     cdef object X
 
     def __init__(self, X, *, weight=None, n_threads=None):

@@ -150,8 +150,8 @@ def test_wrong_samplers_get_the_names_that_there_are(estimator):
     for wrong in ("gibs", "collapsed_gibbs", None, 3):
         with pytest.raises(ValueError, match=f"{said}.*; got {wrong!r}"):
             estimator(sampler=wrong, **settings).fit(X, **options)
-    line = "FastEx()" if estimator is Mixture else "'auto'"
-    found = re.escape(f"got the class FastEx: write {estimator.__name__}(sampler={line})")
+    line, given = "FastEx()" if estimator is Mixture else "'auto'", "family='poisson', " if settings else ""
+    found = re.escape(f"got the class FastEx: write {estimator.__name__}({given}sampler={line})")
     with pytest.raises(ValueError, match=found):
         estimator(sampler=FastEx, **settings).fit(X, **options)
 

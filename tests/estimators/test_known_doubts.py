@@ -231,8 +231,12 @@ def test_rows_in_groups_and_chunks_are_told_once():
     with pytest.warns(DataWarning, match="names of their own in y"):
         grouped.fit(FAR, IN_PARTS, groups=np.arange(400) // 20)
     mixture = Mixture("gaussian_diag", 4, labels="clusters", sampler="variational", random_state=0)
-    with pytest.warns(DataWarning, match=r"Mixture\(labels='classes'\)\.fit\(X, y\) with all rows"):
+    with pytest.warns(DataWarning, match=r"take all rows at once\. Write Mixture\(family='gaussian_diag'") as warned:
         mixture.partial_fit(FAR[:300], IN_PARTS[:300], classes=[0, 1, 2])
+    line = re.search(r"Write (.*\))\.fit\(X, y\)", str(warned[0].message))[1]
+    better = eval(line, {"Mixture": Mixture})
+    assert better.random_state == 0
+    quiet(better, FAR, IN_PARTS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mixture.partial_fit(FAR[300:], IN_PARTS[300:])

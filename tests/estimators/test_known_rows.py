@@ -200,7 +200,8 @@ def test_pairs_that_name_no_rows():
         (
             {"labels": "clusters", "n_components": 2},
             None,
-            r"y has 3 classes \('a', 'b', 'c'\), and .* allows 2 clusters: write Mixture\(n_components=3\)",
+            r"y has 3 classes \('a', 'b', 'c'\), and .* allows 2 clusters: write Mixture\(family='gaussian_diag',"
+            r" n_components=3, labels='clusters'\)",
         ),
     ],
 )

@@ -87,7 +87,10 @@ def test_merged_models_have_the_seeds_once():
             {"seeds": {0: ["wrod1"]}, "vocabulary": WORDS},
             "'wrod1' of topic 0 is not in the vocabulary; near to it: 'word1'",
         ),
-        ({"seeds": {0: ["word1"]}}, r"write TopicModel\(vocabulary=\['word1'"),
+        (
+            {"seeds": {0: ["word1"]}},
+            r"write TopicModel\(n_components=.*, seeds=\{0: \['word1'\]\}.*, vocabulary=\['word1'",
+        ),
         ({"seeds": {4: [1]}}, "topics are the numbers 0 to 3"),
         ({"seeds": {"sport": [1]}}, "topics are the numbers 0 to 3"),
         ({"seeds": {0: [40]}}, "columns 0 to 39"),

@@ -118,8 +118,16 @@ def test_settings_reach_the_sampler():
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        ({"alpha": [0.1, 0.2]}, ValueError, r"got 2 numbers: write GroupedMixture\(n_components=2"),
-        ({"sampler": "variational"}, CapabilityError, r"GroupedVariational needs a given number.*None\)"),
+        (
+            {"alpha": [0.1, 0.2]},
+            ValueError,
+            r"got 2 numbers: write GroupedMixture\(family='gaussian_diag', n_components=2",
+        ),
+        (
+            {"sampler": "variational"},
+            CapabilityError,
+            r"GroupedVariational needs a given number.*n_components=None, sampler='auto'\)",
+        ),
         ({"sampler": GroupedGibbs()}, CapabilityError, r"sampler=GroupedGibbs needs.*GroupedProcessGibbs\(\)"),
         ({"sampler": GroupedVariational()}, CapabilityError, "sampler=GroupedVariational needs"),
         ({"sampler": GroupedProcessGibbs(), "learn_hyper": False}, CapabilityError, "learn_hyper"),

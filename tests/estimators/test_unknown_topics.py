@@ -136,7 +136,7 @@ def test_settings_reach_the_sampler(planted):
         (
             {"sampler": "variational"},
             CapabilityError,
-            r"TopicVariational needs a given number.*write TopicModel\(None\)",
+            r"TopicVariational needs a given number.*write TopicModel\(None, sampler='auto'\)",
         ),
         ({"sampler": TopicGibbs()}, CapabilityError, r"sampler=TopicGibbs needs.*TopicProcessGibbs\(\)"),
         ({"sampler": TopicVariational()}, CapabilityError, "sampler=TopicVariational needs"),
@@ -152,7 +152,7 @@ def test_settings_that_need_a_given_number_are_refused(planted, settings, error,
 
 def test_data_and_methods_that_are_refused(planted, fitted):
     X = planted[0]
-    with pytest.raises(CapabilityError, match=r"repeat the documents.*write TopicModel\(50, sampler='variational'\)"):
+    with pytest.raises(CapabilityError, match=r"write TopicModel\(50, sampler='variational'\).*repeat the rows"):
         TopicModel(None).fit(X, sample_weight=np.full(300, 2.0))
     with pytest.raises(DataError, match="whole counts"):
         TopicModel(None).fit(X + 0.5)

@@ -15,7 +15,7 @@ from expfam.errors import DataError
 from expfam.families.base import Family
 from expfam.families.column_sums import column_means
 from expfam.families.directions._von_mises_fisher import VonMisesFisherComponents, bessel_ratio, log_bessel
-from expfam.families.support import check_hyper, check_unit, row_lengths
+from expfam.families.support import check_hyper, check_unit, left_out, row_lengths
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from expfam.protocols import Floats
 
 _MOST_NODES = 512
+_HAS_LENGTH = {  # which rows have a direction, by whether the data are sparse
+    False: "(numpy.asarray(X) != 0).any(axis=1)",
+    True: "numpy.asarray((X != 0).sum(axis=1)).ravel() > 0",
+}
 _RANGE = (0.25, 1e4)  # of the concentrations that a cluster may have, over that of all data
 _STEP = 0.4  # between logs of neighbouring nodes, times sqrt(d - 1): the nearest one loses 0.01 nats a row at most
 _PRIOR_ROWS = 2.0
@@ -189,7 +193,7 @@ class VonMisesFisher(Family):
         if zero.size:
             raise DataError(
                 f"{self.name}: row {zero[0]} is zero, so it has no direction "
-                f"({counted(zero.size, 'row is', 'rows are')} zero): leave such rows out"
+                f"({counted(zero.size, 'row is', 'rows are')} zero): {left_out(_HAS_LENGTH[sparse.issparse(X)])}"
             )
         return 1.0 / length
 

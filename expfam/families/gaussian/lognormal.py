@@ -9,7 +9,7 @@ import numpy as np
 from expfam.errors import SupportError
 from expfam.families.coordinates import StandardisedColumns
 from expfam.families.gaussian.diagonal import DiagonalGaussian
-from expfam.families.support import first_where
+from expfam.families.support import first_where, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,8 @@ class LogNormal(DiagonalGaussian):
             row, column, value = first_where(np.asarray(X), lambda v: v <= 0)  # type: ignore[misc]
             raise SupportError(
                 f"{self.name} needs positive values; row {row}, column {column} holds {value}"
-                f"{': Negative values in data' * (value < 0)}: take gaussian_diag, or leave out or shift these rows"
+                f"{': Negative values in data' * (value < 0)}: take gaussian_diag, or"
+                f" {left_out('(numpy.asarray(X, float) > 0).all(axis=1)')}"
             ) from None
 
     def coordinate_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Any]:
