@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,12 @@ from expfam.model.mixture import MixtureModel
 from expfam.samplers.chain.callbacks import Progress
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle, check_sharded
+from expfam.samplers.chain.trace import Trace
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import load_sampler
+from expfam.samplers.shards.checkpoint import PartsCheckpoint, restore_parts, stored_seed
 from expfam.samplers.shards.data import ShardedData
+from expfam.samplers.states.storage import model_arrays, with_model_arrays
 
 __all__ = ["Mixture"]
 
@@ -122,7 +126,16 @@ class Mixture(BaseEstimator):
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, columns: Sequence[str] | None = None) -> Mixture:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        every_seconds: float = 600.0,
+        resume: str | PathLike[str] | None = None,
+    ) -> Mixture:
         """Fit the mixture to rows on the cluster.
 
         Parameters
@@ -134,6 +147,14 @@ class Mixture(BaseEstimator):
         y : ignored
         columns : sequence of str, optional
             Columns of Parquet files; all if not given.
+        checkpoint : path_like, optional
+            Folder that all workers see, or an address that fsspec opens, such as "s3://bucket/run". The run is stored
+            there while it lasts and at its end; workers write the labels of their rows.
+        every_seconds : float
+            Wall time between checkpoints.
+        resume : path_like, optional
+            Folder of the checkpoint of a run over the same rows, with the same settings. It goes on from there up to
+            `n_steps`, bit for bit, over any workers and chunks. The folder stays as it is until the run ends.
 
         Returns
         -------
@@ -144,6 +165,8 @@ class Mixture(BaseEstimator):
         ------
         CapabilityError
             The sampler cannot run on data in parts, or the number of clusters is open.
+        ArchiveError
+            There is no checkpoint to go on from, it is of another run, or one would be overwritten.
         """
         kernel = self._kernel()
         client = distributed.get_client() if self.client is None else self.client
@@ -155,10 +178,21 @@ class Mixture(BaseEstimator):
             names = local._asked().learned_of(local._family())
             if names:
                 kernel = Cycle(kernel, UpdateHyper(family=names, weights=False))
-            state = kernel.init(model, data, seed=self.random_state, start=self.start)
-            best = _Best(self.n_steps // 2)
+            seed, start = (self.random_state, self.start) if resume is None else (stored_seed(resume), "one")
+            state = kernel.init(model, data, seed=seed, start=start)
+            best, trace = _Best(self.n_steps // 2, model), Trace()
             shown = [Progress(self.n_steps)] if self.verbose else []
-            self.trace_ = sample(kernel, state, self.n_steps, callbacks=[*(self.callbacks or ()), *shown, best])
+            watching: list[Any] = [*(self.callbacks or ()), *shown, best]
+            stored = {"best": best, "trace": trace}
+            if resume is not None:
+                restore_parts(resume, state, also=stored)
+            if checkpoint is not None:
+                goes_on = resume is not None and fspath(resume) == fspath(checkpoint)
+                writer = PartsCheckpoint(checkpoint, every_seconds=every_seconds, also=stored, goes_on=goes_on)
+                watching.append(writer)
+            self.trace_ = sample(kernel, state, max(0, self.n_steps - len(trace)), callbacks=watching, trace=trace)
+            if checkpoint is not None and not trace.interrupted:
+                writer.write(state)
             self._adopt(best.model or state.model, *(best.statistics or (state.n, state.S)))
             if best.model is not None:
                 engine.change("take_kept")
@@ -235,13 +269,27 @@ class Mixture(BaseEstimator):
 class _Best:
     """Callback that has the parts keep the best draw after some steps."""
 
-    def __init__(self, first_step):
-        self.first_step, self.log_joint, self.statistics, self.model = first_step, -np.inf, None, None
+    def __init__(self, first_step, model):
+        self.first_step, self.like = first_step, model
+        self.log_joint, self.statistics, self.model = -np.inf, None, None
 
     def __call__(self, info, state):
         if info.step > self.first_step and state.log_joint > self.log_joint:
             state.data.engine.change("keep")
             self.log_joint, self.statistics, self.model = state.log_joint, (state.n, state.S), state.model
+
+    def to_arrays(self):
+        """Return the best draw, but for its labels, which the parts keep."""
+        if self.statistics is None:
+            return {"log_joint": np.array(self.log_joint)}
+        n, S = self.statistics
+        return {"log_joint": np.array(self.log_joint), "n": n, "S": S, "model": model_arrays(self.model)}
+
+    def from_arrays(self, arrays):
+        """Restore the best draw from the arrays of `to_arrays`."""
+        if "n" in arrays:
+            self.log_joint, self.statistics = float(arrays["log_joint"]), (arrays["n"], arrays["S"])
+            self.model = with_model_arrays(self.like, arrays["model"])
 
 
 # ---- parts of collections and files ----------------------------------------------------------------------------------

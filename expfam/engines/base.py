@@ -95,6 +95,13 @@ class Engine(ABC):
         """Return the sum of the answers of all parts to a question."""
         return added(self.each(method, *values))
 
+    def once(self, action: Callable[[], Any]) -> Any:
+        """Call a function in one process, and return its result in every process that gives orders.
+
+        There is one such process unless an engine says otherwise. Clocks, random names and files need it.
+        """
+        return action()
+
     @abstractmethod
     def close(self) -> None:
         """Drop all parts and end the workers; the engine may be used again."""

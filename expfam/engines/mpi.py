@@ -89,6 +89,19 @@ class MpiEngine(Engine):
         self._n_changes += 1
         return total
 
+    def once(self, action: Callable[[], Any]) -> Any:
+        """Call a function in rank 0, and return its result, or raise its error, in all ranks."""
+        outcome: tuple[Any, Exception | None] = (None, None)
+        if self.communicator.Get_rank() == 0:
+            try:
+                outcome = (action(), None)
+            except Exception as error:
+                outcome = (None, error)
+        value, failure = self.communicator.bcast(outcome, root=0)
+        if failure is not None:
+            raise failure
+        return value
+
     def close(self) -> None:
         """Drop all parts."""
         self.parts, self._places, self._worker = [], [], Worker()

@@ -14,6 +14,7 @@ from expfam.errors import CapabilityError
 from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
 from expfam.model.label_sums import LabelSums, PhiBounds, Scale, label_sums, moved_sums, phi_bounds
+from expfam.samplers.shards.checkpoint import read_rows, write_rows
 from expfam.samplers.starts.rules import starting_labels
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ class Shard:
     """Rows of a part, and the labels that a chain gives them.
 
     It is made where the rows are to stay. Engines ask it by the names of its methods. The methods `bind`, `begin`,
-    `begin_near`, `redraw`, `keep`, `take_kept`, `set_labels` and `restore` change it: they replace attributes and write
-    into none.
+    `begin_near`, `redraw`, `keep`, `take_kept`, `set_labels`, `read_labels` and `restore` change it: they replace
+    attributes and write into none.
 
     Parameters
     ----------
@@ -218,6 +219,20 @@ class Shard:
         """Return the rows with these global numbers that are here, and the places of the numbers."""
         here = np.flatnonzero((numbers >= self.first_row) & (numbers < self.first_row + self.X.shape[0]))
         return self.X[numbers[here] - self.first_row], here
+
+    # ---- checkpoints -------------------------------------------------------------------------------------------------
+
+    def write_labels(self, folder: str) -> list[Any]:
+        """Write the labels, and those that are kept; return an entry of a listing."""
+        both = [self.labels, self.kept] if hasattr(self, "kept") else [self.labels]
+        return write_rows(folder, self.first_row, np.array(both, dtype=np.int32))
+
+    def read_labels(self, folder: str, listing: list[Any], n_clusters: int, scale: Scale) -> LabelSums:
+        """Take the labels that parts of any bounds wrote into a folder; return their sums."""
+        labels = read_rows(folder, listing, self.first_row, self.data.n_rows, n_clusters)
+        if len(labels) > 1:
+            self.kept = labels[1].copy()
+        return self.set_labels(n_clusters, scale, labels[0])
 
     # ---- loss and resumption -----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -223,9 +224,12 @@ class UncollapsedState:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that a later step reads as a dict of arrays."""
+        return {"labels": self.labels.copy()} | self.arrays_without_labels()
+
+    def arrays_without_labels(self) -> dict[str, Any]:
+        """Return what `to_arrays` returns, but for the labels."""
         arrays = {
             "model": model_arrays(self.model),
-            "labels": self.labels.copy(),
             "n": self.n.copy(),
             "S": _matrix_arrays(self.S),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
@@ -243,32 +247,50 @@ class UncollapsedState:
         ArchiveError
             The arrays do not belong to a chain of this type over these data.
         """
+        # a copy: moves are in place
+        labels = integers(arrays, "labels", (self.data.n_rows,), 0, self.K, dtype=np.int32)
+        self.restore(arrays, lambda: self._sums_of_rows(labels))
+        self._hold(labels)
+
+    def restore(self, arrays: dict[str, Any], sums_of_labels: Callable[[], LabelSums]) -> None:
+        """Restore the state from the arrays of `arrays_without_labels`.
+
+        Parameters
+        ----------
+        arrays : dict
+        sums_of_labels : callable
+            Returns the sums of the labels, which the caller restores. It is called when all else was checked.
+
+        Raises
+        ------
+        ArchiveError
+            The arrays are of another chain, or their sums are not those of the labels.
+        """
         K, F = self.K, self.data.n_statistics
         model = with_model_arrays(self.model, arrays["model"])
-        labels = integers(arrays, "labels", (self.data.n_rows,), 0, K, dtype=np.int32)  # a copy: moves are in place
         n, S = numbers(arrays, "n", (K,), low=0.0), _matrix(arrays, "S", (K, F))
         if sparse.issparse(S) != sparse.issparse(self.S):
             raise ArchiveError("the statistics are sparse where those of the data are dense, or the reverse")
-        sums = self._sums_of(labels, n, S)
         Theta = G = log_pi = None
         if "Theta" in arrays:
             Theta, G = numbers(arrays, "Theta", (K, F)), numbers(arrays, "G", (K,))
             log_pi = numbers(arrays, "log_pi", (K,), finite=False, high=_LOG_ONE)
             if np.isnan(log_pi).any():
                 raise ArchiveError("'log_pi' holds NaN: the file was altered")
-        self.n_steps, self.stamp, *_ = integers(arrays, "counters", (None,)).tolist()  # earlier files have two more
+        counters = integers(arrays, "counters", (None,)).tolist()
+        memory, sums = stored_memory(arrays), self._checked_sums(sums_of_labels, n, S)
+        self.n_steps, self.stamp, *_ = counters  # earlier files have two more
         self.n, self.S = (n, S) if sums is None else sums.total()
         self.model, self.sums = model, sums
-        self._hold(labels)
         self.Theta, self.G, self.log_pi, self._log_joint = Theta, G, log_pi, None
-        self.memory = stored_memory(arrays)
+        self.memory = memory
 
-    def _sums_of(self, labels, n, S):
+    def _checked_sums(self, sums_of_labels, n, S):
         """Return the exact sums of stored labels; refuse stored statistics that are others.
 
         Soft statistics of subclasses depend on parameters, so they have none.
         """
-        sums = self._sums_of_rows(labels)
+        sums = sums_of_labels()
         exact_n, exact_S = sums.total()
         if not np.array_equal(n, exact_n) or abs(S - exact_S).max() > MOST_GAP * (1.0 + abs(exact_S).max()):
             raise ArchiveError("the statistics are not those of the labels: the file was altered, or is of other data")

@@ -185,7 +185,7 @@ class ExpectationState(UncollapsedState):
             "scalars": np.array([self.log_likelihood, self.log_joint, float(self.converged)])
         }
 
-    def _sums_of(self, labels, n, S):
+    def _checked_sums(self, sums_of_labels, n, S):
         """Return None: soft statistics follow from the parameters, not from labels."""
 
     def from_arrays(self, arrays):

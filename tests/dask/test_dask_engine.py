@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 
 import dask.array as da
 import numpy as np
@@ -17,7 +18,7 @@ from scipy import sparse
 from expfam import Mixture as LocalMixture
 from expfam.dask import Mixture
 from expfam.engines import DaskEngine, cut_rows
-from expfam.errors import CapabilityError, DataError, DataTypeError, EngineError
+from expfam.errors import ArchiveError, CapabilityError, DataError, DataTypeError, EngineError
 from expfam.plugins.conformance import check_engine
 from expfam.plugins.laws.engines import ENGINE_LAWS, Tally
 
@@ -170,6 +171,55 @@ def test_killed_workers_change_no_label(client, labels, n_workers):
     mixture.fit(da.from_array(X, chunks=(400, 2)))
     assert mixture.n_lost_ >= 1
     np.testing.assert_array_equal(mixture.labels_.compute(), labels)
+
+
+class Until:
+    """Callback that ends the run after some step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def __call__(self, info, state):
+        return info.step == self.step
+
+
+def test_a_run_goes_on_over_other_chunks(client, labels, tmp_path):
+    path = tmp_path / "run"
+    first = Mixture("gaussian_diag", 6, client=client, callbacks=[Until(7)], **SETTINGS)
+    first.fit(da.from_array(X, chunks=(400, 2)), checkpoint=path)
+    assert len(first.trace_) == 7
+    mixture = Mixture("gaussian_diag", 6, client=client, n_steps=10)  # the seed is that of the checkpoint
+    mixture.fit(da.from_array(X, chunks=((100, 1400), 2)), resume=path)
+    assert len(mixture.trace_) == 10
+    np.testing.assert_array_equal(mixture.labels_.compute(), labels)
+    with pytest.raises(ArchiveError, match=r"earlier run: write resume="):
+        first.fit(X, checkpoint=path)
+    with pytest.raises(ArchiveError, match=r"of n_clusters 6, the run of 5"):
+        Mixture("gaussian_diag", 5, client=client, **SETTINGS).fit(X, resume=path)
+
+
+class KillWhileWriting:
+    """Callback that kills a worker a moment after a step, while checkpoints are written."""
+
+    def __init__(self, client, delay):
+        self.client, self.delay, self.is_done = client, delay, False
+
+    def __call__(self, info, state):
+        if info.step == 5 and not self.is_done:
+            self.is_done = True
+            pid = min(self.client.run(os.getpid).values())
+            threading.Timer(self.delay, os.kill, (pid, signal.SIGKILL)).start()
+
+
+def test_a_worker_killed_during_a_checkpoint_changes_no_label(client, labels, tmp_path):
+    delay = random.uniform(0.0, 0.05)
+    print(f"killed {delay} seconds after a step, while checkpoints are written")
+    killer = KillWhileWriting(client, delay)
+    mixture = Mixture("gaussian_diag", 6, client=client, callbacks=[killer], **SETTINGS)
+    mixture.fit(da.from_array(X, chunks=(400, 2)), checkpoint=tmp_path / "run", every_seconds=0.0)
+    np.testing.assert_array_equal(mixture.labels_.compute(), labels)
+    again = Mixture("gaussian_diag", 6, client=client, **SETTINGS).fit(X, resume=tmp_path / "run")
+    np.testing.assert_array_equal(again.labels_.compute(), labels)
 
 
 def test_too_many_losses_end_the_run(client):
