@@ -58,6 +58,8 @@ _HOMES = {
     "expfam.samplers.topics.gibbs": ["TopicGibbs", "TokenState"],
     "expfam.samplers.nonparametric.groups": ["GroupedProcessGibbs"],
     "expfam.samplers.nonparametric.group_sweep": ["GroupedProcessState"],
+    "expfam.samplers.nonparametric.topic_moves": ["TopicProcessSplitMerge"],
+    "expfam.samplers.nonparametric.topic_search": ["TopicProcessMerges"],
     "expfam.samplers.nonparametric.topics": ["TopicProcessGibbs", "TopicProcessState"],
     "expfam.samplers.topics.variational": ["TopicVariational", "TopicState"],
     "expfam.samplers.grouped.variational": ["GroupedVariational", "GroupedVariationalState"],

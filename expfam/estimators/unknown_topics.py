@@ -29,12 +29,16 @@ from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.params import is_auto, refuse_unused
+from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.named import find_sampler
+from expfam.samplers.nonparametric.topic_moves import TopicProcessSplitMerge
+from expfam.samplers.nonparametric.topic_search import TopicProcessMerges
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs, default_n_topics
 from expfam.samplers.topics.gibbs import TopicGibbs
 
 _ETA = 0.01  # where learning begins
 _EARLY = 20  # sweeps before the pseudo-count of words is learned
+_SEARCH_EVERY = 10  # steps of the warm-up from one search for equal topics to the next
 
 
 def fit_unknown_topics(estimator: Any, X: Any, sample_weight: Any, n_steps: int, n_warmup: int) -> None:
@@ -88,7 +92,7 @@ def _check_settings(estimator):
     if estimator.seeds is not None:
         refuse_unknown("TopicModel", "seeds", "TopicModel(50)")
     found = find_sampler(estimator.sampler, model="TopicModel")
-    if found not in (None, TopicGibbs) and not isinstance(found, TopicProcessGibbs):
+    if found not in (None, TopicGibbs) and not _is_process(found):
         name = found.__name__ if isinstance(found, type) else type(found).__name__
         refuse_unknown(
             "TopicModel",
@@ -99,13 +103,19 @@ def _check_settings(estimator):
 
 def _kernel_of(estimator):
     """Return the kernel that was given, or one with the settings of the estimator."""
-    if isinstance(estimator.sampler, TopicProcessGibbs):
+    if not isinstance(estimator.sampler, type) and _is_process(estimator.sampler):
         why = "a kernel, which says itself what it learns,"
         refuse_unused(estimator, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
         return estimator.sampler
     by_default = is_auto(estimator.learn_hyper)
     learn_eta = is_auto(estimator.pseudocount_of_words()) if by_default else bool(estimator.learn_hyper)
-    return TopicProcessGibbs(learn_alpha=learns_concentrations(estimator), learn_eta=learn_eta)
+    sweeps = TopicProcessGibbs(learn_alpha=learns_concentrations(estimator), learn_eta=learn_eta)
+    return Cycle(TopicProcessSplitMerge(), sweeps)
+
+
+def _is_process(kernel):
+    """Return whether a kernel, or every one of a `Cycle`, samples topics of unknown number."""
+    return all(isinstance(part, TopicProcessGibbs) for part in getattr(kernel, "kernels", (kernel,)))
 
 
 def _check_data(estimator, data):
@@ -126,13 +136,41 @@ def _check_data(estimator, data):
 
 
 def _phases(estimator, kernel, n_warmup, n_steps):
-    """Return the phases of a run: eta waits for topics that are no longer nearly random."""
-    first = type(kernel)(**kernel.get_params() | {"learn_eta": False})
+    """Return the phases of a run: eta waits for topics that are no longer nearly random.
+
+    By default the warm-up searches for topics that are one every `_SEARCH_EVERY` steps, and not in its last ones.
+    """
     early = min(_EARLY, n_warmup // 2)
-    phases = [Phase(first, early), Phase(kernel, n_warmup - early)]
+    phases = [Phase(_without_eta(kernel), early), Phase(kernel, n_warmup - early)]
+    if kernel is not estimator.sampler:
+        phases = [part for phase in phases for part in _with_search(phase)]
     if is_auto(estimator.n_warmup) and n_warmup == 100:
         phases.append(Phase(kernel, LONGEST_WARMUP - n_warmup, StillFalling()))
     return [*phases, Phase(kernel, n_steps)]
+
+
+def _without_eta(kernel):
+    """Return a kernel that does not learn the pseudo-count of words."""
+    if isinstance(kernel, Cycle):
+        return type(kernel)(*map(_without_eta, kernel.kernels), **_settings(kernel, "kernels"))
+    if not kernel.learn_eta:
+        return kernel
+    return type(kernel)(**kernel.get_params() | {"learn_eta": False})
+
+
+def _settings(kernel, left_out):
+    """Return the settings of a kernel but one."""
+    return {name: value for name, value in kernel.get_params().items() if name != left_out}
+
+
+def _with_search(phase):
+    """Return a phase in parts, each of which but the last ends with a search for equal topics."""
+    searching = Cycle(TopicProcessMerges(), *phase.kernel.kernels)
+    found, left = [], phase.n_steps
+    while left > _SEARCH_EVERY:
+        found += [Phase(phase.kernel, _SEARCH_EVERY - 1), Phase(searching, 1)]
+        left -= _SEARCH_EVERY
+    return [*found, Phase(phase.kernel, left)]
 
 
 class _First:

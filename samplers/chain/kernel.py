@@ -376,7 +376,7 @@ class Cycle(Kernel):
         """Make one step of every kernel.
 
         The result has the sums of the counts. ``extra["parts"]`` holds the Info of each kernel in the order of the
-        cycle.
+        cycle, and ``extra["n_large"]`` the number of large clusters that the last one tells.
         """
         return _join([self._apply(index, state) for index in range(len(self.kernels))])
 
@@ -546,5 +546,5 @@ def _join(infos):
         sum(i.proposed for i in infos),
         sum(i.accepted for i in infos),
         sum(i.seconds for i in infos),
-        {"parts": infos},
+        {"parts": infos} | {name: last.extra[name] for name in ("n_large",) if name in last.extra},
     )

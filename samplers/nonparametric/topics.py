@@ -253,16 +253,17 @@ class TopicProcessGibbs(TopicGibbs):
     def check(self, model: Any, data: Dataset) -> None:
         """Raise an error for models of another kind, and for fractional counts."""
         super(TopicGibbs, self).check(model, data)
+        name = type(self).__name__
         if not isinstance(model, HierarchicalProcess):
             raise CapabilityError(
-                f"TopicProcessGibbs works on a HierarchicalProcess; got {type(model).__name__}: write"
-                " TopicProcessGibbs().init(HierarchicalProcess(Multinomial(0.1)), X)"
+                f"{name} works on a HierarchicalProcess; got {type(model).__name__}: write"
+                f" {name}().init(HierarchicalProcess(Multinomial(0.1)), X)"
             )
         if getattr(model.family, "count_model", None) != "multinomial":
-            raise CapabilityError(f"TopicProcessGibbs needs the family Multinomial; got {model.family!r}")
+            raise CapabilityError(f"{name} needs the family Multinomial; got {model.family!r}")
         if self.learn_eta and np.ndim(model.family.concentration):
-            raise CapabilityError("TopicProcessGibbs: learn_eta needs one concentration for all words, not a vector")
-        check_whole_counts(data, "TopicProcessGibbs")
+            raise CapabilityError(f"{name}: learn_eta needs one concentration for all words, not a vector")
+        check_whole_counts(data, name)
 
     def reversed(self) -> None:
         """Return None: a step backwards would draw the weights before a sweep in the opposite order."""

@@ -28,8 +28,9 @@ PUBLIC = {
         HierarchicalClustering HierarchyTree Int8Proposal Kernel LinkedGibbs MemberMoves Memoized MergeState
         NearAnchors Progress Progressive Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator
         SequentialAllocator ShardedData ShardedState Snapshot SoftmaxMoves SparseVariational SplitMerge
-        Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicProcessGibbs TopicProcessState
-        TopicState TopicStream TopicVariational Trace UncollapsedGibbs UncollapsedKernel UncollapsedMetropolis
+        Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicProcessGibbs TopicProcessMerges
+        TopicProcessSplitMerge TopicProcessState TopicState TopicStream TopicVariational Trace UncollapsedGibbs
+        UncollapsedKernel UncollapsedMetropolis
         UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState VariationalStream
         load_sampler merged_clusters merged_labels sample starting_labels steps tuned_alpha tuned_family
     """,

@@ -199,6 +199,72 @@ class Direct:
         return int((self.rng.random(n) < a / (a + np.arange(n))).sum())
 
 
+class SplitMerge(Direct):
+    """Splits and merges with explicit weights; each step tries one and draws the weights.
+
+    Two data are drawn, whatever their clusters; the other data join one of them in the order of their numbers. `fault`
+    may also be "share_density", which forgets the density of the two weights.
+    """
+
+    def step(self):
+        u, v = self.rng.choice(len(self.z), 2, replace=False)
+        if self.z[u] == self.z[v]:
+            self.split(u, v, self.z[u])
+        else:
+            self.merge(u, v, self.z[u], self.z[v])
+        if self.fault != "beta_kept":
+            self.draw_weights()
+
+    def split(self, u, v, k):
+        inside = [i for i, c in enumerate(self.z) if c == k]
+        share = self.rng.random()
+        sides, log_q = self.divided(inside, u, v, self.beta[k], share, None)
+        if math.log(self.rng.random()) < self.log_gain(inside, sides, self.beta[k], share) - log_q:
+            new = next(c for c in itertools.count() if c not in self.beta)
+            for i in inside:
+                self.z[i] = new if sides[i] else k
+            self.beta[k], self.beta[new] = self.beta[k] * share, self.beta[k] * (1.0 - share)
+
+    def merge(self, u, v, a, b):
+        inside = [i for i, c in enumerate(self.z) if c in (a, b)]
+        given, both = {i: self.z[i] == b for i in inside}, self.beta[a] + self.beta[b]
+        share = self.beta[a] / both
+        log_q = self.divided(inside, u, v, both, share, given)[1]
+        if math.log(self.rng.random()) < log_q - self.log_gain(inside, given, both, share):
+            self.z = [a if c == b else c for c in self.z]
+            self.beta[a] = both
+            del self.beta[b]
+
+    def divided(self, inside, u, v, beta, share, given):
+        """Draw the side of each datum, or take the given ones; return them with their log probability."""
+        sides, sets, log_q = {u: False, v: True}, [1 << u, 1 << v], 0.0
+        for i in inside:
+            if i in (u, v):
+                continue
+            n = [sum(self.groups[j] == self.groups[i] and sides[j] == s for j in sides) for s in (False, True)]
+            mass = [n[0] + self.alpha * beta * share, n[1] + self.alpha * beta * (1.0 - share)]
+            logs = [math.log(max(m, 1e-300)) + self.evidence[x | 1 << i] - self.evidence[x] for m, x in zip(mass, sets)]
+            side = drawn(self.rng, logs) if given is None else int(given[i])
+            log_q += logs[side] - np.logaddexp(*logs)
+            sides[i] = bool(side)
+            sets[side] |= 1 << i
+        return sides, log_q
+
+    def log_gain(self, inside, sides, beta, share):
+        """Log density of two clusters over that of one."""
+        total = math.log(self.gamma)
+        if self.fault != "share_density":
+            total -= math.log(share) + math.log1p(-share)
+        for g in {self.groups[i] for i in inside}:
+            n = [sum(self.groups[i] == g and sides[i] == s for i in inside) for s in (False, True)]
+            for m, part in ((n[0], share), (n[1], 1.0 - share)):
+                a = self.alpha * beta * part
+                total += math.lgamma(a + m) - math.lgamma(a)
+            total -= math.lgamma(self.alpha * beta + sum(n)) - math.lgamma(self.alpha * beta)
+        sets = [sum(1 << i for i in inside if sides[i] == s) for s in (False, True)]
+        return total + self.evidence[sets[0]] + self.evidence[sets[1]] - self.evidence[sets[0] | sets[1]]
+
+
 def _drawn_concentration(rng, a, n_tables, sizes):
     """Draw a concentration under Gamma(1, 1), given tables and the sizes of what was divided among them."""
     rate = 1.0 - np.log(np.maximum(rng.beta(a, sizes), 1e-300)).sum()

@@ -86,6 +86,8 @@ def test_every_check_reads_the_table_first(cls, table, settings):
         "ExpectationMaximization": {"theta"},
         "GroupedProcessGibbs": {"backward"},
         "TopicProcessGibbs": {"backward"},
+        "TopicProcessMerges": {"backward", "learn_every"},
+        "TopicProcessSplitMerge": {"backward", "learn_every"},
     }
     absent = one_value.get(cls.__name__, set())
     assert set(table) - absent <= set(inspect.signature(cls.__init__).parameters)

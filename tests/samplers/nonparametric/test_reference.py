@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from franchise_slow import FAULTS, Direct, Franchise, posterior, seated_prior, table_counts
+from franchise_slow import FAULTS, Direct, Franchise, SplitMerge, posterior, seated_prior, table_counts
 from franchises import NAMES, Tiny, quadrature
 from visits import LIMIT, worst_t
 
@@ -81,7 +81,7 @@ def test_concentrations_out_of_their_range(alpha, gamma):
 # ---- samplers --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampler", [Franchise, Direct])
+@pytest.mark.parametrize("sampler", [Franchise, Direct, SplitMerge])
 @pytest.mark.parametrize("name", NAMES)
 def test_partitions_are_visited_by_their_probability(name, sampler):
     tiny = Tiny(name)
@@ -93,6 +93,13 @@ def test_partitions_are_visited_by_their_probability(name, sampler):
 def test_a_mistake_is_seen(fault):
     tiny = Tiny("two_documents")
     chain = Direct(tiny.model, tiny.evidence, tiny.groups, seed=1, fault=fault)
+    assert worst_t(visited(chain), tiny.partitions, tiny.probability) > LIMIT
+
+
+@pytest.mark.parametrize("fault", ["share_density", "beta_kept"])
+def test_a_mistake_of_splits_and_merges_is_seen(fault):
+    tiny = Tiny("two_documents")
+    chain = SplitMerge(tiny.model, tiny.evidence, tiny.groups, seed=1, fault=fault)
     assert worst_t(visited(chain), tiny.partitions, tiny.probability) > LIMIT
 
 
@@ -108,7 +115,7 @@ def learned():
     return quadrature("two_documents")
 
 
-@pytest.mark.parametrize("sampler", [Franchise, Direct])
+@pytest.mark.parametrize("sampler", [Franchise, Direct, SplitMerge])
 def test_learned_concentrations_leave_the_law_over_all_of_them(sampler, learned):
     tiny, probability = learned
     chain = sampler(tiny.model, tiny.evidence, tiny.groups, seed=2, learns=True)

@@ -1,0 +1,150 @@
+"""Exact splits and merges of topics whose number is unknown.
+
+Sweeps move one token at a time, so two topics of the same words stay apart for long, and a topic of two themes hardly
+divides. A move changes all tokens of a topic at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from expfam.params import POSITIVE, Integer, is_auto
+from expfam.samplers.nonparametric.slots import count_large
+from expfam.samplers.nonparametric.token_moves import TopicMoves
+from expfam.samplers.nonparametric.topics import TopicProcessGibbs
+from expfam.structures.ground.rng import generator
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+WORK = 1.0  # tokens that the tries of a step visit by default, over all tokens
+_TRIED = 500  # tokens of a pair's topics up to which it is always tried
+_OF_WORD, _OF_DOCUMENT = 0.45, 0.45  # probabilities that a pair is of one word, and of one document
+
+
+class TopicProcessSplitMerge(TopicProcessGibbs):
+    """Exact splits and merges of topics, their number unknown.
+
+    Two tokens are drawn, whatever their topics. Where both have one topic, its other tokens are divided between them,
+    document by document; where they have two, the topics become one. Weights of documents and topics are integrated
+    out, and the weights that all documents share are part of the move. It is made for a `Cycle` with
+    `TopicProcessGibbs`, which draws the shared weights and all that is learned.
+
+    Parameters
+    ----------
+    n_tries : int
+        Pairs of tokens of a step.
+    work : float
+        Tokens that all tries of a step visit at most on average, as a share of all tokens: a pair whose topics hold n
+        of the T tokens is tried with probability min(1, work T / (n_tries n)), which is the same before and after a
+        move.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import HierarchicalProcess, Multinomial
+    >>> from expfam.samplers import Cycle, TopicProcessGibbs, TopicProcessSplitMerge, sample
+    >>> X = np.repeat([[8, 8, 0, 0], [0, 0, 8, 8]], 20, axis=0)
+    >>> kernel = Cycle(TopicProcessSplitMerge(), TopicProcessGibbs())
+    >>> state = kernel.init(HierarchicalProcess(Multinomial(0.1)), X, seed=0, n_clusters=8)
+    >>> trace = sample(kernel, state, 20)
+    >>> int(np.median(trace.column("n_clusters")[10:])) <= 3
+    True
+
+    Notes
+    -----
+    Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model"; the
+    division by one sequential pass is that of Dahl 2005, "Sequentially-allocated merge-split sampler for conjugate and
+    nonconjugate Dirichlet process mixture models".
+    """
+
+    _constraints: ClassVar = {"n_tries": ("auto", Integer(1)), "work": POSITIVE}
+
+    def __init__(self, *, n_tries: int | Literal["auto"] = "auto", work: float = WORK) -> None:
+        super().__init__(learn_alpha=False)
+        self.n_tries, self.work = n_tries, work
+
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Try some splits and merges."""
+        T = state.tokens.n_tokens
+        n_tried = n_accepted = n_split = 0
+        if T > 1:
+            rng = generator(state.seed, "choice", step=state.n_steps)
+            rank = rng.permutation(state.tokens.n_docs).astype(np.int32)
+            moves = TopicMoves(state.tokens, rank, state.eta)
+            n_tries = max(1, int(self.work * T / _TRIED)) if is_auto(self.n_tries) else int(self.n_tries)
+            pairs = draw_pairs(state.tokens, moves, rank, n_tries, rng)
+            for unit, (u, v) in enumerate(pairs.tolist()):
+                kept, log_u = rng.random(), float(np.log(rng.random()))
+                if u == v or kept * n_tries * moves.size_of(u, v) > self.work * T:
+                    continue
+                n_tried += 1
+                done = _try(state, moves, u, v, log_u, rng, unit)
+                n_accepted += done != 0
+                n_split += done > 0
+        if n_accepted:
+            state.count_all()
+        return n_tried, n_accepted, {"n_large": count_large(state.tokens.topic_size), "n_splits": n_split}
+
+
+def draw_pairs(
+    tokens: Any, moves: TopicMoves, rank: npt.NDArray[np.int32], size: int, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Draw pairs of tokens: (size, 2), two equal ones for no move.
+
+    The law does not look at topics. Most pairs are two tokens of one word or of one document, which often have one
+    topic, or topics of the same words; the others are any two.
+    """
+    T, law = tokens.n_tokens, rng.random(size)
+    first, uniforms = rng.integers(T, size=size), rng.random(size)
+    word = np.searchsorted(tokens.word_start, first, side="right") - 1
+    starts, ends = tokens.word_start[word], tokens.word_start[word + 1]
+    same_word = starts + (uniforms * (ends - starts)).astype(np.int64)
+    place = rank[tokens.doc[first]]
+    starts, ends = moves.document_start[place], moves.document_start[place + 1]
+    same_doc = moves.by_document[starts + (uniforms * (ends - starts)).astype(np.int64)]
+    second = np.where(law < _OF_WORD, same_word, np.where(law < _OF_WORD + _OF_DOCUMENT, same_doc, uniforms * T))
+    return np.column_stack([first, second.astype(np.int64)])
+
+
+def _try(state, moves, u, v, log_u, rng, unit):
+    """Try one move; return 1 for a split, -1 for a merge, 0 where nothing changes."""
+    slots, topic = state.shared, state.tokens.topic
+    a, b = int(topic[u]), int(topic[v])
+    if a != b:
+        one, two = float(slots.pseudocounts[a]), float(slots.pseudocounts[b])
+        if not moves.merge(u, v, one, two, state.model.gamma, log_u):
+            return 0
+        kept, left = (a, b) if state.tokens.topic_size[a] >= state.tokens.topic_size[b] else (b, a)
+        moves.assign(kept, kept)
+        slots.pseudocounts[kept], slots.pseudocounts[left] = one + two, 0.0
+        _close(state, moves)
+        return -1
+    mass = float(slots.pseudocounts[a])
+    log_ratio, share = moves.split(u, v, mass, state.model.gamma, rng, state.seed, unit, state.n_steps)
+    if log_u >= log_ratio:
+        return 0
+    if not len(slots.free):
+        state.grow()
+    new = int(slots.free[-1])
+    one, two = mass * share, mass - mass * share
+    first, second = moves.sizes
+    if first >= second:
+        moves.assign(a, new)
+        slots.pseudocounts[a], slots.pseudocounts[new] = one, two
+    else:
+        moves.assign(new, a)
+        slots.pseudocounts[new], slots.pseudocounts[a] = one, two
+    _close(state, moves)
+    return 1
+
+
+def _close(state, moves):
+    """Name the topics after a move, and list their tokens."""
+    state.shared.name(state.tokens.topic_size)
+    moves.sort()
+
+
+__all__ = ["TopicProcessSplitMerge", "draw_pairs"]
