@@ -72,8 +72,8 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
 
 def rows_of_table(table: Any) -> Any:
     """Return the rows of a table of numbers: a matrix if its columns have no names."""
-    from expfam.families.columns.numbers import numbers_of_frame
     from expfam.frames.frame import Frame
+    from expfam.frames.numbers import numbers_of_frame
 
     if not isinstance(table.X, Frame) or not all(name.isdecimal() for name in table.X.names):
         return table.X
@@ -82,9 +82,9 @@ def rows_of_table(table: Any) -> Any:
 
 def matrix_of(X: Any, family: Any) -> Any:
     """Return the matrix that an estimator reads of the data of a fit."""
-    from expfam.families.columns.numbers import numbers_of_frame
     from expfam.families.columns.roles import Roles
     from expfam.frames.frame import Frame
+    from expfam.frames.numbers import numbers_of_frame
 
     if getattr(family, "roles", None):
         return Roles(family.roles).encode(X)
@@ -150,7 +150,7 @@ def _by_column(args, frame):
 
 def _missing_values(args, frame, gone):
     """Return values that stand for missing cells, by column, of the file and of the option."""
-    from expfam.families.columns.missing_values import missing_values_of
+    from expfam.frames.missing_values import missing_values_of
 
     found = missing_values_of(gone, frame.names, owner="--roles")
     for given in args.missing_values:

@@ -16,11 +16,11 @@ from expfam.estimators.matrices import checked_input
 from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
 from expfam.families.base import Family
 from expfam.families.columns.cells import as_columns, may_lack_cells
-from expfam.families.columns.names import named_columns
 from expfam.families.columns.roles import Roles
 from expfam.families.support import check_given
 from expfam.fitted.cells import drawn_rows, filled_rows
 from expfam.frames.frame import as_frame, is_frame
+from expfam.frames.names import named_columns
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value, is_auto
 from expfam.plugins.registry import load_family

@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_array, validate_data
 from expfam.errors import DataTypeError
 from expfam.estimators.missing_cells import may_be_infinite_or_missing, refuse_infinity, refuse_missing
 from expfam.estimators.tables import check_numbers, require_rows
-from expfam.families.columns.encoding import check_finite
-from expfam.families.columns.names import check_names
-from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.support import check_given
 from expfam.frames.frame import Frame, as_frame, is_frame
+from expfam.frames.names import check_names
+from expfam.frames.numbers import check_finite, numbers_of_frame
 from expfam.user_warnings import warn
 
 _KINDS = (np.float64, np.float32, np.int64, np.int32)  # of data that are used as they are

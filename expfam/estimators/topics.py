@@ -28,7 +28,6 @@ from expfam.estimators.matrices import checked_input
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
-from expfam.families.columns.names import named_columns
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where, repeated
 from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
@@ -36,6 +35,7 @@ from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.fitting.topic_starts import start_memory, topic_start
 from expfam.forecast.memory import check_memory, forecast_topics
+from expfam.frames.names import named_columns
 from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.assignment import LoadedClusters

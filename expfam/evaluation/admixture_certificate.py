@@ -21,9 +21,9 @@ from expfam.evaluation.admixture_checks import (
 )
 from expfam.evaluation.exactness import Found
 from expfam.evaluation.units import RowUnits, TokenUnits
-from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.columns.roles import Roles
 from expfam.frames.frame import as_frame, is_frame
+from expfam.frames.numbers import numbers_of_frame
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups

@@ -39,9 +39,9 @@ from expfam.evaluation.exactness import (
     check_truth,
 )
 from expfam.evaluation.ranks import least_shift, least_variation
-from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.columns.roles import Roles
 from expfam.frames.frame import as_frame, is_frame
+from expfam.frames.numbers import numbers_of_frame
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.hierarchical import HierarchicalProcess

@@ -22,10 +22,10 @@ from expfam.archive import read_archive, write_archive
 from expfam.errors import DataError
 from expfam.evaluation.arviz import arviz_tree
 from expfam.families.base import Family
-from expfam.families.columns.names import check_names
-from expfam.families.columns.numbers import numbers_of_frame
 from expfam.families.columns.roles import Roles
 from expfam.frames.frame import as_frame, is_frame
+from expfam.frames.names import check_names
+from expfam.frames.numbers import numbers_of_frame
 from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
 from expfam.model.hyper_prior import FACTOR, at_factors, factor_names

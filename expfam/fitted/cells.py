@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.families.columns.cells import as_columns, cell_laws
+from expfam.families.columns.cells import as_columns, cell_laws, drawn_holes, whole_rows
 from expfam.families.columns.family import Columns
-from expfam.families.columns.holes import drawn_holes, whole_rows
-from expfam.families.columns.laws import CellLaw
+from expfam.families.columns.kinds.laws import CellLaw
 from expfam.families.support import dense_rows
 from expfam.fitted.scoring import log_sum_exp
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import CapabilityError
-from expfam.families.columns.cells import as_columns
-from expfam.families.columns.holes import about_columns
+from expfam.families.columns.cells import about_columns, as_columns
 from expfam.families.gaussian.holes import with_holes
 from expfam.families.support import dense_rows
 from expfam.fitted.scoring import log_sum_exp, opened_rows

@@ -10,8 +10,8 @@ from scipy import sparse
 
 from expfam.families.columns.cells import as_columns
 from expfam.families.columns.family import Columns
-from expfam.families.columns.names import named_columns
 from expfam.families.gaussian.holes import with_holes
+from expfam.frames.names import named_columns
 from expfam.model.assignment import LoadedClusters
 from expfam.model.data import Dataset
 

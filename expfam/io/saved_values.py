@@ -17,7 +17,7 @@ from expfam.amounts import counted
 from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.families.columns.family import Columns
-from expfam.families.columns.parts import PRESENCE, READINGS
+from expfam.families.columns.table import PRESENCE, READINGS
 from expfam.families.components import Components
 from expfam.families.support import dense_rows
 from expfam.model.data import Dataset

@@ -16,10 +16,10 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import DataError
-from expfam.families.columns.names import named_columns
 from expfam.families.counts.components import count_rows
 from expfam.families.support import read_only
 from expfam.families.weighing import bound_family, checked_weight
+from expfam.frames.names import named_columns
 from expfam.model.groups import Groups, as_groups
 from expfam.model.label_sums import Scale, phi_bounds
 from expfam.model.statistics import label_statistics

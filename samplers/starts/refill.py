@@ -101,7 +101,7 @@ class Refill:
         return self._filled(self._climb(compact_labels(labels)))
 
     def better(self, labels: npt.ArrayLike, least: float) -> npt.NDArray[np.int32] | None:
-        """Return what `refilled` does for labels; None where a log joint of `least` is out of reach from them."""
+        """Return what `refilled` does, or None if it cannot reach a log joint of `least`."""
         begun = self.rows.climb(compact_labels(labels), keep_clusters=True, max_passes=self.max_passes, least=least)
         return None if begun.is_hopeless else self._filled(begun)
 

@@ -11,7 +11,7 @@ import pytest
 
 from expfam import BayesianHierarchy, Columns, GroupedMixture, Mixture
 from expfam.errors import DataTypeError, DataWarning
-from expfam.families.columns.notation import notation_of
+from expfam.frames.notation import notation_of
 
 N = 200
 RNG = np.random.default_rng(0)

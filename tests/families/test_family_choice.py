@@ -6,8 +6,8 @@ import pytest
 
 from expfam import Columns, DiagonalGaussian, LogNormal, Mixture
 from expfam.errors import DataError
-from expfam.families.columns import family_choice
-from expfam.families.columns.family_choice import count_role, positive_role
+from expfam.families.columns.kinds import choice
+from expfam.families.columns.kinds.choice import count_role, positive_role
 from expfam.families.columns.roles import ColumnRole
 from expfam.families.support import ScaleError
 
@@ -42,7 +42,7 @@ def test_other_errors_of_the_data_are_not_hidden(role, name, monkeypatch):
             raise DataError("a fault")
         return 0.0
 
-    monkeypatch.setattr(family_choice, "column_evidence", broken)
+    monkeypatch.setattr(choice, "column_evidence", broken)
     with pytest.raises(DataError, match="a fault"):
         role(ColumnRole("x"), np.arange(1.0, 100.0))
 

@@ -11,9 +11,9 @@ import pytest
 from expfam import Columns, Mixture
 from expfam.errors import DataError, DataTypeError, DataWarning
 from expfam.families.columns.inference import infer_roles
-from expfam.families.columns.missing_values import missing_values_of, with_holes
 from expfam.families.columns.roles import Roles
 from expfam.frames.frame import as_frame
+from expfam.frames.missing_values import missing_values_of, with_holes
 
 N = 60
 HOLES = np.arange(N) % 6 == 0

@@ -8,8 +8,8 @@ import pytest
 
 from expfam import BayesianHierarchy, Columns, DiagonalGaussian, GroupedMixture, Mixture
 from expfam.errors import DataWarning, SupportError
-from expfam.families.columns.names import named_columns, with_places
 from expfam.families.waiting.exponential import Exponential
+from expfam.frames.names import named_columns, with_places
 from expfam.user_warnings import renamed_warnings, warn
 
 N = 40

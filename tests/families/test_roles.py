@@ -13,8 +13,8 @@ import pytest
 
 from expfam import Categorical, Columns, DiagonalGaussian, Gaussian, LogNormal, Mixture, Poisson
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
-from expfam.families.columns.evidence import column_evidence, spread_ties
 from expfam.families.columns.inference import infer_roles
+from expfam.families.columns.kinds.choice import column_evidence, spread_ties
 from expfam.families.columns.roles import ColumnRole, Roles
 from expfam.families.trials.bernoulli import Bernoulli
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from expfam.errors import DataError, DataTypeError
-from expfam.families.columns.numbers import numbers_of_frame
 from expfam.frames.frame import Frame, as_frame, is_frame
 from expfam.frames.new_frames import new_frame
+from expfam.frames.numbers import numbers_of_frame
 
 CELLS = {
     "whole": [3, None, 1],

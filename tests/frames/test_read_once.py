@@ -9,8 +9,8 @@ import pytest
 
 from expfam import Columns, Mixture
 from expfam.errors import DataTypeError
-from expfam.families.columns.missing_values import column_with_holes
 from expfam.frames import frame as frames
+from expfam.frames.missing_values import column_with_holes
 
 CELLS = {
     "size": [1.5, -0.25, 1e-9, 3.5, 0.75, 1.0, 2.0, None],

@@ -11,9 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from expfam.errors import DataError
-from expfam.families.columns.encoding import check_finite
-from expfam.families.columns.numbers import numbers_of_frame
 from expfam.frames.frame import Frame
+from expfam.frames.numbers import check_finite, numbers_of_frame
 from expfam.io import cells
 from expfam.io.cells import column_of_text
 from expfam.io.readers import read

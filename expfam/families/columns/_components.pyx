@@ -21,7 +21,7 @@ from expfam.families.components cimport Components
 from expfam.families.row_statistics cimport RowStatistics, row_statistics_capsule, row_statistics_v1
 
 from expfam.errors import DataError
-from expfam.families.columns.parts import OBSERVED, cells_of
+from expfam.families.columns.table import OBSERVED, cells_of
 from expfam.families.support import dense_rows
 
 

@@ -15,12 +15,11 @@ import numpy as np
 
 from expfam.families import support as _support
 from expfam.families.columns._components import ColumnsComponents
-from expfam.families.columns.column_parameters import ColumnParameters
-from expfam.families.columns.coordinates import table_coordinates
 from expfam.families.columns.hyper import PartHyper
 from expfam.families.columns.inference import table_of
-from expfam.families.columns.parameters import PartParameters
-from expfam.families.columns.parts import (
+from expfam.families.columns.parameters import ColumnParameters, PartParameters
+from expfam.families.columns.statistics import table_coordinates
+from expfam.families.columns.table import (
     OBSERVED,
     PRESENCE,
     Part,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.amounts import counted
-from expfam.families.columns.parts import PRESENCE
-from expfam.families.columns.sums import PartSums
+from expfam.families.columns.statistics import PartSums
+from expfam.families.columns.table import PRESENCE
 
 if TYPE_CHECKING:
     from typing_extensions import Self

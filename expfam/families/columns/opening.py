@@ -9,11 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
-from expfam.families.columns.layout import PartsLayout
-from expfam.families.columns.parts import (
+from expfam.families.columns.table import (
     LEVEL,
     PRESENCE,
     Part,
+    PartsLayout,
     groups,
     opened_family,
     patterns,

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.families.columns.encoding import is_lossless
 from expfam.families.columns.kinds.registry import DROPPED, kind_of
-from expfam.families.columns.missing_values import checked_values, column_with_holes
-from expfam.families.columns.names import check_names
 from expfam.frames.frame import Column, Frame, as_frame
+from expfam.frames.missing_values import checked_values, column_with_holes
+from expfam.frames.names import check_names
 from expfam.frames.new_frames import new_frame
+from expfam.frames.numbers import is_lossless
 from expfam.near_names import did_you_mean
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ cdef class _Evidence:
         return NAN
 
     def __call__(self, double t):
-        """Return the value at t, or NaN where it is not the sum of logarithms of positive normal numbers."""
+        """Return the value at t, or NaN if an argument of a logarithm is not positive and normal."""
         return self.value(t)
 
     cdef double target(self, double t, bint *is_sound) noexcept:
@@ -32,7 +32,7 @@ cdef class _Evidence:
         return value
 
     def climb(self, double t, double low, double high, double tol=0.03):
-        """Return a mode of the value plus the log density of the factor's prior, reached from t uphill.
+        """Return a mode of the value plus the factor's log prior, reached from t uphill.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ cdef double inner_point(double left, double best, double right, double at_left, 
 
 
 cdef class _ColumnEvidence(_Evidence):
-    """Evidence of clusters with independent columns: posterior shapes, and sums about the prior location.
+    """Evidence of independent columns: posterior shapes, sums about the prior location.
 
     Parameters
     ----------

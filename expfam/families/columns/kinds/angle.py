@@ -9,10 +9,10 @@ import numpy as np
 
 from expfam.errors import DataError
 from expfam.families.columns.kinds.contract import ColumnKind
-from expfam.families.columns.laws import CellLaw
-from expfam.families.columns.messages import keyword
+from expfam.families.columns.kinds.laws import CellLaw
 from expfam.families.directions.von_mises import turn_of
 from expfam.families.directions.von_mises_fisher import mean_length
+from expfam.frames.names import keyword
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from expfam.errors import CapabilityError
-from expfam.families.columns.encoding import check_finite, require_numbers, whole_numbers
-from expfam.families.columns.laws import CellLaw
+from expfam.families.columns.kinds.laws import CellLaw
+from expfam.frames.numbers import check_finite, require_numbers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.frames.frame import Column
     from expfam.protocols import Floats
+
+_LARGEST = 2.0**63  # whole numbers up to it are int64
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class ColumnKind:
         """
         values = values.astype(np.float64) - role.offset
         if whole and (self.is_counted or role.type == "integer"):
-            values = whole_numbers(np.maximum(values, 0.0) if self.is_counted else values, gone)
+            values = _whole_numbers(np.maximum(values, 0.0) if self.is_counted else values, gone)
         return [None if hole else value for value, hole in zip(values.tolist(), gone)] if gone.any() else values
 
     # ---- cells by cluster --------------------------------------------------------------------------------------------
@@ -156,25 +158,36 @@ class ColumnKind:
                 f"{family.name}: its columns are no cells of a table: they have no means of their own"
             )
         mean = params["mean"] if "mean" in params else params["rate"]
-        sd = np.broadcast_to(_spread(family, params, mean), mean.shape)
+        sd = np.broadcast_to(self.spread(family, params, mean), mean.shape)
         is_logs = "median" in params
         center = np.log(params["median"]) if is_logs else mean
         return [CellLaw(mean[:, j], sd[:, j], center[:, j], is_logs) for j in range(mean.shape[1])]
 
+    def spread(self, family: Any, params: Mapping[str, Any], mean: Floats) -> Any:
+        """Return the standard deviations of cells: (K, V) or what broadcasts to it.
 
-def _spread(family, params, mean):
-    """Return the standard deviations that parameters tell: (K, V), or what broadcasts to it."""
-    if "sd" in params:
-        return params["sd"]
-    if "covariance" in params:
-        return np.sqrt(np.diagonal(params["covariance"], axis1=1, axis2=2))
-    if "variance" in params:
-        variance = params["variance"]
-        return np.sqrt(variance if variance.ndim == 2 else variance[:, None])
-    if family.name == "poisson":
-        return np.sqrt(mean)
-    if family.name == "exponential":
-        return mean
-    if {"mean", "probability"} <= params.keys():  # negative binomial and geometric
-        return np.sqrt(mean / (1.0 - params["probability"]))
-    return np.nan
+        They are NaN if nothing tells them.
+
+        Parameters
+        ----------
+        family : Family
+            Bound.
+        params : dict
+            What its `to_params` returned.
+        mean : (K, V) float64
+        """
+        if "sd" in params:
+            return params["sd"]
+        if "covariance" in params:
+            return np.sqrt(np.diagonal(params["covariance"], axis1=1, axis2=2))
+        if "variance" in params:
+            variance = params["variance"]
+            return np.sqrt(variance if variance.ndim == 2 else variance[:, None])
+        return np.nan
+
+
+def _whole_numbers(values: npt.NDArray[Any], gone: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Return values rounded, as int64 if none is missing and all fit."""
+    values = np.rint(values)
+    fits = not gone.any() and bool(np.all(np.abs(values) < _LARGEST))
+    return values.astype(np.int64) if fits else values

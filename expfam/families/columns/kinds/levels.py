@@ -9,10 +9,10 @@ import numpy as np
 
 from expfam.amounts import counted
 from expfam.errors import DataTypeError, SupportError
-from expfam.families.columns.encoding import level_codes
 from expfam.families.columns.kinds.contract import ColumnKind
-from expfam.families.columns.laws import CellLaw
-from expfam.families.columns.messages import keyword
+from expfam.families.columns.kinds.laws import CellLaw
+from expfam.frames.frame import listed
+from expfam.frames.names import keyword
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -75,7 +75,7 @@ class Category(ColumnKind):
 
     def encode(self, role: Any, column: Column, backend: str) -> npt.NDArray[Any]:
         """Return the number of each cell's level; the level of unseen values stands last."""
-        return level_codes(role, column)
+        return _level_codes(role, column)
 
     def decode(self, role: Any, values: npt.NDArray[Any], gone: npt.NDArray[np.bool_], *, whole: bool) -> Any:
         """Return the levels of cells, "other" for unseen values, None if missing."""
@@ -122,6 +122,53 @@ class Binary(Category):
             return super().laws(family, n, S, has_missing_level=has_missing_level)
         params = family.to_params(*family.map_natural(n, S))
         return [CellLaw(probability=np.column_stack([1.0 - p, p])) for p in params["probability"].T]
+
+
+def _level_codes(role, column):
+    """Return the number of each cell's level; the level of unseen values stands last."""
+    if column.kind == "time":
+        raise DataTypeError(f"column {role.column!r} held categories at fit, and holds dates now: give it as at fit")
+    is_text = column.kind in ("text", "category")
+    if is_text:
+        cells, place = column.levels, np.where(column.missing, 0, column.values)
+    else:
+        distinct, place = np.unique(np.where(column.missing, column.present[:1], column.values), return_inverse=True)
+        cells = tuple(distinct.tolist())
+    number = {level: code for code, level in enumerate(role.levels)}
+    codes = np.array([number.get(cell, -1) for cell in cells], dtype=np.float64)
+    used = np.zeros(len(cells), dtype=bool)
+    used[place[~column.missing]] = True
+    unknown = np.flatnonzero(used & (codes < 0))
+    if unknown.size:
+        _check_unknown(role, column, cells, place, unknown)
+        codes[unknown] = len(role.levels)
+    return codes[place]
+
+
+def _check_unknown(role, column, cells, place, unknown):
+    """Refuse levels that the role does not know, unless it has a level for them."""
+    row = int(np.flatnonzero(np.isin(place, unknown) & ~column.missing)[0])
+    value = cells[place[row]]
+    was_text = any(isinstance(level, str) for level in role.levels)
+    if isinstance(value, str) != was_text:
+        held, cure = ("text", ".astype(str)") if was_text else ("numbers", ".astype(float)")
+        raise DataTypeError(
+            f"column {role.column!r} held {held} at fit; row {row} holds {value!r}: convert it, for example with"
+            f" df[{role.column!r}]{cure}"
+        )
+    if not role.other:
+        raise SupportError(
+            f"column {role.column!r}: row {row} holds the level {value!r}, which was not there at fit"
+            f" ({listed(role.levels)}): leave the cell empty, or write {_with_other(role)} for a family that has one"
+            " level for all that the rows of the fit, or of the first chunk, do not hold"
+        )
+
+
+def _with_other(role):
+    """Return the line of a family that has a level for all that were not seen."""
+    if role.type not in ("category", "enum"):  # levels of no declared type leave room for others
+        return f"Columns.from_frame(df, {keyword(role.column, 'category')})"
+    return f"Columns.from_frame(df, roles=[{{'column': {role.column!r}, 'role': 'category', 'other': True}}])"
 
 
 def _long_number_role(base, facts):

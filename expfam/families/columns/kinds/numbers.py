@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.families.columns.encoding import require_seconds
-from expfam.families.columns.family_choice import count_role, positive_role
+from expfam.families.columns.kinds.choice import count_role, positive_role
 from expfam.families.columns.kinds.contract import ColumnKind
+from expfam.frames.numbers import require_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from expfam.families.columns.kinds.contract import ColumnFacts
     from expfam.frames.frame import Column
+    from expfam.protocols import Floats
 
 
 class Count(ColumnKind):
@@ -36,6 +39,14 @@ class Count(ColumnKind):
         check(wish)
         return wish if wish.family else count_role(wish, np.sort(column.present).astype(np.float64))
 
+    def spread(self, family: Any, params: Mapping[str, Any], mean: Floats) -> Any:
+        """Return the standard deviations of counts: (K, V), or NaN."""
+        if family.name == "poisson":
+            return np.sqrt(mean)
+        if {"mean", "probability"} <= params.keys():  # negative binomial and geometric
+            return np.sqrt(mean / (1.0 - params["probability"]))
+        return super().spread(family, params, mean)
+
 
 class Positive(ColumnKind):
     """Positive numbers, log-normal unless a family was given."""
@@ -49,6 +60,10 @@ class Positive(ColumnKind):
         if not facts.is_whole and facts.distinct[0] > 0:
             return positive_role(base, facts.values.astype(np.float64))
         return None
+
+    def spread(self, family: Any, params: Mapping[str, Any], mean: Floats) -> Any:
+        """Return the standard deviations: that of an exponential law is its mean."""
+        return mean if family.name == "exponential" else super().spread(family, params, mean)
 
 
 class Real(ColumnKind):

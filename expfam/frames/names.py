@@ -10,6 +10,8 @@ from expfam.errors import DataError, DataWarning, ExpFamError
 from expfam.frames.frame import listed
 from expfam.user_warnings import renamed_warnings, warn
 
+_NUMBERS = r"\d+(?:, \d+)*"
+
 
 def check_names(names: Sequence[str], kept: Sequence[str], known: Collection[str], *, owner: str) -> None:
     """Refuse a frame that lacks columns of the fit; warn of columns that the fit did not have.
@@ -49,7 +51,6 @@ def check_names(names: Sequence[str], kept: Sequence[str], known: Collection[str
         )
 
 
-_NUMBERS = r"\d+(?:, \d+)*"
 _PLACES = re.compile(  # a name in brackets may follow already
     rf"\b(?P<noun>columns?|row) (?P<numbers>{_NUMBERS})\b(?! \()"
     rf"|\b(?P<some>\d+ columns \()(?P<first>{_NUMBERS})(?=, \.\.\.\))"
@@ -69,7 +70,7 @@ def with_places(text: str, column: Callable[[int], str | None], row: Callable[[i
 
     Examples
     --------
-    >>> from expfam.families.columns.names import with_places
+    >>> from expfam.frames.names import with_places
     >>> with_places("columns 0, 2 are constant, as in row 3", lambda number: repr("abc"[number]))
     "columns 'a', 'c' are constant, as in row 3"
     >>> with_places("column 1 is too large: X[:, 1] /= 10", lambda number: repr("abc"[number]))
@@ -102,7 +103,7 @@ def named_columns(names: Sequence[str] | None) -> Iterator[None]:
     Examples
     --------
     >>> from expfam.errors import DataError
-    >>> from expfam.families.columns.names import named_columns
+    >>> from expfam.frames.names import named_columns
     >>> with named_columns(["size", "kind"]):
     ...     raise DataError("row 4, column 1 holds -1")
     Traceback (most recent call last):
@@ -124,3 +125,8 @@ def named_columns(names: Sequence[str] | None) -> Iterator[None]:
         if error.args and isinstance(error.args[0], str):
             error.args = (named(error.args[0]), *error.args[1:])
         raise
+
+
+def keyword(name: str, value: object) -> str:
+    """Return the keyword argument of a column as it is written in a call."""
+    return f"{name}={value!r}" if name.isidentifier() else f"**{{{name!r}: {value!r}}}"

@@ -111,7 +111,7 @@ def with_holes(column: Column, values: Sequence[Any], *, reads_numbers: bool | N
     Examples
     --------
     >>> import pandas as pd
-    >>> from expfam.families.columns.missing_values import with_holes
+    >>> from expfam.frames.missing_values import with_holes
     >>> from expfam.frames.frame import as_frame
     >>> column = with_holes(as_frame(pd.DataFrame({"x": ["1.5", "?", "-999"]})).column("x"), ["?", -999])
     >>> column.kind, column.missing.tolist(), column.present.tolist()
@@ -197,6 +197,3 @@ def _emptied(column):
     if not column.missing.all():
         return column
     return Column(column.name, "empty", np.zeros(len(column.missing)), column.missing)
-
-
-__all__ = ["as_numbers", "checked_values", "column_with_holes", "missing_values_of", "with_holes"]

@@ -1,4 +1,4 @@
-"""Checks of cells before they become numbers, and the numbers of levels."""
+"""Columns of numbers: checks before they are read, and a frame of them as a matrix."""
 
 from __future__ import annotations
 
@@ -7,21 +7,55 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.amounts import counted
-from expfam.errors import DataError, DataTypeError, SupportError
-from expfam.families.columns.doubts import conversion_of
-from expfam.families.columns.messages import keyword
-from expfam.frames.frame import Column, listed
+from expfam.errors import DataError, DataTypeError
+from expfam.frames.doubts import conversion_of
+from expfam.frames.frame import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from expfam.families.columns.roles import ColumnRole
+    from expfam.frames.frame import Frame
 
 _MOST_TEXT = 30  # characters of a cell that are repeated in a message
-_LARGEST = 2.0**63  # whole numbers up to it are int64
 NUMBERS = ("boolean", "integer", "float")
+
+
+def numbers_of_frame(frame: Frame, *, of_fit: bool, may_lack: bool = True) -> npt.NDArray[Any]:
+    """Return the columns of a frame of numbers as a matrix, NaN where cells are missing.
+
+    Parameters
+    ----------
+    frame : Frame
+    of_fit : bool
+        Whether the columns held numbers at the fit, for messages.
+    may_lack : bool
+        Whether cells may be missing, for messages.
+
+    Returns
+    -------
+    (N, V) ndarray
+        float32 or int64 if all columns are, else float64.
+
+    Raises
+    ------
+    DataError, DataTypeError
+        A column holds text, dates or infinity; the message names it and the row.
+    """
+    columns = [frame.column(name) for name in frame.names]
+    for column in columns:
+        require_numbers(column, frame.backend, of_fit=of_fit)
+        check_finite(column, may_lack=may_lack)
+    kinds = {
+        np.dtype(float) if column.missing.any() and column.kind != "float" else column.values.dtype
+        for column in columns
+    }
+    dtype = kinds.pop() if len(kinds) == 1 else np.dtype(float)
+    X = np.empty(frame.shape, dtype=dtype if dtype in (np.float32, np.int64) else np.float64)
+    for j, column in enumerate(columns):
+        X[:, j] = np.where(column.missing, np.nan, column.values) if column.missing.any() else column.values
+    return X
 
 
 def require_numbers(column: Column, backend: str, *, of_fit: bool) -> None:
@@ -97,60 +131,6 @@ def require_seconds(column: Column) -> None:
             f"column {column.name!r} holds periods or times of day, which are no points in time: convert them to dates,"
             " or to numbers of a unit that you choose"
         )
-
-
-def level_codes(role: ColumnRole, column: Column) -> npt.NDArray[Any]:
-    """Return the number of each cell's level; the level of unseen values stands last."""
-    if column.kind == "time":
-        raise DataTypeError(f"column {role.column!r} held categories at fit, and holds dates now: give it as at fit")
-    is_text = column.kind in ("text", "category")
-    if is_text:
-        cells, place = column.levels, np.where(column.missing, 0, column.values)
-    else:
-        distinct, place = np.unique(np.where(column.missing, column.present[:1], column.values), return_inverse=True)
-        cells = tuple(distinct.tolist())
-    number = {level: code for code, level in enumerate(role.levels)}
-    codes = np.array([number.get(cell, -1) for cell in cells], dtype=np.float64)
-    used = np.zeros(len(cells), dtype=bool)
-    used[place[~column.missing]] = True
-    unknown = np.flatnonzero(used & (codes < 0))
-    if unknown.size:
-        _check_unknown(role, column, cells, place, unknown)
-        codes[unknown] = len(role.levels)
-    return codes[place]
-
-
-def _check_unknown(role, column, cells, place, unknown):
-    """Refuse levels that the role does not know, unless it has a level for them."""
-    row = int(np.flatnonzero(np.isin(place, unknown) & ~column.missing)[0])
-    value = cells[place[row]]
-    was_text = any(isinstance(level, str) for level in role.levels)
-    if isinstance(value, str) != was_text:
-        held, cure = ("text", ".astype(str)") if was_text else ("numbers", ".astype(float)")
-        raise DataTypeError(
-            f"column {role.column!r} held {held} at fit; row {row} holds {value!r}: convert it, for example with"
-            f" df[{role.column!r}]{cure}"
-        )
-    if not role.other:
-        raise SupportError(
-            f"column {role.column!r}: row {row} holds the level {value!r}, which was not there at fit"
-            f" ({listed(role.levels)}): leave the cell empty, or write {_with_other(role)} for a family that has one"
-            " level for all that the rows of the fit, or of the first chunk, do not hold"
-        )
-
-
-def _with_other(role):
-    """Return the line of a family that has a level for all that were not seen."""
-    if role.type not in ("category", "enum"):  # levels of no declared type leave room for others
-        return f"Columns.from_frame(df, {keyword(role.column, 'category')})"
-    return f"Columns.from_frame(df, roles=[{{'column': {role.column!r}, 'role': 'category', 'other': True}}])"
-
-
-def whole_numbers(values: npt.NDArray[Any], gone: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """Return values rounded, as int64 if none is missing and all fit."""
-    values = np.rint(values)
-    fits = not gone.any() and bool(np.all(np.abs(values) < _LARGEST))
-    return values.astype(np.int64) if fits else values
 
 
 def is_lossless(values: npt.NDArray[Any]) -> bool:

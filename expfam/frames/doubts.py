@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from expfam.amounts import counted
-from expfam.families.columns.messages import keyword
-from expfam.families.columns.notation import PLACEHOLDERS, Notation, notation_of
 from expfam.frames.frame import Column
+from expfam.frames.names import keyword
+from expfam.frames.notation import PLACEHOLDERS, Notation, notation_of
 
 _FEW_LEVELS = 20  # categories of so many levels may be numbers on purpose
 _LEAST_NUMBERS = 3
@@ -61,7 +61,7 @@ def doubt_of(column: Column, backend: str = "pandas") -> Doubt | None:
     Examples
     --------
     >>> import pandas as pd
-    >>> from expfam.families.columns.doubts import doubt_of
+    >>> from expfam.frames.doubts import doubt_of
     >>> from expfam.frames.frame import as_frame
     >>> column = as_frame(pd.DataFrame({"x": [f"{i},5" for i in range(30)]})).column("x")
     >>> doubt_of(column).line
@@ -182,6 +182,3 @@ def _free_text(column, levels, n_rows, is_long):
         if len(levels) == n_rows
         else Doubt(f"looks like an id, {counted(len(levels), 'level')} in {counted(n_rows, 'row')}", "", True)
     )
-
-
-__all__ = ["Doubt", "conversion_of", "doubt_of"]

@@ -70,7 +70,7 @@ def notation_of(levels: Sequence[str]) -> Notation | None:
 
     Examples
     --------
-    >>> from expfam.families.columns.notation import notation_of
+    >>> from expfam.frames.notation import notation_of
     >>> notation_of(["3,51", "12,00", "?"])[:4]
     ('numbers as text with a decimal comma', '3,51', 2, ('?',))
     >>> notation_of(["red", "blue"]) is None
@@ -160,6 +160,3 @@ def _decimal(numbers):
     if with_commas:
         return "." if all(_GROUPED.fullmatch(number) for number in with_commas) else ","
     return "," if any(number.count(".") > 1 for number in numbers) else "."
-
-
-__all__ = ["PLACEHOLDERS", "Notation", "notation_of"]
