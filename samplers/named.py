@@ -453,7 +453,14 @@ def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None
     return kernel
 
 
-def load_sampler(sampler: Any = "auto", *, n_threads: int | None = None, weights: Any = None) -> Kernel:
+def load_sampler(
+    sampler: Any = "auto",
+    *,
+    model: Any = None,
+    data: Dataset | None = None,
+    n_threads: int | None = None,
+    weights: None = None,
+) -> Kernel:
     """Return the kernel of a name; a kernel is returned as it is.
 
     Parameters
@@ -461,10 +468,14 @@ def load_sampler(sampler: Any = "auto", *, n_threads: int | None = None, weights
     sampler : str or Kernel
         ``"auto"``, ``"gibbs"``, ``"uncollapsed_gibbs"``, ``"fastex"``, ``"canopy"``, ``"split_merge"``,
         ``"stochastic_em"``, ``"em"``, ``"variational"``, or a kernel.
+    model : MixtureModel, optional
+        Bound to `data`. Both are needed for ``"auto"`` alone, which is then the kernel that ``Mixture(sampler="auto")``
+        and the command line take.
+    data : Dataset, optional
     n_threads : int or None
         Number of threads, for kernels that can use several.
-    weights : Weights, optional
-        Weights of the model. If they leave the number of clusters open, ``"auto"`` adds split and merge moves.
+    weights : None
+        No longer used: `model` has them. Anything else is refused.
 
     Returns
     -------
@@ -473,18 +484,30 @@ def load_sampler(sampler: Any = "auto", *, n_threads: int | None = None, weights
     Raises
     ------
     ValueError
-        The name is unknown.
+        The name is unknown, or "auto" lacks `model` and `data`.
 
     Examples
     --------
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
     >>> from expfam.samplers import load_sampler
-    >>> load_sampler("auto")
+    >>> load_sampler("gibbs")
+    CollapsedGibbs(order='sequential')
+    >>> data = Dataset([[0], [1], [30]], Poisson())
+    >>> load_sampler("auto", model=MixtureModel(data.family, DirichletProcess()), data=data).kernels[-1]
     CollapsedGibbs(order='sequential')
     """
+    if weights is not None:
+        raise TypeError(
+            "load_sampler takes the model in place of its weights: write load_sampler('auto', model=model, data=data)"
+        )
     kind: Any = find_sampler(sampler)
     if isinstance(kind, Kernel):
         return kind
-    if kind is None and weights is not None and weights.max_components is None:
-        return Cycle(SplitMerge(n_threads=n_threads), CollapsedGibbs())
-    kind = CollapsedGibbs if kind is None else kind
-    return kind(n_threads=n_threads) if "n_threads" in kind._parameter_names() else kind()
+    if kind is not None:
+        return kind(n_threads=n_threads) if "n_threads" in kind._parameter_names() else kind()
+    if model is None or data is None:
+        raise ValueError(
+            "load_sampler: what 'auto' stands for depends on the model and its rows: write load_sampler('auto',"
+            " model=model, data=data), or load_sampler('gibbs')"
+        )
+    return automatic_sampler(model, data, n_threads=n_threads)

@@ -47,13 +47,16 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
-    """Return the data to fit, and their family: the named one, or the one that suits them."""
-    from expfam.estimators.tables import family_of_array, first_fraction
+def given_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
+    """Return the data to fit, and the `family` that an estimator is given.
+
+    That is a name, "auto" too, where the options change nothing of the family; else the family that they make.
+    """
+    from expfam.estimators.tables import first_fraction
     from expfam.frames.frame import Frame
 
     if not is_automatic(args):
-        return table.X, family_of(args.family, args.hyper)
+        return table.X, family_of(args.family, args.hyper) if args.hyper else args.family
     given = _given(args)
     if not isinstance(table.X, Frame):
         _refuse(given, "a table: a CSV, TSV or Parquet file")
@@ -63,11 +66,24 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
                 f"--family: the sparse rows hold {fraction:.6g}, which is no count: name the family of such rows, for"
                 " example --family von_mises_fisher for rows of length 1"
             )
-        return table.X, family_of_array(table.X, owner="--family")
+        return table.X, "auto"
     frame = _selected(args, table.X)
     if not given and frame.is_plain():
-        return rows_of_table(table._replace(X=frame)), family_of("gaussian_diag", [])
-    return frame, _family(args, frame)
+        return rows_of_table(table._replace(X=frame)), "auto"
+    return frame, _family(args, frame) if given and given != ["columns"] else "auto"
+
+
+def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
+    """Return the data to fit, and their family: the named one, or the one that suits them."""
+    from expfam.estimators.tables import family_of_array
+    from expfam.frames.frame import Frame
+
+    X, family = given_data(args, table)
+    if family != "auto":
+        return X, family_of(family, []) if isinstance(family, str) else family
+    if not isinstance(X, Frame):
+        return X, family_of_array(X, owner="--family")
+    return X, family_of("gaussian_diag", []) if X.is_plain() else _family(args, X)
 
 
 def rows_of_table(table: Any) -> Any:
@@ -78,17 +94,6 @@ def rows_of_table(table: Any) -> Any:
     if not isinstance(table.X, Frame) or not all(name.isdecimal() for name in table.X.names):
         return table.X
     return numbers_of_frame(table.X, of_fit=False)
-
-
-def matrix_of(X: Any, family: Any) -> Any:
-    """Return the matrix that an estimator reads of the data of a fit."""
-    from expfam.families.columns.roles import Roles
-    from expfam.frames.frame import Frame
-    from expfam.frames.numbers import numbers_of_frame
-
-    if getattr(family, "roles", None):
-        return Roles(family.roles).encode(X)
-    return numbers_of_frame(X, of_fit=False) if isinstance(X, Frame) else X
 
 
 def check_family(args: argparse.Namespace) -> None:

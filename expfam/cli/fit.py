@@ -24,9 +24,8 @@ from expfam.cli.columns import (
     check_family,
     family_facts,
     family_line,
+    given_data,
     is_automatic,
-    matrix_of,
-    model_data,
 )
 from expfam.cli.known import (
     add_known,
@@ -74,20 +73,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model = add_family(parser)
     size = model.add_mutually_exclusive_group()
     size.add_argument(
-        "-k", "--components", type=positive_int, metavar="K", help="at most K clusters: symmetric Dirichlet prior"
+        "-k", "--components", type=positive_int, metavar="K", help="K clusters: symmetric Dirichlet prior"
     )
     size.add_argument("--infinite", action="store_true", help="any number of clusters: Dirichlet process (default)")
     model.add_argument(
         "--alpha",
         type=positive_float,
         metavar="A",
-        help="concentration: total (default 1), or with -k per component (default 1/K)",
+        help="concentration: total (default 1), or with -k per component (default 1 on real values, 1/K on counts)",
     )
     group = parser.add_argument_group("run")
     group.add_argument(
-        "--steps", type=natural_int, default=50, metavar="N", help="steps after the warm-up; default: %(default)s"
+        "--steps",
+        type=natural_int,
+        metavar="N",
+        help="steps after the warm-up; default: until the log joint has stopped rising, at most 100, or 50 with a named"
+        " --sampler",
     )
-    group.add_argument("--warmup", type=natural_int, metavar="N", help="warm-up steps; default: --steps, at most 100")
+    group.add_argument(
+        "--warmup", type=natural_int, metavar="N", help="warm-up steps; default: at most 17, or with --steps as many"
+    )
     group.add_argument(
         "--sampler",
         default="auto",
@@ -143,44 +148,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run `expfam fit` and return its exit code."""
-    from expfam import DirichletProcess, Mixture, SymmetricDirichlet
-    from expfam.samplers import load_sampler
-    from expfam.structures.ground.rng import resolve_seed
+    from expfam.estimators.base import total_steps
+    from expfam.estimators.lines import whole_line_of
+    from expfam.samplers.chain.callbacks import Progress
+    from expfam.samplers.named import find_sampler
 
     check_outputs(args)
     check_family(args)
     check_known_arguments(args)
-    load_sampler(args.sampler)
+    find_sampler(args.sampler)
     table = read_table(args, frame=is_automatic(args), vocab=args.vocab, memory_limit=args.memory_limit)
     given = read_known(args, table)
-    X, family = model_data(args, table)
-    k = args.components
-    weights = DirichletProcess(args.alpha or 1.0) if k is None else SymmetricDirichlet(k, alpha=args.alpha)
-    seed = resolve_seed(args.seed)
-    matrix = matrix_of(X, family)
-    forecast = _forecast(matrix, family, k)
+    X, family = given_data(args, table)
+    mixture = _mixture(args, family, given.labels)
+    bar = Progress(total_steps(mixture), disable=True if args.quiet else None, leave=False, file=sys.stderr)
     say(args, f"data      {args.data}: {shape_line(table.X)}")
-    say(args, f"model     {family_line(family)}, {weights!r}, seed {seed}")
+    plan = mixture.set_params(callbacks=[bar]).plan_fit(X, given.y, links=given.links)
+    mixture.set_params(callbacks=None)  # the saved model must not hold the bar
+    before, forecast, line = plan.model.family, plan.forecast(), f"{whole_line_of(mixture)}.{_call(given)}"
+    say(args, f"model     {family_line(before)}, {plan.model.weights!r}, seed {mixture.random_state}")
+    say(args, f"python    {line}")
     say(args, f"memory    about {forecast}")
-    mixture = Mixture(
-        family,
-        weights=weights,
-        sampler=args.sampler,
-        n_steps=args.steps,
-        n_warmup="auto" if args.warmup is None else args.warmup,
-        start=args.start,
-        labels=given.labels,
-        n_threads=args.threads,
-        random_state=seed,
-        memory_limit=args.memory_limit,
-    )
-    duration = _forecast_time(args, mixture, matrix)
+    duration = _forecast_time(args, plan)
     if duration is not None:
         say(args, f"time      about {duration}")
     if args.output is None and args.labels is None:
         say(args, "output    none: give --output DIR to save the model, --labels FILE to save the labels")
     began = time.perf_counter()
-    fit_with_progress(args, mixture, X, given.y, links=given.links)
+    mixture.fit_plan(plan)
     seconds = time.perf_counter() - began
     # save before printing: if the output pipe is closed, the result is not lost
     saved, failed = save_all(args, result_writers(mixture, table))
@@ -192,7 +187,7 @@ def run(args: argparse.Namespace) -> int:
     doubtful = doubtful_facts(mixture, given, table.row_ids)
     if doubtful:
         say(args, f"doubtful  {doubtful_line(doubtful)}")
-    learned = _learned(family, mixture.family_)
+    learned = _learned(before, mixture.family_)
     if learned:
         say(args, f"learned   {', '.join(f'{name} = {short(value)}' for name, value in learned.items())}")
     if scores:
@@ -201,8 +196,9 @@ def run(args: argparse.Namespace) -> int:
     if saved:
         say(args, "\nsaved     " + ", ".join(saved.values()))
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
-    result |= {"family": family.name, "hyper": family_facts(mixture.family_), "weights": repr(weights)}
-    result |= {"seed": seed, "memory_forecast": forecast.beside_data} | run_facts(mixture, seconds)
+    result |= {"family": before.name, "hyper": family_facts(mixture.family_), "weights": repr(mixture.model_.weights)}
+    result |= {"seed": mixture.random_state, "python": line, "memory_forecast": forecast.beside_data}
+    result |= run_facts(mixture, seconds)
     if given.labels is not None:
         result["doubtful_known"] = doubtful
     result |= {"scores": scores, "clusters": clusters, "output": None, "labels": None}
@@ -210,35 +206,45 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(mixture, failed)
 
 
-def _forecast(X, family, n_components):
-    from expfam import Dataset
-    from expfam.forecast.memory import forecast_memory
+def _mixture(args, family, labels):
+    """Return the estimator that the options describe; what they leave open has its default."""
+    from expfam import DirichletProcess, Mixture, SymmetricDirichlet
+    from expfam.structures.ground.rng import resolve_seed
 
-    return forecast_memory(Dataset(X, family), n_components=n_components)
+    K, weights = args.components, None
+    if args.alpha is not None:
+        weights = DirichletProcess(args.alpha) if K is None else SymmetricDirichlet(K, alpha=args.alpha)
+    return Mixture(
+        family,
+        K if weights is None else None,
+        weights=weights,
+        sampler=args.sampler,
+        n_steps="auto" if args.steps is None else args.steps,
+        n_warmup="auto" if args.warmup is None else args.warmup,
+        start=args.start,
+        labels=labels,
+        n_threads=args.threads,
+        random_state=resolve_seed(args.seed),
+        memory_limit=args.memory_limit,
+        time_limit=args.time_limit,
+    )
 
 
-def _forecast_time(args, mixture, X):
-    """Forecast the duration of the fit, or return None if it is short and without a limit.
+def _call(given):
+    """Return the call of `fit` in Python."""
+    known = ["y"] * (given.y is not None) + ["links=links"] * (given.links is not None)
+    return f"fit({', '.join(['X', *known])})"
 
-    Raise if the forecast is above the limit.
-    """
-    from expfam import Dataset, MixtureModel
-    from expfam.estimators.base import step_numbers
-    from expfam.forecast.time import check_duration, forecast_duration
-    from expfam.samplers import load_sampler
 
-    if args.time_limit is None and (X.shape[0] < _TIMED_ROWS or args.quiet or args.json):
+def _forecast_time(args, plan):
+    """Forecast the duration of the fit, or return None if it is short and without a limit."""
+    from expfam.fitting.phases import planned_phases
+    from expfam.forecast.time import forecast_duration
+
+    if args.quiet or args.json or (args.time_limit is None and plan.data.n_rows < _TIMED_ROWS):
         return None
-    data = Dataset(X, mixture.family)
-    kernel = load_sampler(mixture.sampler, n_threads=mixture.n_threads, weights=mixture.weights)
-    model = MixtureModel(data.family, mixture.weights)
-    kernel.check(model, data)
-    start = args.start
-    n_steps = sum(step_numbers(mixture))
-    duration = forecast_duration(kernel, model, data, n_steps, seed=mixture.random_state, start=start)
-    if args.time_limit is not None:
-        check_duration(duration, args.time_limit)
-    return duration
+    n_steps = sum(phase.n_steps for phase in planned_phases(plan))
+    return forecast_duration(plan.kernel, plan.model, plan.data, n_steps, seed=plan.seed, start=plan.starts[0])
 
 
 def fit_with_progress(

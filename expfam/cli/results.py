@@ -35,10 +35,13 @@ def print_json(args: argparse.Namespace, result: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a value with its arrays as lists."""
+    """Return a value for JSON: arrays are lists, and objects their text in Python."""
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
-    return value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return value if value is None or isinstance(value, (bool, int, float, str, list)) else repr(value)
 
 
 def short(value: Any) -> str:

@@ -52,10 +52,11 @@ _WITH_LINKS = 4  # parts of a chunk
 
 
 def _learns_chunks(estimator):
-    kernel = load_sampler(estimator.sampler)
+    kernel = None if is_auto(estimator.sampler) else load_sampler(estimator.sampler)
     if not hasattr(kernel, "stream"):
+        name = "the automatic sampler" if kernel is None else type(kernel).__name__
         raise AttributeError(
-            f"{type(kernel).__name__} needs all data at once; chunks are learned with sampler='variational' or"
+            f"{name} needs all data at once; chunks are learned with sampler='variational' or"
             f" SparseVariational(...): write {_line_for_chunks(estimator)}"
         )
     return True

@@ -69,6 +69,20 @@ def line_of(estimator: Any, **changes: Any) -> str:
     return call_of(type(estimator).__name__, arguments_of(type(estimator)), texts)
 
 
+def whole_line_of(estimator: Any) -> str:
+    """Return the text that makes the estimator, in messages of commands too.
+
+    Examples
+    --------
+    >>> from expfam import Mixture
+    >>> from expfam.estimators.lines import changes_alone, whole_line_of
+    >>> with changes_alone():
+    ...     whole_line_of(Mixture("poisson", 3))
+    "Mixture(family='poisson', n_components=3)"
+    """
+    return call_of(type(estimator).__name__, arguments_of(type(estimator)), settings_of(estimator))
+
+
 def call_of(owner: str, names: Sequence[str], texts: Mapping[str, str], *, n_unnamed: int = 0) -> str:
     """Return the call of a class; arguments are in the order of `names`, the first ones unnamed.
 
@@ -230,4 +244,13 @@ def arguments_of(owner: type) -> list[str]:
     return list(inspect.signature(owner).parameters)
 
 
-__all__ = ["arguments_of", "call_of", "changes_alone", "completed", "line_of", "settings_of", "text_of"]
+__all__ = [
+    "arguments_of",
+    "call_of",
+    "changes_alone",
+    "completed",
+    "line_of",
+    "settings_of",
+    "text_of",
+    "whole_line_of",
+]

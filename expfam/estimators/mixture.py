@@ -304,7 +304,10 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
         DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
-        plan = self._plan(X, y, sample_weight, links=links)
+        return self.fit_plan(self.plan_fit(X, y, sample_weight, links=links))
+
+    def fit_plan(self, plan: Plan) -> Self:
+        """Run a plan that `plan_fit` has made with the same settings: `fit` is these two."""
         runs = run_chains(plan)
         self._adopt_runs(plan, runs)
         self._warn(plan, runs)
@@ -312,8 +315,24 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
         keep_rows(self, plan.whole, self.labels_, seed=plan.seed)
         return self
 
-    def _plan(self, X: Any, y: Any = None, sample_weight: Any = None, *, links: Any = None) -> Plan:
-        """Return what a fit is going to do; all that can be refused is refused here."""
+    def plan_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, links: Any = None) -> Plan:
+        """Return what `fit` is going to do with the same arguments.
+
+        All that can be refused is refused here.
+
+        Returns
+        -------
+        Plan
+            Model, kernel, starts, numbers of steps, seed; `Plan.forecast` tells the memory. `fit_plan` runs it.
+
+        Examples
+        --------
+        >>> from expfam import Mixture
+        >>> mixture = Mixture("poisson", 2, n_steps=5, random_state=0)
+        >>> plan = mixture.plan_fit([[1, 0], [0, 2], [40, 50], [44, 47]])
+        >>> plan.n_steps, mixture.fit_plan(plan).n_components_
+        (5, 2)
+        """
         X = self._validate(X, reset=True)
         family = self._family()
         if family.is_bound and family.allows_missing:

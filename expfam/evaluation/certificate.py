@@ -52,7 +52,7 @@ from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.hyper.record import prior_of_updates
 from expfam.samplers.hyper.slice import UpdateHyper
-from expfam.samplers.named import automatic_sampler, load_sampler
+from expfam.samplers.named import load_sampler
 from expfam.structures.ground.rng import resolve_seed
 from expfam.structures.ground.threads import resolve_n_threads
 
@@ -590,8 +590,7 @@ def _drawn_hyper(fitted):
 
 
 def _kernel(sampler, model, data):
-    is_automatic = sampler is None or is_auto(sampler)
-    return automatic_sampler(model, data) if is_automatic else load_sampler(sampler, weights=model.weights)
+    return load_sampler("auto" if sampler is None else sampler, model=model, data=data)
 
 
 def _parts(kernel) -> Iterator[Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from expfam.fitting.known_rows import with_links
-from expfam.params import is_auto
 from expfam.samplers.chain.kernel import check_known
-from expfam.samplers.named import automatic_sampler, load_sampler
+from expfam.samplers.named import load_sampler
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -31,10 +30,7 @@ def kernel_of_rows(sampler: Any, model: MixtureModel, data: Dataset, *, n_thread
     CapabilityError
         The kernel takes no known rows of this kind.
     """
-    if is_auto(sampler):
-        kernel = automatic_sampler(model, data, n_threads=n_threads)
-    else:
-        kernel = load_sampler(sampler, n_threads=n_threads)
+    kernel = load_sampler(sampler, model=model, data=data, n_threads=n_threads)
     if data.known is None:
         return kernel
     check_known(kernel, model, data.known)

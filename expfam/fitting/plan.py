@@ -106,7 +106,7 @@ class Plan:
     --------
     >>> import numpy as np
     >>> from expfam import Mixture
-    >>> plan = Mixture("poisson", 2, n_steps=30)._plan(np.arange(8).reshape(4, 2))
+    >>> plan = Mixture("poisson", 2, n_steps=30).plan_fit(np.arange(8).reshape(4, 2))
     >>> plan.n_steps, plan.n_chains, plan.max_clusters, plan.has_rule
     (30, 1, 2, False)
     """

@@ -252,7 +252,7 @@ def test_alpha_is_one_on_real_values_and_small_on_counts():
 
 
 def kernel_of(family, X, K=4):
-    return Mixture(family, K)._plan(X).kernel
+    return Mixture(family, K).plan_fit(X).kernel
 
 
 def test_splits_and_merges_are_part_of_every_default():

@@ -93,7 +93,7 @@ def test_optimisers_are_no_samplers():
         assert not found.passed
         assert found.is_exact is None
         assert found.has_converged is None
-        name = type(load_sampler(sampler, weights=MODEL.weights)).__name__
+        name = type(load_sampler(sampler)).__name__
         assert found.verdict.startswith(f"NOTHING CHECKED: {name} is no sampler: it looks for one good fit")
         assert str(found).count(name) == 2  # what it is, and the reason once
 
@@ -376,7 +376,7 @@ def test_a_kernel_that_begins_with_another_model_is_no_short_run(checks):
 @pytest.mark.parametrize("name", ["gibbs", "fastex", "split_merge", "uncollapsed_gibbs", "canopy"])
 def test_own_kernels_begin_with_the_model_that_they_get(name):
     bound = MODEL.bind(X)
-    state = started(load_sampler(name, weights=bound.weights), bound, X, seed=0)
+    state = started(load_sampler(name), bound, X, seed=0)
     assert state.model.weights == bound.weights
 
 
