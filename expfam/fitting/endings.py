@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
     from expfam.samplers.starts.equal_rows import EqualRows
 
+_NUMBERS_BESIDE_ONE = (2, 3, 4, 5)
+_CLOSE = 2e-3  # nats a row
 _CRUMBS = 1e-3  # share of the rows
-_MOST_EXCHANGES, _TRIED_EXCHANGES = 20, 4
+_MOST_EXCHANGES, _TRIED_EXCHANGES = 20, 8
 _FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which the end is compared
 
 
@@ -90,10 +92,17 @@ def open_ending(
     reached, is_settled = settler.settled(begun[name], **ways)
     K = int(reached.labels.max()) + 1
     rival = _best_rival(settler, reached) if before is None or before.compared != K else None
-    if rival is not None and rival.log_joint > reached.log_joint + least_gain(settler.data.n_rows):
-        reached, is_settled = settler.settled(rival, **ways)
+    if rival is not None and rival.log_joint > reached.log_joint - _close(settler.data.n_rows):
+        risen, is_end = settler.settled(rival, **ways)
+        if risen.log_joint > reached.log_joint + least_gain(settler.data.n_rows):
+            reached, is_settled = risen, is_end
     gain = reached.log_joint - next(iter(begun.values())).log_joint
     return Ending(reached.labels, reached.model, gain, is_settled, name, K)
+
+
+def _close(n_rows):
+    """Return nats by which a rival may be below, and yet rise above by merges, splits and exchanges."""
+    return _CLOSE * n_rows if n_rows <= _FEW_ROWS else -least_gain(n_rows)
 
 
 def _begun(settler: Settler, candidates: dict[str, Any]) -> dict[str, Fitted]:
@@ -120,11 +129,13 @@ def _best_rival(settler: Settler, reached: Fitted) -> Fitted | None:
     rows = search_rows(data.n_rows, None, settler.seed)
     if rows is not None:
         return _best_of_many_rows(settler, reached, rows) if K > 1 else None
-    rivals = [np.zeros(data.n_rows, dtype=np.int32)] if K > 1 else []
+    divisions = Divisions(data, seed=settler.seed, n_threads=settler.n_threads)
     if K > 1:
-        divisions = Divisions(data, seed=settler.seed, n_threads=settler.n_threads)
         runs = range(1, 1 + _n_runs(data.n_rows))  # run 0 was a candidate of the start
-        rivals += [divisions.kmeans(metric, K, run) for metric, run in product(divisions.metrics, runs)]
+        rivals = [divisions.kmeans(metric, K, run) for metric, run in product(divisions.metrics, runs)]
+        rivals.append(np.zeros(data.n_rows, dtype=np.int32))
+    else:  # no cut of one wide cluster in two pays where its groups overlap, and one in more may
+        rivals = [divisions.kmeans(metric, n) for metric, n in product(divisions.metrics, _NUMBERS_BESIDE_ONE)]
     found = [settler.ascended(settler.fitted(labels)) for labels in rivals]
     return max(found, key=lambda one: one.log_joint, default=None)
 

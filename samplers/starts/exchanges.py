@@ -8,6 +8,7 @@ at borders cannot move it there. This is an optimiser, not a sampler.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
+from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.starts.greedy_merge import cluster_evidences
 from expfam.samplers.starts.halves import best_halves
@@ -104,7 +106,7 @@ class Exchanges:
         found = [partition.recut(a, b, cut) for (a, b), cut in zip(pairs, cuts) if cut is not None]
         if n_clusters >= _FEWEST_SWAPPED:
             found += partition.swaps(self._halves(partition.rows))
-        return sorted(found, key=lambda one: -one.rise)[:most]
+        return list(islice(_others(labels, sorted(found, key=lambda one: -one.rise)), most))
 
     def _halves(self, clusters):
         """Cut clusters in two: Halves or None of each."""
@@ -113,6 +115,15 @@ class Exchanges:
         options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "forced": True}
         self._cuts.update(zip(fresh, best_halves(self.model, self.data, list(fresh.values()), **options)))
         return [self._cuts[name] for name in names]
+
+
+def _others(labels, exchanges):
+    """Yield exchanges whose partitions differ from the given one and from each other."""
+    seen = {by_first_appearance(labels)[1].tobytes()}
+    for one in exchanges:
+        if (key := by_first_appearance(one.labels)[1].tobytes()) not in seen:
+            seen.add(key)
+            yield one
 
 
 class _Partition:
@@ -135,12 +146,16 @@ class _Partition:
             gains[:k, k] = self.pairs.gains(k, np.arange(k))
         return gains
 
+    @cached_property
+    def rises(self):
+        """Changes of the log joint by merges: (K, K), -inf from the diagonal down."""
+        size = self._of_size(self.n)
+        return self.merges + self._of_size(np.add.outer(self.n, self.n)) - np.add.outer(size, size)
+
     def near_pairs(self):
         """Return pairs of clusters whose merge loses little, the least first."""
         a, b = np.triu_indices(self.K, 1)
-        size = self._of_size(self.n)
-        together = self.n[a] + self.n[b]
-        loss = size[a] + size[b] - self._of_size(together) - self.merges[a, b]
+        together, loss = self.n[a] + self.n[b], -self.rises[a, b]
         near = np.flatnonzero(loss < _FAR * together)
         chosen = near[np.argsort(loss[near], kind="stable")[: _PAIRS_A_CLUSTER * self.K]]
         return list(zip(a[chosen].tolist(), b[chosen].tolist()))
@@ -173,14 +188,14 @@ class _Partition:
                 yield self._with_joined_half(c, cut, side, halves, gains)
 
     def _with_merged_others(self, c, rise, new, halves):
-        gains = self.merges.copy()
-        gains[c, :] = gains[:, c] = -np.inf
-        a, b = np.unravel_index(np.argmax(gains), gains.shape)
+        rises = self.rises.copy()
+        rises[c, :] = rises[:, c] = -np.inf
+        a, b = np.unravel_index(np.argmax(rises), rises.shape)
         labels = self.labels.copy()
         labels[labels == b] = a
         labels[new] = b
         sizes = {a: self.n[a] + self.n[b], b: halves[1], c: halves[0]}
-        return Exchange(rise + gains[a, b] + self._of_sizes(sizes), labels)
+        return Exchange(rise + self.merges[a, b] + self._of_sizes(sizes), labels)
 
     def _with_joined_half(self, c, cut, side, halves, gains):
         others = np.delete(np.arange(self.K), c)

@@ -19,6 +19,8 @@ SHAPES = {  # generator, family, number of clusters that is given in half of the
     "one telling column, full": (vectors.telling(1000, 12, 20.0), "gaussian", 2),
     "unequal sizes": (vectors.unequal_sizes((450, 25, 25)), "gaussian_diag", 3),
     "sizes in steps": (vectors.scattered(vectors.steps_of_sizes(8, 100, 600), 3, 5.0), "gaussian_diag", 8),
+    "sizes in steps of three": (vectors.scattered(vectors.steps_of_sizes(8, 300, 2000), 3, 5.0), "gaussian_diag", 8),
+    "near sizes, full": (vectors.scattered(vectors.steps_of_sizes(5, 1000, 3000), 3, 2.0), "gaussian", 5),
     "near groups, full": (vectors.scattered([50] * 8, 2, 2.0, shaped=True), "gaussian", 8),
     "cube": (vectors.uniform(400, 5), "gaussian_diag", 5),
     "blob in four": (vectors.blob(400, 2), "gaussian_diag", 4),

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from expfam import Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Multinomial, SymmetricDirichlet
+from expfam.model.partitions import by_first_appearance
 from expfam.samplers.starts.exchanges import Exchanges
 from expfam.samplers.starts.halves import best_halves
 
@@ -71,6 +72,33 @@ def test_the_best_exchange_is_that_of_all(name, monkeypatch):
     assert all(np.unique(one.labels).size == labels.max() + 1 for one in found)
     best = max(model.log_joint(data, each) for each in by_hand(model, data, labels)) - own
     assert rises[0] == pytest.approx(best, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exchanges_are_other_partitions_and_differ(name):
+    model, data, labels = made(name)
+    seen = [by_first_appearance(each)[1].tolist() for each in (labels, *_labels_of_all(model, data, labels))]
+    assert len(seen) > 1
+    assert all(seen[a] != seen[b] for a, b in combinations(range(len(seen)), 2))
+
+
+def _labels_of_all(model, data, labels):
+    return [one.labels for one in Exchanges(model, data, seed=0).best(labels, most=1000)]
+
+
+def test_the_merge_of_a_swap_counts_the_sizes_of_the_clusters():
+    """A merge of two small clusters loses less evidence; that of two large ones gains more by their sizes."""
+    centres = np.repeat([[0.0, 0.0], [1.0, 0.0], [9.0, 9.0], [9.0, 10.0], [-9.0, 9.0], [-9.0, 16.0]], 2, axis=1)
+    sizes = [200, 200, 3, 3, 60, 60]
+    X = np.repeat(centres, sizes, axis=0) + np.random.default_rng(1).normal(size=(sum(sizes), 4))
+    labels = np.repeat([0, 1, 2, 3, 4, 4], sizes).astype(np.int32)
+    data = Dataset(X, DiagonalGaussian())
+    model = MixtureModel(data.family, SymmetricDirichlet(5, 1.0))
+    own, freed = model.log_joint(data, labels), np.arange(466, 526)
+    large = model.log_joint(data, moved(moved(labels, np.arange(200, 400), 0), freed, 1)) - own
+    small = model.log_joint(data, moved(moved(labels, np.arange(403, 406), 2), freed, 3)) - own
+    assert large > small
+    assert Exchanges(model, data, seed=0).best(labels, most=1)[0].rise >= large - 1e-8
 
 
 def test_two_clusters_that_divide_their_rows_the_wrong_way_are_cut_anew():
