@@ -92,7 +92,8 @@ def begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
         return Begun(model, labels, found.name, False, others=found.others)
     if plan.is_automatic and not has_few_rows(model, data):
         state = plan.kernel.init(model, part, seed=seed, start=labels)
-        phases = automatic_phases(plan.kernel, plan.learned, part.n_rows, is_open=K is None)
+        options = {"is_open": K is None, "is_mode": plan.keeps_number}
+        phases = automatic_phases(plan.kernel, plan.learned, part.n_rows, **options)
         shorter = [each._replace(n_steps=min(each.n_steps, _MOST_STEPS_ON_A_SAMPLE)) for each in phases]
         run_on_sample(state, shorter, on_sample)
         model, labels = state.model, state.partition

@@ -22,6 +22,8 @@ _MOST_LEARNING = 15
 _WINDOW_OF_ALL_ROWS = 1
 # rule for a given number of clusters: little but borders between clusters is left to settle
 _SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}
+_SHORTEST: dict[str, Any] = {"window": 1, "gain_per_row": 1e-3}
+_FEW_ROWS = 6000
 _MOST_SWEEPS_OF_ALL_ROWS = 4  # after the steps on a sample
 _DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
 _SETTLING = 20  # steps with hyper-parameters before the draws
@@ -44,7 +46,9 @@ class Phase(NamedTuple):
     rule: Any = None
 
 
-def planned_phases(plan: Plan, *, is_sampled: bool = False, splits: bool = True) -> list[Phase]:
+def planned_phases(
+    plan: Plan, *, is_sampled: bool = False, splits: bool = True, is_searched: bool = False
+) -> list[Phase]:
     """Return the phases of a run: warm-up, learning, and the steps that count.
 
     With a given number of steps, learning waits for half of the warm-up: a concentration fitted to labels that are
@@ -58,13 +62,16 @@ def planned_phases(plan: Plan, *, is_sampled: bool = False, splits: bool = True)
         Whether most steps were made on a sample of the rows.
     splits : bool
         Whether splits and merges of all rows are worth their time.
+    is_searched : bool
+        Whether the start was searched.
     """
     kernel, learned, n_rows = plan.kernel, plan.learned, plan.data.n_rows
     if plan.has_rule and plan.is_warmup_left:
         if has_few_rows(plan.model, plan.data):
             return [Phase(kernel, 0)]  # the posterior prefers one wide cluster: the labels of EM stay
         is_open = plan.max_clusters is None and splits
-        phases = automatic_phases(kernel, learned, n_rows, is_sampled=is_sampled, is_open=is_open)
+        is_mode = is_searched and plan.keeps_number
+        phases = automatic_phases(kernel, learned, n_rows, is_sampled=is_sampled, is_open=is_open, is_mode=is_mode)
         return [*phases, *_phases_of_draws(plan)]
     n_learning = (plan.n_warmup + 1) // 2 if learned else 0
     learns = learning(kernel, learned) if learned else kernel
@@ -92,7 +99,13 @@ def _phases_of_draws(plan):
 
 
 def automatic_phases(
-    kernel: Kernel, learned: Sequence[str], n_rows: int, *, is_sampled: bool = False, is_open: bool = False
+    kernel: Kernel,
+    learned: Sequence[str],
+    n_rows: int,
+    *,
+    is_sampled: bool = False,
+    is_open: bool = False,
+    is_mode: bool = False,
 ) -> list[Phase]:
     """Return the phases of a run that ends when the log joint has stopped rising.
 
@@ -108,13 +121,18 @@ def automatic_phases(
         them only if the number of clusters `is_open`: the sample had enough rows to find as many as were asked for, and
         the hash tables of all rows cost as much as the other steps together.
     is_open : bool
+    is_mode : bool
+        Whether the steps begin at a mode of EM with a given number of clusters, under hyper-parameters that fit it:
+        then there are no random labels to be swept first, and little is left to rise. Up to 6,000 rows more steps
+        are made, which cost little there, and find what EM has missed.
     """
     sweeps = kernel.kernels[-1] if isinstance(kernel, Cycle) else kernel
     if is_sampled:
         kernel = kernel if is_open else sweeps
         return [Phase(kernel, _MOST_SWEEPS_OF_ALL_ROWS, Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS))]
-    rule = partial(Plateau, n_rows, **({} if is_open else _SHORT))
-    steps = [Phase(sweeps, _FIRST_SWEEPS)]
+    is_mode = is_mode and n_rows > _FEW_ROWS
+    rule = partial(Plateau, n_rows, **({} if is_open else _SHORTEST if is_mode else _SHORT))
+    steps = [] if is_mode else [Phase(sweeps, _FIRST_SWEEPS)]
     if learned:
         steps.append(Phase(learning(kernel, learned), _MOST_LEARNING, rule()))
     return [*steps, Phase(kernel, MOST_STEPS, rule())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from expfam.fitting.kernels import kernel_of_rows
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.params import is_auto
 from expfam.samplers.warm_starts.sample_rows import search_memory
-from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
+from expfam.samplers.warm_starts.ties import Ties, spread_memory, spread_ties, tied_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,7 +189,12 @@ class Plan:
         """
         if not self.is_automatic:
             return self
-        return replace(self, seen=spread_ties(self.data, self.max_clusters, seed=self.seed))
+        return replace(self, seen=spread_ties(self.data, self.max_clusters, seed=self.seed, tied=self._tied))
+
+    @cached_property
+    def _tied(self) -> Ties:
+        """Columns of the data with repeated values, which the chains see spread."""
+        return tied_columns(self.data, self.max_clusters)
 
     def of_chain(self, chain: int, *, n_threads: int, callback: Callable[[Any, Any], Any]) -> Plan:
         """Return the plan of one of several chains, with its own start, threads and callback."""
@@ -214,7 +220,7 @@ class Plan:
         if self.n_chains > 1:
             forecast = forecast.with_chains(self.n_chains - 1, forecast_memory(data, **sizes))
         more = search_memory(data, K) if any(map(self.searches_start, self.starts)) else 0
-        more += spread_memory(data, K) if self.is_automatic else 0
+        more += spread_memory(data, K, self._tied) if self.is_automatic else 0
         more += comparison_memory(data, K) if self.has_rule else 0
         more += forecast.data if is_copy else 0
         return replace(forecast, scratch=forecast.scratch + more)

@@ -119,7 +119,8 @@ def run_chain(plan: Plan, *, chain: int = 0, shared: Shared | None = None) -> Ch
     begun = Begun(plan.model, start, None, False)
     if plan.searches_start(start):
         begun = begin(plan, on_sample=() if shared is None else (shared.pause,))
-    phases = planned_phases(plan, is_sampled=plan.has_rule and begun.is_sampled, splits=begun.splits)
+    ways = {"is_sampled": plan.has_rule and begun.is_sampled, "splits": begun.splits}
+    phases = planned_phases(plan, **ways, is_searched=begun.name is not None)
     state = plan.kernel.init(begun.model, plan.seen, seed=plan.seed, start=begun.start)
     if begun.name is None and (plan.is_automatic or plan.shares_variance(start)):
         fit_to_start(state, list(plan.learned), adapts_prior=plan.adapts_prior)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.model.assignment import LoadedClusters
+from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import moved_statistics, weighted_statistics
 from expfam.samplers.starts.few_rows import FewRows, are_few_rows, first_lost
 
@@ -154,6 +155,7 @@ class Ascents:
     def __init__(self, model: MixtureModel, data: Dataset, *, n_threads: int | None = None) -> None:
         self.model, self.data, self.n_threads = model, data, n_threads
         self._few: tuple[int, FewRows | None] = 0, None  # of the last number of clusters
+        self._modes: set[tuple[bool, bytes]] = set()  # of few rows, by first appearance
 
     def climb(
         self,
@@ -179,11 +181,21 @@ class Ascents:
                 ascent.move_borders(max_passes, keep_clusters=keep_clusters)
             elif not ascent.goes_back():
                 break
+            if self._is_known_mode(ascent.labels, keep_clusters=keep_clusters):
+                return Summit(ascent.labels, ascent.labels)
             if before is not None:  # the first pass is no guide: it takes a partition to another law
                 hope = max(2.0 * (ascent.log_joint - before), _HOPE * data.n_rows)
                 if ascent.log_joint + _HOPED_PASSES * hope < least:
                     return Summit(ascent.labels, wanted, is_hopeless=True)
+        if np.array_equal(wanted, ascent.labels) and data.n_rows < _MANY_ROWS:
+            self._modes.add((keep_clusters, by_first_appearance(wanted)[1].tobytes()))
         return Summit(ascent.labels, wanted)
+
+    def _is_known_mode(self, labels, *, keep_clusters):
+        """Tell whether an earlier ascent has ended at the same partition, where no row moves."""
+        if not self._modes:
+            return False
+        return (keep_clusters, by_first_appearance(labels)[1].tobytes()) in self._modes
 
     def log_joint(self, labels: npt.ArrayLike) -> float:
         """Return the log joint of labels 0..K-1, nats, without log-base; clusters may hold no row."""

@@ -16,7 +16,7 @@ from expfam.amounts import counted
 from expfam.model.assignment import LoadedClusters
 from expfam.structures.ground.threads import segments
 
-cdef Py_ssize_t MOST_BYTES = 1 << 20    # of the statistics of all rows, which are held
+cdef Py_ssize_t MOST_BYTES = 1 << 21    # of the statistics of all rows, which are held
 cdef Py_ssize_t MOST_SCORES = 1 << 17   # of a pass; more are worth several threads
 
 

@@ -22,7 +22,10 @@ _FEWEST = 5  # rows of a frequent value
 _PEAK = 8  # times the rows of either neighbouring value: a value that rounding does not explain
 
 
-def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int) -> Dataset:
+Ties = dict[int, tuple[float, npt.NDArray[np.float64], float]]
+
+
+def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties | None = None) -> Dataset:
     """Return data whose repeated values are spread at random, the data themselves if none are.
 
     Parameters
@@ -31,6 +34,8 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int) -> Dataset:
     n_clusters : int or None
         Number of clusters that are looked for; None if it is open.
     seed : int
+    tied : dict, optional
+        What `tied_columns` has found.
 
     Returns
     -------
@@ -61,7 +66,7 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int) -> Dataset:
     categories keep a cluster together that is one value of one column. Columns that are read by their logarithms are
     multiplied, so that they stay positive, by at most 1 + resolution / (2 x).
     """
-    found = tied_columns(data, n_clusters)
+    found = tied_columns(data, n_clusters) if tied is None else tied
     if not found:
         return data
     X = data.X.astype(np.float32 if data.X.dtype == np.float32 else np.float64)
@@ -80,8 +85,8 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int) -> Dataset:
     return Dataset(X, data.family, weight=data.weight, known=data.known)
 
 
-def spread_memory(data: Dataset, n_clusters: int | None) -> int:
-    """Return the bytes that the spread data and their making need.
+def spread_memory(data: Dataset, n_clusters: int | None, tied: Ties | None = None) -> int:
+    """Return the bytes that the spread data and their making need; `tied` are the columns, if they are known.
 
     Examples
     --------
@@ -93,13 +98,13 @@ def spread_memory(data: Dataset, n_clusters: int | None) -> int:
     >>> spread_memory(Dataset(np.eye(50), DiagonalGaussian()), 3)
     21200
     """
-    if not tied_columns(data, n_clusters):
+    if not (tied_columns(data, n_clusters) if tied is None else tied):
         return 0
     of_column = 24 * data.n_rows  # numbers that are added, their widths, and which rows have frequent values
     return data.n_rows * data.n_features * (4 if data.X.dtype == np.float32 else 8) + of_column
 
 
-def tied_columns(data: Dataset, n_clusters: int | None) -> dict[int, tuple[float, npt.NDArray[np.float64], float]]:
+def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
     """Find the columns whose repeated values `spread_ties` spreads.
 
     Returns

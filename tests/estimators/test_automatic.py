@@ -113,6 +113,15 @@ def test_rows_of_a_given_number_of_clusters_are_settled_sooner():
     assert [rule.least_gain for rule in rules] == [0.5, 1.0]
 
 
+def test_a_chain_of_many_rows_that_begins_at_a_mode_is_short():
+    kernel = Cycle(SplitMerge(), CollapsedGibbs())
+    few, many = (automatic_phases(kernel, ["rate"], n, is_mode=True) for n in (6000, 6001))
+    assert [phase.n_steps for phase in few] == [2, 15, 100]
+    assert [phase.n_steps for phase in many] == [15, 100]  # no random labels are swept first
+    assert [phase.rule.window for phase in many] == [1, 1]
+    assert [phase.rule.window for phase in few[1:]] == [2, 2]
+
+
 def test_hash_tables_are_made_once_for_all_phases(monkeypatch):
     """Learning adds its update to the kernels of the cycle, so that the others keep their places and their objects."""
     made, keys = [], HashTables.keys
