@@ -86,7 +86,7 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
 
 
 def spread_memory(data: Dataset, n_clusters: int | None, tied: Ties | None = None) -> int:
-    """Return the bytes that the spread data and their making need; `tied` are the columns, if they are known.
+    """Return the bytes that the spread data and their making need; `tied` as for `spread_ties`.
 
     Examples
     --------
