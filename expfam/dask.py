@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from expfam.engines.dask import DaskEngine  # isort: skip  (it says what to install where Dask is missing)
@@ -24,6 +25,8 @@ from expfam.errors import CapabilityError, DataError, DataTypeError
 from expfam.estimators.coarsen import hard_log_joint
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
+from expfam.forecast.memory import statistics_width
+from expfam.forecast.workers import check_workers, forecast_workers
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.chain.callbacks import Progress
 from expfam.samplers.chain.driver import sample
@@ -165,6 +168,8 @@ class Mixture(BaseEstimator):
         ------
         CapabilityError
             The sampler cannot run on data in parts, or the number of clusters is open.
+        ResourceError
+            A worker has not the memory that it would need; raised before any work.
         ArchiveError
             There is no checkpoint to go on from, it is of another run, or one would be overwritten.
         """
@@ -173,7 +178,9 @@ class Mixture(BaseEstimator):
         local = self._local()
         engine = DaskEngine(client)
         with engine:
-            data = ShardedData(parts_of(X, client, columns), local._family(), engine=engine)
+            parts, sizes = parts_of(X, client, columns)
+            check_workers(self._forecast(parts, sizes, client), _free_bytes(client))
+            data = ShardedData(parts, local._family(), engine=engine)
             model = MixtureModel(data.family, local._weights())
             names = local._asked().learned_of(local._family())
             if names:
@@ -210,6 +217,17 @@ class Mixture(BaseEstimator):
         kernel = load_sampler(self.sampler, n_threads=self.n_threads) if isinstance(self.sampler, str) else self.sampler
         check_sharded(kernel)
         return kernel
+
+    def _forecast(self, parts, sizes, client):
+        """Return the memory that each worker needs, as far as it is known beforehand."""
+        family = self._local()._family()
+        return forecast_workers(
+            row_bytes=sizes.n_bytes,
+            n_rows=sum(part.n_rows for part in parts),
+            n_statistics=statistics_width(family.name, sizes.n_columns),
+            n_components=self.n_components or self.weights.max_components or 0,
+            n_workers=max(1, len(client.nthreads())),
+        )
 
     def _local(self):
         """Return the mixture of one machine with the same settings."""
@@ -295,11 +313,21 @@ class _Best:
 # ---- parts of collections and files ----------------------------------------------------------------------------------
 
 
-def parts_of(X: Any, client: distributed.Client, columns: Sequence[str] | None = None) -> list[Part]:
-    """Return the parts of a collection, of files or of an array, in the order of the rows."""
+class Sizes(NamedTuple):
+    """Width of rows, and their bytes: 0 where they cannot be known, in sparse blocks."""
+
+    n_columns: int
+    n_bytes: int
+
+
+def parts_of(X: Any, client: distributed.Client, columns: Sequence[str] | None = None) -> tuple[list[Part], Sizes]:
+    """Return the parts of a collection, of files or of an array in order, and their sizes."""
     if isinstance(X, (str, Path)) or (isinstance(X, Sequence) and X and isinstance(X[0], (str, Path))):
         paths = [X] if isinstance(X, (str, Path)) else list(X)
-        return _numbered(read for path in paths for read in _readers(Path(path), columns))
+        readers = [reader for path in paths for reader in _readers(Path(path), columns)]
+        n_bytes = sum(8 * reader.n_rows * reader.n_columns for reader in readers)
+        sizes = Sizes(readers[0].n_columns if readers else 0, n_bytes)
+        return _numbered((reader.n_rows, reader) for reader in readers), sizes
     if columns is not None:
         raise DataError("columns= is for Parquet files: write fit(X[columns]) for a frame")
     if hasattr(X, "to_dask_array"):
@@ -314,7 +342,17 @@ def parts_of(X: Any, client: distributed.Client, columns: Sequence[str] | None =
     if any(np.isnan(size) for size in X.chunks[0]):
         X = X.copy()  # its lengths are set in place
         X.compute_chunk_sizes()
-    return _numbered(zip(X.chunks[0], X.to_delayed().ravel()))
+    sizes = Sizes(int(X.shape[1]), 0 if sparse.issparse(X._meta) else int(X.nbytes))
+    return _numbered(zip(X.chunks[0], X.to_delayed().ravel())), sizes
+
+
+def _free_bytes(client: distributed.Client) -> int:
+    """Return the memory that the fullest worker has left; very much where no worker has a limit."""
+    workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"].values()
+    return min(
+        (worker["memory_limit"] - worker["metrics"].get("memory", 0) for worker in workers if worker["memory_limit"]),
+        default=1 << 62,
+    )
 
 
 def _numbered(sources):
@@ -325,16 +363,18 @@ def _numbered(sources):
     return parts
 
 
-def _readers(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[int, Any]]:
-    """Yield the number of rows and a reader of each part of a file."""
+def _readers(path: Path, columns: Sequence[str] | None) -> Iterator[_ReadArray | _ReadGroup]:
+    """Yield a reader of each part of a file."""
     if path.suffix == ".npy":
-        yield np.load(path, mmap_mode="r").shape[0], _ReadArray(str(path))
+        shape = np.load(path, mmap_mode="r").shape
+        yield _ReadArray(str(path), shape[0], shape[-1])
     elif path.suffix == ".parquet":
         from pyarrow import parquet
 
         footer = parquet.ParquetFile(path).metadata
+        n_columns = footer.num_columns if columns is None else len(columns)
         for group in range(footer.num_row_groups):
-            yield footer.row_group(group).num_rows, _ReadGroup(str(path), group, columns)
+            yield _ReadGroup(str(path), footer.row_group(group).num_rows, n_columns, group, columns)
     else:
         raise DataError(f"{path} is neither .npy nor .parquet: write its rows with numpy.save")
 
@@ -342,8 +382,8 @@ def _readers(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[int, A
 class _ReadArray:
     """Reader of a .npy file."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, n_rows, n_columns):
+        self.path, self.n_rows, self.n_columns = path, n_rows, n_columns
 
     def __call__(self):
         return np.load(self.path)
@@ -352,8 +392,9 @@ class _ReadArray:
 class _ReadGroup:
     """Reader of one row group of a Parquet file."""
 
-    def __init__(self, path, group, columns):
-        self.path, self.group, self.columns = path, group, None if columns is None else list(columns)
+    def __init__(self, path, n_rows, n_columns, group, columns):
+        self.path, self.n_rows, self.n_columns = path, n_rows, n_columns
+        self.group, self.columns = group, None if columns is None else list(columns)
 
     def __call__(self):
         from pyarrow import parquet

@@ -25,6 +25,7 @@ from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.engines.journal import Entry, Journal, dumps
 from expfam.engines.parts import Part, added
+from expfam.engines.watch import Watch
 from expfam.engines.worker import Failure, Worker
 from expfam.errors import EngineError
 
@@ -85,6 +86,7 @@ class DaskEngine(Engine):
         self._home: dict[int, str] = {}  # address of the worker that holds a part
         self._make: Any = None
         self._n_workers = 1
+        self._watch = Watch("end its process, so that other workers take its rows")
 
     def _place(self, make: Callable[[Any, int], Any]) -> None:
         self._forget()
@@ -96,12 +98,12 @@ class DaskEngine(Engine):
     def each(self, method: str, *values: Any) -> list[Any]:
         """Return the answers of all parts, in the order of the rows."""
         call = dumps((method, values))
-        found = {place: answer for group in self._all("each", (call,)) for place, answer in group.items()}
+        found = {place: answer for group in self._all("each", (call,), method) for place, answer in group.items()}
         return [found[place] for place in range(len(self.parts))]
 
     def total(self, method: str, *values: Any) -> Any:
         """Return the sum of the answers of all parts; each worker adds up its own."""
-        return added(self._all("total", (dumps((method, values)),)))
+        return added(self._all("total", (dumps((method, values)),), method))
 
     def futures(self, method: str) -> list[distributed.Future]:
         """Return the answer of each part as a future that stays on its worker."""
@@ -117,11 +119,11 @@ class DaskEngine(Engine):
         entry = Entry.of(method, values, by_part)
 
         def make(number):
-            return added(self._all("change", (number, entry.call), entry.by_part))
+            return added(self._all("change", (number, entry.call), method, entry.by_part))
 
         def undo(number):
             if self.n_lost <= self._most_losses():  # else there are no workers to ask
-                self._all("take_back", (number,))
+                self._all("take_back", (number,), "take_back")
 
         return self._journal.record(entry, make=make, undo=undo, saved=lambda: self.each("saved"))
 
@@ -213,8 +215,9 @@ class DaskEngine(Engine):
 
     # ---- orders and answers ------------------------------------------------------------------------------------------
 
-    def _all(self, order, values, by_part=None):
+    def _all(self, order, values, kind, by_part=None):
         """Give all parts an order; return the answers of the workers, or raise the first failure."""
+        self._watch.begin(kind)
         waiting, answers = set(range(len(self.parts))), []
         while waiting:
             self._settle()
@@ -233,6 +236,7 @@ class DaskEngine(Engine):
                     continue
                 answers.append(answer)
                 waiting -= set(places)
+        self._watch.end()
         failures = [answer for answer in answers if isinstance(answer, Failure)]
         if failures:
             first = min(failures, key=lambda failure: failure.part)
@@ -261,6 +265,7 @@ class DaskEngine(Engine):
             if not done:
                 alive = self._addresses()
                 done = {future for future in waiting if futures[future][0] not in alive}
+                self._watch.look(f"the worker {futures[future][0]}" for future in waiting - done)
             for future in done:
                 waiting.discard(future)
                 yield future, self._answer(future)

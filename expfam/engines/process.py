@@ -13,10 +13,12 @@ from typing import Any
 from expfam.engines.base import Engine
 from expfam.engines.journal import Entry, Journal, dumps
 from expfam.engines.parts import added
+from expfam.engines.watch import Watch
 from expfam.engines.worker import Failure, serve
 from expfam.errors import EngineError
 
 _JOURNAL_BYTES = 1 << 28
+_LOOK_EVERY = 0.5  # seconds between looks at the time that an order takes
 
 
 class ProcessEngine(Engine):
@@ -60,6 +62,7 @@ class ProcessEngine(Engine):
         self.parts, self.n_lost = [], 0
         self._links: list[_Link] = []
         self._journal, self._make = Journal(_JOURNAL_BYTES), None  # type: Journal, Any
+        self._watch = Watch("end the process, so that another one takes its rows: kill -9 with its number")
 
     def _place(self, make: Callable[[Any, int], Any]) -> None:
         self._end()
@@ -83,7 +86,7 @@ class ProcessEngine(Engine):
         call = dumps((method, values))
         found = {
             place: answer
-            for part in self._all("each", lambda link: (call, link.places))
+            for part in self._all("each", lambda link: (call, link.places), method)
             for place, answer in part.items()
         }
         return [found[place] for place in range(len(self.parts))]
@@ -91,14 +94,14 @@ class ProcessEngine(Engine):
     def total(self, method: str, *values: Any) -> Any:
         """Return the sum of the answers of all parts; each worker adds up its own."""
         call = dumps((method, values))
-        return added(self._all("total", lambda link: (call, link.places)))
+        return added(self._all("total", lambda link: (call, link.places), method))
 
     def change(self, method: str, *values: Any, by_part: Sequence[Any] | None = None) -> Any:
         """Have all parts make a change, and return the sum of their answers, or None."""
         entry = Entry.of(method, values, by_part)
 
         def make(number):
-            return added(self._all("change", lambda link: (number, *entry.of_parts(link.places), link.places)))
+            return added(self._all("change", lambda link: (number, *entry.of_parts(link.places), link.places), method))
 
         def undo(number):
             if self.n_lost <= self.max_lost:  # else there are no workers to ask
@@ -122,10 +125,12 @@ class ProcessEngine(Engine):
 
     # ---- orders and answers ------------------------------------------------------------------------------------------
 
-    def _all(self, order, values_of):
+    def _all(self, order, values_of, kind=""):
         """Give all workers an order; return their answers, or raise the first failure."""
+        self._watch.begin(kind or order)
         told = [self._tell(link, order, values_of) for link in self._links]
         answers = [self._hear(link, is_told, order, values_of) for link, is_told in zip(self._links, told)]
+        self._watch.end()
         failures = [answer for answer in answers if isinstance(answer, Failure)]
         if failures:
             first = min(failures, key=lambda failure: failure.part)
@@ -145,6 +150,8 @@ class ProcessEngine(Engine):
         while True:
             if is_told:
                 with contextlib.suppress(OSError, EOFError):
+                    while not link.has_answer(_LOOK_EVERY):
+                        self._watch.look([f"the process {link.process.pid}"])
                     return link.receive()
             failure = self._replace(link, order)
             if failure is not None or order in ("place", "take_back"):  # the new worker is where the journal ends
@@ -193,6 +200,10 @@ class _Link:
             self.receive()
         self._n_awaited += 1
         self._whole(self.connection.send_bytes, dumps(order))
+
+    def has_answer(self, seconds: float) -> bool:
+        """Wait some time for an answer; say whether one is there, or the worker is gone."""
+        return self.is_broken or self.connection.poll(seconds)
 
     def receive(self) -> Any:
         """Return the answer to the first order that has none yet."""

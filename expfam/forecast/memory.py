@@ -208,7 +208,7 @@ def forecast_sizes(
     at the end.
     """
     K = min(n_rows, _GUESSED_CLUSTERS) if n_components is None else int(n_components)
-    F = _statistics_width(family, n_features) if n_statistics is None else int(n_statistics)
+    F = statistics_width(family, n_features) if n_statistics is None else int(n_statistics)
     if data_bytes is None:
         data_bytes = 8 * n_rows * n_features if nnz is None else 12 * nnz + 4 * (n_rows + 1)
     of_draws = _DRAW_COPIES * n_draws * label_bytes(K if n_components else 1 << 16)
@@ -227,7 +227,8 @@ def label_bytes(n_clusters: int) -> int:
     return int(np.min_scalar_type(max(n_clusters, 1) - 1).itemsize)
 
 
-def _statistics_width(family, n_features):
+def statistics_width(family: str, n_features: int) -> int:
+    """Return the number of sufficient statistics of a family, given by its entry-point name."""
     d = n_features
     widths = {
         "gaussian": d + d * (d + 1) // 2,

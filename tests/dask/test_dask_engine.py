@@ -17,8 +17,8 @@ from scipy import sparse
 
 from expfam import Mixture as LocalMixture
 from expfam.dask import Mixture
-from expfam.engines import DaskEngine, cut_rows
-from expfam.errors import ArchiveError, CapabilityError, DataError, DataTypeError, EngineError
+from expfam.engines import DaskEngine, cut_rows, watch
+from expfam.errors import ArchiveError, CapabilityError, DataError, DataTypeError, EngineError, ResourceError
 from expfam.plugins.conformance import check_engine
 from expfam.plugins.laws.engines import ENGINE_LAWS, Tally
 
@@ -139,6 +139,15 @@ def test_what_cannot_be_done_is_refused_with_a_way_on(client):
         Mixture("gaussian_diag", 6).predict(X)
 
 
+def test_rows_that_no_worker_can_hold_are_refused_before_any_work(client):
+    def never(block):
+        raise AssertionError("a block was made")
+
+    rows = da.zeros((10**10, 16), chunks=(10**7, 16)).map_blocks(never, dtype=float, meta=np.empty((0, 0)))
+    with pytest.raises(ResourceError, match=r"each of 2 workers needs about .* rows 640 GB.*Client\(n_workers=\d+\)"):
+        Mixture("gaussian_diag", 6, client=client, **SETTINGS).fit(rows)
+
+
 def test_an_error_in_a_part_names_it(client):
     bad = X.copy()
     bad[1200, 1] = np.nan
@@ -170,6 +179,22 @@ def test_killed_workers_change_no_label(client, labels, n_workers):
     mixture = Mixture("gaussian_diag", 6, client=client, callbacks=[killer], **SETTINGS)
     mixture.fit(da.from_array(X, chunks=(400, 2)))
     assert mixture.n_lost_ >= 1
+    np.testing.assert_array_equal(mixture.labels_.compute(), labels)
+
+
+def test_a_stopped_worker_is_named_and_the_run_goes_on(client, labels, monkeypatch):
+    monkeypatch.setattr(watch, "LEAST_SECONDS", 0.2)
+
+    def stop(info, state):
+        if info.step == 5:
+            pid = min(client.run(os.getpid).values())
+            os.kill(pid, signal.SIGSTOP)
+            threading.Timer(5.0, os.kill, (pid, signal.SIGCONT)).start()
+
+    mixture = Mixture("gaussian_diag", 6, client=client, callbacks=[stop], **SETTINGS)
+    with pytest.warns(UserWarning, match=r"has waited .* for the worker tcp://.*goes on when that answers"):
+        mixture.fit(da.from_array(X, chunks=(400, 2)))
+    assert mixture.n_lost_ == 0
     np.testing.assert_array_equal(mixture.labels_.compute(), labels)
 
 

@@ -2,12 +2,13 @@
 
 import os
 import signal
+import threading
 
 import numpy as np
 import pytest
 
 from expfam import DiagonalGaussian, MixtureModel, SymmetricDirichlet
-from expfam.engines import Engine, Part, ProcessEngine, SerialEngine, cut_rows, load_engine
+from expfam.engines import Engine, Part, ProcessEngine, SerialEngine, cut_rows, load_engine, watch
 from expfam.engines.parts import Resident, added
 from expfam.errors import EngineError, PluginError, UnknownNameError
 from expfam.plugins.conformance import check_engine
@@ -174,6 +175,49 @@ def test_a_worker_that_is_killed_within_a_step_changes_no_label():
         found = chain_of(engine)
         assert engine.n_lost == 1
     assert found == chain_of(SerialEngine())
+
+
+def test_a_stopped_worker_is_named_and_the_run_goes_on(monkeypatch):
+    monkeypatch.setattr(watch, "LEAST_SECONDS", 0.2)
+    with ProcessEngine(2) as engine:
+
+        def at_step(info, state):
+            if info.step == 4:
+                pid = engine._links[1].process.pid
+                os.kill(pid, signal.SIGSTOP)
+                threading.Timer(3.0, os.kill, (pid, signal.SIGCONT)).start()
+
+        with pytest.warns(UserWarning, match=r"has waited .* for the process \d+, .* goes on .*kill -9") as caught:
+            found = chain_of(engine, at_step)
+        assert len(caught) == 1
+        assert engine.n_lost == 0
+    assert found == chain_of(SerialEngine())
+
+
+def test_a_stopped_worker_that_is_killed_after_the_warning_changes_no_label(monkeypatch):
+    monkeypatch.setattr(watch, "LEAST_SECONDS", 0.2)
+    with ProcessEngine(2) as engine:
+
+        def at_step(info, state):
+            if info.step == 4:
+                os.kill(engine._links[1].process.pid, signal.SIGSTOP)
+
+        monkeypatch.setattr(watch, "warn", lambda message: kill(engine, 1))
+        found = chain_of(engine, at_step)
+        assert engine.n_lost == 1
+    assert found == chain_of(SerialEngine())
+
+
+def test_orders_that_were_not_given_before_are_not_slow(monkeypatch):
+    monkeypatch.setattr(watch, "LEAST_SECONDS", 0.0)
+    found = watch.Watch("wait")
+    found._times["redraw"].extend([0.0, 0.0, 0.0])
+    found.begin("bind")
+    found.look(["a worker"])  # a warning would end the test
+    found.begin("redraw")
+    with pytest.warns(UserWarning, match="a worker"):
+        found.look(["a worker"])
+    found.look(["a worker"])
 
 
 def test_a_long_journal_is_replaced_by_what_parts_hold():
