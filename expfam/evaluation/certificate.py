@@ -290,7 +290,7 @@ def check_model(
     n_threads: int | None = None,
     time_limit: float | None = None,
 ) -> Certificate:
-    """Check whether a sampler draws from the posterior of a model, on data and on such like.
+    """Check whether a sampler draws from a model's posterior, on given and on generated data.
 
     Parameters
     ----------

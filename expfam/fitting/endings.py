@@ -101,7 +101,7 @@ def open_ending(
 
 
 def _close(n_rows):
-    """Return nats by which a rival may be below, and yet rise above by merges, splits and exchanges."""
+    """Return how far below, in nats, a rival may be that yet rises by merges and splits."""
     return _CLOSE * n_rows if n_rows <= _FEW_ROWS else -least_gain(n_rows)
 
 

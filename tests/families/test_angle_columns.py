@@ -2,9 +2,11 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -228,3 +230,12 @@ def test_every_kind_says_what_it_is():
         assert kind.name == name
         assert type(kind).__doc__
         assert {kind.default_family, *kind.families} - {""} <= registry.families().keys()
+
+
+def test_the_guides_kind_passes_the_test_beside_it(offered):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+    kind, test = re.findall(r"```python\n(.*?)```", page[page.index("## 7. Kinds of columns") :], re.DOTALL)[:2]
+    offered("fake_kinds:Weekday", kind)
+    names = {}
+    exec(test, names)
+    names["test_weekdays_are_found_and_come_back"]()
