@@ -99,98 +99,49 @@ def _learns_groups(mixture):
 class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     """Mixture of rows in groups: all groups share the clusters, each has its own weights.
 
-    For patches of images, cells of patients, purchases of customers: the cluster of a row depends on the row itself and
-    on the other rows of its group.
+    The cluster of a row depends on the other rows of its group too. docs/settings.md says more of all settings.
 
     Parameters
     ----------
     family : str or Family
-        Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
-        floats; `Bernoulli` for an array of truth values or of 0 and 1; `Multinomial` for texts, lists of tokens and
-        sparse counts; `Columns` for an array with NaN, and for a frame with other
-        columns or missing cells, by the role of each column; see `Columns.from_frame`.
+        Name of a family, one with settings, or "auto": by the data, of a table by the role of each column.
     n_components : int or None
-        K. None: it is unknown, and found by sampling a hierarchical Dirichlet process.
+        Number of clusters; None: it is unknown, and found under a hierarchical Dirichlet process.
     alpha : "auto", float or (K,) array_like
-        Pseudo-count of each cluster in a group; "auto" begins at 1/K. With ``n_components=None`` one number, the
-        concentration of each group; "auto" begins at 1 and is learned with that of the clusters in all, which is held
-        at 1 otherwise.
+        Pseudo-count of each cluster in a group; with ``n_components=None`` the concentration of each group.
     sampler : str, GroupedGibbs or GroupedVariational
-        ``"gibbs"``, which ``"auto"`` is: exact sampling. Or ``"variational"``: variational inference, which uses
-        several threads, takes sample weights and learns from chunks (`partial_fit`, `fit_chunks`). Or a kernel with its
-        settings, which says itself whether `alpha` is learned and how many threads are used.
-    n_steps : int or "auto"
-        Sweeps over which clusters and weights are averaged, or variational passes at most; ``"auto"`` is 100.
-    n_warmup : int or "auto"
-        Sweeps before them; ``"auto"`` is as many as `n_steps`, at most 100. Variational inference has none, and `fit`
-        refuses a number but 0 for it.
+        "auto" and "gibbs" are exact sampling; "variational" takes chunks and sample weights; or a kernel.
+    n_steps, n_warmup : int or "auto"
+        Steps that count, 100 by default, and steps before them.
     learn_hyper : bool or "auto"
-        Learn `alpha`, one for each cluster, under a Gamma(1, 1) prior: always, or with ``"auto"`` where `alpha` was
-        left at ``"auto"``.
-    start : str or (N,) array_like of int
-        Starting clusters or the name of a start of `Mixture`. ``"auto"`` searches one among all rows, whatever their
-        groups. Of counts, random clusters are a candidate as well, and a few steps over the groups decide.
-    labels : {None, "clusters"}
-        What `fit` does with `y`. None: `y` is ignored, with a warning. "clusters": the rows of class j are cluster j,
-        and rows of unknown class may join any cluster; for Gibbs sampling.
-    n_threads : int or None
-        None for one, -1 for all cores. Results do not depend on it; Gibbs sampling uses one.
-    random_state : None, int, numpy Generator or RandomState
-    callbacks : sequence of callable, optional
-        Called as ``callback(info, state)`` after each step; a true result ends the run.
-    verbose : int
-        1 for a progress bar.
-    memory_limit : int, float, str or None
-    time_limit : float, str or None
-        As in `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
-        beyond them nothing is fitted.
+        Learn `alpha`: always, never, or where it was left at "auto".
+    start, labels : str or (N,) array_like of int; {None, "clusters"}
+        First clusters or the name of a start. Classes `y` of rows are ignored, or class j is cluster j.
+    n_threads, random_state, callbacks, verbose, memory_limit, time_limit
+        Threads (-1: all cores), seed, ``callback(info, state)`` after each step, 1 for a progress bar, and bytes and
+        seconds that a fit may need, also as text such as "4GB" and "10min".
 
     Attributes
     ----------
-    labels_ : (N,) int32 ndarray
-        Cluster of each row, 0..K-1; some clusters may have none. After Gibbs sampling it is a mode: the most probable
-        clusters are moved uphill, and no division by k-means and no single cluster has a higher log joint. After
-        variational inference it is the most probable cluster.
-    probabilities_ : (N,) float32 ndarray
-        Probability of the cluster of each row among all clusters, by the weights of its group; after `fit`.
-    params_ : dict
-        Parameters of the clusters in the units of the data, by name.
-    group_counts_ : (G, K) float64 CSR array
-        Mean or expected number of rows of each group in each cluster.
-    group_weights_ : (G, K) float64 ndarray
-        Weights of each group; rows sum to 1. Made when asked for.
-    group_names_ : (G,) ndarray
-        Names of the groups, sorted, in the order of the rows of these two; only where groups have names.
-    alpha_ : (K,) float64 ndarray
-    beta_, rest_ : (K,) float64 ndarray, float
-        Weights of the clusters in all groups, and of all clusters that are not listed; together they sum to 1. These
-        and the next two only with ``n_components=None``. Clusters are in falling order of size; `trace_` has the number
-        of all, `n_clusters`, and of those with a thousandth of the rows, `n_large`, sweep by sweep.
-    concentration_, gamma_ : float
-        Mean concentrations of the groups, and of the clusters in all; ``alpha_ = concentration_ * beta_``.
-    n_, S_ : (K,) and (K, F) float64
-        Mean or expected statistics of the clusters; S_ is CSR where those of the data are.
-    family_ : Family
-        Bound.
-    classes_ : (C,) ndarray
-        Names of the classes of `y`: cluster j is that of class j. This and the next one only with `labels`.
-    n_known_ : int
-        Rows whose class is known; 0 where rows are linked alone.
-    doubtful_known_, likelier_classes_ : (M,) int64 ndarray, (M,) ndarray
-        As in `Mixture`: numbers of known rows that the data contradict, and their most probable classes.
-    log_joint_ : float
-        Log joint of `labels_` and the data, or the lower bound of the log evidence; nats. With known classes or
-        links it is that of the last clusters of the run.
-    trace_ : Trace
-        Not after `load`.
-    stream_ : GroupedStream
-        Only after `partial_fit` and `fit_chunks`: what learning goes on from.
-    n_iter_ : int
-        Sweeps, passes or chunks.
-    interrupted_ : bool
-    n_features_in_ : int
-    feature_names_in_ : (V,) ndarray of str
-        Only for data with column names.
+    labels_, probabilities_ : (N,) int32 and float32 ndarrays
+        Cluster of each row, 0..K-1, and its probability by the weights of its group.
+    n_components_, n_clusters_ : int
+        Clusters that hold rows; others are listed with a size of 0.
+    cluster_sizes_, weights_ : (K,) ndarrays
+        Rows of each cluster; share of all rows. `group_weights_` has those of each group.
+    params_, clusters_ : dict of (K, ...) ndarrays, frame
+        Parameters by name; a table of sizes, means and modes in the units of the data.
+    log_joint_, converged_, n_iter_, interrupted_ : float, bool, int, bool
+        Log joint of `labels_` and data; whether it was level at the end; steps; whether Ctrl-C ended them.
+    group_weights_, group_counts_, group_names_ : (G, K) ndarray, (G, K) CSR array, (G,) ndarray
+        Weights, and rows of each group in each cluster; names of the groups where they have some.
+    alpha_, family_, n_, S_, trace_, roles_
+        Pseudo-counts, bound family, statistics, numbers of each step; roles of the columns of a table. Further results
+        are `beta_`, `rest_`, `concentration_`, `gamma_`, `classes_`, `doubtful_known_`, `likelier_classes_`.
+
+    See Also
+    --------
+    Mixture, TopicModel, BayesianHierarchy : rows without groups; words of documents; a tree of clusters.
 
     Examples
     --------

@@ -50,91 +50,50 @@ _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     """Tree of clusters of any exponential family, with the odds of every merge.
 
-    The odds are those under a Dirichlet process. Merging ends by itself: there are no `n_steps` and `n_warmup`.
+    Merging ends by itself, without `n_steps`. The page docs/settings.md says more about each setting and result.
 
     Parameters
     ----------
     family : str or Family
-        Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
-        floats; `Bernoulli` for an array of truth values or of 0 and 1; `Multinomial` for texts, lists of tokens and
-        sparse counts; `Columns` for an array with NaN, and for a frame with other
-        columns or missing cells, by the role of each column; see `Columns.from_frame`.
+        Name of a family, one with settings, or "auto": by the data, of a table by the role of each column.
     n_components : int or None
-        Clusters of the cut that becomes `labels_`: the most probable cut into this number; None for the clusters that
-        `cut` chooses.
+        Clusters of the cut that becomes `labels_`; None for those that `cut` chooses.
     alpha : float or "auto"
-        Concentration of the Dirichlet process; "auto" takes the one with most evidence on a subsample of 1000.
+        Concentration of the Dirichlet process; "auto" takes the one with most evidence on some rows.
     sampler : "auto" or HierarchicalClustering
-        How pairs of clusters are found and which pair is merged next. "auto" is ``HierarchicalClustering()``, which
-        scores all pairs. Its order "auto" is "odds_size" for counts and categories, and "best" for other data: several
-        trees are made, of which the one with most evidence is kept. ``HierarchicalClustering(candidates="knn")`` is
-        faster, and ``HierarchicalClustering(order="odds")`` makes one tree, as published.
+        "auto" scores all pairs; ``HierarchicalClustering(candidates="knn")`` is faster.
     learn_hyper : bool, "auto" or dict of str to sequence
-        Choose hyper-parameters of the family first, by the evidence of trees over a subsample of 1000: True with the
-        grid of `tuned_family`, or a grid for each hyper-parameter. "auto" chooses how many observations the prior of
-        binary data and of categories is worth, see `tuned_worth`, and nothing else. False chooses none.
+        Choose hyper-parameters of the family by the evidence of trees: all, those of categories, or from a grid.
     start : "auto" or (N,) array_like of int
-        Labels of data that stay together: a hierarchy over the clusters of any other method. "auto" starts from single
-        data, or from the clusters that `leaves` asks for.
+        Labels of data that stay together.
     leaves : {"auto", "rows", "clusters"}
-        What a leaf of the tree is: a row, or a cluster of ``Mixture(family)`` with the same `alpha`, `random_state` and
-        `n_threads` and an open number of clusters. "auto" takes clusters for more than 20,000 rows, and for counts in
-        1000 rows or more that have fewer than 10 tokens on average: so few words say too little to merge single rows
-        first. It takes rows where the sampler has `candidates` or ``duplicates="collapse"``. Labels given as `start`
-        take precedence over "auto", and are refused together with the other two.
+        What a leaf is: a row, or a cluster of a `Mixture`; "auto" takes clusters where rows are many.
     cut : {"odds", "map"}
-        Which clusters become `labels_` where `n_components` is None: the highest nodes with odds of at least one, or
-        the most probable partition that the tree can be cut into.
-    n_threads : int or None
-        For leaves, their scores, and predictions; results do not depend on it. A kernel has its own `n_threads`.
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the mixture whose clusters become leaves; chooses the subsamples of ``alpha="auto"`` and `learn_hyper`
-        from more than 1000 rows. Nothing else is random: without them the result does not depend on it.
-    callbacks : sequence of callable, optional
-        Called as ``callback(info, state)`` after every few hundred merges; not while leaves are made.
-    verbose : int
-        1 for a progress bar, and one more for a mixture.
-    memory_limit : int, float, str or None
-    time_limit : float, str or None
-        As in `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
-        beyond them nothing is fitted. The tree over clusters of a mixture is forecast when their number is known.
+        The highest nodes with odds of one at least, or the most probable cut.
+    n_threads, random_state, callbacks, verbose, memory_limit, time_limit
+        Threads (-1: all cores), seed, ``callback(info, state)`` after each step, 1 for a progress bar, and bytes and
+        seconds that a fit may need, also as text such as "4GB" and "10min".
 
     Attributes
     ----------
-    labels_ : (N,) int32 ndarray
-        Clusters numbered by first appearance.
-    probabilities_ : (N,) float32 ndarray
-        Probability of the cluster of each row among all clusters of the cut.
-    params_ : dict
-        Parameters of the clusters of the cut in the units of the data, by name; `node_params` has those of a node.
+    labels_, probabilities_ : (N,) int32 and float32 ndarrays
+        Cluster of each row by first appearance, and its probability.
     n_components_, n_clusters_ : int
         Clusters of the cut.
-    cluster_sizes_ : (K,) int64 ndarray
-    weights_ : (K,) float64 ndarray
-        Posterior predictive probability of each of them.
-    tree_ : HierarchyTree
-        Its leaves are data, or groups of them: `leaf_`.
-    leaf_ : (N,) int32 ndarray
-        Leaf of each datum: its own number, or that of its cluster, by first appearance.
-    row_names_ : (N,) ndarray of str
-        Only after the fit of a frame of pandas whose index has names.
-    leaf_names_ : (L,) ndarray
-        Names of the leaves, where rows have names; those of the rows of one leaf are joined by "+", as in "ann+bob".
-    children_, log_odds_, log_weight_, counts_
-        Of the tree.
-    log_evidence_ : float
-        Lower bound of the log evidence of the Dirichlet process mixture, nats, without log-base: compares trees,
-        families and concentrations.
-    family_ : Family
-        Bound.
-    alpha_ : float
-    order_ : str
-        Which of the orders made the tree: "odds", "odds_size" or "ward"; "linkage" if it was given.
-    n_scores_ : int
-        Pairs of clusters that were scored.
-    interrupted_ : bool
-        Whether Ctrl-C ended the fit; the tree is then a forest, of leaves alone if a mixture was interrupted.
-    n_features_in_ : int
+    cluster_sizes_, weights_ : (K,) ndarrays
+        Rows of each cluster; probability of each for a new row.
+    params_, clusters_ : dict of (K, ...) ndarrays, frame
+        Parameters by name; a table of sizes, means and modes in the units of the data.
+    log_joint_, converged_, n_iter_, interrupted_ : float, bool, int, bool
+        Log joint of `labels_` and data; whether all merges were made; their number; Ctrl-C.
+    tree_, leaf_, leaf_names_, row_names_ : HierarchyTree, (N,) int32 ndarray, (L,) and (N,) ndarrays
+        The tree; leaf of each row; names of leaves and rows, if the index of a pandas frame has some.
+    children_, log_odds_, log_weight_, counts_, log_evidence_, order_, n_scores_, alpha_, family_, roles_
+        Of the tree: merges, their odds, and a lower bound of the log evidence; settings that were found.
+
+    See Also
+    --------
+    Mixture, GroupedMixture, TopicModel : clusters without a tree; rows in groups; words of documents.
 
     Examples
     --------
@@ -143,11 +102,6 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     >>> hierarchy = BayesianHierarchy("gaussian", n_components=3).fit(load_iris().data)
     >>> hierarchy.n_clusters_, hierarchy.linkage_matrix().shape
     (3, (149, 4))
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).poisson(np.repeat([[9.0, 0.1], [0.1, 9.0]], 50, axis=0))
-    >>> over_clusters = BayesianHierarchy("poisson", leaves="clusters", random_state=0).fit(X)
-    >>> over_clusters.tree_.n_leaves < 100 == len(over_clusters.labels_)
-    True
 
     Notes
     -----

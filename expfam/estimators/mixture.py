@@ -60,166 +60,64 @@ if TYPE_CHECKING:
 class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
+    The page docs/settings.md says what "auto" stands for in each setting, and more about each result.
+
     Parameters
     ----------
     family : str or Family
-        Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
-        floats; `Bernoulli` for an array of truth values or of 0 and 1; `Multinomial` for texts, lists of tokens and
-        sparse counts; `Columns` for an array with NaN, and for a frame with other
-        columns or missing cells, by the role of each column; see `Columns.from_frame`.
-    n_components : int or None
-        Number of clusters; None if it is open, under a Dirichlet process. With a number, the weights have a symmetric
-        Dirichlet prior with alpha 1 on real values, under which clusters stay in use, and 1/K on counts. "At most K"
-        clusters of real values are ``weights=SymmetricDirichlet(K)``.
-    weights : Weights, optional
-        Prior of the mixture weights, in place of the one that `n_components` stands for.
+        Name of a family, one with settings, or "auto": by the data, of a table by the role of each column.
+    n_components, weights : int or None, Weights or None
+        Number of clusters; None if it is open, under a Dirichlet process; or another prior of the mixture weights.
     sampler : str or Kernel
-        ``"auto"``: exact Gibbs sweeps with splits and merges of clusters; for a family written in NumPy and more than
-        500 rows a sampler that draws all labels together. It sees repeated values of real columns (rounded, clipped,
-        many zeros, constant) spread at random, because a density is infinite there and the posterior prefers clusters
-        of equal values; a named sampler takes them as they are. Or one of
-        ``"gibbs"``, ``"uncollapsed_gibbs"``, ``"fastex"``, ``"canopy"``, ``"split_merge"``, ``"stochastic_em"``,
-        ``"em"``, ``"variational"``; or a kernel with its settings, such as ``FastEx(mode="crossfit")``.
-        ``"variational"`` learns from chunks (`partial_fit`, `fit_chunks`); it and ``"em"`` take sample weights.
-    n_init : int
-        Number of k-means runs in the coordinates of the family, among the candidates of `start`.
-    n_steps : int or "auto"
-        Steps of the sampler after the warm-up. With ``sampler="auto"``, ``"auto"`` means: until the log joint has
-        stopped rising, at most 100, decided by numbers alone and never by a clock; where there are more than
-        20,000 + 20 K rows, most steps are made on a sample of as many rows, and at most 6 on all. For a named sampler
-        ``"auto"`` is 50. A number is kept exactly; optimisers (``"em"``, ``"variational"``) end when they have
-        converged.
-    n_warmup : int or "auto"
-        Steps before them, in whose second half hyper-parameters are learned. ``"auto"`` is at most 17 where `n_steps`
-        is left to the rule, else as many as `n_steps`, at most 100.
-    n_chains : int
-        Number of chains, which begin far from each other, so that `posterior_` can tell whether they agree. Chain 0 is
-        the fit with one chain and the same draws, bit for bit. The others begin with another number of clusters, and
-        at some distance from the hyper-parameters that chain 0 has learned. Chains share `n_threads`; those of a family
-        written in NumPy take turns. Samplers that optimise take one chain.
-    n_draws : int or "auto"
-        Number of draws of the partition that are kept for `posterior_`, at most, of all chains together, evenly spaced
-        over the steps after the warm-up; a draw takes 1, 2 or 4 bytes a row. ``"auto"`` keeps none of one chain with
-        `partition` "mode" and "last", and else as many as 100 MB hold, from 20 to 400. With draws and
-        ``n_steps="auto"`` all steps up to the end of the rise count as warm-up, and 100 steps follow, or `n_draws`
-        where that is more.
+        "auto", which is exact; the name of another one, such as "variational" for chunks and weights; or a kernel.
+    n_steps, n_warmup : int or "auto"
+        Steps that count, and steps before them; "auto": until the log joint has stopped rising.
+    n_chains, n_draws : int, int or "auto"
+        Number of chains, and of draws of the partition that they keep together for `posterior_`.
     learn_hyper : bool or "auto"
-        Learn hyper-parameters late in the warm-up: all that the family declares, or with ``"auto"`` those that it
-        learns by default and that were left at ``"auto"``. Where draws are kept they are drawn after the warm-up too,
-        together with the partition, each chain its own (`posterior_.hyper`); else they keep their last values. The
-        result has those of the best draw, or with "vi", "binder" and "omari" their mean.
-    start : str, (N,) array_like of int, or list of these
-        Starting labels or the name of a start; a list has one for each chain. ``"auto"`` searches one for chain 0.
-        Candidates are k-means in standardised, raw and whitened columns (of counts: square roots, counts, logarithms),
-        single columns, and with an open number of clusters also one cluster; each learns the hyper-parameters that fit
-        its labels before any row moves. With a given number of clusters of real values the one wins from which EM
-        reaches the highest posterior density, else the highest log joint. Counts begin with random labels where the
-        number is open, and the end of the run is compared with the best candidate.
+        Learn hyper-parameters of the family: all, none, or those left at "auto".
+    start, n_init : str, (N,) array_like of int, or list of these; int
+        First labels or the name of a start, one for each chain; "auto" searches one, also by `n_init` runs of k-means.
     partition : {"mode", "vi", "binder", "omari", "last"}
-        Which partition becomes `labels_`. ``"mode"``: from the draw of the highest log joint, of all chains, all rows
-        move to their most probable cluster as long as the log joint rises, so that `labels_` are those of
-        ``predict(X)``. With
-        `n_components` on real values there are as many clusters, if as many rows are distinct (equal rows have equal
-        labels, and a warning tells of fewer clusters): clusters that are lost,
-        or left with a row that would rather be elsewhere, are opened anew as halves of others. Where that leaves such
-        rows all the same, they keep their clusters, and `predict` gives them another label. ``"vi"``,
-        ``"binder"``, ``"omari"``: the partition with the least expected loss that a search finds, see
-        `PartitionPosterior.labels`; 4 starts ("point" is another name of "vi"). With
-        known rows or links it is the best draw. ``"last"``: the last draw, of chain 0.
+        What becomes `labels_`: the best draw, taken uphill; the partition of least expected loss; the last draw.
     labels : {None, "clusters", "classes"}
-        What `fit` does with `y`. None: `y` is ignored, with a warning. "clusters": the rows of a class are one cluster,
-        and rows of two classes are in two; the posterior is that given these. "classes": a cluster holds known rows of
-        at most one class, and a class may hold several clusters. Rows of unknown class may join any cluster.
-    n_threads : int or None
-        None for one, -1 for all cores. Results do not depend on it. A kernel has its own `n_threads`.
-    random_state : None, int, numpy Generator or RandomState
-    callbacks : sequence of callable, optional
-        Called as ``callback(info, state)`` after each step of each chain, never two at a time; ``state.chain`` is the
-        number of the chain. A true result ends the run of all chains.
-    verbose : int
-        1 for a progress bar.
-    memory_limit : int, float, str or None
-        Bytes that the fit may need beside the data, or text such as ``"4GB"``; None for what the machine has free.
-    time_limit : float, str or None
-        Seconds that `fit` may be expected to take, or text such as ``"10min"``: some steps on samples of the rows are
-        timed first, and where even the low end of the forecast is above the limit nothing is fitted. None times and
-        refuses nothing. A run that has begun is not cut short: for that there is the callback `Stop`.
+        Classes `y` of rows are ignored, or each one is one cluster, or it is one or more clusters.
+    n_threads, random_state, callbacks, verbose, memory_limit, time_limit
+        Threads (-1: all cores), seed, ``callback(info, state)`` after each step, 1 for a progress bar, and bytes and
+        seconds that a fit may need, also as text such as "4GB" and "10min".
 
     Attributes
     ----------
-    labels_ : (N,) int32 ndarray
-        Clusters numbered by first appearance, in the rows of weight above 0.
-    probabilities_ : (N,) float32 ndarray
-        Probability of the cluster of each row among all clusters, that of ``predict_proba`` at `labels_`; after `fit`.
-    params_ : dict
-        Parameters of the clusters in the units of the data, by name.
-    n_components_ : int
+    labels_, probabilities_ : (N,) int32 and float32 ndarrays
+        Cluster of each row by first appearance, and its probability.
+    n_components_, n_clusters_ : int
         Clusters that hold data.
-    weights_ : (K,) float64 ndarray
-        Posterior predictive probability of each of them.
-    log_weight_new_ : float
-        Log probability that a further datum opens a new cluster, nats; -inf where it cannot.
-    cluster_sizes_ : (K,) int64 or float64 ndarray
-        Data in each: the number of its rows, or the sum of their weights (float64) where `sample_weight` was given.
-        After `fit` those of `labels_`; after chunks, whose labels are not kept, the expected ones of all chunks,
-        numbers of rows rounded.
-    n_, S_ : (K,) and (K, F) float64
-        Sufficient statistics of the clusters, of a variational sampler soft ones; S_ is CSR where those of the data
-        are.
-    family_, model_ : Family, MixtureModel
-        Bound, with learned hyper-parameters.
-    log_joint_ : float
-        Log joint of `labels_` and the data, of a variational sampler the lower bound of the log evidence; nats, without
-        log-base.
-    trace_ : Trace
-        Log joint, number of clusters and seconds of each step, those of the warm-up included; it knows their number,
-        `trace_.n_warmup`, and leaves them out of what it computes, such as `trace_.n_clusters_interval()`.
-        Of several chains it is the trace of chain 0.
-    traces_ : list of Trace
-        One for each chain; not saved.
+    cluster_sizes_, weights_ : (K,) ndarrays
+        Rows of each cluster, or sums of their weights; probability of each for a new row.
+    params_, clusters_ : dict of (K, ...) ndarrays, frame
+        Parameters by name; a table of sizes, means and modes in the units of the data.
+    log_joint_, converged_, n_iter_, interrupted_ : float, bool, int, bool
+        Log joint of `labels_` and data; whether it was level at the end; steps; whether Ctrl-C ended them.
     posterior_ : PartitionPosterior
-        Posterior of the partition, where draws were kept (see `n_draws`): how sure each label, each cluster and their
-        number is. Its readings are about `labels_`.
-    n_iter_ : int
-        Steps made over all rows.
-    converged_ : bool
-        Whether the rule of ``n_steps="auto"`` or the tolerance of an optimiser has ended the run, or the log joint was
-        level at its end.
-    n_init_chosen_ : str or None
-        Start that was chosen: "lloyd 1" and so on for k-means in the coordinates of the family, "raw", "white", "log"
-        or "column" for k-means in others, "one", "free", "random 1", or with an open number of clusters the metric and
-        the number of centres, such as "own 16"; None if no start was searched.
-    stream_ : VariationalStream
-        Only after `partial_fit` and `fit_chunks`: what learning goes on from.
-    classes_ : (C,) ndarray
-        Names of the classes of `y`; this and the next two only where `labels` or links were given.
-    cluster_classes_ : (K,) int32 ndarray
-        Class of the known rows of each cluster, a place in `classes_`; -1 where there are none.
-    n_known_ : int
-        Rows whose class is known, by `y` or by a link to such a row; only after `fit`.
-    doubtful_known_ : (M,) int64 ndarray
-        Numbers of the known rows that the data contradict, the most doubtful first: without the row, its class has a
-        probability below 0.2 among the classes. Look at their labels, or fit again with ``y[doubtful_known_]``
-        unknown. After `fit`, and after `partial_fit` of its chunk.
-    likelier_classes_ : (M,) ndarray
-        The most probable class of each of them.
-    coarsening_ : (K - 1, 4) float64 ndarray
-        Merges of the clusters down to one, as SciPy's linkage matrix; made on first use. `coarsen` follows it.
-    coarsening_curve_ : CoarseningCurve
-        How well halves of the rows agree on each number of groups, and the answer of `coarsen()`; made on first use.
-    interrupted_ : bool
-        Whether Ctrl-C ended the fit; everything else is then of the steps made so far.
-    n_features_in_ : int
-    feature_names_in_ : (V,) ndarray of str
-        Only for data with column names.
+        How sure labels and number of clusters are; with `n_draws`, several chains, or a `partition` of least loss.
+    family_, model_, n_, S_, trace_, roles_
+        Bound family and model, statistics, numbers of each step; roles of the columns of a table. Further results are
+        `classes_`, `cluster_classes_`, `doubtful_known_`, `likelier_classes_`, `coarsening_`, `coarsening_curve_`.
+
+    See Also
+    --------
+    GroupedMixture, TopicModel, BayesianHierarchy : rows in groups; words of documents; a tree of clusters.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
+    >>> import pandas as pd
     >>> from expfam import Mixture
-    >>> mixture = Mixture("gaussian", n_components=3, random_state=1).fit(load_iris().data)
-    >>> mixture.n_components_
-    3
+    >>> job = ["cook", "cook", "nurse", "none", "none", "none"]
+    >>> table = pd.DataFrame({"age": [30.5, 31.2, 29.9, 70.1, None, 72.4] * 9, "job": job * 9})
+    >>> print(Mixture(n_components=2, random_state=0).fit(table).clusters_[["size", "age", "job"]].round(0))
+       size   age   job
+    0    27  31.0  cook
+    1    27  71.0  none
     """
 
     default_steps = 50

@@ -84,96 +84,49 @@ def _learns_documents(model):
 class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """Latent Dirichlet allocation: topics that documents mix.
 
-    Exact Gibbs sampling finds them, or variational inference.
+    Exact Gibbs sampling finds them, or variational inference; docs/settings.md says more of each setting and result.
 
     Parameters
     ----------
     n_components : int or None
-        K, the number of topics. None: it is unknown, and found by sampling a hierarchical Dirichlet process.
-    alpha : "auto", float or (K,) array_like
-        Pseudo-count of each topic in a document; "auto" begins at 0.1. With ``n_components=None`` one number, the
-        concentration of each document; "auto" begins at 1 and is learned with that of the topics in all, which is held
-        at 1 otherwise.
-    eta : None, "auto", float or (V,) array_like
-        Pseudo-count of each word in a topic; "auto" begins at 0.01, the same for all words, and is learned. None is
-        0.01, or "auto" with ``n_components=None``, for a wrong one changes the number of topics.
+        Number of topics; None: it is unknown, and found under a hierarchical Dirichlet process.
+    alpha, eta : "auto", float or array_like
+        Pseudo-counts of each topic in a document and of each word in a topic; "auto" learns them. `eta` None is 0.01.
     sampler : str, TopicGibbs or TopicVariational
-        ``"gibbs"`` samples the topic of each token exactly. ``"variational"`` takes fractional counts and sample
-        weights, uses several threads and learns from chunks (`partial_fit`, `fit_chunks`). ``"auto"`` is ``"gibbs"``
-        for whole counts without weights, and ``"variational"`` for others and for chunks. Or a kernel with its
-        settings, such as ``TopicVariational(local="dense", schedule=Memoized())``; it says itself what is learned and
-        how many threads are used.
-    n_steps : int or "auto"
-        Sweeps over which the topics are averaged, or variational passes at most; ``"auto"`` is 100.
-    n_warmup : int or "auto"
-        Sweeps before them; ``"auto"`` is as many as `n_steps`, at most 100. With ``n_components=None`` it is up to 600,
-        while the number of large topics falls. Variational inference has none, and `fit` refuses a number but 0 for it.
+        "gibbs" is exact; "variational" takes fractions, weights and chunks; "auto" is what suits the data.
+    n_steps, n_warmup : int or "auto"
+        Steps that count, 100 by default, and steps before them.
     learn_hyper : bool or "auto"
-        Learn `alpha`, one for each topic, and `eta`, one for all words: sampling draws them, `eta` from the second half
-        of the warm-up on; variational inference raises the bound by them from the sixth pass on. ``"auto"`` learns
-        those that were left at ``"auto"``, but not `alpha` by variational inference, whose bound prefers smaller values
-        than predict best.
-    seeds : dict of int to sequence of str or int, optional
-        Words that belong to a topic, such as ``{0: ["goal", "match"], 3: [17, 42]}``: names or columns. Each counts as
-        `seed_tokens` further tokens that always have this topic, so the topic has the prior
-        Dirichlet(eta + seed_tokens) at these words. A word may be a seed of several topics.
-    seed_tokens : int or "auto"
-        Pseudo-tokens of each seed word. "auto" is a hundredth of the tokens of the data (of the first chunk),
-        divided by `n_components` and by the number of seed words of the topic, and at least 1.
-    vocabulary : (V,) array_like of str, optional
-        Names of the columns, for `seeds` and `top_words`. If not given, those of the data, where these have names.
+        Learn `alpha` and `eta`: always, never, or those left at "auto".
+    seeds, seed_tokens, vocabulary : dict of int to sequence of str, int or "auto", (V,) array_like
+        Words that belong to a topic, as in ``{0: ["goal", "match"]}``, pseudo-tokens of each; names of the columns.
     start : str or array_like
-        Where the kernel begins. ``"auto"`` is ``"variational"`` for Gibbs sampling and ``"documents"`` for variational
-        inference, or documents divided by k-means, whichever reaches more in ten steps; with `seeds` it is not the
-        latter. Also ``"random"`` or the topics of all tokens for Gibbs sampling, or (V, K) counts for variational
-        inference.
-    n_threads : int or None
-        None for one, -1 for all cores. Results do not depend on it; Gibbs sampling uses one.
-    random_state : None, int, numpy Generator or RandomState
-    callbacks : sequence of callable, optional
-        Called as ``callback(info, state)`` after each step; a true result ends the run.
-    verbose : int
-        1 for a progress bar.
-    memory_limit : int, float, str or None
-    time_limit : float, str or None
-        As in `Mixture`: bytes that a fit may need beside the data, and seconds that it may be expected to take;
-        beyond them nothing is fitted.
+        Where the kernel begins; "auto" searches it.
+    n_threads, random_state, callbacks, verbose, memory_limit, time_limit
+        Threads (-1: all cores), seed, ``callback(info, state)`` after each step, 1 for a progress bar, and bytes and
+        seconds that a fit may need, also as text such as "4GB" and "10min".
 
     Attributes
     ----------
+    labels_, probabilities_ : (N,) int32 and float32 ndarrays
+        Main topic of each document, and its weight there.
+    n_components_, n_clusters_ : int
+        Topics that hold tokens.
+    cluster_sizes_, weights_ : (K,) ndarrays
+        Tokens of each topic; share of all tokens.
+    params_, clusters_ : dict of (K, ...) ndarrays, frame
+        Probabilities of words, "probability" (K, V); a table of sizes and typical words.
+    log_joint_, converged_, n_iter_, interrupted_ : float, bool, int, bool
+        Log joint, or lower bound; whether it was level at the end; steps; whether Ctrl-C ended them.
     components_ : (K, V) float64 ndarray
         Pseudo-counts of words in topics: `eta`, the seeds, and the mean or expected number of tokens.
-    seeds_ : (V, K) CSR array of int32
-        Pseudo-tokens of the seeds; only where `seeds` were given.
-    params_ : dict
-        Probabilities of words in topics, "probability" (K, V).
-    alpha_ : (K,) float64 ndarray
-    eta_ : float or (V,) float64 ndarray
-    beta_, rest_ : (K,) float64 ndarray, float
-        Weights of the topics in all documents, and of all topics that are not listed; together they sum to 1. These and
-        the next two lines only with ``n_components=None``.
-    concentration_, gamma_ : float
-        Mean concentrations of the documents, and of the topics in all; ``alpha_ = concentration_ * beta_``.
-    sizes_ : (K,) float64 ndarray
-        Mean number of tokens of each topic, in falling order. Topics that began or ended within the counted sweeps are
-        not listed: `trace_` has the number of all, `n_clusters`, and of those with a thousandth of the tokens,
-        `n_large`.
-    log_joint_ : float
-        Log joint of the last topics of tokens, or the lower bound of the log evidence; nats.
-    n_documents_ : float
-        Documents that were learned, or the sum of their weights.
-    method_ : str
-        "gibbs", or the local step of variational inference: "active", "dense" or "tokens".
-    trace_ : Trace
-        Not after `load`.
-    stream_ : TopicStream
-        Only after `partial_fit` and `fit_chunks`: what learning goes on from.
-    n_iter_ : int
-        Sweeps, passes or batches.
-    interrupted_ : bool
-    n_features_in_ : int
-    feature_names_in_ : (V,) ndarray of str
-        Only for data with column names.
+    alpha_, eta_, seeds_, family_, method_, n_documents_, trace_
+        Pseudo-counts, seeds as a matrix, family of words, method, number of documents, numbers of each step. With
+        ``n_components=None`` further results are `beta_`, `rest_`, `concentration_`, `gamma_`, `sizes_`.
+
+    See Also
+    --------
+    Mixture, GroupedMixture, BayesianHierarchy : rows of one cluster each; rows in groups; a tree of clusters.
 
     Examples
     --------
