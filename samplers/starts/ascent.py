@@ -27,6 +27,7 @@ _MOST_PASSES = 10
 _MANY_ROWS = 20_000  # of fewer rows a pass costs little more than its calls
 _FEW_MOVED = 0.02  # share of the rows that a pass moves, below which the rows near borders are moved by themselves
 _NEAR_SHARE = 0.1  # of the rows
+_SPARE_CLUSTERS = 4  # without rows, which cost less than other owners of the clusters
 _HOPE, _HOPED_PASSES = 1e-3, 20  # nats a row that each of the next passes may gain yet
 _MANY_CLUSTERS, _BEST = 24, 8  # of more clusters the best ones of each row are looked at until none moves
 
@@ -210,9 +211,9 @@ class Ascents:
         return _Ascent(self.model, self.data, labels, self.n_threads) if few is None else _AscentOfFewRows(few, labels)
 
     def _few_rows(self, labels):
-        """Return `FewRows` with as many clusters as the labels have; None for many rows."""
+        """Return `FewRows` with at least as many clusters as the labels have; None for many rows."""
         K = int(labels.max()) + 1
-        if self._few[0] != K:
+        if not K <= self._few[0] <= K + _SPARE_CLUSTERS:
             is_few = self.data.n_rows < _MANY_ROWS and are_few_rows(self.model, self.data, K)
             self._few = K, FewRows(self.model, self.data, K) if is_few else None
         return self._few[1]

@@ -7,7 +7,7 @@ joint, the partition has settled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
-from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.ascent import Ascents
 from expfam.samplers.starts.exchanges import Exchanges
 from expfam.samplers.starts.greedy_merge import merged_clusters, merged_labels
 from expfam.samplers.starts.halves import best_halves
@@ -92,6 +92,7 @@ class Settler:
     adapts_prior: bool = False
     seed: int = 0
     n_threads: int | None = None
+    _ascents: list[Ascents] = field(default_factory=list, init=False, repr=False, compare=False)  # the last ones
 
     def fitted(self, labels: npt.ArrayLike) -> Fitted:
         """Learn hyper-parameters from labels."""
@@ -118,8 +119,17 @@ class Settler:
 
     def ascended(self, present: Fitted, max_passes: int = 10) -> Fitted:
         """Move rows to their most probable clusters; the result is never worse."""
-        moved = ascend(present.model, self.data, present.labels, max_passes=max_passes, n_threads=self.n_threads)
-        return self._better(present, moved)
+        summit = self._ascents_under(present.model).climb(present.labels, keep_clusters=False, max_passes=max_passes)
+        return self._better(present, summit.labels)
+
+    def _ascents_under(self, model):
+        """Return the ascents under a model: the last ones, if they were under the same one."""
+        if self._ascents:
+            last = self._ascents[0].model
+            if last.family is model.family and last.weights is model.weights:
+                return self._ascents[0]
+        self._ascents[:] = [Ascents(model, self.data, n_threads=self.n_threads)]
+        return self._ascents[0]
 
     def split(self, present: Fitted, tried: set[bytes] | None = None) -> Fitted:
         """Cut clusters in two where that raises the log joint; the result is never worse.
