@@ -573,4 +573,6 @@ class ChunkedFit(ChunkLearner):
 
 
 def _n_rows(X):
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+    if hasattr(X, "shape"):
+        return X.shape[0] if len(X.shape) else 0
+    return len(X) if hasattr(X, "__len__") else 0  # such data are refused later

@@ -13,6 +13,7 @@ from expfam.estimators.base import Estimator
 from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
+from expfam.estimators.odd_data import refuse_odd_data
 from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
 from expfam.families.base import Family
 from expfam.families.columns.cells import as_columns, may_lack_cells
@@ -101,6 +102,7 @@ class FamilyEstimator(Estimator):
         if frame is not None:
             return family_of_frame(frame) or load_family(_OF_NUMBERS)
         check_given(X, owner=owner)
+        refuse_odd_data(X, owner=owner)
         return family_of_array(X, owner=owner)
 
     def _encoded(self, frame, roles, *, reset):
@@ -265,7 +267,8 @@ class FamilyEstimator(Estimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if isinstance(self.family, str) and self.family == "auto":
-            tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+            for name in ("sparse", "allow_nan", "categorical", "string"):
+                setattr(tags.input_tags, name, True)
             return tags
         family = load_family(self.family) if isinstance(self.family, str) else self.family
         if isinstance(family, Family):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from expfam.errors import DataTypeError
 from expfam.estimators.missing_cells import may_be_infinite_or_missing, refuse_infinity, refuse_missing
+from expfam.estimators.odd_data import refuse_odd_data
 from expfam.estimators.tables import check_numbers, require_rows
 from expfam.families.support import check_given
 from expfam.frames.frame import Frame, as_frame, is_frame
@@ -61,9 +62,12 @@ def checked_input(
     """
     owner, names = type(estimator).__name__, None
     if frame is not None or is_frame(X):
-        X, names = _columns_of_frame(estimator, X, frame or as_frame(X, owner=owner), reset=reset)
+        frame = frame or as_frame(X, owner=owner)
+        X, names = _columns_of_frame(estimator, X, frame, reset=reset, accepts_sparse=accepts_sparse)
     check_given(X, owner=owner)
     if names is None:
+        if frame is None:
+            refuse_odd_data(X, owner=owner)
         if not reset and _would_pass(estimator, X, accepts_sparse):
             return X
         found = _validated(estimator, X, reset=reset, accepts_sparse=accepts_sparse)
@@ -114,7 +118,7 @@ def _would_pass(estimator: Any, X: Any, accepts_sparse: bool) -> bool:
 # ---- frames ----------------------------------------------------------------------------------------------------------
 
 
-def _columns_of_frame(estimator, X, frame, *, reset):
+def _columns_of_frame(estimator, X, frame, *, reset, accepts_sparse):
     """Return the cells of a frame, and the names of their columns or None.
 
     Columns whose names are not text, such as the numbers that pandas gives, are read by position as those of an array.
@@ -128,18 +132,20 @@ def _columns_of_frame(estimator, X, frame, *, reset):
         if is_named:
             estimator.feature_names_in_ = np.array(frame.names, dtype=object)
             estimator.n_features_in_, estimator._backend = len(frame.names), frame.backend
-        return _cells(estimator, X, frame, of_fit=True), frame.names if is_named else None
+        return _cells(
+            estimator, X, frame, of_fit=True, accepts_sparse=accepts_sparse
+        ), frame.names if is_named else None
     known = getattr(estimator, "feature_names_in_", None)
     if known is None or not is_named:
         if is_named and not isinstance(X, Frame):
             text = f"X has feature names, but {owner} was fitted without feature names"
             warn(text)
-        return _cells(estimator, X, frame, of_fit=False), None
+        return _cells(estimator, X, frame, of_fit=False, accepts_sparse=accepts_sparse), None
     known = list(map(str, known))
     check_names(frame.names, known, known, owner=owner)
     if list(frame.names) != known:
         X, frame = _selected(X, known), frame.only(known)
-    return _cells(estimator, X, frame, of_fit=False), frame.names
+    return _cells(estimator, X, frame, of_fit=False, accepts_sparse=accepts_sparse), frame.names
 
 
 def _has_names(X, owner):
@@ -160,13 +166,13 @@ def _selected(X, names):
     return X[names] if type(X).__module__.startswith("pandas") else X
 
 
-def _cells(estimator, X, frame, *, of_fit):
+def _cells(estimator, X, frame, *, of_fit, accepts_sparse):
     """Return the cells of a frame as numbers, NaN where they are missing."""
     may_lack = hasattr(estimator, "_family")  # counts of words are never missing
     if type(X).__module__.startswith("pandas") and _is_block(X):
-        if all(type(kind).__name__ == "SparseDtype" for kind in X.dtypes):
+        if accepts_sparse and all(type(kind).__name__ == "SparseDtype" and kind.fill_value == 0 for kind in X.dtypes):
             return X
-        values = X.to_numpy()
+        values = X.to_numpy()  # other values than 0 are not sparse to SciPy
         if values.dtype.kind == "f" and np.isinf(values).any():
             column = frame.column(frame.names[int(np.isinf(values).any(axis=0).argmax())])
             check_finite(column, may_lack=may_lack)

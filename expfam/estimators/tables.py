@@ -96,6 +96,8 @@ def check_numbers(frame: Frame, *, owner: str) -> None:
 
 
 def require_rows(frame: Frame, *, owner: str) -> None:
-    """Raise DataError for a frame without rows."""
+    """Raise DataError for a frame without columns or rows."""
+    if not frame.names:
+        raise DataError(f"{owner}: the frame has no columns (0 feature(s)), and at least one is needed")
     if not frame.n_rows:
         raise DataError(f"{owner}: the frame has no rows (0 sample(s)), and at least one is needed")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def warn_of_equal_rows(data: Dataset, n_components: int | None, n_found: int) -> None:
-    """Warn where fewer clusters of real values were found because fewer rows are distinct.
+    """Warn where fewer clusters were found because fewer rows are distinct.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def warn_of_equal_rows(data: Dataset, n_components: int | None, n_found: int) ->
         Clusters that were asked for.
     n_found : int
     """
-    if n_components is None or n_found >= n_components or data.family.is_discrete:
+    if n_components is None or n_found >= n_components:
         return
     n_distinct = n_distinct_rows(data.X, n_components)
     if n_distinct < n_components:

@@ -49,6 +49,8 @@ def with_cells(
 
     if isinstance(X, Frame):
         return {name: _python_cells(X.column(name), *cells.get(name, ((), ()))) for name in X.names}
+    if type(X).__name__ == "RecordBatch":
+        return with_cells(_table_of(X), cells, types).to_batches()[0]
     frame = nw.from_native(X, eager_only=True)
     place = {str(name): position for position, name in enumerate(frame.columns)}
     changed = []
@@ -57,6 +59,13 @@ def with_cells(
         kind = (types or {}).get(name, ("", ()))[0]
         changed.append(_filled(series, [int(row) for row in rows], list(values), kind))
     return (frame.with_columns(*changed) if changed else frame.clone()).to_native()
+
+
+def _table_of(batch):
+    """Return the table of a batch of Arrow, in one piece."""
+    import pyarrow
+
+    return pyarrow.Table.from_batches([batch])
 
 
 def _filled(series, rows, values, kind):

@@ -180,7 +180,8 @@ def as_frame(X: Any, *, owner: str = "expfam") -> Frame:
         import pyarrow
 
         X = pyarrow.Table.from_batches([X])
-    labels = [str(name) for name in getattr(X, "columns", ())] if type(X).__module__.startswith("pandas") else []
+    of_pandas = getattr(X, "columns", ()) if type(X).__module__.startswith("pandas") else ()
+    labels = [str(name) for name in getattr(X, "column_names", of_pandas)]  # of Arrow, and of pandas
     if _repeats(labels):
         Frame(labels, [], 0)  # raises the error
     frame = nw.from_native(X, pass_through=True)

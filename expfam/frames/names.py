@@ -80,7 +80,7 @@ def with_places(text: str, column: Callable[[int], str | None], row: Callable[[i
     def words(match):
         if match["typed"]:
             text = column(int(match["typed"]))
-            return match[0] if text is None else f"df[{text}]"
+            return match[0] if text is None else _typed_column(text)
         name = row if match["noun"] == "row" else column
         numbers = match["numbers"] or match["first"]
         if name is None:
@@ -89,6 +89,12 @@ def with_places(text: str, column: Callable[[int], str | None], row: Callable[[i
         return f"{match['some'] or match['noun'] + ' '}{', '.join(found)}"
 
     return _PLACES.sub(words, text)
+
+
+def _typed_column(text):
+    """Return how a column is typed: of a frame by its name, of an array by its number."""
+    named = re.fullmatch(r"\d+ \((.*)\)", text, re.DOTALL)  # a number with a name
+    return f"X[:, {text}]" if text.isdecimal() else f"df[{named[1] if named else text}]"
 
 
 @contextmanager

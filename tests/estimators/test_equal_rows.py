@@ -42,14 +42,21 @@ def test_two_distinct_rows_are_two_clusters(family, n_components):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_sampler_warns(sampler):
     with pytest.warns(DataWarning, match="n_components=3, but 2 rows are distinct"):
-        mixture = Mixture(n_components=3, sampler=sampler, random_state=0).fit(TWO)
+        mixture = Mixture("gaussian_diag", 3, sampler=sampler, random_state=0).fit(TWO)
     assert mixture.cluster_sizes_.tolist() == [30, 30]
+
+
+def test_the_default_family_of_two_values_warns():
+    with pytest.warns(DataWarning, match="n_components=3, but 2 rows are distinct"):
+        mixture = Mixture(n_components=3, random_state=0).fit(TWO)
+    assert_together(mixture.labels_, TWO)
 
 
 @pytest.mark.parametrize("family", DISCRETE)
 def test_counts_take_at_most_as_many_clusters(family):
     for X in (DISCRETE[family], sparse.csr_array(DISCRETE[family])):
-        mixture = Mixture(family, 5, random_state=0).fit(X)
+        with pytest.warns(DataWarning, match="n_components=5, but 2 rows are distinct"):
+            mixture = Mixture(family, 5, random_state=0).fit(X)
         assert mixture.cluster_sizes_.tolist() == [30, 30]
 
 
@@ -76,9 +83,9 @@ def test_tables_with_missing_cells():
 @pytest.mark.parametrize("labels", ["clusters", "classes"])
 def test_known_rows_and_their_equals(labels):
     y = np.where(np.arange(60) % 9 == 0, (np.arange(60) >= 30).astype(int), -1)
-    mixture = Mixture(n_components=4, labels=labels, random_state=0).fit(TWO, y)
+    mixture = Mixture("gaussian_diag", 4, labels=labels, random_state=0).fit(TWO, y)
     assert_together(mixture.labels_, TWO)
-    linked = Mixture(n_components=4, random_state=0).fit(TWO, links=np.where(np.arange(60) % 20 == 0, 0, -1))
+    linked = Mixture("gaussian_diag", 4, random_state=0).fit(TWO, links=np.where(np.arange(60) % 20 == 0, 0, -1))
     assert len(set(linked.labels_[::20])) == 1
 
 

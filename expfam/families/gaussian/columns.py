@@ -75,9 +75,12 @@ class RealFamily(Family):
 
         `variance` (V,) are the prior variances that follow from the value at binding; one number, if the columns are
         `pooled` because they have one variance. Each exceeds 0.001 of the column's variance, and in columns with many
-        tied values the variance of rounding to the smallest gap.
+        tied values the variance of rounding to the smallest gap. Where all columns are constant, so that data have no
+        scale, it exceeds 0.001 of the value at binding.
         """
         floor = self.variance_floor_.mean() if pooled else self.variance_floor_
+        if not np.any(floor > 0.0):
+            return LEARNED_SHARE, 1e6
         return min(1.0, float(np.max(floor / variance))), 1e6
 
     def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
