@@ -2,6 +2,10 @@ from numpy.typing import ArrayLike
 
 from expfam.protocols import Floats
 
+def posterior_of_columns(
+    count: Floats, S: Floats, location: ArrayLike, strength: ArrayLike, shape: ArrayLike, rate: ArrayLike
+) -> tuple[Floats, Floats, Floats, Floats, int]: ...
+
 class _Evidence:
     def __call__(self, t: float) -> float: ...
     def climb(self, t: float, low: float, high: float, tol: float = 0.03) -> float: ...

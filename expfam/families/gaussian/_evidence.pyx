@@ -14,6 +14,46 @@ cdef enum:
     TOGETHER = 128      # logarithms in one call
 
 
+def posterior_of_columns(const double[:, :] count, const double[:, :] S, location, strength, shape, rate):
+    """Return the posterior of the columns of each cluster under normal-gamma priors.
+
+    Parameters
+    ----------
+    count : (K, 1) or (K, d) float64 ndarray
+        Number of data of each cluster, or of each of its columns.
+    S : (K, 2 d) float64 ndarray
+        Sums of the centred rows and of their squares.
+    location, strength, shape, rate : (d,) float64 ndarray, or one number
+        Of the prior; the location is centred.
+
+    Returns
+    -------
+    strength, location, shape, rate : (K, d) float64 ndarray
+    bad : int
+        First cluster with a rate that is not finite and positive; -1 if there is none.
+    """
+    cdef Py_ssize_t K = S.shape[0], d = S.shape[1] // 2, k, f, bad = -1
+    if count.shape[0] != K or count.shape[1] not in (1, d) or S.shape[1] != 2 * d:
+        raise ValueError(f"counts of shape {np.shape(count)} and sums of shape {np.shape(S)} do not agree")
+    cdef const double[::1] at = _of_columns(location, d), strength0 = _of_columns(strength, d)
+    cdef const double[::1] shape0 = _of_columns(shape, d), rate0 = _of_columns(rate, d)
+    strengths, locations, shapes, rates = np.empty((K, d)), np.empty((K, d)), np.empty((K, d)), np.empty((K, d))
+    cdef double[:, ::1] new_strength = strengths, new_location = locations, new_shape = shapes, new_rate = rates
+    cdef double n, about, second
+    for k in range(K):
+        for f in range(d):
+            n = count[k, f if count.shape[1] > 1 else 0]
+            about = S[k, f] - n * at[f]
+            second = S[k, d + f] - at[f] * (S[k, f] + about)
+            new_strength[k, f] = strength0[f] + n
+            new_location[k, f] = at[f] + about / new_strength[k, f]
+            new_shape[k, f] = shape0[f] + 0.5 * n
+            new_rate[k, f] = rate0[f] + 0.5 * (second - about * about / new_strength[k, f])
+            if bad < 0 and not 0.0 < new_rate[k, f] < INFINITY:
+                bad = k
+    return strengths, locations, shapes, rates, bad
+
+
 cdef class _Evidence:
     """Sum of log evidences as a function of the log t of a factor, up to a constant."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from expfam.families.gaussian._diagonal import DiagonalComponents
-from expfam.families.gaussian._evidence import RateEvidence, StrengthEvidence
+from expfam.families.gaussian._evidence import RateEvidence, StrengthEvidence, posterior_of_columns
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
 from expfam.families.gaussian._statistics import columns_and_squares, seen_columns_and_squares
@@ -172,21 +172,11 @@ class DiagonalGaussian(RealFamily):
 
     def _posterior(self, n, S):
         """Return posterior strength, location, shape and rate, each (K, d), in centred coordinates."""
-        n, S = self._counts_and_sums(n, S)
-        strength = self.mean_strength + n
-        about, second = self._about_location(n, S)
-        rate = self.rate + 0.5 * (second - about * about / strength)
-        bad = np.flatnonzero(~(np.isfinite(rate) & (rate > 0)).all(axis=1))
-        if bad.size:
-            raise FloatingPointError(f"{self.name}: the posterior rate of cluster {bad[0]} is not finite and positive")
-        return strength, self.mean - self.center_ + about / strength, self.shape + 0.5 * n, rate
-
-    def _about_location(self, n, S):
-        """Return sums and sums of squares about the prior location, each (K, d); n is (K, 1)."""
-        d = self.n_features_in_
-        m0 = self.mean - self.center_
-        about = S[:, :d] - n * m0
-        return about, S[:, d:] - m0 * (S[:, :d] + about)
+        prior = (self.mean - self.center_, self.mean_strength, self.shape, self.rate)
+        *posterior, bad = posterior_of_columns(*self._counts_and_sums(n, S), *prior)
+        if bad >= 0:
+            raise FloatingPointError(f"{self.name}: the posterior rate of cluster {bad} is not finite and positive")
+        return posterior
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
