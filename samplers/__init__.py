@@ -57,6 +57,7 @@ _HOMES = {
     "expfam.samplers.variational.stream": ["VariationalStream"],
     "expfam.samplers.topics.gibbs": ["TopicGibbs", "TokenState"],
     "expfam.samplers.nonparametric.groups": ["GroupedProcessGibbs"],
+    "expfam.samplers.nonparametric.group_moves": ["GroupedProcessSplitMerge"],
     "expfam.samplers.nonparametric.group_sweep": ["GroupedProcessState"],
     "expfam.samplers.nonparametric.topic_moves": ["TopicProcessSplitMerge"],
     "expfam.samplers.nonparametric.topic_search": ["TopicProcessMerges"],

@@ -241,7 +241,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         """
         n_steps, n_warmup = step_numbers(self)
         kernel = self._kernel()
-        is_sampled = isinstance(kernel, GroupedGibbs)
+        is_sampled = kernel.is_sampler
         X, y, groups = grouped_rows(X, groups, y, labels=self.labels)
         X = self._validate(X, reset=True)
         groups = as_groups(groups, X.shape[0])

@@ -19,8 +19,10 @@ from expfam.model.hierarchical import HierarchicalProcess
 from expfam.model.weights import DirichletProcess
 from expfam.params import refuse_unused
 from expfam.samplers.chain.driver import advance
+from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.named import find_sampler
+from expfam.samplers.nonparametric.group_moves import GroupedProcessSplitMerge
 from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
 
 if TYPE_CHECKING:
@@ -32,10 +34,10 @@ UNKNOWN_RESULTS = ("beta_", "rest_", "concentration_", "gamma_")
 _STEPS = 10
 
 
-def unknown_kernel(estimator: Any) -> GroupedProcessGibbs:
+def unknown_kernel(estimator: Any) -> Any:
     """Return the kernel that was given, or one with the settings of the estimator."""
     found = find_sampler(estimator.sampler, model="GroupedMixture")
-    if isinstance(found, GroupedProcessGibbs):
+    if not isinstance(found, type) and _is_process(found):
         why = "a kernel, which says itself what it learns,"
         refuse_unused(estimator, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha")
         return found
@@ -43,7 +45,12 @@ def unknown_kernel(estimator: Any) -> GroupedProcessGibbs:
         name = found.__name__ if isinstance(found, type) else type(found).__name__
         line = "GroupedMixture(n_components=None, sampler='auto'), or with sampler=GroupedProcessGibbs()"
         refuse_unknown("GroupedMixture", f"sampler={name}", line)
-    return GroupedProcessGibbs(learn_alpha=learns_concentrations(estimator))
+    return Cycle(GroupedProcessSplitMerge(), GroupedProcessGibbs(learn_alpha=learns_concentrations(estimator)))
+
+
+def _is_process(kernel):
+    """Return whether a kernel, or every one of a `Cycle`, samples clusters of unknown number."""
+    return all(isinstance(part, GroupedProcessGibbs) for part in getattr(kernel, "kernels", (kernel,)))
 
 
 def unknown_model(estimator: Any, family: Family) -> HierarchicalProcess:
@@ -52,7 +59,7 @@ def unknown_model(estimator: Any, family: Family) -> HierarchicalProcess:
 
 
 def unknown_start(
-    kernel: GroupedProcessGibbs,
+    kernel: Any,
     model: HierarchicalProcess,
     data: Dataset,
     start: Any,

@@ -1,7 +1,6 @@
 """What fits of unknown numbers share: how long they run, and means over their sweeps.
 
-A cluster has a name that it keeps for life. Means are of the clusters that were there in every counted sweep; all
-others together are the rest.
+Means are of the clusters that were there in at least half of the counted sweeps; all others together are the rest.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError
@@ -51,12 +51,15 @@ class StillFalling:
 class MeansBySweeps:
     """Callback that averages what `parts` returns of a state, cluster by cluster.
 
-    ``parts(state, slots)`` returns arrays with the clusters of `slots` along their first axis.
+    ``parts(state, slots)`` returns arrays with the clusters of `slots` along their first axis. The first state that
+    counts is the reference. A cluster of a later state, or a part of one that has been divided, belongs to the cluster
+    of the reference that had more than half of its data; others are left out.
     """
 
     def __init__(self, parts: Callable[[Any, Any], list[Any]]) -> None:
-        self.parts, self.names = parts, np.empty(0, dtype=np.int64)
+        self.parts, self.reference = parts, np.empty(0, dtype=np.int64)
         self.totals: list[Any] = []
+        self.times = np.empty(0, dtype=np.int64)
         self.pseudocounts, self.concentrations = np.empty(0), np.zeros(2)
         self.n_kept = self.n_seen = 0
 
@@ -68,33 +71,46 @@ class MeansBySweeps:
         return False
 
     def keep(self, state: Any) -> None:
-        """Add a state to the sums; clusters that it does not have leave them."""
+        """Add a state to the sums."""
         shared = state.shared
-        slots = np.flatnonzero(shared.names >= 0)
-        slots = slots[np.argsort(shared.names[slots])]
-        if self.n_kept:
-            stays = np.isin(self.names, shared.names[slots])
-        if self.n_kept and not stays.any():  # of few data that all changed their clusters
-            self.n_kept, self.concentrations = 0, np.zeros(2)
-        if self.n_kept:
-            slots = slots[np.isin(shared.names[slots], self.names)]
-            if not stays.all():
-                self.names, self.pseudocounts = self.names[stays], self.pseudocounts[stays]
-                self.totals = [part[stays] for part in self.totals]
-        found = self.parts(state, slots)
         if not self.n_kept:
-            self.names, self.pseudocounts, self.totals = shared.names[slots], np.zeros(len(slots)), [0.0] * len(found)
-        self.totals = [total + part for total, part in zip(self.totals, found)]
-        self.pseudocounts = self.pseudocounts + shared.pseudocounts[slots]
+            slots = np.flatnonzero(shared.names >= 0)
+            places = np.arange(len(slots))
+            self.reference = np.searchsorted(slots, state.labels)
+            self.times, self.pseudocounts = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots))
+        else:
+            places, slots = _same_clusters(self.reference, state.labels, len(self.times), shared.capacity)
+        into = sparse.csr_array((np.ones(len(slots)), (places, np.arange(len(slots)))), (len(self.times), len(slots)))
+        found = [into @ part for part in self.parts(state, slots)]
+        self.totals = [total + part for total, part in zip(self.totals or [0.0] * len(found), found)]
+        self.times[np.unique(places)] += 1
+        np.add.at(self.pseudocounts, places, shared.pseudocounts[slots])
         self.concentrations = self.concentrations + np.array([state.model.alpha, state.model.gamma])
         self.n_kept += 1
 
     def means(self, state: Any) -> tuple[list[Any], npt.NDArray[np.float64], float, float]:
-        """Return the means of the parts, of the pseudo-counts, and of both concentrations."""
+        """Return the means of the parts, of the pseudo-counts, and of both concentrations.
+
+        They are of the clusters that were there in at least half of the states.
+        """
         if not self.n_kept:
             self.keep(state)
+        kept = 2 * self.times >= self.n_kept
         alpha, gamma = (self.concentrations / self.n_kept).tolist()
-        return [total / self.n_kept for total in self.totals], self.pseudocounts / self.n_kept, alpha, gamma
+        return (
+            [total[kept] / self.n_kept for total in self.totals],
+            self.pseudocounts[kept] / self.n_kept,
+            alpha,
+            gamma,
+        )
+
+
+def _same_clusters(reference, labels, n_reference, n_slots):
+    """Return places in the reference, and the slots of a later state that belong to them."""
+    pairs = np.bincount(reference.astype(np.int64) * n_slots + labels, minlength=n_reference * n_slots)
+    table = pairs.reshape(n_reference, n_slots)
+    slots = np.flatnonzero(2 * table.max(axis=0, initial=0) > table.sum(axis=0))
+    return table[:, slots].argmax(axis=0), slots
 
 
 def set_weights(estimator: Any, pseudocounts: npt.NDArray[np.float64], alpha: float, gamma: float) -> None:

@@ -93,8 +93,20 @@ cdef class GroupedProcessState(GroupedState):
     def ensure_spare(self):
         """Make more slots where none is free for the clusters that are not listed."""
         if not len(self.shared.free):
-            self.shared.resize(capacity_for(self.shared.capacity))
-            self._adopt()
+            self.add_slots()
+
+    def add_slots(self):
+        """Make more slots; rows keep theirs."""
+        self.shared.resize(capacity_for(self.shared.capacity))
+        self._adopt()
+
+    def adopt_moves(self, Py_ssize_t n_moved):
+        """Count the labels anew after rows have moved with their statistics, and name new clusters."""
+        self.n_moves += n_moved
+        self.stamp += 1
+        self._adopt()
+        self.shared.name(self.counts)
+        self.log_joint = self.compute_log_joint()
 
     @property
     def pseudocounts(self):

@@ -78,15 +78,14 @@ class GroupedProcessGibbs(GroupedGibbs):
     def check(self, model: Any, data: Dataset) -> None:
         """Raise for models of another kind, data without groups, and settings out of range."""
         super(GroupedGibbs, self).check(model, data)
+        name = type(self).__name__
         if not isinstance(model, HierarchicalProcess):
             raise CapabilityError(
-                f"GroupedProcessGibbs works on a HierarchicalProcess; got {type(model).__name__}: write"
-                " GroupedProcessGibbs().init(HierarchicalProcess(data.family), data)"
+                f"{name} works on a HierarchicalProcess; got {type(model).__name__}: write"
+                f" {name}().init(HierarchicalProcess(data.family), data)"
             )
         if data.groups is None:
-            raise CapabilityError(
-                "GroupedProcessGibbs needs the group of each row: give it a Dataset(X, family, groups=...)"
-            )
+            raise CapabilityError(f"{name} needs the group of each row: give it a Dataset(X, family, groups=...)")
 
     def reversed(self) -> Any:
         """Return None: a step backwards would draw the weights before a sweep in the opposite order."""

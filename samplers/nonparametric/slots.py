@@ -80,6 +80,14 @@ class Slots:
         self.names[fresh] = self.n_named + np.arange(len(fresh))
         self.n_named += len(fresh)
 
+    def by_age(self, a: int, b: int) -> tuple[int, int]:
+        """Return the slots of two clusters, the older one first.
+
+        A merge keeps its name. A cluster that loses a part and gets it back thus keeps its name, whichever part has
+        become the larger one.
+        """
+        return (a, b) if self.names[a] <= self.names[b] else (b, a)
+
     def set_weights(self, weights: SharedWeights) -> None:
         """Set the weights of the clusters that hold data, and of the rest; other slots are free."""
         self.pseudocounts = weights.alpha * weights.beta

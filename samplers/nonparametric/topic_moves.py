@@ -117,7 +117,7 @@ def _try(state, moves, u, v, log_u, rng, unit):
         one, two = float(slots.pseudocounts[a]), float(slots.pseudocounts[b])
         if not moves.merge(u, v, one, two, state.model.gamma, log_u):
             return 0
-        kept, left = (a, b) if state.tokens.topic_size[a] >= state.tokens.topic_size[b] else (b, a)
+        kept, left = slots.by_age(a, b)
         moves.assign(kept, kept)
         slots.pseudocounts[kept], slots.pseudocounts[left] = one + two, 0.0
         _close(state, moves)

@@ -95,14 +95,14 @@ def _merge(state, pairs):
 
     A topic that was merged is left out of the later pairs.
     """
-    sizes, shared = state.tokens.topic_size.copy(), state.shared
+    shared = state.shared
     places, taken, n_merged = np.arange(shared.capacity, dtype=np.int32), set(), 0
     for a, b in pairs:
         if a in taken or b in taken:
             continue
         taken |= {a, b}
         n_merged += 1
-        kept, left = (a, b) if sizes[a] >= sizes[b] else (b, a)
+        kept, left = shared.by_age(a, b)
         places[left] = kept
         shared.pseudocounts[kept] += shared.pseudocounts[left]
         shared.pseudocounts[left] = 0.0

@@ -144,9 +144,9 @@ def test_what_an_unknown_number_does_not_take_is_refused():
     model = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK)
     with pytest.raises(CapabilityError, match="repeat the rows"):
         model.fit(X, groups=of_row, sample_weight=np.full(300, 2.0))
-    with pytest.raises(CapabilityError, match="GroupedProcessGibbs"):
+    with pytest.raises(CapabilityError, match="GroupedProcessSplitMerge"):
         model.fit(X, groups=of_row, links=np.where(z == 0, 0, -1))
-    with pytest.raises(CapabilityError, match="GroupedProcessGibbs"):
+    with pytest.raises(CapabilityError, match="GroupedProcessSplitMerge"):
         GroupedMixture("gaussian_diag", None, labels="clusters").fit(X, np.where(z < 2, z, -1), groups=of_row)
     with pytest.raises(AttributeError, match="chunks are learned with a given number of clusters"):
         model.partial_fit(X, groups=of_row)

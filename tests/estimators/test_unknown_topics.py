@@ -193,23 +193,26 @@ def test_the_warm_up_goes_on_while_the_number_falls():
     assert ends.index(True) < 120
 
 
-def test_means_are_of_the_clusters_that_stayed():
+def test_means_are_of_the_clusters_that_were_there_in_half_of_the_sweeps():
     class Shared:
-        def __init__(self, names, pseudocounts):
-            self.names, self.pseudocounts = np.array(names), np.array(pseudocounts)
+        capacity = 4
+
+        def __init__(self, labels, pseudocounts):
+            self.pseudocounts = np.array(pseudocounts)
+            self.names = np.where(np.bincount(labels, minlength=4) > 0, np.arange(4), -1)
 
     class State:
         class model:
             alpha, gamma = 2.0, 3.0
 
-        def __init__(self, *shared):
-            self.shared = Shared(*shared)
+        def __init__(self, labels, pseudocounts):
+            self.labels, self.shared = np.array(labels), Shared(labels, pseudocounts)
 
-    means = MeansBySweeps(lambda state, slots: [state.shared.names[slots] * 10.0])
-    means.keep(State([4, -1, 2, 7], [0.4, 0.0, 0.2, 0.7]))
-    means.keep(State([7, 4, 9], [0.9, 0.6, 0.1]))  # 2 has ended, 9 has begun, slots have changed
-    (tens,), pseudocounts, alpha, gamma = means.means(None)
-    assert means.names.tolist() == [4, 7]
-    np.testing.assert_allclose(tens, [40.0, 70.0])
-    np.testing.assert_allclose(pseudocounts, [0.5, 0.8])
+    means = MeansBySweeps(lambda state, slots: [np.bincount(state.labels, minlength=4)[slots] * 1.0])
+    means.keep(State([0, 0, 0, 2, 2, 2, 3], [0.4, 0.0, 0.2, 0.7]))
+    means.keep(State([2, 2, 0, 1, 1, 1, 1], [0.1, 0.9, 0.6, 0.0]))  # the first is divided, the last one has joined
+    means.keep(State([2, 2, 2, 1, 1, 3, 3], [0.0, 0.3, 0.5, 0.2]))  # 3 has no more than half of any cluster
+    (sizes,), pseudocounts, alpha, gamma = means.means(None)
+    np.testing.assert_allclose(sizes, [(3 + 3 + 3) / 3, (3 + 4 + 2) / 3])
+    np.testing.assert_allclose(pseudocounts, [(0.4 + 0.7 + 0.5) / 3, (0.2 + 0.9 + 0.3) / 3])
     assert (alpha, gamma) == (2.0, 3.0)

@@ -23,8 +23,8 @@ PUBLIC = {
         Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves
         ClusterTree CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge
         CollapsedState Collect CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
-        FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedProcessGibbs GroupedProcessState
-        GroupedState GroupedStream GroupedVariational GroupedVariationalState HashProposal
+        FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedProcessGibbs GroupedProcessSplitMerge
+        GroupedProcessState GroupedState GroupedStream GroupedVariational GroupedVariationalState HashProposal
         HierarchicalClustering HierarchyTree Int8Proposal Kernel LinkedGibbs MemberMoves Memoized MergeState
         NearAnchors Progress Progressive Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator
         SequentialAllocator ShardedData ShardedState Snapshot SoftmaxMoves SparseVariational SplitMerge

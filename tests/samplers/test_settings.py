@@ -85,6 +85,7 @@ def test_every_check_reads_the_table_first(cls, table, settings):
     one_value = {
         "ExpectationMaximization": {"theta"},
         "GroupedProcessGibbs": {"backward"},
+        "GroupedProcessSplitMerge": {"backward", "learn_every", "order"},
         "TopicProcessGibbs": {"backward"},
         "TopicProcessMerges": {"backward", "learn_every"},
         "TopicProcessSplitMerge": {"backward", "learn_every"},

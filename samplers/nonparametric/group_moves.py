@@ -1,0 +1,133 @@
+"""Exact splits and merges of clusters of rows in groups, their number unknown.
+
+Sweeps move one row at a time, so a cluster of two kinds of rows hardly divides, and pieces of one cluster stay apart
+for long. A move changes all rows of a cluster at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from expfam.params import POSITIVE, Integer, is_auto
+from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
+from expfam.samplers.nonparametric.row_moves import RowMoves
+from expfam.samplers.nonparametric.slots import count_large
+from expfam.structures.ground.rng import generator
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+WORK = 0.5  # rows that the tries of a step visit by default, over all rows
+_TRIED = 50  # rows of a pair's clusters up to which it is always tried
+_SPARE = 3  # free slots that a move needs
+
+
+class GroupedProcessSplitMerge(GroupedProcessGibbs):
+    """Exact splits and merges of clusters of rows in groups, their number unknown.
+
+    Two rows are drawn, whatever their clusters. Where both are in one cluster, its other rows are divided between them,
+    group by group; where they are in two, the clusters become one. Parameters and weights of the groups are integrated
+    out, and the weights that all groups share are part of the move. It is made for a `Cycle` with
+    `GroupedProcessGibbs`, which draws the shared weights and concentrations. Any family.
+
+    Parameters
+    ----------
+    n_tries : int or "auto"
+        Pairs of rows of a step.
+    work : float
+        Rows that all tries of a step visit at most on average, as a share of all rows: a pair whose clusters hold n of
+        the N rows is tried with probability min(1, work N / (n_tries n)), which is the same before and after a move.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, HierarchicalProcess, Poisson
+    >>> from expfam.samplers import Cycle, GroupedProcessGibbs, GroupedProcessSplitMerge, sample
+    >>> X = np.repeat([[0, 90], [90, 0]], 20, axis=0)
+    >>> data = Dataset(X, Poisson(shape=1.0, rate=0.02), groups=np.arange(40) % 4)
+    >>> kernel = Cycle(GroupedProcessSplitMerge(), GroupedProcessGibbs())
+    >>> state = kernel.init(HierarchicalProcess(data.family), data, seed=0, start=np.zeros(40, dtype=int))
+    >>> trace = sample(kernel, state, 40)
+    >>> int(np.median(trace.column("n_clusters")[20:]))
+    2
+
+    Notes
+    -----
+    Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model"; the
+    division by one sequential pass is that of Dahl 2005, "Sequentially-allocated merge-split sampler for conjugate and
+    nonconjugate Dirichlet process mixture models".
+    """
+
+    _constraints: ClassVar = {"n_tries": ("auto", Integer(1)), "work": POSITIVE}
+
+    def __init__(self, *, n_tries: int | Literal["auto"] = "auto", work: float = WORK) -> None:
+        super().__init__(learn_alpha=False)
+        self.n_tries, self.work = n_tries, work
+
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Try some splits and merges."""
+        N = state.data.n_rows
+        n_tried = n_accepted = n_split = 0
+        if N > 1:
+            rng = generator(state.seed, "choice", step=state.n_steps)
+            _make_room(state)
+            moves = RowMoves(state, order_by_groups(state.data.groups.of_row, rng))
+            n_tries = max(1, int(self.work * N / _TRIED)) if is_auto(self.n_tries) else int(self.n_tries)
+            pairs = rng.integers(N, size=(n_tries, 2))
+            for unit, (u, v) in enumerate(pairs.tolist()):
+                kept, log_u = rng.random(), float(np.log(rng.random()))
+                if u == v or kept * n_tries * moves.size_of(u, v) > self.work * N:
+                    continue
+                n_tried += 1
+                done = _try(state, moves, u, v, log_u, rng, unit)
+                n_accepted += done != 0
+                n_split += done > 0
+        return n_tried, n_accepted, {"n_large": count_large(state.counts), "n_splits": n_split}
+
+
+def order_by_groups(of_row: npt.NDArray[np.intp], rng: np.random.Generator) -> npt.NDArray[np.int32]:
+    """Return the place of each row in a random order of groups, and of the rows of each: (N,)."""
+    rows = rng.permutation(len(of_row))
+    groups = rng.permutation(int(of_row.max(initial=0)) + 1)
+    place = np.empty(len(of_row), dtype=np.int32)
+    place[rows[np.argsort(groups[of_row[rows]], kind="stable")]] = np.arange(len(of_row), dtype=np.int32)
+    return place
+
+
+def _make_room(state):
+    """Have enough free slots for a move."""
+    while len(state.shared.free) < _SPARE:
+        state.add_slots()
+
+
+def _try(state, moves, u, v, log_u, rng, unit):
+    """Try one move; return 1 for a split, -1 for a merge, 0 where nothing changes."""
+    shared, gamma = state.shared, state.model.gamma
+    a, b = int(state.labels[u]), int(state.labels[v])
+    if a != b:
+        one, two = float(shared.pseudocounts[a]), float(shared.pseudocounts[b])
+        if not moves.merge(u, v, one, two, gamma, log_u):
+            return 0
+        kept, left = shared.by_age(a, b)
+        n_moved = int(state.counts[left])
+        moves.join(kept, left)
+        shared.pseudocounts[kept], shared.pseudocounts[left] = one + two, 0.0
+    else:
+        mass = float(shared.pseudocounts[a])
+        accepted, share = moves.split(u, v, mass, gamma, rng, state.seed, unit, state.n_steps, log_u)
+        if not accepted:
+            moves.leave()
+            return 0
+        new, is_second = moves.adopt()
+        part = mass * (1.0 - share if is_second else share)
+        shared.pseudocounts[new], shared.pseudocounts[a] = part, mass - part
+        n_moved = int((state.labels == new).sum())
+    state.adopt_moves(n_moved)
+    _make_room(state)
+    moves.sort()
+    return 1 if a == b else -1
+
+
+__all__ = ["GroupedProcessSplitMerge", "order_by_groups"]
