@@ -16,7 +16,7 @@ from expfam import Categorical, Dataset, Multinomial, Poisson
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
 from expfam.families.base import Family
 from expfam.families.components import Components
-from expfam.families.counts import pseudocounts
+from expfam.families.counts import categorical, pseudocounts
 from expfam.families.counts.components import CountComponents
 
 N, V, K = 60, 12, 7
@@ -748,3 +748,15 @@ def test_frequencies_of_categories_are_their_prior():
     np.testing.assert_allclose(family.concentration, expected, rtol=1e-14)
     with pytest.raises(ValueError, match="categorical: concentration must be"):
         Categorical(concentration="frequencies")
+
+
+@pytest.mark.parametrize("cells", [1, 7, 1 << 17])
+@pytest.mark.parametrize("least", [-1, 0])
+def test_levels_are_counted_in_blocks_of_any_size(monkeypatch, cells, least):
+    monkeypatch.setattr(categorical, "_BLOCK_CELLS", cells)
+    X = np.random.default_rng(5).integers(least, 4, size=(83, 3))
+    X[0] = [3, 6, 1]
+    sizes = X.max(axis=0) + 1
+    found = categorical._counts_of_all(X, np.concatenate([[0], np.cumsum(sizes)]))
+    expected = [np.bincount(x[x >= 0], minlength=size) for x, size in zip(X.T, sizes)]
+    np.testing.assert_array_equal(found, np.concatenate(expected))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from expfam.protocols import Floats
 
+_BLOCK_CELLS = 1 << 17  # whose levels are counted at a time
 _MOST_LEVELS = 1 << 20  # of one column
 _MOST_TYPED = 12  # columns whose numbers of levels a message lists
 _MOST_STATISTICS = 1 << 24  # levels of all columns together
@@ -194,7 +195,10 @@ class Categorical(ColumnFactors):
         a = counts.check_positive(self.concentration, "concentration", self.name, size=int(offsets[-1]))
         if not isinstance(a, str):
             return a
-        observed = (_level_counts(x, size, weight) for x, size in zip(X.T, levels))
+        if weight is None:
+            observed = iter(np.split(_counts_of_all(X, offsets), offsets[1:-1]))
+        else:
+            observed = (_level_counts(x, size, weight) for x, size in zip(X.T, levels))
         return np.concatenate([_PRIOR_ROWS * (n + 0.5) / (n + 0.5).sum() for n in observed])
 
     def of_columns(self, columns: Sequence[int]) -> tuple[Self, npt.NDArray[np.intp]]:
@@ -402,6 +406,22 @@ class Categorical(ColumnFactors):
         return CountComponents(self, data, capacity, layout=layout)
 
 
+def _counts_of_all(X, offsets):
+    """Return the number of rows at each level of all columns.
+
+    Blocks of rows are read once: a column alone would be read as slowly as all of them.
+    """
+    total = np.zeros(int(offsets[-1]), dtype=np.int64)
+    rows = max(1, max(_BLOCK_CELLS, total.size) // X.shape[1])
+    for start in range(0, X.shape[0], rows):
+        block = X[start : start + rows]
+        levels = block.astype(np.int64)
+        seen = levels >= 0
+        levels += offsets[:-1]
+        total += np.bincount(levels.ravel() if seen.all() else levels[seen], minlength=total.size)
+    return total
+
+
 def _level_counts(codes, n_levels, weight):
     """Return the weight of the rows at each level of a column.
 
@@ -409,8 +429,6 @@ def _level_counts(codes, n_levels, weight):
     """
     seen = codes >= 0
     codes = codes[seen].astype(np.int64)
-    if weight is None:
-        return np.bincount(codes, minlength=n_levels)
     return sum_entries(weight[seen], codes, np.full(n_levels, weight.max()))
 
 

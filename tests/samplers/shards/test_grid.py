@@ -9,6 +9,7 @@ from scipy import sparse
 from expfam import (
     Bernoulli,
     Categorical,
+    Columns,
     DiagonalGaussian,
     Exponential,
     Gaussian,
@@ -21,6 +22,7 @@ from expfam import (
     Poisson,
     SphericalGaussian,
     SymmetricDirichlet,
+    VonMises,
     VonMisesFisher,
     ZeroMeanGaussian,
 )
@@ -35,6 +37,8 @@ CENTRES = RNG.normal(scale=3.0, size=(6, 3))[RNG.integers(0, 6, N)]
 REAL = CENTRES + RNG.normal(size=(N, 3))
 COUNTS = RNG.poisson(np.exp(0.4 * np.hstack([CENTRES, -CENTRES])))
 COUNTS[:, 0] += 1  # no row is empty
+MIXED = np.hstack([REAL[:, :2], np.minimum(COUNTS[:, :2], 3), COUNTS[:, 2:3]])
+HOLED = np.where(RNG.random(REAL.shape) < 0.1, np.nan, REAL)
 DATA = {
     "gaussian": (Gaussian(), REAL),
     "gaussian_zero": (ZeroMeanGaussian(), REAL),
@@ -55,6 +59,9 @@ DATA = {
     "bernoulli": (Bernoulli(), (COUNTS > 2).astype(float)),
     "bernoulli_sparse": (Bernoulli(), sparse.csr_array((COUNTS > 2).astype(float))),
     "categorical": (Categorical(), np.minimum(COUNTS, 4)),
+    "von_mises": (VonMises(), REAL),
+    "columns": (Columns([(DiagonalGaussian(), [0, 1]), (Categorical(), [2, 3]), (Poisson(), [4])]), MIXED),
+    "gaussian_missing": (DiagonalGaussian(missing=True), HOLED),
 }
 BOUNDS = {2: [512], 3: [1, 650], 7: [64, 65, 128, 300, 511, 699]}
 
