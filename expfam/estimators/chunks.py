@@ -543,7 +543,7 @@ class ChunkedFit(ChunkLearner):
             self._family(),
             weights=model.weights,
             most_clusters=kernel.max_clusters(model),
-            learns=self.learn_hyper is not False,
+            learn_hyper=False if self.learn_hyper is False else "auto",
             seed=seed,
             n_threads=self.n_threads,
         )

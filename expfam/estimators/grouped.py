@@ -108,13 +108,13 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     n_components : int or None
         Number of clusters; None: it is unknown, and found under a hierarchical Dirichlet process.
     alpha : "auto", float or (K,) array_like
-        Pseudo-count of each cluster in a group; with ``n_components=None`` the concentration of each group.
+        Pseudo-count of each cluster in a group, learned if "auto"; of ``n_components=None`` the groups' concentration.
     sampler : str, GroupedGibbs or GroupedVariational
         "auto" and "gibbs" are exact sampling; "variational" takes chunks and sample weights; or a kernel.
     n_steps, n_warmup : int or "auto"
         Steps that count, 100 by default, and steps before them.
     learn_hyper : bool or "auto"
-        Learn `alpha`: always, never, or where it was left at "auto".
+        Learn hyper-parameters of the family, at the start: all, none, or those left at "auto".
     start, labels : str or (N,) array_like of int; {None, "clusters"}
         First clusters or the name of a start. Classes `y` of rows are ignored, or class j is cluster j.
     n_threads, random_state, callbacks, verbose, memory_limit, time_limit
@@ -273,7 +273,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
             check_known(kernel, model, known)
         forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)
         begin = partial(unknown_start if is_unknown else grouped_start, kernel, model, start=start)
-        begin = partial(begin, family=self._family(), seed=seed, n_threads=self.n_threads)
+        learned = {"family": self._family(), "learn_hyper": self.learn_hyper}
+        begin = partial(begin, **learned, seed=seed, n_threads=self.n_threads)
         is_searched = isinstance(start, str) and start == "auto"
         timed = {"start": start, "begin": begin if is_searched else None}
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, seed=seed, **timed)
@@ -411,13 +412,10 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         found = find_sampler(self.sampler, model="GroupedMixture")
         self._check_learn_hyper(self.learn_hyper)
         if isinstance(found, (GroupedGibbs, GroupedVariational)):
-            why = "a kernel, which says itself what it learns,"
-            refuse_unused(self, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha")
             return found
-        learns = is_auto(self.alpha) if is_auto(self.learn_hyper) else bool(self.learn_hyper)
         if found is GroupedVariational:
-            return GroupedVariational(learn_alpha=learns, n_threads=self.n_threads)
-        return GroupedGibbs(learn_alpha=learns)
+            return GroupedVariational(learn_alpha=is_auto(self.alpha), n_threads=self.n_threads)
+        return GroupedGibbs(learn_alpha=is_auto(self.alpha))
 
     def _adopt(self, state, average, groups):
         self.n_, self.S_, self.group_counts_, self.alpha_ = average.means(state)
@@ -610,7 +608,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
             model = self._model(data.family)
             weighted, start = data.counted(), start_of_counted(data, self.start)
             check_memory(self._forecast(weighted, kernel=kernel, model=model, start=start), self.memory_limit)
-            options = {"seed": seed, "n_threads": self.n_threads}
+            options = {"learn_hyper": self.learn_hyper, "seed": seed, "n_threads": self.n_threads}
             labels, family = start_of_groups(kernel, model, weighted, start, self._family(), **options)
             self._tell_of_covariances(weighted, labels, seed=seed)
             return kernel.stream(model.with_family(family), weighted, seed=seed, start=labels), data

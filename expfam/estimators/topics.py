@@ -91,13 +91,13 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     n_components : int or None
         Number of topics; None: it is unknown, and found under a hierarchical Dirichlet process.
     alpha, eta : "auto", float or array_like
-        Pseudo-counts of each topic in a document and of each word in a topic; "auto" learns them. `eta` None is 0.01.
+        Pseudo-counts of topics in documents and of words in topics; "auto" learns them. `eta` None is 0.01.
     sampler : str, TopicGibbs or TopicVariational
         "gibbs" is exact; "variational" takes fractions, weights and chunks; "auto" is what suits the data.
     n_steps, n_warmup : int or "auto"
         Steps that count, 100 by default, and steps before them.
     learn_hyper : bool or "auto"
-        Learn `alpha` and `eta`: always, never, or those left at "auto".
+        Learn `eta`, the hyper-parameter of the words: always, never, or where it was left at "auto".
     seeds, seed_tokens, vocabulary : dict of int to sequence of str, int or "auto", (V,) array_like
         Words that belong to a topic, as in ``{0: ["goal", "match"]}``, pseudo-tokens of each; names of the columns.
     start : str or array_like
@@ -320,10 +320,9 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         by_default = is_auto(self.learn_hyper)
         learn_eta = is_auto(self.pseudocount_of_words()) if by_default else bool(self.learn_hyper)
         if method is TopicGibbs:
-            learn_alpha = is_auto(self.alpha) if by_default else bool(self.learn_hyper)
-            return TopicGibbs(learn_alpha=learn_alpha, learn_eta=learn_eta)
-        learn_alpha = not by_default and bool(self.learn_hyper)
-        return TopicVariational(learn_alpha=learn_alpha, learn_eta=learn_eta, n_threads=self.n_threads)
+            return TopicGibbs(learn_alpha=is_auto(self.alpha), learn_eta=learn_eta)
+        # the bound of variational inference prefers a smaller alpha than predicts best
+        return TopicVariational(learn_eta=learn_eta, n_threads=self.n_threads)
 
     def _sweeps(self, kernel, n_warmup, n_steps):
         """Return the phases of the sweeps.

@@ -17,7 +17,6 @@ from expfam.estimators.unknown_numbers import (
 from expfam.fitting.searched_starts import searched_start
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.model.weights import DirichletProcess
-from expfam.params import refuse_unused
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.grouped.gibbs import GroupedGibbs
@@ -36,16 +35,15 @@ _STEPS = 10
 
 def unknown_kernel(estimator: Any) -> Any:
     """Return the kernel that was given, or one with the settings of the estimator."""
+    learns = learns_concentrations(estimator)
     found = find_sampler(estimator.sampler, model="GroupedMixture")
     if not isinstance(found, type) and _is_process(found):
-        why = "a kernel, which says itself what it learns,"
-        refuse_unused(estimator, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha")
         return found
     if found not in (None, GroupedGibbs):
         name = found.__name__ if isinstance(found, type) else type(found).__name__
         line = "GroupedMixture(n_components=None, sampler='auto'), or with sampler=GroupedProcessGibbs()"
         refuse_unknown("GroupedMixture", f"sampler={name}", line)
-    return Cycle(GroupedProcessSplitMerge(), GroupedProcessGibbs(learn_alpha=learns_concentrations(estimator)))
+    return Cycle(GroupedProcessSplitMerge(), GroupedProcessGibbs(learn_alpha=learns))
 
 
 def _is_process(kernel):
@@ -65,6 +63,7 @@ def unknown_start(
     start: Any,
     family: Family,
     *,
+    learn_hyper: Any = "auto",
     seed: int,
     n_threads: int | None,
 ) -> Any:
@@ -74,7 +73,7 @@ def unknown_start(
     random clusters are a candidate as well, and a few steps over the groups decide.
     """
     options: dict[str, Any] = {"seed": seed, "n_threads": n_threads}
-    found = searched_start(data, start, None, family, weights=DirichletProcess(), **options)
+    found = searched_start(data, start, None, family, weights=DirichletProcess(), learn_hyper=learn_hyper, **options)
     searched = kernel.init(model.with_family(found.family), data, seed=seed, start=found.start)
     is_searched = isinstance(start, str) and start == "auto" and not isinstance(found.start, str)
     if not is_searched or not data.family.is_discrete:

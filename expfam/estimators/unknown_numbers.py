@@ -139,9 +139,9 @@ def concentration_of(estimator: Any) -> float:
 
 
 def learns_concentrations(estimator: Any) -> bool:
-    """Return whether both concentrations are learned."""
+    """Return whether both concentrations are learned: where `alpha` was left at "auto"."""
     estimator._check_learn_hyper(estimator.learn_hyper)
-    return is_auto(estimator.alpha) if is_auto(estimator.learn_hyper) else bool(estimator.learn_hyper)
+    return is_auto(estimator.alpha)
 
 
 def refuse_unknown(owner: str, what: str, line: str) -> None:

@@ -35,6 +35,7 @@ def grouped_start(
     start: Any,
     family: Family,
     *,
+    learn_hyper: Any = "auto",
     seed: int,
     n_threads: int | None,
 ) -> Any:
@@ -51,6 +52,8 @@ def grouped_start(
         It is searched where it is "auto", and no classes of rows are known.
     family : Family
         As it was given, which tells what may be learned.
+    learn_hyper : bool or "auto"
+        Which hyper-parameters of the family are fitted to a searched start: all, none, or those left at "auto".
     seed : int
     n_threads : int or None
 
@@ -60,7 +63,7 @@ def grouped_start(
         With the hyper-parameters of the family that fit a searched start.
     """
     K = model.n_components
-    found = searched_start(data, start, K, family, seed=seed, n_threads=n_threads)
+    found = searched_start(data, start, K, family, learn_hyper=learn_hyper, seed=seed, n_threads=n_threads)
     searched = kernel.init(model.with_family(found.family), data, seed=seed, start=found.start)
     is_searched = isinstance(start, str) and start == "auto" and not isinstance(found.start, str)
     if not is_searched or not data.family.is_discrete or K == 1:

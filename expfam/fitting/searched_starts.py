@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from expfam.fitting.plan import learned_hyper
 from expfam.model.assignment import extended_labels
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import SymmetricDirichlet
@@ -41,7 +42,7 @@ def searched_start(
     *,
     weights: Any = None,
     most_clusters: int | None = None,
-    learns: bool = True,
+    learn_hyper: Any = "auto",
     seed: int,
     n_threads: int | None,
 ) -> SearchedStart:
@@ -62,8 +63,8 @@ def searched_start(
         For an open number of clusters.
     most_clusters : int, optional
         An open number of clusters is at most this one.
-    learns : bool
-        Whether hyper-parameters are learned.
+    learn_hyper : bool or "auto"
+        Which hyper-parameters of the family are learned: all, none, or those left at "auto".
     seed : int
     n_threads : int or None
 
@@ -83,9 +84,9 @@ def searched_start(
     found = search_start(
         MixtureModel(data.family, weights),
         part,
-        adapt_prior=learns and is_auto(getattr(family, "scale", None)),
+        adapt_prior=learn_hyper is not False and is_auto(getattr(family, "scale", None)),
         moves=SplitMerge(n_threads=n_threads),
-        learned=[name for name in family.learned_by_default if learns and is_auto(getattr(family, name))],
+        learned=list(learned_hyper(learn_hyper, family)),
         seed=seed,
         n_threads=n_threads,
     )

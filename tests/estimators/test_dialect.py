@@ -14,8 +14,10 @@ from expfam import (
     GroupedMixture,
     Mixture,
     MixtureModel,
+    Multinomial,
     Poisson,
     TopicModel,
+    load_family,
 )
 from expfam.errors import CapabilityError, PluginError
 from expfam.estimators.base import step_numbers
@@ -212,15 +214,38 @@ def test_starts_of_topics():
         TopicModel(2, start="random", **quick).partial_fit(X)
 
 
-def test_groups_learn_alpha_as_learn_hyper_says():
+def test_groups_learn_alpha_where_it_is_auto():
     def alpha(**settings):
         mixture = GroupedMixture("poisson", 2, n_steps=8, random_state=0, **settings).fit(X, **GROUPS)
         return mixture.alpha_.round(12).tolist()
 
-    assert alpha() == alpha(learn_hyper=True) == alpha(sampler=GroupedGibbs())
-    assert alpha(learn_hyper=False) == [0.5, 0.5]
-    assert alpha(alpha=0.3) == [0.3, 0.3]
-    assert alpha(alpha=0.3, learn_hyper=True) != [0.3, 0.3]
+    assert alpha() == alpha(sampler=GroupedGibbs())
+    assert alpha(learn_hyper=False) != [0.5, 0.5]
+    for learn_hyper in ("auto", True, False):
+        assert alpha(alpha=0.3, learn_hyper=learn_hyper) == [0.3, 0.3]
+
+
+def test_learn_hyper_is_about_the_family_everywhere():
+    """Hyper-parameters of the family are learned as it says, and nothing else is."""
+
+    def plain(family):
+        return {name: np.asarray(value).tolist() for name, value in family.get_params().items()}
+
+    def hyper(kind, learn_hyper, family):
+        about = GROUPS if kind is GroupedMixture else {}
+        return plain(kind(family, 2, n_steps=8, random_state=0, learn_hyper=learn_hyper).fit(X, **about).family_)
+
+    for kind in (Mixture, GroupedMixture):
+        given = plain(load_family("gaussian_diag").bind(X))
+        assert hyper(kind, False, "gaussian_diag") == given
+        assert hyper(kind, "auto", "gaussian_diag")["rate"] != given["rate"]
+        fixed = Multinomial(0.5)
+        assert hyper(kind, "auto", fixed) == hyper(kind, False, fixed) == plain(fixed.bind(X))
+        assert hyper(kind, True, fixed)["concentration"] != 0.5
+    for learn_hyper in ("auto", True, False):
+        model = TopicModel(2, alpha=0.3, eta=0.2, learn_hyper=learn_hyper, n_steps=8, random_state=0).fit(X)
+        assert (model.alpha_.round(12) == 0.3).all()
+        assert (model.eta_ != 0.2) == (learn_hyper is True)
 
 
 def test_trees_depend_on_the_seed_only_by_subsamples():

@@ -359,14 +359,15 @@ def test_learned_pseudocounts_are_near_those_of_the_planted_documents():
     by_default = TopicModel(4, eta="auto", **quick).fit(X)
     assert (by_default.alpha_ == 0.1).all()
     assert by_default.eta_ != 0.01
-    both = TopicModel(4, learn_hyper=True, **quick).fit(X)
-    assert len(set(both.alpha_)) == 4
-    assert both.eta_ != 0.01
-    neither = TopicModel(4, eta="auto", learn_hyper=False, n_steps=30).fit(X[:50])
+    words = TopicModel(4, learn_hyper=True, **quick).fit(X)
+    assert (words.alpha_ == 0.1).all()
+    assert words.eta_ != 0.01
+    neither = TopicModel(4, alpha=0.1, eta="auto", learn_hyper=False, n_steps=30).fit(X[:50])
     assert (neither.alpha_.round(12) == 0.1).all()
     assert neither.eta_ == 0.01
-    for learned in ({}, {"alpha": 0.3, "learn_hyper": True}):
-        assert len(set(TopicModel(4, sampler="gibbs", n_steps=30, **learned).fit(X[:50]).alpha_)) == 4
+    for learn_hyper in ("auto", False):
+        found = TopicModel(4, sampler="gibbs", n_steps=30, learn_hyper=learn_hyper).fit(X[:50])
+        assert len(set(found.alpha_)) == 4
     with pytest.raises(ValueError, match="'auto', a positive number, or one for each component; got 'often'"):
         TopicModel(4, alpha="often").fit(X)
     with pytest.raises(ValueError, match="learn_hyper must be 'auto', True or False; got 'often'"):

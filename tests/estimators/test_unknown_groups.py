@@ -130,7 +130,7 @@ def test_settings_reach_the_sampler():
         ),
         ({"sampler": GroupedGibbs()}, CapabilityError, r"sampler=GroupedGibbs needs.*GroupedProcessGibbs\(\)"),
         ({"sampler": GroupedVariational()}, CapabilityError, "sampler=GroupedVariational needs"),
-        ({"sampler": GroupedProcessGibbs(), "learn_hyper": False}, CapabilityError, "learn_hyper"),
+        ({"sampler": GroupedProcessGibbs(), "learn_hyper": "often"}, ValueError, "learn_hyper must be"),
     ],
 )
 def test_settings_that_need_a_given_number_are_refused(settings, error, words):

@@ -64,7 +64,7 @@ def mixture(sampler):
 GRAPH = sparse.csr_array(np.ones((30, 30)))
 REFUSED = {
     "learn_hyper=True": topics(sampler=TopicGibbs(), learn_hyper=True),
-    "learn_hyper=False": grouped(sampler=GroupedVariational(), learn_hyper=False),
+    "learn_hyper=False": topics(sampler=TopicVariational(), learn_hyper=False),
     "n_warmup=3": topics(sampler="variational", n_warmup=3),
     "n_warmup=4": topics(TF_IDF, n_warmup=4),
     "n_total=90": topics(sampler=TopicVariational(schedule=Stochastic(n_total=90))),
