@@ -408,10 +408,16 @@ def _are_of_one_kind(*cells):
 
 
 def _unusable(name, row, found):
+    made = _MADE_OF.get(found)
+    remedy = "derive such columns from it" if made is None else f"write df[{name!r}] = df[{name!r}].{made}"
     return DataTypeError(
         f"column {name!r}: row {row} holds a value of type {found}; a column holds numbers, truth values, text or"
-        f" categories: derive such columns from it, or leave it out ({_as_keyword(name, 'drop')})"
+        f" categories: {remedy}, or leave it out ({_as_keyword(name, 'drop')})"
     )
+
+
+# what makes numbers or text of objects that databases and Python give
+_MADE_OF = {"Decimal": "astype(float)", "Fraction": "astype(float)", "UUID": "astype(str)"}
 
 
 def _as_keyword(name, value):

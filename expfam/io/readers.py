@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import re
+import shlex
 import zipfile
 from contextlib import contextmanager
 from os import PathLike
@@ -194,8 +195,23 @@ def _parsing(path, what, advice=""):
         raise
     except MemoryError as error:
         raise DataError(f"{path}: reading it takes more memory than there is ({_plain(error)})") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: {what}: {_encoding_advice(path, error)}") from error
     except Exception as error:
         raise DataError(f"{path}: {what} ({_plain(error)}){advice}") from error
+
+
+def _encoding_advice(path, error):
+    """Return which byte is no UTF-8, and the line that makes text of another encoding UTF-8."""
+    with _open_bytes(path) as file:
+        head = file.read(_CHUNK)
+    found = f"byte 0x{error.object[error.start]:02x} is no UTF-8"
+    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return f"{found}, and the file is no text: give a file of text, or one of a known format by its suffix"
+    encoding = "UTF-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "LATIN1"
+    whose = "the byte order mark of UTF-16" if encoding == "UTF-16" else "as in files of older spreadsheets"
+    text = shlex.quote(str(path))
+    return f"{found} ({whose}): type iconv -f {encoding} -t UTF-8 {text} > utf8.csv, and read utf8.csv"
 
 
 @contextmanager
@@ -682,11 +698,11 @@ def _head(path, delimiter, header, special, is_header):
 
 
 def _guess_delimiter(line):
-    """Return the most frequent of comma, semicolon and tab in a line.
+    """Return the most frequent of comma, semicolon and tab in a line, or else a vertical bar.
 
     Return None, for any white space, if there is none of them.
     """
-    best = max(",;\t", key=line.count)
+    best = max(",;\t|", key=lambda each: line.count(each) if each != "|" else 0.5)
     return best if best in line else None
 
 

@@ -4,6 +4,8 @@ import array
 import re
 import warnings
 from decimal import Decimal
+from fractions import Fraction
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -144,3 +146,21 @@ def test_numbers_of_python_are_read():
     exact = [[Decimal("1.5"), 2], [3, Decimal("4.25")]] * 12
     assert Mixture("gaussian_diag", n_steps=2, **QUICK).fit(exact).labels_.shape == (N,)
     assert Mixture(Poisson(), n_steps=2, **QUICK).fit(COUNTS.astype(object)).labels_.shape == (N,)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [Fraction(1, 3), Fraction(7)] * 12,
+        [UUID(int=1), UUID(int=2)] * 12,
+    ],
+)
+def test_objects_of_databases_have_the_line_that_converts_them(cells):
+    table = pd.DataFrame({"x": VALUES, "the column": pd.Series(cells, dtype=object)})
+    with pytest.raises(
+        DataTypeError, match=f"'the column': row 0 holds a value of type {type(cells[0]).__name__}"
+    ) as told:
+        Mixture(n_steps=2, **QUICK).fit(table)
+    scope = {"df": table}
+    exec(re.search(r"write (df.*?), or leave", str(told.value))[1], scope)  # the line of a message, which is ours
+    assert Mixture(n_steps=2, **QUICK).fit(scope["df"]).family_.n_features_in_ == 2

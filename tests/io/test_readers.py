@@ -2,6 +2,8 @@
 
 import gzip
 import io as memory
+import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -481,3 +483,32 @@ def test_mutated_files_of_every_format(tmp_path):
     n_read, n_refused = map(int, done.stdout.split()[-2:])
     assert n_read + n_refused == 1000
     assert n_read > 30
+
+
+@pytest.mark.parametrize(
+    ("encoding", "codec", "found"),
+    [
+        ("UTF-16", "utf-16", "0xff is no UTF-8 .the byte order mark of UTF-16"),
+        ("UTF-16", "utf-16-be", "0xfe is no UTF-8 .the byte order mark of UTF-16"),
+        ("LATIN1", "latin-1", "0xe9 is no UTF-8 .as in files of older spreadsheets"),
+    ],
+)
+def test_text_of_another_encoding_is_read_after_the_line_to_type(tmp_path, encoding, codec, found):
+    path, text = tmp_path / "my table.csv", "caf\xe9,size\n1,2\n3,4\n"
+    path.write_bytes((b"\xfe\xff" if codec == "utf-16-be" else b"") + text.encode(codec))
+    with pytest.raises(DataError, match=found) as told:
+        read(path)
+    words = shlex.split(re.search(r"type (iconv .*?), and read", str(told.value))[1])
+    assert words == ["iconv", "-f", encoding, "-t", "UTF-8", str(path), ">", "utf8.csv"]
+    (tmp_path / "utf8.csv").write_text(path.read_bytes().decode(words[2]), encoding="utf-8")  # what iconv does
+    assert read(tmp_path / "utf8.csv").column_names.tolist() == ["caf\xe9", "size"]
+    path.write_bytes(b"a,b\n\x80\x00,1\n")
+    with pytest.raises(DataError, match="the file is no text"):
+        read(path)
+
+
+def test_cells_between_vertical_bars(tmp_path):
+    (tmp_path / "x.csv").write_text("a|b\n1|2\n3|4\n")
+    assert read(tmp_path / "x.csv").X.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    (tmp_path / "y.csv").write_text("a,b|c\n1,2\n3,4\n")
+    assert read(tmp_path / "y.csv").column_names.tolist() == ["a", "b|c"]
