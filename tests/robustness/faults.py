@@ -200,7 +200,7 @@ FAULTS = [
     ),
     Fault(
         "wrong rate in the evidence of Poisson counts",
-        "expfam/families/counts/components.pyx",
+        "expfam/families/counts/_scores.pyx",
         "- total * log(t.rate + n)\n    return 0.0",
         "- total * log(t.rate + n + 1.0)\n    return 0.0",
         "tests/families/test_counts.py -k 'are_the_numpy_family or multiply_to'",

@@ -1,57 +1,41 @@
-"""Compiled components of the count families: a table of counts by word, scored by products.
+"""Compiled components of the count families: owner of the statistics, moves of data.
 
 A row of the table holds the counts of one word in all slots, so that a document is scored against K clusters by reading
-a few contiguous rows. Up to 32 factors (count + pseudo-count) are multiplied before one logarithm is computed for each
-cluster. Each cluster also has a list of its present words (words with a count above 0), so that evidences, merges and
-clearing cost O(present words). Counts are int32 and exact; fractional data, and totals beyond 2^31 - 1, use a float64
-table. With layout="clusters" there is no table: each cluster keeps its counts next to its list of words and finds them
-by hashing, so that memory grows with the present words. This suits hierarchies, which have many small clusters; a scan
-is slower.
-
-Three models share the code. The evidence is sum_w sign_w [log G(a_w + S_w) - log G(a_w)] + a term of (n, S.). The term
-is -[log G(a + S.) - log G(a)] for the multinomial and a log b - (a + S.) log(b + n) for the Poisson. It is absent for
-the categorical model, where the total of each column is one more row of the table, with sign -1. A predictive under m
-slots costs O(m nnz), adding and removing a datum O(nnz).
+a few contiguous rows. Counts are int32 and exact; fractional data, and totals beyond 2^31 - 1, use a float64 table.
+With layout="clusters" there is no table: each cluster keeps its counts next to its list of words and finds them by
+hashing, so that memory grows with the present words. This suits hierarchies, which have many small clusters; a scan is
+slower. Storage is in `_table`, scores and evidences are in `_scores`. Adding and removing a datum costs O(nnz).
 """
 
 import numpy as np
 from scipy import sparse
 
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
 from cpython.pycapsule cimport PyCapsule_New
-from libc.math cimport NAN, floor, isnan, log, log1p
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
+from expfam.families.counts._scores cimport (
+    MAX_FACTORS, N_TABLED, TILE, counts_log_marginal, counts_log_merged, counts_log_predictive,
+    counts_log_predictive_self, counts_log_remainder, log_rising, set_totals,
+)
+from expfam.families.counts._table cimport (
+    CATEGORICAL, MULTINOMIAL, POISSON, count_table, drop_stale, exchange_columns, free_table, get, holds, includes,
+    listed_at, make_room, new_lists, note_present, padded, put, rest_of, row_at, set_listed, unset_listed, word_list,
+)
+from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
 from expfam.families.rows cimport (
     ROWS_FLOAT64, ROWS_INT64, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
 )
-from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
-from expfam.structures.simd.counts cimport (
-    EXPFAM_LINE, expfam_add_log_ratio, expfam_count_products_int, expfam_count_products_real,
-    expfam_gathered_products_int, expfam_gathered_products_real, expfam_load_shared, expfam_rising_products,
-    expfam_store_shared,
-)
-from expfam.structures.simd.elementary cimport expfam_log1, expfam_log_rising1
-from expfam.structures.simd.logs cimport expfam_log_rising
 from expfam.structures.simd.prefetch cimport expfam_prefetch
 
+from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families.column_sums import column_sums
 from expfam.families.counts.pseudocounts import row_sums
 from expfam.families.support import first_where
 
 cdef enum:
-    MULTINOMIAL = 0
-    POISSON = 1
-    CATEGORICAL = 2
-    MAX_FACTORS = 32        # largest number of factors in one product
-    MAX_REPEATS = 24        # the rising factorial scores a word with more repeats
-    TILE = 1024             # slots scored together: two buffers of 8 KiB fit in the first-level cache
-    N_TABLED = 256          # size of the table of rising factorials under a symmetric prior
-    AHEAD = 16              # number of words of a list that are prefetched
     SLACK = 64              # stale entries of a list allowed in addition to twice its present words
     MAX_COUNT = 2147483647
 
@@ -60,611 +44,11 @@ cdef double ROUNDING = 1e-8   # relative error of fractional counts after adding
 
 cdef dict MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON, "categorical": CATEGORICAL}
 
-ctypedef struct word_list:
-    int32_t *words          # listed words; those with count 0 are stale
-    double *values          # their counts; only if there is no table
-    int32_t *index          # (mask + 1,) hash table: place in `words` plus 1; only if there is no table
-    Py_ssize_t mask
-    Py_ssize_t length
-    Py_ssize_t room
-    Py_ssize_t present      # number of words with a count above 0
-
-ctypedef struct count_table:
-    int model
-    int by_cluster          # 1: no table, the lists hold the counts
-    int is_real             # 1: counts are float64, else int32
-    double slack            # 0 if all counts are integers, hence exact; else ROUNDING
-    int max_factors
-    Py_ssize_t n_rows
-    Py_ssize_t n_words      # rows of the table; rows of categorical totals come last
-    Py_ssize_t n_columns    # F: words that are columns of phi
-    Py_ssize_t capacity
-    Py_ssize_t stride       # entries of a row: capacity rounded up to EXPFAM_LINE
-    csr_rows x
-    const double *length    # (n_rows,) sum of each datum
-    void *counts            # (n_words, stride) int32 or float64, aligned to 64 bytes
-    uint8_t *listed         # (n_words, stride / 8) bits: whether the word is in the slot's list
-    word_list *lists        # (capacity,)
-    double *n               # (stride,) number of data
-    double *total           # (stride,) sum of the counts
-    double *level           # (stride,) multinomial: S. + a; Poisson: (a + S.) log((b + n) / (b + n + 1))
-    double *slope           # (stride,) Poisson: log(b + n + 1)
-    double *evidence        # (stride,) log evidence, NaN if not computed yet
-    const double *prior     # (n_words,) pseudo-counts
-    double prior_total      # their sum over the columns of phi
-    double rate             # b of the Poisson family
-    const double *tabled    # (N_TABLED,) log rising factorials of the symmetric prior, or NULL
-    void *owner
-
-
-# ---- entries of the table ------------------------------------------------------------------------------------------
-
-cdef inline Py_ssize_t hash_of(Py_ssize_t w, Py_ssize_t mask) noexcept nogil:
-    cdef uint32_t h = <uint32_t> w * <uint32_t> 2654435769
-    return <Py_ssize_t> (h ^ (h >> 15)) & mask
-
-
-cdef inline Py_ssize_t place_of(const word_list *words, Py_ssize_t w) noexcept nogil:
-    """Return the place of a word in a list that holds counts, or -1."""
-    cdef Py_ssize_t h
-    if words.room == 0:
-        return -1
-    h = hash_of(w, words.mask)
-    while words.index[h]:       # at most half of the index is in use
-        if words.words[words.index[h] - 1] == w:
-            return words.index[h] - 1
-        h = (h + 1) & words.mask
-    return -1
-
-
-cdef inline void index_place(word_list *words, Py_ssize_t place) noexcept nogil:
-    cdef Py_ssize_t h = hash_of(words.words[place], words.mask)
-    while words.index[h]:
-        h = (h + 1) & words.mask
-    words.index[h] = <int32_t> (place + 1)
-
-
-cdef void index_all(word_list *words) noexcept nogil:
-    cdef Py_ssize_t j
-    memset(words.index, 0, (words.mask + 1) * sizeof(int32_t))
-    for j in range(words.length):
-        index_place(words, j)
-
-
-cdef inline double get(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    cdef Py_ssize_t place
-    if t.by_cluster:
-        place = place_of(&t.lists[k], w)
-        return t.lists[k].values[place] if place >= 0 else 0.0
-    if t.is_real:
-        return (<double *> t.counts)[w * t.stride + k]
-    return (<int32_t *> t.counts)[w * t.stride + k]
-
-
-cdef inline void put(count_table *t, Py_ssize_t w, Py_ssize_t k, double value) noexcept nogil:
-    """Set a count; without a table the word must be in the list of k."""
-    if t.by_cluster:
-        t.lists[k].values[place_of(&t.lists[k], w)] = value
-    elif t.is_real:
-        (<double *> t.counts)[w * t.stride + k] = value
-    else:
-        (<int32_t *> t.counts)[w * t.stride + k] = <int32_t> value
-
-
-cdef inline const void *row_at(const count_table *t, Py_ssize_t w, Py_ssize_t first) noexcept nogil:
-    if t.is_real:
-        return <const void *> (<const double *> t.counts + w * t.stride + first)
-    return <const void *> (<const int32_t *> t.counts + w * t.stride + first)
-
-
-cdef inline uint8_t *listed_at(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    return t.listed + w * (t.stride >> 3) + (k >> 3)
-
-
-cdef inline bint is_listed(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    if t.by_cluster:
-        return place_of(&t.lists[k], w) >= 0
-    return (listed_at(t, w, k)[0] >> (k & 7)) & 1
-
-
-cdef inline void set_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    listed_at(t, w, k)[0] |= <uint8_t> (1 << (k & 7))
-
-
-cdef inline void unset_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    listed_at(t, w, k)[0] &= <uint8_t> ~(1 << (k & 7))
-
-
-cdef inline void note_present(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    """List word w as present in slot k. Call it before the count rises from 0.
-
-    The list must have room.
-    """
-    cdef word_list *words = &t.lists[k]
-    words.present += 1
-    if is_listed(t, w, k):
-        return
-    words.words[words.length] = <int32_t> w
-    if t.by_cluster:
-        words.values[words.length] = 0.0
-        index_place(words, words.length)
-    else:
-        set_listed(t, w, k)
-    words.length += 1
-
-
-cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogil:
-    """Make room for more words in the list of k, at least by doubling; false if memory runs out."""
-    cdef word_list *words = &t.lists[k]
-    cdef Py_ssize_t room = words.length + more, size = 8
-    cdef void *grown
-    cdef void *index
-    if room > t.n_words:
-        room = t.n_words            # a word is listed once
-    if room <= words.room:
-        return True
-    if room < 2 * words.room:
-        room = min(2 * words.room, t.n_words)
-    grown = PyMem_RawRealloc(words.words, room * sizeof(int32_t))
-    if grown == NULL:
-        return False
-    words.words = <int32_t *> grown
-    if t.by_cluster:
-        while size < 2 * room:
-            size *= 2
-        grown = PyMem_RawRealloc(words.values, room * sizeof(double))
-        if grown == NULL:
-            return False
-        words.values = <double *> grown
-        index = PyMem_RawCalloc(size, sizeof(int32_t))
-        if index == NULL:
-            return False
-        PyMem_RawFree(words.index)
-        words.index, words.mask = <int32_t *> index, size - 1
-        index_all(words)
-    words.room = room
-    return True
-
-
-cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil:
-    """Remove the stale words from the list of k and keep the order of the others."""
-    cdef word_list *words = &t.lists[k]
-    cdef Py_ssize_t j, kept = 0
-    for j in range(words.length):
-        if not t.by_cluster and j + AHEAD < words.length:
-            expfam_prefetch(row_at(t, words.words[j + AHEAD], k), 1)
-            expfam_prefetch(listed_at(t, words.words[j + AHEAD], k), 1)
-        if t.by_cluster:
-            if words.values[j] != 0:
-                words.words[kept], words.values[kept] = words.words[j], words.values[j]
-                kept += 1
-        elif get(t, words.words[j], k) != 0:
-            words.words[kept] = words.words[j]
-            kept += 1
-        else:
-            unset_listed(t, words.words[j], k)
-    words.length = kept
-    if t.by_cluster:
-        index_all(words)
-
 
 cdef int out_of_memory(count_table *t) noexcept nogil:
     with gil:
         (<CountComponents> t.owner).pending = MemoryError("no memory for the list of a cluster's words")
     return EXPFAM_PYTHON
-
-
-# ---- scalar arithmetic ---------------------------------------------------------------------------------------------
-
-cdef inline double log_rising(double z, double m) noexcept nogil:
-    """Return log Gamma(z + m) - log Gamma(z)."""
-    return expfam_log_rising1(z, m, 16 if z < 16 else 0)
-
-
-ctypedef struct log_product:
-    double factor           # kept within 1e-150 .. 1e150; factors lie within 1e-100 .. 1e100
-    double sum
-
-
-cdef inline void multiply_rising(log_product *value, double z, double m, int sign) noexcept nogil:
-    """Add sign * log_rising(z, m) to `value`; multiply factors if m is a small integer."""
-    cdef double product = 1.0, t = 0.0
-    if m > 8 or m != floor(m) or z > 1e15:
-        value.sum += sign * log_rising(z, m)
-        return
-    while t < m:
-        product *= z + t
-        t += 1
-        if product > 1e100 or product < 1e-100:
-            value.sum += sign * expfam_log1(product)
-            product = 1.0
-    value.factor = value.factor * product if sign > 0 else value.factor / product
-    if value.factor > 1e150 or value.factor < 1e-150:
-        value.sum += expfam_log1(value.factor)
-        value.factor = 1.0
-
-
-cdef inline int sign_of(const count_table *t, Py_ssize_t w) noexcept nogil:
-    return 1 if w < t.n_columns else -1
-
-
-cdef double total_term(const count_table *t, double n, double total) noexcept nogil:
-    """Return the term of (n, S.) in the evidence; 0 for an empty cluster."""
-    if t.model == MULTINOMIAL:
-        return -log_rising(t.prior_total, total)
-    if t.model == POISSON:
-        return -t.prior_total * log1p(n / t.rate) - total * log(t.rate + n)
-    return 0.0
-
-
-cdef void set_totals(count_table *t, Py_ssize_t k, double n, double total) noexcept nogil:
-    """Set number of data and total count of a slot, and the numbers that follow from them."""
-    if t.lists[k].present == 0:
-        total = 0.0
-    t.n[k] = n
-    t.total[k] = total
-    t.evidence[k] = NAN
-    if t.model == MULTINOMIAL:
-        t.level[k] = total + t.prior_total
-    elif t.model == POISSON:
-        t.level[k] = -(t.prior_total + total) * log1p(1.0 / (t.rate + n))
-        t.slope[k] = log(t.rate + n + 1.0)
-
-
-cdef double evidence_of(const count_table *t, Py_ssize_t k) noexcept nogil:
-    """Return the log evidence of a slot from its present words; cache it until the slot changes."""
-    cdef double value = expfam_load_shared(&t.evidence[k]), count
-    cdef log_product rest
-    cdef Py_ssize_t j, w
-    if not isnan(value):
-        return value
-    rest.factor, rest.sum = 1.0, total_term(t, t.n[k], t.total[k])
-    for j in range(t.lists[k].length):
-        w = t.lists[k].words[j]
-        count = get(t, w, k)
-        if t.tabled != NULL and count < N_TABLED and count == floor(count):
-            rest.sum += t.tabled[<Py_ssize_t> count]
-        elif count != 0:
-            multiply_rising(&rest, t.prior[w], count, sign_of(t, w))
-    value = rest.sum + expfam_log1(rest.factor)
-    expfam_store_shared(&t.evidence[k], value)
-    return value
-
-
-# ---- scores --------------------------------------------------------------------------------------------------------
-
-ctypedef struct factor_block:
-    const void *rows[MAX_FACTORS]
-    double a[MAX_FACTORS]
-    Py_ssize_t n
-
-
-cdef inline Py_ssize_t padded(Py_ssize_t m) noexcept nogil:
-    return (m + EXPFAM_LINE - 1) // EXPFAM_LINE * EXPFAM_LINE
-
-
-cdef inline void multiply_rows(const count_table *t, const factor_block *block, const Py_ssize_t *ks, Py_ssize_t m,
-                               double *product) noexcept nogil:
-    """Set product[j] to the product over the block of (count in slot j + a).
-
-    If `ks` is NULL, j runs over consecutive slots.
-    """
-    cdef Py_ssize_t j, width = padded(m)
-    for j in range(width):
-        product[j] = 1.0
-    if ks != NULL:
-        if t.is_real:
-            expfam_gathered_products_real(<const double *const *> block.rows, block.a, block.n, ks, product, m)
-        else:
-            expfam_gathered_products_int(<const int32_t *const *> block.rows, block.a, block.n, ks, product, m)
-    elif t.is_real:
-        expfam_count_products_real(<const double *const *> block.rows, block.a, block.n, product, width)
-    else:
-        expfam_count_products_int(<const int32_t *const *> block.rows, block.a, block.n, product, width)
-
-
-cdef void add_rising_row(const count_table *t, Py_ssize_t w, double count, const Py_ssize_t *ks, Py_ssize_t first,
-                         Py_ssize_t m, double *out, double *z, double *result) noexcept nogil:
-    """Add log_rising(count in slot j + a_w, count) to out[j].
-
-    It is for words with a large or a fractional count.
-    """
-    cdef Py_ssize_t j
-    for j in range(m):
-        z[j] = get(t, w, first + j if ks == NULL else ks[j]) + t.prior[w]
-    expfam_log_rising(z, count, t.prior[w] < 16, result, m)
-    for j in range(m):
-        out[j] += result[j]
-
-
-cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t first, Py_ssize_t m,
-                     double *out, double *work) noexcept nogil:
-    """Compute the log predictives of datum i under m <= TILE slots.
-
-    The slots are ks[0..m-1], or first..first+m-1 if ks is NULL.
-    """
-    cdef double *product = work
-    cdef double *divisor = work + TILE
-    cdef double *level = work + 2 * TILE
-    cdef factor_block block, totals
-    cdef Py_ssize_t p = row_start(&t.x, i), stop = row_start(&t.x, i + 1), half = 0, j, w
-    cdef double length = t.length[i], count, repeat = 0.0
-    cdef bint by_product = False
-    if t.model == CATEGORICAL:
-        half = (stop - p) // 2              # first half: levels of the datum; second half: totals of their columns
-        stop -= half
-    if t.model == MULTINOMIAL:
-        by_product = length <= t.max_factors and length == floor(length)
-    if t.model != CATEGORICAL:
-        for j in range(m):
-            level[j] = t.level[first + j if ks == NULL else ks[j]]
-    if t.model == POISSON:
-        for j in range(m):
-            out[j] = level[j] - length * t.slope[first + j if ks == NULL else ks[j]]
-    elif t.model == CATEGORICAL or by_product:
-        memset(out, 0, m * sizeof(double))
-    else:
-        expfam_log_rising(level, length, t.prior_total < 16, out, m)
-        for j in range(m):
-            out[j] = -out[j]
-    while p < stop or by_product:
-        block.n = totals.n = 0
-        while p < stop and block.n < t.max_factors:
-            w = entry_column(&t.x, p)
-            count = entry_value(&t.x, p)
-            if count > MAX_REPEATS or count != floor(count):
-                add_rising_row(t, w, count, ks, first, m, out, product, divisor)
-                p += 1
-                continue
-            block.rows[block.n] = row_at(t, w, 0 if ks != NULL else first)
-            block.a[block.n] = t.prior[w] + repeat
-            block.n += 1
-            if half:
-                w = entry_column(&t.x, p + half)
-                totals.rows[totals.n] = row_at(t, w, 0 if ks != NULL else first)
-                totals.a[totals.n] = t.prior[w]
-                totals.n += 1
-            repeat += 1
-            if repeat >= count:
-                repeat = 0.0
-                p += 1
-        multiply_rows(t, &block, ks, m, product)
-        if half:
-            multiply_rows(t, &totals, ks, m, divisor)
-        elif by_product:
-            for j in range(m, padded(m)):
-                level[j] = 1.0
-            expfam_rising_products(level, <Py_ssize_t> length, divisor, padded(m))
-        expfam_add_log_ratio(product, divisor if half or by_product else NULL, out, m)
-        by_product = False                  # one block holds a short document
-
-
-cdef inline bint has_datum(const count_table *t, Py_ssize_t k) noexcept nogil:
-    return 0 <= k < t.capacity and t.n[k] >= 1
-
-
-cdef inline bint holds(const count_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    """Return whether slot k has a datum, and no count that is smaller than in datum i."""
-    cdef Py_ssize_t p
-    cdef double count, slack = 1.0 - t.slack
-    if not has_datum(t, k):
-        return False
-    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
-        count = entry_value(&t.x, p)
-        if get(t, entry_column(&t.x, p), k) < count * slack:
-            return False
-    return True
-
-
-cdef inline double rest_of(const count_table *t, double whole, double part) noexcept nogil:
-    """Return whole - part of counts or numbers of data; 0 if only rounding is left."""
-    cdef double rest = whole - part
-    return 0.0 if rest < t.slack * part else rest
-
-
-cdef inline bint is_plain(const count_table *t) noexcept nogil:
-    """Return whether a table holds int32 counts, all signs are +1 and two factors are safe."""
-    return not (t.is_real or t.by_cluster or t.model == CATEGORICAL) and t.max_factors >= 2
-
-
-cdef bint multiply_plain(const count_table *t, Py_ssize_t i, Py_ssize_t k, bint is_inside, double *sum_) noexcept nogil:
-    """Add the terms of the words of datum i under slot k of a plain table to `sum_`.
-
-    Return false if `is_inside` is true but the slot cannot contain the datum. The counts of a slot lie in one cache
-    line for each word, so the function reads them in one pass, with few instructions.
-    """
-    cdef const int32_t *column = <const int32_t *> t.counts + k
-    cdef double z, count, product = 1.0, least = 0.0
-    cdef Py_ssize_t p, w, n = 0
-    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
-        w = entry_column(&t.x, p)
-        count = entry_value(&t.x, p)
-        z = column[w * t.stride]
-        if is_inside:
-            z -= count
-            least = min(least, z)
-        z += t.prior[w]
-        if count > 2:
-            sum_[0] += log_repeats(z, count, t.max_factors)
-            continue
-        if n + 2 > t.max_factors:
-            sum_[0] += expfam_log1(product)
-            product, n = 1.0, 0
-        product *= z * (1.0 + <double> (count == 2) * z)    # count 1 or 2, without a branch to mispredict
-        n += 2
-    sum_[0] += expfam_log1(product)
-    return least >= 0
-
-
-cdef double log_repeats(double z, double count, int max_factors) noexcept nogil:
-    """Return the log rising factorial of a word that occurs several times.
-
-    It is computed as a product if that is safe.
-    """
-    cdef double product = z
-    if count > max_factors or count > MAX_REPEATS:
-        return log_rising(z, count)
-    while count > 1:
-        z += 1.0
-        product *= z
-        count -= 1.0
-    return expfam_log1(product)
-
-
-cdef double score_slot(const count_table *t, Py_ssize_t i, Py_ssize_t k, double n, double total,
-                       bint is_inside) noexcept nogil:
-    """Return the log predictive of datum i under slot k with n data and this total.
-
-    If `is_inside`, the counts of the datum are left out. The result is NaN if a plain table shows that the datum cannot
-    be inside; for other tables the caller must check this by `holds`.
-    """
-    cdef double length = t.length[i], count, held
-    cdef log_product value
-    cdef Py_ssize_t p, w
-    value.factor, value.sum = 1.0, 0.0
-    if t.model == MULTINOMIAL:
-        value.sum = -log_rising(total + t.prior_total, length)
-    elif t.model == POISSON:
-        value.sum = -(t.prior_total + total) * log1p(1.0 / (t.rate + n)) - length * log(t.rate + n + 1.0)
-    if is_plain(t):
-        return value.sum if multiply_plain(t, i, k, is_inside, &value.sum) else NAN
-    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
-        w = entry_column(&t.x, p)
-        count = entry_value(&t.x, p)
-        held = get(t, w, k)
-        if is_inside:
-            held = rest_of(t, held, count)
-        multiply_rising(&value, held + t.prior[w], count, sign_of(t, w))
-    return value.sum + expfam_log1(value.factor)
-
-
-cdef int counts_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
-                               double *out, double *work) noexcept nogil:
-    cdef const count_table *t = <const count_table *> self
-    cdef Py_ssize_t j, k, width
-    if ks == NULL:
-        if m > t.capacity:
-            return EXPFAM_RANGE
-    else:
-        for j in range(m):
-            if ks[j] < 0 or ks[j] >= t.capacity:
-                return EXPFAM_RANGE
-    j = 0
-    while (t.by_cluster or (m == 1 and ks != NULL and is_plain(t))) and j < m:
-        k = j if ks == NULL else ks[j]
-        out[j] = score_slot(t, i, k, t.n[k], t.total[k], False)
-        j += 1
-    while j < m:
-        width = min(<Py_ssize_t> TILE, m - j)
-        score_tile(t, i, NULL if ks == NULL else ks + j, j, width, out + j, work)
-        j += width
-    return EXPFAM_OK
-
-
-cdef int counts_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
-    cdef const count_table *t = <const count_table *> self
-    cdef bint plain = is_plain(t)
-    if not (has_datum(t, k) if plain else holds(t, i, k)):
-        return EXPFAM_RANGE
-    out[0] = score_slot(t, i, k, t.n[k] - 1.0, rest_of(t, t.total[k], t.length[i]), True)
-    return EXPFAM_RANGE if plain and isnan(out[0]) else EXPFAM_OK
-
-
-cdef int counts_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, double *out, double *work) noexcept nogil:
-    cdef const count_table *t = <const count_table *> self
-    cdef Py_ssize_t j, k
-    for j in range(m):
-        k = j if ks == NULL else ks[j]
-        if k < 0 or k >= t.capacity:
-            return EXPFAM_RANGE
-        out[j] = evidence_of(t, k)
-    return EXPFAM_OK
-
-
-cdef bint is_read(const count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Return whether a merge of slots k and l reads the list of slot k: the shorter list.
-
-    Ties are broken by the contents of the slots, never by their numbers. Both orders of the slots then give the same
-    bits, and so do slots of equal content.
-    """
-    cdef Py_ssize_t e = 0, w, other
-    cdef double count, held
-    if t.lists[k].present != t.lists[l].present:
-        return t.lists[k].present < t.lists[l].present
-    if t.n[k] != t.n[l]:
-        return t.n[k] < t.n[l]
-    while e < t.lists[k].length and e < t.lists[l].length:
-        w = t.lists[k].words[e]
-        other = t.lists[l].words[e]
-        if w != other:
-            return w < other
-        count = get(t, w, k)
-        held = get(t, w, l)
-        if count != held:
-            return count < held
-        e += 1
-    return t.lists[k].length <= t.lists[l].length
-
-
-cdef int counts_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
-                           double *out, double *work) noexcept nogil:
-    cdef const count_table *t = <const count_table *> self
-    cdef Py_ssize_t j, e, w, other, source, target
-    cdef double count
-    cdef log_product value
-    if k < 0 or k >= t.capacity:
-        return EXPFAM_RANGE
-    for j in range(m):
-        other = ls[j]
-        if other < 0 or other >= t.capacity:
-            return EXPFAM_RANGE
-        source, target = (other, k) if is_read(t, other, k) else (k, other)
-        value.factor = 1.0
-        value.sum = evidence_of(t, target) - total_term(t, t.n[target], t.total[target])
-        value.sum += total_term(t, t.n[k] + t.n[other], t.total[k] + t.total[other])
-        for e in range(t.lists[source].length):
-            w = t.lists[source].words[e]
-            count = get(t, w, source)
-            if count != 0:
-                multiply_rising(&value, get(t, w, target) + t.prior[w], count, sign_of(t, w))
-        out[j] = value.sum + expfam_log1(value.factor)
-    return EXPFAM_OK
-
-
-cdef inline bint includes(const count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Return whether the statistics of slot l can be subtracted from slot k."""
-    cdef Py_ssize_t j, w
-    cdef double slack = 1.0 - t.slack
-    if min(k, l) < 0 or max(k, l) >= t.capacity or t.n[l] * slack > t.n[k]:
-        return False
-    for j in range(t.lists[l].length):
-        w = t.lists[l].words[j]
-        if get(t, w, k) < get(t, w, l) * slack:
-            return False
-    return True
-
-
-cdef int counts_log_remainder(void *self, Py_ssize_t k, Py_ssize_t l, double *out, double *work) noexcept nogil:
-    cdef const count_table *t = <const count_table *> self
-    cdef Py_ssize_t j, w
-    cdef double count, n
-    cdef log_product value
-    if not includes(t, k, l):
-        return EXPFAM_RANGE
-    n = rest_of(t, t.n[k], t.n[l])
-    if n == 0:
-        out[0] = 0.0
-        return EXPFAM_OK
-    value.factor = 1.0
-    value.sum = evidence_of(t, k) - total_term(t, t.n[k], t.total[k])
-    value.sum += total_term(t, n, rest_of(t, t.total[k], t.total[l]))
-    for j in range(t.lists[l].length):
-        w = t.lists[l].words[j]
-        count = get(t, w, l)
-        if count != 0:
-            multiply_rising(&value, rest_of(t, get(t, w, k), count) + t.prior[w], count, -sign_of(t, w))
-    out[0] = value.sum + expfam_log1(value.factor)
-    return EXPFAM_OK
 
 
 # ---- changes -------------------------------------------------------------------------------------------------------
@@ -777,28 +161,6 @@ cdef int counts_subtract(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
 
 cdef inline void exchange(double *values, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     values[k], values[l] = values[l], values[k]
-
-
-cdef void exchange_columns(count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Swap two columns of the table, at the words of either list; do not swap the lists."""
-    cdef Py_ssize_t j, w
-    cdef double count
-    # first the words that only l has: this pass does not change the bits of the words of k, which the second pass reads
-    for j in range(t.lists[l].length):
-        w = t.lists[l].words[j]
-        if not is_listed(t, w, k):
-            put(t, w, k, get(t, w, l))
-            put(t, w, l, 0.0)
-            set_listed(t, w, k)
-            unset_listed(t, w, l)
-    for j in range(t.lists[k].length):
-        w = t.lists[k].words[j]
-        count = get(t, w, l)
-        put(t, w, l, get(t, w, k))
-        put(t, w, k, count)
-        if not is_listed(t, w, l):
-            set_listed(t, w, l)
-            unset_listed(t, w, k)
 
 
 cdef int counts_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
@@ -1029,27 +391,18 @@ cdef class CountComponents:
         cdef Py_ssize_t j, k
         is_real = is_real or t.by_cluster
         t.capacity, t.stride, t.is_real = capacity, padded(capacity), is_real
-        t.listed = t.lists = t.n = NULL
         cdef size_t width = sizeof(double) if is_real else sizeof(int32_t)
         cdef Py_ssize_t n_entries = 0 if t.by_cluster else t.n_words * t.stride
-        t.listed = <uint8_t *> PyMem_RawCalloc((n_entries >> 3) + 1, 1)
-        t.lists = <word_list *> PyMem_RawCalloc(t.stride, sizeof(word_list))
-        t.n = <double *> PyMem_RawCalloc(5 * t.stride, sizeof(double))
         try:    # NumPy uses huge pages where it can; with small pages each word of a datum lies in its own page
             block = np.zeros(n_entries * width + 64, dtype=np.uint8)
         except (MemoryError, ValueError):       # ValueError: the size exceeds the address space
             block = None
-        if block is None or t.listed == NULL or t.lists == NULL or t.n == NULL:
-            PyMem_RawFree(t.listed)
-            PyMem_RawFree(t.lists)
-            PyMem_RawFree(t.n)
+        if block is None or not new_lists(&t):
             raise MemoryError(
                 f"{self.family.name}: {counted(t.n_words, 'column')} x {counted(capacity, 'slot needs', 'slots need')}"
                 f" {n_entries * width / 2**30:.1f} GiB: use fewer components or columns, or layout=\"clusters\""
             )
         t.counts = <void *> ((<size_t> block.ctypes.data + 63) & ~<size_t> 63)
-        t.total, t.level = t.n + t.stride, t.n + 2 * t.stride
-        t.slope, t.evidence = t.n + 3 * t.stride, t.n + 4 * t.stride
         kept, self.block = self.block, block    # keep the old block until its counts are copied
         self.t = t
         for k in range(t.stride):
@@ -1205,15 +558,3 @@ cdef class CountComponents:
         self._allocate(max(len(n), 1), bool(arrays["is_fractional"]))
         self._fill(n, arrays["total"], arrays["starts"], arrays["words"], arrays["values"])
         self.t.max_factors, self.t.slack = int(arrays["max_factors"]), float(arrays["slack"])
-
-
-cdef void free_table(count_table *t) noexcept:
-    cdef Py_ssize_t k
-    if t.lists != NULL:
-        for k in range(t.capacity):
-            PyMem_RawFree(t.lists[k].words)
-            PyMem_RawFree(t.lists[k].values)
-            PyMem_RawFree(t.lists[k].index)
-    PyMem_RawFree(t.listed)
-    PyMem_RawFree(t.lists)
-    PyMem_RawFree(t.n)

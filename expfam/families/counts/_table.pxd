@@ -1,0 +1,187 @@
+# The counts of words in clusters: a table with a row for each word, and lists of each cluster's words; or lists alone.
+
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+
+from expfam.families.rows cimport csr_rows, entry_column, entry_value, row_start
+from expfam.structures.simd.counts cimport EXPFAM_LINE
+
+cdef enum:                  # models of counts
+    MULTINOMIAL = 0
+    POISSON = 1
+    CATEGORICAL = 2
+
+ctypedef struct word_list:
+    int32_t *words          # listed words; those with count 0 are stale
+    double *values          # their counts; only if there is no table
+    int32_t *index          # (mask + 1,) hash table: place in `words` plus 1; only if there is no table
+    Py_ssize_t mask
+    Py_ssize_t length
+    Py_ssize_t room
+    Py_ssize_t present      # number of words with a count above 0
+
+ctypedef struct count_table:
+    int model
+    int by_cluster          # 1: no table, the lists hold the counts
+    int is_real             # 1: counts are float64, else int32
+    double slack            # 0 if all counts are integers, hence exact; else ROUNDING
+    int max_factors
+    Py_ssize_t n_rows
+    Py_ssize_t n_words      # rows of the table; rows of categorical totals come last
+    Py_ssize_t n_columns    # F: words that are columns of phi
+    Py_ssize_t capacity
+    Py_ssize_t stride       # entries of a row: capacity rounded up to EXPFAM_LINE
+    csr_rows x
+    const double *length    # (n_rows,) sum of each datum
+    void *counts            # (n_words, stride) int32 or float64, aligned to 64 bytes
+    uint8_t *listed         # (n_words, stride / 8) bits: whether the word is in the slot's list
+    word_list *lists        # (capacity,)
+    double *n               # (stride,) number of data
+    double *total           # (stride,) sum of the counts
+    double *level           # (stride,) multinomial: S. + a; Poisson: (a + S.) log((b + n) / (b + n + 1))
+    double *slope           # (stride,) Poisson: log(b + n + 1)
+    double *evidence        # (stride,) log evidence, NaN if not computed yet
+    const double *prior     # (n_words,) pseudo-counts
+    double prior_total      # their sum over the columns of phi
+    double rate             # b of the Poisson family
+    const double *tabled    # (N_TABLED,) log rising factorials of the symmetric prior, or NULL
+    void *owner
+
+
+# ---- entries of the table ------------------------------------------------------------------------------------------
+
+cdef inline Py_ssize_t hash_of(Py_ssize_t w, Py_ssize_t mask) noexcept nogil:
+    cdef uint32_t h = <uint32_t> w * <uint32_t> 2654435769
+    return <Py_ssize_t> (h ^ (h >> 15)) & mask
+
+
+cdef inline Py_ssize_t place_of(const word_list *words, Py_ssize_t w) noexcept nogil:
+    """Return the place of a word in a list that holds counts, or -1."""
+    cdef Py_ssize_t h
+    if words.room == 0:
+        return -1
+    h = hash_of(w, words.mask)
+    while words.index[h]:       # at most half of the index is in use
+        if words.words[words.index[h] - 1] == w:
+            return words.index[h] - 1
+        h = (h + 1) & words.mask
+    return -1
+
+
+cdef inline void index_place(word_list *words, Py_ssize_t place) noexcept nogil:
+    cdef Py_ssize_t h = hash_of(words.words[place], words.mask)
+    while words.index[h]:
+        h = (h + 1) & words.mask
+    words.index[h] = <int32_t> (place + 1)
+
+
+cdef inline double get(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    cdef Py_ssize_t place
+    if t.by_cluster:
+        place = place_of(&t.lists[k], w)
+        return t.lists[k].values[place] if place >= 0 else 0.0
+    if t.is_real:
+        return (<double *> t.counts)[w * t.stride + k]
+    return (<int32_t *> t.counts)[w * t.stride + k]
+
+
+cdef inline void put(count_table *t, Py_ssize_t w, Py_ssize_t k, double value) noexcept nogil:
+    """Set a count; without a table the word must be in the list of k."""
+    if t.by_cluster:
+        t.lists[k].values[place_of(&t.lists[k], w)] = value
+    elif t.is_real:
+        (<double *> t.counts)[w * t.stride + k] = value
+    else:
+        (<int32_t *> t.counts)[w * t.stride + k] = <int32_t> value
+
+
+cdef inline const void *row_at(const count_table *t, Py_ssize_t w, Py_ssize_t first) noexcept nogil:
+    if t.is_real:
+        return <const void *> (<const double *> t.counts + w * t.stride + first)
+    return <const void *> (<const int32_t *> t.counts + w * t.stride + first)
+
+
+cdef inline uint8_t *listed_at(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    return t.listed + w * (t.stride >> 3) + (k >> 3)
+
+
+cdef inline bint is_listed(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    if t.by_cluster:
+        return place_of(&t.lists[k], w) >= 0
+    return (listed_at(t, w, k)[0] >> (k & 7)) & 1
+
+
+cdef inline void set_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    listed_at(t, w, k)[0] |= <uint8_t> (1 << (k & 7))
+
+
+cdef inline void unset_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    listed_at(t, w, k)[0] &= <uint8_t> ~(1 << (k & 7))
+
+
+cdef inline void note_present(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    """List word w as present in slot k. Call it before the count rises from 0.
+
+    The list must have room.
+    """
+    cdef word_list *words = &t.lists[k]
+    words.present += 1
+    if is_listed(t, w, k):
+        return
+    words.words[words.length] = <int32_t> w
+    if t.by_cluster:
+        words.values[words.length] = 0.0
+        index_place(words, words.length)
+    else:
+        set_listed(t, w, k)
+    words.length += 1
+
+
+# ---- what a slot holds ---------------------------------------------------------------------------------------------
+
+cdef inline Py_ssize_t padded(Py_ssize_t m) noexcept nogil:
+    return (m + EXPFAM_LINE - 1) // EXPFAM_LINE * EXPFAM_LINE
+
+
+cdef inline bint has_datum(const count_table *t, Py_ssize_t k) noexcept nogil:
+    return 0 <= k < t.capacity and t.n[k] >= 1
+
+
+cdef inline bint holds(const count_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    """Return whether slot k has a datum, and no count that is smaller than in datum i."""
+    cdef Py_ssize_t p
+    cdef double count, slack = 1.0 - t.slack
+    if not has_datum(t, k):
+        return False
+    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+        count = entry_value(&t.x, p)
+        if get(t, entry_column(&t.x, p), k) < count * slack:
+            return False
+    return True
+
+
+cdef inline double rest_of(const count_table *t, double whole, double part) noexcept nogil:
+    """Return whole - part of counts or numbers of data; 0 if only rounding is left."""
+    cdef double rest = whole - part
+    return 0.0 if rest < t.slack * part else rest
+
+
+cdef inline bint includes(const count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    """Return whether the statistics of slot l can be subtracted from slot k."""
+    cdef Py_ssize_t j, w
+    cdef double slack = 1.0 - t.slack
+    if min(k, l) < 0 or max(k, l) >= t.capacity or t.n[l] * slack > t.n[k]:
+        return False
+    for j in range(t.lists[l].length):
+        w = t.lists[l].words[j]
+        if get(t, w, k) < get(t, w, l) * slack:
+            return False
+    return True
+
+
+# ---- memory --------------------------------------------------------------------------------------------------------
+
+cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogil
+cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil
+cdef void exchange_columns(count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil
+cdef bint new_lists(count_table *t) noexcept nogil
+cdef void free_table(count_table *t) noexcept nogil
