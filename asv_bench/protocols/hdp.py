@@ -1,30 +1,43 @@
-"""Topics whose number is unknown, beside given numbers: run by hand, `python asv_bench/protocols/hdp.py --help`.
+"""Topics whose number is unknown, beside given numbers and other packages.
+
+Run by hand: `python -m asv_bench.protocols.hdp quality --data DIR` in the folder of the project; `--quick` takes some
+minutes. Other packages need the extra `bench`.
 
 Protocols:
 
-quality    held-out score of TopicModel(None) beside TopicModel(K) for several K and the eta of either kind: nats a
-           left-out token, a fifth of the word types of held-out documents, weights from the rest. Also the number of
-           topics, and CPU seconds.
-generated  the number of large topics that are found in documents of a known number, by sweeps.
-kernels    nanoseconds a token of a step, with a given and an unknown number of topics.
+quality    held-out score of TopicModel(None) beside TopicModel(K) for several K and the eta of either kind, and beside
+           the hierarchical processes of tomotopy and gensim: nats a left-out token, a fifth of the word types of
+           held-out documents, weights from the rest by one rule for all. Also the number of topics, and CPU seconds.
+generated  the number of topics that TopicModel(None) lists, and of large ones, after 200 sweeps, for documents of a
+           known number of topics. The exit status is 1 where the listed number is off by more than one.
+groups     the same for rows in 60 groups, GroupedMixture(None) of normal and of Poisson columns.
+kernels    nanoseconds a token of a step, with a given and an unknown number of topics, and of splits and merges.
 
 One thread; CPU seconds are those of the process. Real data are not shipped: DIR holds text/*.npz.
 """
 
 import argparse
+import sys
 import warnings
 from pathlib import Path
 from time import process_time
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
+
+from hdp_rivals import RIVALS
 from real_data import load
 from reports import print_growing
 
-from expfam import AdmixtureModel, HierarchicalProcess, Multinomial, TopicModel
-from expfam.samplers import TopicGibbs, TopicProcessGibbs
+from expfam import AdmixtureModel, GroupedMixture, HierarchicalProcess, Multinomial, TopicModel
+from expfam.estimators.topics import document_completion
+from expfam.samplers import TopicGibbs, TopicProcessGibbs, TopicProcessSplitMerge
 from expfam.samplers.nonparametric.slots import count_large
 
 _HELD = 500  # documents, at most a fifth
+_MOST_CLUSTERS = 20  # of 1500 rows
+RUN = {"n_warmup": 100, "n_steps": 100}
 
 
 def halves(name, args):
@@ -56,9 +69,13 @@ def quality(args):
                 "score": model.score(held),
                 "topics": len(model.components_),
                 "large": count_large((model.components_ - model.eta_).sum(axis=1)),
-                "sweeps": model.n_iter_,
                 "CPU s": seconds,
             }
+        for label in args.rivals:
+            topics, alpha, n_topics, seconds = RIVALS[label](X, args.seed)
+            score = document_completion(topics, alpha, held)[0]
+            large = count_large((topics - topics.min()).sum(axis=1))
+            yield {"data": name, "model": label, "score": score, "topics": n_topics, "large": large, "CPU s": seconds}
 
 
 def documents_of(K, n_documents, seed):
@@ -69,19 +86,41 @@ def documents_of(K, n_documents, seed):
 
 
 def generated(args):
-    """Numbers of large and of all topics after some sweeps, for documents of known numbers of topics."""
-    marks = (100, 200, 400, 600)
+    """Numbers of topics that a fit of 200 sweeps lists, and of large ones."""
     for K in args.topics:
         for corpus in range(args.seeds):
-            X = documents_of(K, args.documents, corpus)
-            kernel = TopicProcessGibbs(learn_eta=True)
-            begin, state = process_time(), kernel.init(HierarchicalProcess(Multinomial(0.01)), X, seed=args.seed)
-            row = {"true topics": K, "corpus": corpus}
-            for step in range(1, marks[-1] + 1):
-                kernel.step(state)
-                if step in marks:
-                    row[f"large (all) {step}"] = f"{count_large(state.tokens.topic_size)} ({state.n_clusters})"
-            yield row | {"eta": float(state.model.family.concentration), "CPU s": process_time() - begin}
+            model, seconds = timed_fit(
+                TopicModel(None, random_state=args.seed, **RUN), documents_of(K, args.documents, corpus)
+            )
+            yield found_in("words", K, corpus, model, len(model.components_), seconds) | {"eta": model.eta_}
+
+
+def groups(args):
+    """Numbers of clusters that a fit of rows in groups lists, and of large ones."""
+    for family in ("gaussian_diag", "poisson"):
+        for K in [K for K in args.topics if K <= _MOST_CLUSTERS]:
+            for seed in range(args.seeds):
+                X, of_row = rows_of(family, K, seed)
+                model = GroupedMixture(family, None, random_state=args.seed, **RUN)
+                begin = process_time()
+                model.fit(X, groups=of_row)
+                yield found_in(family, K, seed, model, len(model.n_), process_time() - begin)
+
+
+def rows_of(family, K, seed, *, n_rows=1500, n_groups=60):
+    """Rows of K clusters, and the group of each."""
+    rng = np.random.default_rng(seed)
+    shares, of_row = rng.dirichlet(np.full(K, 0.5), size=n_groups), rng.integers(n_groups, size=n_rows)
+    z = np.array([rng.choice(K, p=shares[g]) for g in of_row])
+    if family == "poisson":
+        return rng.poisson(rng.gamma(0.5, 10.0, size=(K, 8))[z]), of_row
+    return rng.normal(0.0, 6.0, size=(K, 3))[z] + rng.normal(size=(n_rows, 3)), of_row
+
+
+def found_in(kind, K, seed, model, n_listed, seconds):
+    """Row of a table of numbers that were found."""
+    large = np.median(model.trace_.column("n_large")[-RUN["n_steps"] :])
+    return {"data": kind, "true": K, "seed": seed, "listed": n_listed, "large": int(large), "CPU s": seconds}
 
 
 def kernels(args):
@@ -97,7 +136,9 @@ def kernels(args):
             other = given.init(model, X, seed=args.seed, start="variational")
             times.append(median_step(given, other, args.sweeps))
         T = chain.tokens.n_tokens
-        ns = dict(zip(["unknown, ns a token", "given, ns a token"], (1e9 * t / T for t in times)))
+        times.append(median_step(TopicProcessSplitMerge(), chain, args.sweeps))
+        names = ["unknown, ns a token", "given, ns a token", "splits and merges, ns a token"]
+        ns = dict(zip(names, (1e9 * t / T for t in times)))
         yield {"data": name, "tokens": T, "topics": chain.n_clusters} | ns
 
 
@@ -113,7 +154,8 @@ def step_seconds(kernel, state):
     return process_time() - begin
 
 
-PROTOCOLS = {"quality": quality, "generated": generated, "kernels": kernels}
+PROTOCOLS = {"quality": quality, "generated": generated, "groups": groups, "kernels": kernels}
+QUICK = {"topics": {"quality": [50, 200], "generated": [5, 20], "groups": [5, 20]}, "seeds": 2}
 
 
 def main():
@@ -122,13 +164,25 @@ def main():
     parser.add_argument("protocol", choices=[*PROTOCOLS])
     parser.add_argument("--data", metavar="DIR", type=Path, help="folder that holds text/*.npz")
     parser.add_argument("--data-sets", nargs="+", default=["bbc_news", "searchsnippets", "stackoverflow"])
-    parser.add_argument("--topics", nargs="+", type=int, default=[5, 20, 50, 100, 200])
+    parser.add_argument("--topics", nargs="+", type=int, help="numbers of topics or clusters, given or true")
+    parser.add_argument("--rivals", nargs="*", choices=[*RIVALS], default=[*RIVALS])
     parser.add_argument("--documents", type=int, default=1000)
     parser.add_argument("--sweeps", type=int, default=40)
-    parser.add_argument("--seeds", type=int, default=3, help="corpora of each number of topics")
+    parser.add_argument("--seeds", type=int, default=10, help="corpora of each number of topics")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="fewer numbers, seeds and rivals")
     args = parser.parse_args()
-    print_growing(PROTOCOLS[args.protocol](args), first=14)
+    if args.protocol in ("quality", "kernels") and args.data is None:
+        parser.error(f"{args.protocol} reads real texts: add --data DIR, a folder that holds text/*.npz")
+    if args.topics is None:
+        full = [5, 10, 20, 50, 100, 200, 400, 800] if args.protocol == "quality" else [5, 20, 50]
+        args.topics = QUICK["topics"].get(args.protocol, full) if args.quick else full
+    if args.quick:
+        args.seeds = min(args.seeds, QUICK["seeds"])
+        args.rivals = [name for name in args.rivals if name != "tomotopy, initial_k=100"]
+    rows = print_growing(PROTOCOLS[args.protocol](args), first=14)
+    missed = [row for row in rows if args.protocol == "generated" and abs(int(row["listed"]) - int(row["true"])) > 1]
+    sys.exit(int(bool(missed)))
 
 
 if __name__ == "__main__":

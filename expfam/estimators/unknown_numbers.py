@@ -52,8 +52,9 @@ class MeansBySweeps:
     """Callback that averages what `parts` returns of a state, cluster by cluster.
 
     ``parts(state, slots)`` returns arrays with the clusters of `slots` along their first axis. The first state that
-    counts is the reference. A cluster of a later state, or a part of one that has been divided, belongs to the cluster
-    of the reference that had more than half of its data; others are left out.
+    counts is the reference. A cluster of a later state is the same as one of the reference where each of both shares
+    more data with the other than with any third; parts of one that has been divided, of which it had more than half,
+    belong to it too. What is left out counts as 0.
     """
 
     def __init__(self, parts: Callable[[Any, Any], list[Any]]) -> None:
@@ -109,8 +110,10 @@ def _same_clusters(reference, labels, n_reference, n_slots):
     """Return places in the reference, and the slots of a later state that belong to them."""
     pairs = np.bincount(reference.astype(np.int64) * n_slots + labels, minlength=n_reference * n_slots)
     table = pairs.reshape(n_reference, n_slots)
-    slots = np.flatnonzero(2 * table.max(axis=0, initial=0) > table.sum(axis=0))
-    return table[:, slots].argmax(axis=0), slots
+    best, back, most = table.argmax(axis=1), table.argmax(axis=0), table.max(axis=0, initial=0)
+    is_same = (best[back] == np.arange(n_slots)) & (most > 0)
+    slots = np.flatnonzero(is_same | (2 * most > table.sum(axis=0)))
+    return back[slots], slots
 
 
 def set_weights(estimator: Any, pseudocounts: npt.NDArray[np.float64], alpha: float, gamma: float) -> None:
