@@ -8,8 +8,8 @@ Protocols:
 quality    held-out score of TopicModel(None) beside TopicModel(K) for several K and the eta of either kind, and beside
            the hierarchical processes of tomotopy and gensim: nats a left-out token, a fifth of the word types of
            held-out documents, weights from the rest by one rule for all. Also the number of topics, and CPU seconds.
-generated  the number of topics that TopicModel(None) lists after 200 sweeps, and of large ones, for documents of a known
-           number of topics. The exit status is 1 where the number of large ones is off by more than one.
+generated  the number of topics that TopicModel(None) lists after 200 sweeps, and of large ones, for documents of a
+           known number. The exit status is 1 where the number of large ones is off by more than one.
 groups     the same for rows in 60 groups, GroupedMixture(None) of normal and of Poisson columns.
 kernels    nanoseconds a token of a step, with a given and an unknown number of topics, and of splits and merges.
 
