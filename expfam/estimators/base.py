@@ -23,7 +23,7 @@ from expfam.fitted.cluster_table import cluster_table
 from expfam.fitted.clusters import FittedClusters
 from expfam.fitted.form import ResultForm
 from expfam.fitted.row_certainty import certainty_of_state
-from expfam.fitted.summary import summary_text
+from expfam.fitted.summary import family_lines, summary_text
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
@@ -300,7 +300,8 @@ class Estimator(BaseEstimator):
 
         The first line has the number of clusters, the second one their sizes. After a `Mixture` with an open number of
         clusters the first one also names the method that merges them, and after `coarsen()` or `coarsening_curve_` how
-        many groups halves of the data agree on. A third one counts the known rows, and those that the data contradict,
+        many groups halves of the data agree on. Where the data chose the family of real columns, a line says by how
+        much. A last one counts the known rows, and those that the data contradict,
         after a fit with classes of rows.
 
         Returns
@@ -315,9 +316,12 @@ class Estimator(BaseEstimator):
         >>> print(Mixture(random_state=0).fit(X).summary())
         3 clusters; coarsen() merges them
         90 rows: 30 in the largest cluster, 30 in the smallest
+        family gaussian_diag: held-out rows do not clearly have less than under gaussian
         """
         self._check_fitted()
         more, lines = self._summary_parts()
+        family = getattr(getattr(self, "family_", None), "name", "")
+        lines = [*family_lines(family, getattr(self, "family_scores_", None)), *lines]
         sizes = np.asarray(self.cluster_sizes_)
         return summary_text(sizes, noun=self.of_clusters, unit=self.of_sizes, more=more, lines=lines)
 
@@ -341,6 +345,7 @@ class Estimator(BaseEstimator):
         frame or ndarray
             Clusters by columns, (K, V); of one cluster a frame of column and log Bayes factor, or (V,). After a fit of
             an array it is an array. NaN stands for columns that are one block with an earlier one, which has the sum.
+            Of `Gaussian` it is that of each column by itself, without the others.
 
         Raises
         ------

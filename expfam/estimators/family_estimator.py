@@ -16,10 +16,14 @@ from expfam.estimators.matrices import checked_input
 from expfam.estimators.odd_data import refuse_odd_data
 from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
 from expfam.families.base import Family
-from expfam.families.columns.cells import as_columns, may_lack_cells
+from expfam.families.columns.cells import may_lack_cells
+from expfam.families.columns.family import Columns
 from expfam.families.columns.roles import Roles
+from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.support import check_given
 from expfam.fitted.cells import drawn_rows, filled_rows
+from expfam.fitted.dependent_cells import filled_dependent_rows
+from expfam.fitting.chosen_family import chosen_family
 from expfam.frames.frame import as_frame, is_frame
 from expfam.frames.names import named_columns
 from expfam.lazy import made_on_use
@@ -95,6 +99,15 @@ class FamilyEstimator(Estimator):
             may_lack=family.allows_missing if reset else may_lack_cells(family, scored=not learns),
             family_checks=family.allows_missing,
         )
+
+    def _compare_families(self, X: Any, weights: Any, sample_weight: Any = None) -> None:
+        """Let held-out rows choose the family of real columns, where it was left to the estimator."""
+        self.__dict__.pop("family_scores_", None)
+        if not is_auto(self.family) or type(self._family_of_data) is not DiagonalGaussian:
+            return
+        choice = chosen_family(X, weights, sample_weight, seed=self._seed(), n_threads=getattr(self, "n_threads", None))
+        if choice is not None:
+            self._family_of_data, self.family_scores_ = choice
 
     @staticmethod
     def _chosen_family(X, frame, owner):
@@ -229,13 +242,17 @@ class FamilyEstimator(Estimator):
         """Return filled rows; `mass_of` makes log weights (N, K) of the encoded rows."""
         if draws is not None:
             check_value(f"{type(self).__name__}: impute: draws", draws, (Integer(1),))
-        family, form = as_columns(self.family_), self._form()
+        clusters, form = self._scored(), self._form()
+        family = clusters.conditional_family()
         matrix = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)
         with named_columns(names_of_fit(self)):
             family.validate(matrix)  # all rows: only those with holes are scored, by other numbers
         mass = None if mass_of is None else mass_of(matrix)
         rng = None if draws is None else generator(self._seed(), "predict")
-        found = filled_rows(self._scored(), matrix, form.kept_roles, draws=draws, rng=rng, mass=mass)
+        if isinstance(family, Columns):
+            found = filled_rows(clusters, matrix, form.kept_roles, draws=draws, rng=rng, mass=mass)
+        else:
+            found = filled_dependent_rows(clusters, matrix, draws=draws, rng=rng, mass=mass)
         results = [form.like(X, filled, np.isnan(matrix)) for filled in found]
         return results[0] if draws is None else results
 

@@ -244,6 +244,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         is_sampled = kernel.is_sampler
         X, y, groups = grouped_rows(X, groups, y, labels=self.labels)
         X = self._validate(X, reset=True)
+        K = self._check_components()
+        self._compare_families(X, DirichletProcess() if K is None else SymmetricDirichlet(K, 1.0), sample_weight)
         groups = as_groups(groups, X.shape[0])
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
         known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])

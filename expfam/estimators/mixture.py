@@ -232,6 +232,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
         (5, 2)
         """
         X = self._validate(X, reset=True)
+        self._compare_families(X, self._weights(), sample_weight)
         family = self._family()
         if family.is_bound and family.allows_missing:
             family = family.bind(X)  # other missing cells than those of its own data may open it

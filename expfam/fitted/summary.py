@@ -9,7 +9,7 @@ import numpy as np
 from expfam.amounts import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -45,4 +45,30 @@ def summary_text(
     return "\n".join([counted(len(held), noun, spec=",") + more, second, *lines])
 
 
-__all__ = ["summary_text"]
+def family_lines(name: str, scores: Mapping[str, float] | None) -> list[str]:
+    """Return the line that says why the data chose a family: one, or none where nothing was compared.
+
+    Parameters
+    ----------
+    name : str
+        Of the family of the fit.
+    scores : mapping of str to float, optional
+        Mean log density of held-out rows under each family that was compared, nats.
+
+    Examples
+    --------
+    >>> from expfam.fitted.summary import family_lines
+    >>> family_lines("gaussian", {"gaussian_diag": -2.5, "gaussian": -1.25})
+    ['family gaussian: held-out rows have 1.2 nats more than under gaussian_diag']
+    """
+    if not scores or name not in scores:
+        return []
+    lines = []
+    for other in scores.keys() - {name}:
+        gain = scores[name] - scores[other]
+        text = f"have {gain:.2g} nats more than" if gain > 0 else "do not clearly have less than"
+        lines.append(f"family {name}: held-out rows {text} under {other}")
+    return sorted(lines)
+
+
+__all__ = ["family_lines", "summary_text"]

@@ -20,10 +20,9 @@ from expfam.errors import DataWarning
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
-from expfam.fitted.scoring import log_scores, log_sum_exp
+from expfam.fitting.held_rows import held_out_densities
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
-from expfam.model.statistics import weighted_statistics
 from expfam.params import is_auto
 from expfam.samplers.geometry.drawn_rows import drawn_rows
 from expfam.samplers.warm_starts.candidates import Divisions
@@ -201,10 +200,5 @@ def _settler(asked, data, family, seed):
 
 def _density(asked, data: Dataset, fitted: Fitted, new: npt.NDArray[Any]) -> float:
     """Return the mean log density of new rows under a partition: nats a cell."""
-    n, S = weighted_statistics(data, fitted.labels, int(fitted.labels.max()) + 1)
-    weights, empty = fitted.model.weights.posterior_mean(n)
-    held = Dataset(new, fitted.model.family)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(np.append(weights, empty))
-    parts = log_scores(held, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), asked.n_threads)
-    return float((np.concatenate(parts) + held.log_base).mean()) / held.n_features
+    found = held_out_densities(fitted.model, data, fitted.labels, new, n_threads=asked.n_threads)
+    return float(found.mean()) / data.n_features

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from expfam import Categorical, Columns, DiagonalGaussian, Gaussian, LogNormal, Mixture, Multinomial, Poisson
 from expfam.errors import CapabilityError, DataError, DataTypeError, SupportError
@@ -358,15 +359,62 @@ def test_bad_input_is_named(fitted, action, error, message):
         action(fitted)
 
 
-def test_a_covariance_needs_all_of_its_columns():
-    X = np.random.default_rng(0).normal(size=(40, 3))
+def test_missing_cells_of_a_covariance_have_their_mean_given_the_others():
+    """One cluster: the law is that of a multivariate t, whose mean is a regression on the other cells."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) @ np.array([[1.0, 0.8, 0.0], [0.0, 0.3, 0.5], [0.0, 0.0, 1.0]]) + 5.0
+    mixture = Mixture("gaussian", 1, **QUICK).fit(X)
+    assert np.array_equal(mixture.impute(X), X)
+    holes = X[:5].copy()
+    holes[0, 1] = holes[1, 0] = holes[1, 2] = np.nan
+    holes[2] = np.nan
+    law = mixture.family_.predictive_law(mixture.n_, mixture.S_)
+    mean, scale = law.mean[0], law.scale[0]
+    found = mixture.impute(holes)
+    given = mixture.log_weight_new_ == -np.inf  # K = 1 is given, so that no further cluster has a share
+    assert given
+    assert found[0, 1] == pytest.approx(
+        mean[1] + scale[1, [0, 2]] @ np.linalg.solve(scale[np.ix_([0, 2], [0, 2])], holes[0, [0, 2]] - mean[[0, 2]])
+    )
+    assert found[1, [0, 2]] == pytest.approx(mean[[0, 2]] + scale[[0, 2], 1] / scale[1, 1] * (holes[1, 1] - mean[1]))
+    assert found[2] == pytest.approx(mean)
+    assert np.array_equal(found[3:], X[3:5])
+
+
+def test_draws_of_missing_cells_of_a_covariance_have_their_law():
+    """Densities of drawn cells given the others: the mean of all draws is close to the entropy of the t law."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 2)) @ np.array([[1.0, 0.9], [0.0, 0.2]])
+    mixture = Mixture("gaussian", 1, **QUICK).fit(X)
+    holes = np.array([[1.5, np.nan]] * 4000)
+    drawn = np.array([one[:, 1] for one in mixture.impute(holes, draws=2)]).ravel()
+    law = mixture.family_.predictive_law(mixture.n_, mixture.S_)
+    mean, scale, dof = law.mean[0], law.scale[0], law.dof[0]
+    delta = (1.5 - mean[0]) ** 2 / scale[0, 0]
+    own = (dof + delta) / (dof + 1) * (scale[1, 1] - scale[0, 1] ** 2 / scale[0, 0])
+    exact = stats.t(dof + 1, mean[1] + scale[0, 1] / scale[0, 0] * (1.5 - mean[0]), np.sqrt(own))
+    assert stats.kstest(drawn, exact.cdf).pvalue > 1e-4
+    assert stats.kstest(drawn, stats.t(dof + 1, mean[1], np.sqrt(scale[1, 1])).cdf).pvalue < 1e-9  # the column alone
+
+
+def test_a_covariance_explains_columns_by_themselves():
+    """The evidence of a column is that of all rows with the other columns integrated out: one column of the prior."""
+    rng = np.random.default_rng(2)
+    X = np.concatenate([rng.normal(0.0, 1.0, (40, 3)), rng.normal([0.0, 30.0, 0.0], 1.0, (40, 3))])
     mixture = Mixture("gaussian", 2, **QUICK).fit(X)
-    assert mixture.impute(X).shape == X.shape
-    X[17, 1] = np.nan
-    with pytest.raises(CapabilityError, match=r"gaussian: row .* lacks column 1; a covariance over columns needs all"):
-        mixture.impute(X)
-    with pytest.raises(CapabilityError, match="explain needs log_marginal_by_column"):
-        mixture.explain()
+    family = mixture.family_
+    own = family.log_marginal_by_column(mixture.n_, mixture.S_)
+    for j in range(3):
+        alone = Gaussian(
+            mean=family.mean[[j]], mean_strength=family.mean_strength, dof=family.dof - 2, scale=family.scale[[j], j]
+        ).bind(X[:, [j]])
+        S = np.array([alone.sufficient_statistics(X[mixture.labels_ == k][:, [j]]).sum(axis=0) for k in range(2)])
+        np.testing.assert_allclose(own[:, j], alone.log_marginal(mixture.n_, S), rtol=1e-9)
+    assert (mixture.explain()[:, 1] > mixture.explain()[:, [0, 2]].max(axis=1) + 50).all()
+
+
+def test_a_covariance_in_a_table_answers_as_a_block():
+    X = np.random.default_rng(0).normal(size=(40, 3))
     family = Columns([(Gaussian(), (0, 1)), (DiagonalGaussian(), (2,))], rows="complete")
     blocks = Mixture(family, 2, **QUICK).fit(X).explain()
     assert np.isnan(blocks[:, 1]).all()

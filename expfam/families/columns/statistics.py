@@ -101,6 +101,8 @@ class PartSums(Opening):
         out = np.zeros((len(np.asarray(n)), self.n_features_in_))
         for part, _, count, sums in self._each(n, S):
             by_column = getattr(part.family, "log_marginal_by_column", None)
+            if getattr(part.family, "has_full_covariance", False):
+                by_column = None  # its columns' own evidences do not add up
             if by_column is not None and part.reading != PRESENCE:
                 out[:, part.columns] += by_column(count, sums)
             else:

@@ -11,7 +11,7 @@ from math import exp
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import multigammaln, psi
+from scipy.special import gammaln, multigammaln, psi
 
 from expfam.families.gaussian._full import GaussianComponents
 from expfam.families.gaussian._natural import GaussianLaw
@@ -274,6 +274,19 @@ class Gaussian(_Wishart):
         strength, _, scale = self._posterior(n, S)
         shrink = 0.5 * self.n_features_in_ * np.log(self.mean_strength / strength)
         return self._log_evidence(n, log_det(factor(scale, self.name))) + shrink
+
+    def log_marginal_by_column(self, n: Floats, S: Floats) -> Floats:
+        """Return the log evidence of each column by itself: (K, d) nats, without log-base.
+
+        The other columns are integrated out, so that a column has an inverse gamma prior of its variance with
+        dof - d + 1 degrees of freedom. The evidences of dependent columns do not add up to `log_marginal`.
+        """
+        n = np.asarray(n, dtype=np.float64)[:, None]
+        strength, _, scale = self._posterior(n[:, 0], S)
+        dof, own = self.dof - self.n_features_in_ + 1.0, np.diagonal(scale, axis1=1, axis2=2)
+        gammas = gammaln(0.5 * (dof + n)) - gammaln(0.5 * dof) + 0.5 * n * np.log(2.0)
+        scales = 0.5 * (dof * np.log(np.diag(self.scale)) - (dof + n) * np.log(own))
+        return gammas + scales + 0.5 * np.log(self.mean_strength / strength)[:, None]
 
     def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
         """Return the sum of log evidences along a hyper-parameter, up to a constant."""

@@ -91,14 +91,32 @@ class _WithHoles(Family):
         """Return the log density of the cells of each row given each cluster: (N, K) nats."""
         law = self.predictive_law(np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64))  # type: ignore[attr-defined]
         found = np.empty((X.shape[0], len(law.dof)))
-        for rows, cells in _patterns(X):
+        for rows, cells in patterns(X):
             mean, scale = law.mean[:, cells], law.scale[:, cells[:, None], cells]
             found[rows] = log_student(np.asarray(X[rows][:, cells], dtype=np.float64), law.dof, mean, scale, self.name)
         return found
 
 
-def _patterns(X: npt.NDArray[Any]) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-    """Yield rows with the same cells, and the numbers of these cells."""
+def patterns(X: npt.NDArray[Any]) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+    """Yield the rows that have the same cells, and the numbers of these cells.
+
+    Parameters
+    ----------
+    X : (N, V) ndarray
+        NaN where a cell is missing.
+
+    Yields
+    ------
+    rows, cells : ndarray of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.families.gaussian.holes import patterns
+    >>> X = np.array([[1.0, np.nan], [2.0, 3.0], [4.0, np.nan]])
+    >>> [(rows.tolist(), cells.tolist()) for rows, cells in patterns(X)]
+    [([0, 2], [0]), ([1], [0, 1])]
+    """
     has = ~np.isnan(X)
     kinds, of_row = np.unique(has, axis=0, return_inverse=True)
     for number, kind in enumerate(kinds):
@@ -146,4 +164,4 @@ def log_student(X: Floats, dof: Floats, mean: Floats, scale: Floats, name: str) 
     return found
 
 
-__all__ = ["PredictiveLaw", "log_student", "with_holes"]
+__all__ = ["PredictiveLaw", "log_student", "patterns", "with_holes"]

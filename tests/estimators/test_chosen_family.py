@@ -1,0 +1,123 @@
+"""The family of real columns by held-out rows: recognised where it matters, stable, kept in files, and told."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.metrics import adjusted_rand_score
+
+from expfam import (
+    DiagonalGaussian,
+    DirichletProcess,
+    Gaussian,
+    GroupedMixture,
+    Mixture,
+    SphericalGaussian,
+    SymmetricDirichlet,
+)
+from expfam.fitting.chosen_family import chosen_family
+
+RNG = np.random.default_rng(0)
+SKEWED = RNG.normal(size=(300, 3)) @ np.array([[2.0, 1.8, 0.0], [0.0, 0.3, 0.0], [0.0, 0.0, 1.0]])
+GROUPS = np.repeat([0, 1, 2], 100)
+SKEWED += 6.0 * np.eye(3)[GROUPS]
+PLAIN = RNG.normal(size=(300, 3)) * [1.0, 4.0, 0.5] + 9.0 * np.eye(3)[GROUPS]
+EQUAL = RNG.normal(size=(300, 80)) + 1.5 * RNG.normal(size=(3, 80))[GROUPS]
+UNEQUAL = (RNG.normal(size=(300, 80)) + 1.5 * RNG.normal(size=(3, 80))[GROUPS]) * RNG.uniform(0.2, 5.0, 80)
+
+
+def chosen(X, weights=None, sample_weight=None, **options):
+    options = {"seed": 0, "n_threads": None, **options}
+    return chosen_family(X, DirichletProcess() if weights is None else weights, sample_weight, **options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("X", "expected"),
+    [(SKEWED, Gaussian), (PLAIN, DiagonalGaussian), (EQUAL, SphericalGaussian), (UNEQUAL, DiagonalGaussian)],
+    ids=["skewed", "plain", "equal", "unequal"],
+)
+def test_the_family_of_the_data_is_chosen(X, expected, seed):
+    assert type(chosen(X, seed=seed).family) is expected
+    assert type(chosen(X, SymmetricDirichlet(3, 1.0), seed=seed).family) is expected
+
+
+def test_threads_and_units_do_not_change_the_choice():
+    first = chosen(SKEWED)
+    assert chosen(SKEWED, n_threads=2).scores == first.scores
+    scaled = chosen(SKEWED * [1.0, 100.0, 0.01])
+    assert scaled.family.name == first.family.name
+    gains = [one.scores["gaussian"] - one.scores["gaussian_diag"] for one in (first, scaled)]
+    assert gains[1] == pytest.approx(gains[0], rel=0.2)
+
+
+def test_weights_are_multiplicities():
+    """A row of weight 0 has no part in the scores: outliers without weight do not turn the choice."""
+    X = np.concatenate([PLAIN, np.tile([1e3, 1e3, 1e3], (60, 1)) * RNG.normal(size=(60, 1))])
+    weight = np.repeat([1.0, 0.0], [300, 60])
+    assert type(chosen(X).family) is Gaussian  # the outliers lie on a line
+    assert type(Mixture(n_components=3, sampler="em", random_state=0).fit(X, sample_weight=weight).family_) is (
+        DiagonalGaussian
+    )
+
+
+@pytest.mark.parametrize("X", [SKEWED[:12], SKEWED[:, :1], np.zeros((50, 50)), RNG.normal(size=(60, 50))])
+def test_nothing_is_chosen_where_there_is_nothing_to_compare(X):
+    assert chosen(X) is None
+
+
+def test_more_clusters_than_rows_leave_the_default():
+    assert chosen(SKEWED[:30], SymmetricDirichlet(20, 1.0)) is None
+    with pytest.warns(match="cluster"):
+        assert type(Mixture(n_components=29, random_state=0).fit(np.round(SKEWED[:30])).family_) is DiagonalGaussian
+
+
+def test_a_default_fit_takes_the_family_and_says_why(tmp_path):
+    X = load_iris().data
+    mixture = Mixture(random_state=0).fit(X)
+    assert type(mixture.family_) is Gaussian
+    assert mixture.family_scores_["gaussian"] > mixture.family_scores_["gaussian_diag"]
+    assert "family gaussian: held-out rows have 0." in mixture.summary()
+    assert adjusted_rand_score(load_iris().target, mixture.labels_) > 0.7
+    same = Mixture("gaussian", random_state=0).fit(X)
+    assert mixture.labels_.tolist() == same.labels_.tolist()
+    assert not hasattr(same, "family_scores_")
+    mixture.save(tmp_path / "model")
+    assert Mixture.load(tmp_path / "model").family_scores_ == mixture.family_scores_
+    assert not hasattr(mixture.fit(np.arange(12.0)[:, None] % 3), "family_scores_")  # of one column
+
+
+def test_frames_of_floats_are_as_arrays():
+    pandas = pytest.importorskip("pandas")
+    array = Mixture(random_state=0).fit(SKEWED)
+    frame = Mixture(random_state=0).fit(pandas.DataFrame(SKEWED, columns=["a", "b", "c"]))
+    assert type(frame.family_) is Gaussian
+    assert frame.labels_.tolist() == array.labels_.tolist()
+
+
+def test_groups_of_rows_choose_too_and_chunks_do_not():
+    grouped = GroupedMixture(n_components=3, n_steps=5, random_state=0).fit(SKEWED, np.arange(300) % 10)
+    assert type(grouped.family_) is Gaussian
+    chunks = Mixture(n_components=3, sampler="variational", random_state=0).partial_fit(SKEWED)
+    assert type(chunks.family_) is DiagonalGaussian
+
+
+def test_holes_in_new_rows_are_integrated_out_and_filled():
+    mixture = Mixture(random_state=0).fit(SKEWED)
+    holes = SKEWED.copy()
+    holes[::3, 0] = np.nan
+    assert adjusted_rand_score(mixture.predict(holes), mixture.labels_) > 0.8
+    lines = SKEWED - 6.0 * np.eye(3)[GROUPS]  # one group, whose first column follows the second one
+    holes = lines.copy()
+    holes[::3, 0] = np.nan
+    errors = [
+        np.sqrt(np.mean((Mixture(family, 1, random_state=0).fit(lines).impute(holes) - lines) ** 2))
+        for family in ("auto", "gaussian_diag")
+    ]
+    assert errors[0] < 0.3 * errors[1]
+
+
+def test_data_that_no_family_takes_get_the_error_of_the_fit():
+    X = SKEWED.copy()
+    X[4, 1] = 1e200
+    with pytest.raises(Exception, match="column 1"):
+        Mixture(random_state=0).fit(X)
