@@ -162,6 +162,9 @@ class Canopy(UncollapsedKernel):
     n_anchors=0), steps=2, redraw=False, theta="map")`` and ``UncollapsedGibbs(draw="rejection", theta="map")``.
     """
 
+    on_shards = False
+    not_on_shards = "its tree or its groups of the rows of a part are others than those of all rows"
+
     def __init__(
         self,
         proposal: str | Proposal = "prototype",

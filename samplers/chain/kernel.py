@@ -185,6 +185,11 @@ class Kernel(Settings):
         return start if isinstance(start, str) else np.asarray(start)[rows]
 
     on_shards = False
+    # why it is not, as the end of a sentence
+    not_on_shards = (
+        "labels of one part would depend on counts of the others that are out of date, which is another law than the"
+        " posterior"
+    )
     takes_weight = False
     takes_groups = False
     takes_known: frozenset[str] = frozenset()
@@ -481,10 +486,10 @@ def check_sharded(kernel: Any) -> None:
     if getattr(kernel, "on_shards", False):
         return
     refuser = next((k for k in getattr(kernel, "kernels", ()) if not getattr(k, "on_shards", False)), kernel)
+    why = getattr(refuser, "not_on_shards", Kernel.not_on_shards)
     raise CapabilityError(
-        f"{type(refuser).__name__} cannot run on data in parts: labels of one part would depend on counts of the others"
-        " that are out of date, which is another law than the posterior. Take UncollapsedGibbs, StochasticEM without a"
-        " proposal, or both with UpdateHyper in a Cycle: write UncollapsedGibbs().init(model, data)"
+        f"{type(refuser).__name__} cannot run on data in parts: {why}. Take UncollapsedGibbs, StochasticEM"
+        " without a proposal, or both with UpdateHyper in a Cycle: write UncollapsedGibbs().init(model, data)"
     )
 
 

@@ -137,8 +137,8 @@ class ShardedState(UncollapsedState):
         if state_type is UncollapsedState:
             return self
         raise CapabilityError(
-            f"data in parts have no {state_type.__name__}: take UncollapsedGibbs, StochasticEM or"
-            " ExpectationMaximization"
+            f"data in parts have no {state_type.__name__}: take UncollapsedGibbs or StochasticEM, write"
+            " UncollapsedGibbs().init(model, data)"
         )
 
 

@@ -242,6 +242,7 @@ class ExpectationMaximization(UncollapsedKernel):
 
     state_type = ExpectationState
     on_shards = False
+    not_on_shards = "its sums of responsibilities would depend on the parts"
     takes_weight = True
     takes_known = frozenset({"clusters", "links"})
     _constraints = {"tol": Real(0, ends="[]")}

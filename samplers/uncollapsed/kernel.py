@@ -25,6 +25,7 @@ from expfam.samplers.uncollapsed.tree import draw_labels, preferred_tree
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
+GROUPS_OF_ROWS = "it proposes labels by groups of rows, and the groups of a part are others than those of all rows"
 _ABILITY = {"draw": "draw", "map": "map", "mean": "variational"}  # ability of the family that each `theta` needs
 
 

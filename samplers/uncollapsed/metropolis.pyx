@@ -28,7 +28,7 @@ from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.params import Integer
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
-from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
+from expfam.samplers.uncollapsed.kernel import GROUPS_OF_ROWS, UncollapsedKernel
 from expfam.structures.ground.stored import integers, numbers, restoring
 from expfam.structures.ground.threads import resolve_n_threads, run
 from expfam.user_warnings import warn
@@ -454,7 +454,8 @@ class UncollapsedMetropolis(UncollapsedKernel):
     law is a function of the parameters, and the labels are drawn given these.
     """
 
-    on_shards = False       # groups of rows are those of all data
+    on_shards = False
+    not_on_shards = GROUPS_OF_ROWS
     _constraints = {"steps": Integer(1), "refresh": ("always", "never", Integer(1))}
 
     def __init__(

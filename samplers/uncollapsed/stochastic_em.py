@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from expfam.params import refuse_unused
-from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs
+from expfam.samplers.uncollapsed.kernel import GROUPS_OF_ROWS, UncollapsedGibbs
 from expfam.samplers.uncollapsed.metropolis import UncollapsedMetropolis
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class StochasticEM(UncollapsedGibbs):
         """Make the Metropolis kernel with the proposal."""
         settings: dict[str, Any] = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
         return UncollapsedMetropolis(self.proposal, **settings)
+
+    not_on_shards = GROUPS_OF_ROWS
 
     @property
     def on_shards(self) -> bool:  # type: ignore[override]

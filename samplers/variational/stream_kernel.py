@@ -28,6 +28,8 @@ class StreamKernel(Kernel):
     for a stream.
     """
 
+    not_on_shards = "its sums of responsibilities would depend on the parts"
+
     @property
     def is_sampler(self) -> bool:
         """Return False: the steps improve a bound of the evidence."""

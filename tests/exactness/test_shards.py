@@ -12,10 +12,13 @@ from expfam import MixtureModel, SymmetricDirichlet
 from expfam.engines import Part
 from expfam.errors import CapabilityError
 from expfam.samplers import (
+    Canopy,
     CollapsedGibbs,
     Cycle,
+    ExpectationMaximization,
     FastEx,
     ShardedData,
+    SparseVariational,
     SplitMerge,
     StochasticEM,
     UncollapsedGibbs,
@@ -84,18 +87,22 @@ def test_counts_that_are_out_of_date_are_found_out():
 
 
 @pytest.mark.parametrize(
-    "kernel",
+    ("kernel", "why"),
     [
-        CollapsedGibbs(),
-        FastEx(),
-        SplitMerge(),
-        UncollapsedMetropolis(),
-        StochasticEM("prototype"),
-        Cycle(UncollapsedGibbs(), CollapsedGibbs()),
+        (CollapsedGibbs(), "out of date"),
+        (FastEx(), "out of date"),
+        (SplitMerge(), "out of date"),
+        (UncollapsedMetropolis(), "groups of a part"),
+        (Canopy(), "groups of the rows"),
+        (Canopy(variant=1), "groups of the rows"),
+        (StochasticEM("prototype"), "groups of a part"),
+        (ExpectationMaximization(), "sums of responsibilities"),
+        (SparseVariational(), "sums of responsibilities"),
+        (Cycle(UncollapsedGibbs(), CollapsedGibbs()), "CollapsedGibbs .* out of date"),
     ],
 )
-def test_kernels_that_need_all_labels_are_refused(kernel):
+def test_kernels_that_need_all_rows_are_refused_with_their_reason(kernel, why):
     family, X = FAMILIES["gaussian_diag"]
     family = family.bind(X)
-    with pytest.raises(CapabilityError, match=r"cannot run on data in parts.*write UncollapsedGibbs"):
+    with pytest.raises(CapabilityError, match=rf"(?s)(?=.*{why}).*cannot run on data in parts.*write UncollapsedGibbs"):
         kernel.init(MixtureModel(family, WEIGHTS), ShardedData(parts_of(X, [2]), family), seed=0)
