@@ -28,7 +28,7 @@ def family_of_frame(frame: Frame) -> Family | None:
 def family_of_array(X: Any, *, owner: str) -> Family:
     """Return the family of data without columns of their own: an array, sparse rows, or lists.
 
-    Truth values, and arrays of 0 and 1 alone, are Bernoulli columns. Sparse rows of counts are multinomial. Other
+    Truth values, and several columns of 0 and 1 alone, are Bernoulli columns. Sparse rows of counts are multinomial. Other
     columns are Gaussian, and those of an array with holes leave them out.
 
     Raises
@@ -50,10 +50,13 @@ def family_of_array(X: Any, *, owner: str) -> Family:
 
 
 def _is_binary(values):
-    """Return whether an array holds truth values, or 0 and 1 alone and both."""
+    """Return whether an array holds truth values, or several columns of 0 and 1 alone.
+
+    One column of numbers is left to the Gaussian: probabilities of one question tell no clusters apart.
+    """
     if values.dtype.kind == "b":
         return True
-    if values.dtype.kind not in "iuf" or not values.size or values[0, 0] not in (0, 1):
+    if values.dtype.kind not in "iuf" or not values.size or values.shape[1] < 2 or values[0, 0] not in (0, 1):
         return False
     return bool(((values == 0) | (values == 1)).all() and values.any() and not values.all())
 

@@ -110,7 +110,7 @@ def _drawn(law, X, chosen, cells, lacking, rng):
 
 
 def _given(law: PredictiveLaw, k: int, X: Floats, cells: Any, lacking: Any) -> tuple[Floats, Floats, Floats]:
-    """Return location (N, M), unscaled scale (M, M) and squared distance (N,) of missing cells in cluster k."""
+    """Return location (N, M) and scale (M, M) of missing cells, and distance (N,) of others."""
     mean, scale = law.mean[k], law.scale[k]
     if not len(cells):
         return np.tile(mean, (len(X), 1)), scale, np.zeros(len(X))

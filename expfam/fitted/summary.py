@@ -46,7 +46,7 @@ def summary_text(
 
 
 def family_lines(name: str, scores: Mapping[str, float] | None) -> list[str]:
-    """Return the line that says why the data chose a family: one, or none where nothing was compared.
+    """Return the line that says why the data chose a family, if they did.
 
     Parameters
     ----------

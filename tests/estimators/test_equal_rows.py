@@ -49,6 +49,7 @@ def test_every_sampler_warns(sampler):
 def test_the_default_family_of_two_values_warns():
     with pytest.warns(DataWarning, match="n_components=3, but 2 rows are distinct"):
         mixture = Mixture(n_components=3, random_state=0).fit(TWO)
+    assert mixture.cluster_sizes_.tolist() == [30, 30]
     assert_together(mixture.labels_, TWO)
 
 
