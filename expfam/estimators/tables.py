@@ -28,8 +28,8 @@ def family_of_frame(frame: Frame) -> Family | None:
 def family_of_array(X: Any, *, owner: str) -> Family:
     """Return the family of data without columns of their own: an array, sparse rows, or lists.
 
-    Truth values, and several columns of 0 and 1 alone, are Bernoulli columns. Sparse rows of counts are multinomial. Other
-    columns are Gaussian, and those of an array with holes leave them out.
+    Truth values, and several columns of 0 and 1 alone, are Bernoulli columns. Sparse rows of counts are multinomial.
+    Other columns are Gaussian, and those of an array with holes leave them out.
 
     Raises
     ------
