@@ -83,9 +83,10 @@ def vectorizer(estimator: Any) -> CountVectorizer:
 
     Raises
     ------
-    AttributeError
-        The model was not fitted to documents.
+    NotFittedError, AttributeError
+        The model was not fitted, or not to documents.
     """
+    estimator._check_fitted()
     kind = estimator.__dict__.get("documents_")
     if kind is None:
         raise AttributeError(

@@ -121,7 +121,8 @@ def _is_sequence(X):
         return False
     if isinstance(X, (str, bytes, PathLike, Mapping, Iterator)):
         return False
-    is_frame = hasattr(X, "columns") or hasattr(X, "column_names")
+    # of the class: the columns of a lazy frame of Polars are work, of which it warns
+    is_frame = hasattr(type(X), "columns") or hasattr(type(X), "column_names")
     return not is_frame and getattr(X, "ndim", 1) == 1 and isinstance(X, Iterable)
 
 

@@ -37,6 +37,7 @@ _FEWEST_ROWS, _FEWEST_ROWS_A_CLUSTER = 20, 2
 _MOST_ROWS, _MOST_CELLS = 2500, 2_500_000
 _N_PARTS = 5
 _CLEAR = 2.0  # standard errors of a difference, from which no further part is held out
+_FEWEST_HELD = 50  # rows, of which a standard error says something
 _UNIT = 15  # stream of the purpose "start"
 
 
@@ -137,7 +138,7 @@ class _Comparison:
             of_simple.append(self._densities(simple, rows))
             of_other.append(self._densities(other, rows))
             gain, error = self._mean(np.concatenate(of_other) - np.concatenate(of_simple), np.concatenate(held))
-            if abs(gain) > _CLEAR * error:
+            if abs(gain) > _CLEAR * error and sum(map(len, held)) >= _FEWEST_HELD:
                 break
         means = [self._mean(np.concatenate(each), np.concatenate(held))[0] for each in (of_simple, of_other)]
         scores = {family.name: mean for family, mean in zip((simple, other), means)}

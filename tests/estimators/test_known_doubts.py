@@ -150,9 +150,9 @@ def test_files_keep_them_with_labels(tmp_path):
 
 def test_the_summary_counts_them():
     n = (FLIPPED >= 0).sum()
-    line = quiet(Mixture(labels="clusters", random_state=0), X, FLIPPED).summary().splitlines()[2]
+    line = quiet(Mixture(labels="clusters", random_state=0), X, FLIPPED).summary().splitlines()[-1]
     assert line == f"{n} of known class; the data contradict {len(WRONG)} of them, see doubtful_known_"
-    line = quiet(Mixture(labels="clusters", random_state=0), X, Y).summary().splitlines()[2]
+    line = quiet(Mixture(labels="clusters", random_state=0), X, Y).summary().splitlines()[-1]
     assert line == f"{n} of known class; the data contradict none"
 
 

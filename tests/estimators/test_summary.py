@@ -17,6 +17,7 @@ def test_an_open_number_of_clusters_names_the_way_to_fewer():
     assert lines() == [
         "3 clusters; coarsen() merges them",
         "90 rows: 30 in the largest cluster, 30 in the smallest",
+        "family gaussian_diag: held-out rows do not clearly have less than under gaussian",
     ]
 
 

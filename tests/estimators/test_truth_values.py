@@ -37,8 +37,9 @@ def test_the_classes_are_found():
     assert adjusted_rand_score(CLASSES, Mixture(random_state=0).fit(X).labels_) > 0.95
 
 
-def test_numbers_of_two_values_stay_numbers():
-    assert Mixture(n_components=2, random_state=0).fit(X.astype(float)).family_.name == "gaussian_diag"
+def test_zeros_and_ones_are_truth_values_and_other_numbers_are_not():
+    assert Mixture(n_components=2, random_state=0).fit(X.astype(float)).family_.name == "bernoulli"
+    assert Mixture(n_components=2, random_state=0).fit(1.0 + X).family_.name.startswith("gaussian")
 
 
 def test_a_file_of_truth_values(tmp_path, capsys):
