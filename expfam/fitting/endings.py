@@ -195,6 +195,7 @@ def given_ending(
     max_passes: int,
     seed: int,
     n_threads: int | None,
+    exchanges: bool = True,
 ) -> npt.NDArray[np.int32]:
     """Return the mode of a given number of clusters above labels or k-means.
 
@@ -210,6 +211,8 @@ def given_ending(
         Of each ascent.
     seed : int
     n_threads : int or None
+    exchanges : bool
+        Whether exchanges of clusters are tried.
 
     Returns
     -------
@@ -220,7 +223,8 @@ def given_ending(
     seek = _GivenNumber(model, data, n_clusters, max_passes, seed, n_threads)
     rows = search_rows(data.n_rows, n_clusters, seed)
     if rows is None:
-        return seek.exchanged(seek.best_of_simple(seek.mode(labels), others))
+        found = seek.best_of_simple(seek.mode(labels), others)
+        return seek.exchanged(found) if exchanges else found
     part = seek.of_rows(rows)
     own = part.refill.rows.ascents.climb(labels[rows], keep_clusters=True, max_passes=max_passes).labels
     better = part.best_of_simple(own, [one[rows] for one in others])
@@ -232,6 +236,23 @@ def given_ending(
     begun = (divisions.kmeans(metric, n_clusters) for metric in divisions.metrics)
     whole = (extended_labels(model, part.data, one, data, n_threads=n_threads) for one in begun)
     return best_labels(seek.refill.rows, found, map(seek.mode, whole))
+
+
+def exchanged_ending(
+    model: MixtureModel,
+    data: Dataset,
+    labels: npt.NDArray[np.int32],
+    n_clusters: int,
+    *,
+    max_passes: int,
+    seed: int,
+    n_threads: int | None,
+) -> npt.NDArray[np.int32]:
+    """Return the mode that exchanges of clusters reach from another one.
+
+    The arguments are those of `given_ending`, and so is the result.
+    """
+    return _GivenNumber(model, data, n_clusters, max_passes, seed, n_threads).exchanged(labels)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.automatic import summed_out
-from expfam.fitting.endings import best_labels, given_ending, open_ending
+from expfam.fitting.endings import best_labels, exchanged_ending, given_ending, open_ending
 from expfam.fitting.plan import LOSSES
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers.starts.equal_rows import EqualRows
@@ -85,10 +85,25 @@ def _mode_of_given_number(plan, run, labels, start):
     options = {"max_passes": _MOST_PASSES, "seed": state.seed, "n_threads": plan.n_threads}
     if plan.has_rule:
         labels = summed_out(state, labels, start, n_threads=plan.n_threads)
-        labels = given_ending(state.model, state.data, labels, n_clusters, run.others(), **options)
         if state.data is plan.data:
-            return labels
+            return given_ending(state.model, state.data, labels, n_clusters, run.others(), **options)
+        return _mode_of_spread_rows(plan, run, labels, options)
     return refilled(state.model, plan.data, labels, n_clusters, **options)
+
+
+def _mode_of_spread_rows(plan, run, labels, options):
+    """Return the mode of the rows as they are, by one of the rows whose repeated values are spread.
+
+    What exchanges gain on spread rows may be due to the random numbers: the rows as they are decide.
+    """
+    state, n_clusters = run.state, plan.asked.n_components
+    before = given_ending(state.model, state.data, labels, n_clusters, run.others(), exchanges=False, **options)
+    after = exchanged_ending(state.model, state.data, before, n_clusters, **options)
+    found = refilled(state.model, plan.data, before, n_clusters, **options)
+    if after is before:
+        return found
+    rows = EqualRows(state.model, plan.data, n_threads=plan.n_threads)
+    return best_labels(rows, found, [refilled(state.model, plan.data, after, n_clusters, **options)])
 
 
 def _least_loss(plan, state, posterior):

@@ -179,7 +179,7 @@ def test_a_choice_is_made_anew_by_each_fit():
     found = Mixture(**QUICK)
     X = np.random.default_rng(0).normal(size=(30, 2))
     assert found.fit(table()).family_.name == "columns"
-    assert found.fit(X).family_.name .startswith("gaussian")
+    assert found.fit(X).family_.name.startswith("gaussian")
     assert found.predict(X).shape == (30,)
     assert clone(found).family == "auto"
 
