@@ -95,16 +95,18 @@ def chosen_family(
     >>> choice.family.name, sorted(choice.scores)
     ('gaussian', ['gaussian', 'gaussian_diag'])
     """
-    other = _other_family(X.shape[1])
-    rows = _sample(X, seed)
+    other, weight = _other_family(X.shape[1]), None if sample_weight is None else np.asarray(sample_weight)
+    if other is None or (weight is not None and weight.shape != X.shape[:1]):
+        return None
+    rows = _sample(X, weight, seed)
     fewest = max(_FEWEST_ROWS, _FEWEST_ROWS_A_CLUSTER * (weights.max_components or 0))
-    if other is None or len(rows) * (_N_PARTS - 1) < fewest * _N_PARTS:
+    if len(rows) * (_N_PARTS - 1) < fewest * _N_PARTS:
         return None
     with warnings.catch_warnings():  # what they say of the rows, the fit itself says
         warnings.simplefilter("ignore")
         try:
-            whole = Dataset(X, DiagonalGaussian(), weight=sample_weight).take(rows)
-            compared = _Comparison(spread_ties(whole, weights.max_components, seed=seed), weights, seed, n_threads)
+            data = Dataset(X[rows], DiagonalGaussian(), weight=None if weight is None else weight[rows])
+            compared = _Comparison(spread_ties(data, weights.max_components, seed=seed), weights, seed, n_threads)
             return compared.choice(DiagonalGaussian(), other)
         except ExpFamError:  # the fit itself says why
             return None
@@ -117,10 +119,11 @@ def _other_family(n_columns):
     return SphericalGaussian(variance="shared") if n_columns >= _FEWEST_COLUMNS_OF_SHARED else None
 
 
-def _sample(X, seed):
-    """Return some rows in random order."""
+def _sample(X, weight, seed):
+    """Return some rows of weight above 0 in random order."""
     most = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_CELLS // X.shape[1]))
-    return generator(seed, "start", unit=_UNIT).permutation(X.shape[0])[:most]
+    counted = X.shape[0] if weight is None else np.flatnonzero(weight > 0)
+    return generator(seed, "start", unit=_UNIT).permutation(counted)[:most]
 
 
 class _Comparison:
