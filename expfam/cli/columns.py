@@ -55,8 +55,9 @@ def given_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     from expfam.estimators.tables import first_fraction
     from expfam.frames.frame import Frame
 
+    X = table.X if table.documents is None else table.documents  # whose words the model keeps
     if not is_automatic(args):
-        return table.X, family_of(args.family, args.hyper) if args.hyper else args.family
+        return X, family_of(args.family, args.hyper) if args.hyper else args.family
     given = _given(args)
     if not isinstance(table.X, Frame):
         _refuse(given, "a table: a CSV, TSV or Parquet file")
@@ -66,7 +67,7 @@ def given_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
                 f"--family: the sparse rows hold {fraction:.6g}, which is no count: name the family of such rows, for"
                 " example --family von_mises_fisher for rows of length 1"
             )
-        return table.X, "auto"
+        return X, "auto"
     frame = _selected(args, table.X)
     if not given and frame.is_plain():
         return rows_of_table(table._replace(X=frame)), "auto"
@@ -79,6 +80,8 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     from expfam.frames.frame import Frame
 
     X, family = given_data(args, table)
+    if family == "auto" and table.documents is not None:
+        return X, family_of("multinomial", [])
     if family != "auto":
         return X, family_of(family, []) if isinstance(family, str) else family
     if not isinstance(X, Frame):

@@ -19,4 +19,6 @@ def rows_for_model(args: argparse.Namespace, mixture: Any) -> tuple[Any, Any]:
     # the last columns of a sparse file may be empty; the model knows the number of columns
     known = {"n_features": mixture.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
     table = read_data(args, frame=True, **known)
+    if table.documents is not None:
+        return table, table.documents
     return table, table.X if getattr(mixture.family_, "roles", None) else rows_of_table(table)

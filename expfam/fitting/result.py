@@ -92,7 +92,7 @@ def _mode_of_given_number(plan, run, labels, start):
 
 
 def _mode_of_spread_rows(plan, run, labels, options):
-    """Return the mode of the rows as they are, by one of the rows whose repeated values are spread.
+    """Return the mode of the rows as they are, by one of the rows whose ties are spread.
 
     What exchanges gain on spread rows may be due to the random numbers: the rows as they are decide.
     """

@@ -26,6 +26,7 @@ from expfam.amounts import counted
 from expfam.errors import DataError, DataWarning
 from expfam.families.support import check_structure
 from expfam.frames.frame import Frame, as_frame
+from expfam.frames.texts import count_words
 from expfam.io.cells import read_cells, standard_input
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 from expfam.user_warnings import warn
@@ -42,6 +43,7 @@ _SIDE_KEYS = {
     "row_ids": ("row_ids", "ids"),
 }
 _COMPRESSED = {".gz"}
+_LINES_OF_TEXTS, _SHARE_OF_TEXTS = 200, 0.9  # lines that are looked at, and the share that reads as text
 _CHUNK = 1 << 20  # bytes that are read together
 _MTX_BYTES = b"0123456789+-.eEdDnNaAiIfFtTyY \t\r\n"  # bytes of numbers, with NaN and infinity
 
@@ -59,6 +61,8 @@ class Table(NamedTuple):
         Known class of each row; never used for fitting.
     links : (N,) ndarray or None
         Cells of `link_column`, which say which rows belong together.
+    documents : list of str or None
+        Texts, one a line of the file; X has the counts of their words, which `column_names` names.
     """
 
     X: Any
@@ -66,6 +70,7 @@ class Table(NamedTuple):
     column_names: npt.NDArray[Any] | None = None
     labels: npt.NDArray[Any] | None = None
     links: npt.NDArray[Any] | None = None
+    documents: list[str] | None = None
 
 
 class NoColumnError(DataError):
@@ -100,7 +105,8 @@ def read(
         Its suffix names the format: `.npy` (memory-mapped); `.npz` with one dense array, with CSR parts
         ``data, indices, indptr, shape``, or as written by `scipy.sparse.save_npz`; `.mtx` (Matrix Market);
         `.svm`, `.svmlight`, `.libsvm`; `.csv`, `.tsv`; `.parquet`; `.txt`, either UCI bag of words (three header
-        lines D, W, NNZ, then "document word count", counted from 1) or a delimited table. Text may be gzipped.
+        lines D, W, NNZ, then "document word count", counted from 1), or texts, one a line, or a delimited table. Text
+        may be gzipped.
         ``"-"`` is standard input: a delimited table, gzipped or not, or a Parquet file.
     vocab : path_like, optional
         Text file with the names of the columns in order, one name per line.
@@ -298,7 +304,9 @@ def _reader_of(path, limit, frame):
     if suffix == ".txt" or suffix in _READERS:
         _require_unpacked(path, limit)
     if suffix == ".txt":
-        return (_read_docword, set()) if _is_docword(path) else readers[".csv"]
+        if _is_docword(path):
+            return _read_docword, set()
+        return (_read_documents, set()) if _holds_documents(path) else readers[".csv"]
     if suffix not in _READERS:
         known = ", ".join(sorted([*_READERS, ".txt"]))
         raise DataError(f"{path}: unknown format {suffix!r}; known suffixes are {known} (text also .gz)")
@@ -575,6 +583,29 @@ def _columns_of_svmlight(path, X, n_features, zero_based, limit):
 def _is_docword(path):
     lines = _first_lines(path, 3)
     return len(lines) == 3 and all(re.fullmatch(r"\s*[0-9]{1,18}\s*", line) for line in lines)
+
+
+def _holds_documents(path):
+    """Tell whether a file holds texts, one a line, and no table."""
+    lines = [line for line in _first_lines(path, _LINES_OF_TEXTS) if line.strip()]
+    if len(lines) < 2 or sum(map(_is_prose, lines)) < _SHARE_OF_TEXTS * len(lines):
+        return False
+    has_columns = any(min(counts) == max(counts) > 0 for counts in ([line.count(c) for line in lines] for c in "\t;|,"))
+    return not has_columns and len({len(line.split()) for line in lines}) > 1
+
+
+def _is_prose(line):
+    """Tell whether most words of a line are of letters, and there are two or more."""
+    words = line.split()
+    return len(words) > 1 and 2 * sum(any(map(str.isalpha, word)) for word in words) > len(words)
+
+
+def _read_documents(path, limit):
+    """Read texts, one a line, and count their words; empty lines are left out."""
+    with _parsing(path, "cannot be read as UTF-8 text"), _open_text(path) as file:
+        documents = [line.strip() for line in file if line.strip()]
+    counts, words = count_words(documents, "texts", owner=str(path))
+    return Table(counts, column_names=_as_strings(path, words.tolist(), limit), documents=documents)
 
 
 def _read_docword(path, limit):
