@@ -208,8 +208,9 @@ cdef class RowMoves:
               double log_u):
         """Propose to divide the cluster of two rows, of the pseudo-count `mass`.
 
-        The first result is whether this is accepted, the second the share of the side of `u`, which `rng` draws; `log_u` is the log of a uniform number.
-        The sides then fill the two spare slots, until `adopt` or `leave` is called.
+        The first result is whether this is accepted, the second the share of the side of `u`, which `rng` draws;
+        `log_u` is the log of a uniform number. The sides then fill the two spare slots, until `adopt` or `leave` is
+        called.
         """
         cdef philox_stream stream
         cdef double share, ratio
