@@ -111,6 +111,7 @@ PROTOCOLS = [
     Protocol("Groups that halves of the data find again", "answer.py", "groups", "--set wine"),
     Protocol("Unknown numbers of topics: quality", "hdp.py", "quality", "--data-sets tweet --topics 50", "", True),
     Protocol("Unknown numbers of topics: generated", "hdp.py", "generated", "--topics 5 --seeds 1 --documents 200"),
+    Protocol("Unknown numbers of clusters of groups", "hdp.py", "groups", "--topics 5 --seeds 1 --documents 200"),
     Protocol("Unknown numbers of topics: a step", "hdp.py", "kernels", "--data-sets tweet --sweeps 4", "", True),
     Protocol("Sweeps over parts of the data", "many_machines.py", "", "--quick"),
     Protocol("Tables beside stepmix", "tables.py", "", "--quick"),

@@ -21,7 +21,7 @@ from expfam import (
     SymmetricDirichlet,
     ZeroMeanGaussian,
 )
-from expfam.errors import CapabilityError, ResourceError, SupportError
+from expfam.errors import CapabilityError, DataWarning, ResourceError, SupportError
 from expfam.evaluation.metrics import variation_of_information
 from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge, UncollapsedGibbs
 
@@ -291,7 +291,8 @@ def test_one_row_and_equal_rows():
     )
     single = Mixture("poisson", n_steps=2, random_state=0).fit([[3, 4]])
     assert single.labels_.tolist() == [0]
-    same = Mixture("poisson", 4, n_steps=30, random_state=0).fit([[3, 4]] * 50)
+    with pytest.warns(DataWarning, match="n_components=4, but 1 row is distinct"):
+        same = Mixture("poisson", 4, n_steps=30, random_state=0).fit([[3, 4]] * 50)
     assert same.cluster_sizes_.sum() == 50
 
 

@@ -64,7 +64,7 @@ def test_bad_sizes(text):
 def test_tokens_of_topics_are_what_the_advice_is_about():
     X = np.random.default_rng(0).poisson(1, (50, 30)).astype(float)
     X[0, 0] = 1e9
-    with pytest.raises(ResourceError, match=r'holds each of the 1e\+09 tokens.*TopicModel\(5, sampler="variational"\)'):
+    with pytest.raises(ResourceError, match=r"holds each of the 1e\+09 tokens.*TopicModel\(5, sampler=.variational., "):
         TopicModel(5, random_state=0, memory_limit="1GB").fit(X)
     given = TopicModel(5, sampler="variational", random_state=0, memory_limit="1GB", n_steps=2)
     assert given.fit(X).n_iter_ == 2  # the advice helps

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from expfam import DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, variation_of_information
+from expfam.errors import DataWarning
 from expfam.plugins.conformance import check_family
 from expfam.samplers import CollapsedGibbs, CollapsedMetropolis, Cycle
 
@@ -109,7 +110,8 @@ def test_the_guides_proposal_moves_data():
     guide = example("ByFirstCount")
     X = np.repeat([[0, 5], [9, 1]], 30, axis=0)
     kernel = CollapsedMetropolis(guide.ByFirstCount(), mode="crossfit")
-    mixture = Mixture("poisson", 6, sampler=kernel, n_steps=30, random_state=0).fit(X)
+    with pytest.warns(DataWarning, match="n_components=6, but 2 rows are distinct"):
+        mixture = Mixture("poisson", 6, sampler=kernel, n_steps=30, random_state=0).fit(X)
     assert mixture.n_components_ <= 4
     assert set(mixture.labels_[:30]).isdisjoint(mixture.labels_[30:])
 

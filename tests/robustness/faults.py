@@ -251,7 +251,7 @@ FAULTS = [
     ),
     Fault(
         "counts of a group are not made anew for the next one",
-        GIBBS,
+        "samplers/grouped/gibbs.pyx",
         "    for k in range(s.slots.n_slots):\n        t.counts[k] = 0\n",
         "",
         "tests/samplers/grouped/test_gibbs.py -k 'conditional or visited'",
@@ -761,16 +761,16 @@ FAULTS = [
     ),
     Fault(
         "probabilities of clusters share with a new one",
-        "expfam/estimators/mixture.py",
-        "p = _softmax(scores[:, :-1])",
-        "p = _softmax(scores)[:, :-1]",
+        "expfam/fitted/clusters.py",
+        "p = _softmax(scores[:, :K])",
+        "p = _softmax(scores)[:, :K]",
         "tests/estimators/test_mixture.py",
     ),
     Fault(
         "density of a row without its base measure",
-        "expfam/estimators/mixture.py",
-        "return np.concatenate(parts) + data.log_base",
-        "return np.concatenate(parts)",
+        "expfam/fitted/clusters.py",
+        "return np.concatenate(blocks) + log_base",
+        "return np.concatenate(blocks)",
         "tests/estimators/test_mixture.py",
     ),
     Fault(

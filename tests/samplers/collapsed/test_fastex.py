@@ -244,7 +244,7 @@ class Plain(Family):
     ],
     ids=["large", "large_multinomial", "wide", "fractions", "plain"],
 )
-@pytest.mark.filterwarnings("ignore:.*differentiated numerically")
+@pytest.mark.filterwarnings("ignore:.*differentiated numerically", "ignore:.*but 1 row is distinct")
 def test_auto_passes_over_a_proposal_that_refuses_the_data(family, X):
     mixture = Mixture(family, 3, sampler="fastex", n_steps=3, random_state=0).fit(X)
     assert mixture.labels_.shape == (X.shape[0],)
