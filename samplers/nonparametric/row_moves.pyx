@@ -114,19 +114,20 @@ cdef class RowMoves:
                 if i != u and i != v and part == self.part(i):
                     self.list_row(i, self.label[i] != a)
 
+    # x = x + 1 in place of x += 1: a checked build takes no in-place change of an attribute without the GIL
     cdef inline void list_row(self, int32_t i, int s) noexcept nogil:
         self.items[self.n_items], self.side[self.n_items] = i, <int8_t> s
-        self.n_items += 1
+        self.n_items = self.n_items + 1
 
     cdef inline void visit(self, Py_ssize_t j) noexcept nogil:
         """Open the group of an item where it is the first one of its group."""
         if j == 0 or self.group[self.items[j]] != self.group[self.items[j - 1]]:
             self.own[self.n_groups, 0] = self.own[self.n_groups, 1] = 0
-            self.n_groups += 1
+            self.n_groups = self.n_groups + 1
 
     cdef inline void count(self, int s) noexcept nogil:
         """Count a row on a side of the open group."""
-        self.n_side_groups[s] += self.own[self.n_groups - 1, s] == 0
+        self.n_side_groups[s] = self.n_side_groups[s] + (self.own[self.n_groups - 1, s] == 0)
         self.own[self.n_groups - 1, s] += 1
 
     cdef inline void begin(self) noexcept nogil:
@@ -166,7 +167,7 @@ cdef class RowMoves:
                     s = not philox_double(rng) * (1.0 + exp(-odds)) < 1.0
                     self.side[j] = <int8_t> s
                 odds = odds if s == 0 else -odds
-                self.log_q -= log1p(exp(-odds)) if odds >= 0 else log1p(exp(odds)) - odds
+                self.log_q = self.log_q - (log1p(exp(-odds)) if odds >= 0 else log1p(exp(odds)) - odds)
                 code = self.c.add(self.c.self, i, self.spare[s])
                 if forced and self.log_q < stop_below:
                     return code

@@ -167,13 +167,14 @@ cdef class TopicMoves:
             t = self.items[i]
             self.side[i] = t == v if t == u or t == v else self.topic[t] != a
 
+    # x = x + 1 in place of x += 1: a checked build takes no in-place change of an attribute without the GIL
     cdef inline void put(self, int32_t w, int s) noexcept nogil:
         """Count a token of a word on a side."""
         if self.count[0, w] + self.count[1, w] == 0:
             self.touched[self.n_touched] = w
-            self.n_touched += 1
+            self.n_touched = self.n_touched + 1
         self.count[s, w] += 1
-        self.size[s] += 1
+        self.size[s] = self.size[s] + 1
 
     cdef void begin(self) noexcept nogil:
         """Count the words of the anchors on their sides; their documents are counted in their turn."""
@@ -195,12 +196,12 @@ cdef class TopicMoves:
     cdef inline void count_in_document(self, int s) noexcept nogil:
         """Count a token on a side of the open document."""
         cdef int32_t *own = &self.docs[self.n_docs - 1, 0]
-        self.n_side_docs[s] += own[s] == 0
+        self.n_side_docs[s] = self.n_side_docs[s] + (own[s] == 0)
         own[s] += 1
 
     cdef inline void open_document(self) noexcept nogil:
         self.docs[self.n_docs, 0] = self.docs[self.n_docs, 1] = 0
-        self.n_docs += 1
+        self.n_docs = self.n_docs + 1
 
     cdef void tally(self) noexcept nogil:
         """Count words and documents of given sides."""
@@ -242,11 +243,11 @@ cdef class TopicMoves:
                     self.side[j] = <int8_t> s
                 product *= (two if s else one) / (one + two)
                 if product < TINY:
-                    self.log_q += log(product)
+                    self.log_q = self.log_q + log(product)
                     product = 1.0
                 self.put(self.word[t], s)
             self.count_in_document(s)
-        self.log_q += log(product)
+        self.log_q = self.log_q + log(product)
         return not forced or self.log_q >= stop_below
 
     cdef inline double score(self, int32_t t, double mass, int s) noexcept nogil:
