@@ -6,12 +6,13 @@ for long. A move changes all rows of a cluster at once.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from expfam.params import POSITIVE, Integer, is_auto
 from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
+from expfam.samplers.nonparametric.pairs import CONSTRAINTS, Tries, number_of_pairs, try_pairs
 from expfam.samplers.nonparametric.row_moves import RowMoves
 from expfam.samplers.nonparametric.slots import count_large
 from expfam.structures.ground.rng import generator
@@ -55,12 +56,10 @@ class GroupedProcessSplitMerge(GroupedProcessGibbs):
 
     Notes
     -----
-    Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model"; the
-    division by one sequential pass is that of Dahl 2005, "Sequentially-allocated merge-split sampler for conjugate and
-    nonconjugate Dirichlet process mixture models".
+    Jain and Neal 2004, Dahl 2005; see `expfam.samplers.nonparametric.pairs`.
     """
 
-    _constraints: ClassVar = {"n_tries": ("auto", Integer(1)), "work": POSITIVE}
+    _constraints: ClassVar = CONSTRAINTS
 
     def __init__(self, *, n_tries: int | Literal["auto"] = "auto", work: float = WORK) -> None:
         super().__init__(learn_alpha=False)
@@ -68,23 +67,15 @@ class GroupedProcessSplitMerge(GroupedProcessGibbs):
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Try some splits and merges."""
-        N = state.data.n_rows
-        n_tried = n_accepted = n_split = 0
+        N, tries = state.data.n_rows, Tries(0, 0, 0)
         if N > 1:
             rng = generator(state.seed, "choice", step=state.n_steps)
             _make_room(state)
             moves = RowMoves(state, order_by_groups(state.data.groups.of_row, rng))
-            n_tries = max(1, int(self.work * N / _TRIED)) if is_auto(self.n_tries) else int(self.n_tries)
-            pairs = rng.integers(N, size=(n_tries, 2))
-            for unit, (u, v) in enumerate(pairs.tolist()):
-                kept, log_u = rng.random(), float(np.log(rng.random()))
-                if u == v or kept * n_tries * moves.size_of(u, v) > self.work * N:
-                    continue
-                n_tried += 1
-                done = _try(state, moves, u, v, log_u, rng, unit)
-                n_accepted += done != 0
-                n_split += done > 0
-        return n_tried, n_accepted, {"n_large": count_large(state.counts), "n_splits": n_split}
+            pairs = rng.integers(N, size=(number_of_pairs(self.n_tries, self.work, N, _TRIED), 2))
+            attempt = partial(_try, state, moves, rng)
+            tries = try_pairs(pairs, attempt, size_of=moves.size_of, most=self.work * N, rng=rng)
+        return tries.n_tried, tries.n_accepted, {"n_large": count_large(state.counts), "n_splits": tries.n_split}
 
 
 def order_by_groups(of_row: npt.NDArray[np.intp], rng: np.random.Generator) -> npt.NDArray[np.int32]:
@@ -102,7 +93,7 @@ def _make_room(state):
         state.add_slots()
 
 
-def _try(state, moves, u, v, log_u, rng, unit):
+def _try(state, moves, rng, u, v, log_u, unit):
     """Try one move; return 1 for a split, -1 for a merge, 0 where nothing changes."""
     shared, gamma = state.shared, state.model.gamma
     a, b = int(state.labels[u]), int(state.labels[v])

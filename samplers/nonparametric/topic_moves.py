@@ -6,11 +6,12 @@ divides. A move changes all tokens of a topic at once.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from expfam.params import POSITIVE, Integer, is_auto
+from expfam.samplers.nonparametric.pairs import CONSTRAINTS, Tries, number_of_pairs, try_pairs
 from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.token_moves import TopicMoves
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs
@@ -34,7 +35,7 @@ class TopicProcessSplitMerge(TopicProcessGibbs):
 
     Parameters
     ----------
-    n_tries : int
+    n_tries : int or "auto"
         Pairs of tokens of a step.
     work : float
         Tokens that all tries of a step visit at most on average, as a share of all tokens: a pair whose topics hold n
@@ -55,12 +56,10 @@ class TopicProcessSplitMerge(TopicProcessGibbs):
 
     Notes
     -----
-    Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model"; the
-    division by one sequential pass is that of Dahl 2005, "Sequentially-allocated merge-split sampler for conjugate and
-    nonconjugate Dirichlet process mixture models".
+    Jain and Neal 2004, Dahl 2005; see `expfam.samplers.nonparametric.pairs`.
     """
 
-    _constraints: ClassVar = {"n_tries": ("auto", Integer(1)), "work": POSITIVE}
+    _constraints: ClassVar = CONSTRAINTS
 
     def __init__(self, *, n_tries: int | Literal["auto"] = "auto", work: float = WORK) -> None:
         super().__init__(learn_alpha=False)
@@ -68,25 +67,19 @@ class TopicProcessSplitMerge(TopicProcessGibbs):
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Try some splits and merges."""
-        T = state.tokens.n_tokens
-        n_tried = n_accepted = n_split = 0
+        T, tries = state.tokens.n_tokens, Tries(0, 0, 0)
         if T > 1:
             rng = generator(state.seed, "choice", step=state.n_steps)
             rank = rng.permutation(state.tokens.n_docs).astype(np.int32)
             moves = TopicMoves(state.tokens, rank, state.eta)
-            n_tries = max(1, int(self.work * T / _TRIED)) if is_auto(self.n_tries) else int(self.n_tries)
-            pairs = draw_pairs(state.tokens, moves, rank, n_tries, rng)
-            for unit, (u, v) in enumerate(pairs.tolist()):
-                kept, log_u = rng.random(), float(np.log(rng.random()))
-                if u == v or kept * n_tries * moves.size_of(u, v) > self.work * T:
-                    continue
-                n_tried += 1
-                done = _try(state, moves, u, v, log_u, rng, unit)
-                n_accepted += done != 0
-                n_split += done > 0
-        if n_accepted:
+            n_pairs = number_of_pairs(self.n_tries, self.work, T, _TRIED)
+            pairs = draw_pairs(state.tokens, moves, rank, n_pairs, rng)
+            attempt = partial(_try, state, moves, rng)
+            tries = try_pairs(pairs, attempt, size_of=moves.size_of, most=self.work * T, rng=rng)
+        if tries.n_accepted:
             state.count_all()
-        return n_tried, n_accepted, {"n_large": count_large(state.tokens.topic_size), "n_splits": n_split}
+        found = {"n_large": count_large(state.tokens.topic_size), "n_splits": tries.n_split}
+        return tries.n_tried, tries.n_accepted, found
 
 
 def draw_pairs(
@@ -109,7 +102,7 @@ def draw_pairs(
     return np.column_stack([first, second.astype(np.int64)])
 
 
-def _try(state, moves, u, v, log_u, rng, unit):
+def _try(state, moves, rng, u, v, log_u, unit):
     """Try one move; return 1 for a split, -1 for a merge, 0 where nothing changes."""
     slots, topic = state.shared, state.tokens.topic
     a, b = int(topic[u]), int(topic[v])
