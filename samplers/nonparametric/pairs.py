@@ -1,4 +1,4 @@
-"""Splits and merges of one step: pairs of data, each tried with a probability that bounds the cost.
+"""Splits and merges of one step: pairs of data, tried at a bounded cost.
 
 Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model"; the
 division by one sequential pass is that of Dahl 2005, "Sequentially-allocated merge-split sampler for conjugate and
