@@ -20,9 +20,9 @@ import dask
 import dask.array as da
 import distributed
 
+from expfam.coarsening.merges import hard_log_joint
 from expfam.engines.parts import Part
 from expfam.errors import CapabilityError, DataError, DataTypeError
-from expfam.estimators.coarsen import hard_log_joint
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
 from expfam.forecast.memory import statistics_width
@@ -255,7 +255,7 @@ class Mixture(BaseEstimator):
         local.n_, local.S_, local.cluster_sizes_ = self.n_[used], self.S_[used], self.cluster_sizes_[used]
         local._set_model(self.model_)
         local.n_features_in_ = int(self.model_.family.n_features_in_)
-        local.log_joint_ = hard_log_joint(local)
+        local.log_joint_ = hard_log_joint(local.model_, local.n_, local.S_, local.cluster_sizes_)
         return local
 
     def predict(self, X: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Clusters of a fitted estimator, whose statistics are loaded once.
+"""What is kept beside an estimator: its loaded clusters, and some rows of its fit.
 
-Loading costs O(K F), which for one row is nearly all the time. So the loaded statistics are kept between the calls of
-one estimator, beside it and not in it: copies, pickles and files do not hold them. They are dropped with the estimator,
-when another fit begins, and when its statistics are replaced by other arrays.
+Loading statistics costs O(K F), which for one row is nearly all the time, so they are kept between calls. Rows are kept
+for questions that need data. Copies, pickles and files hold neither. Both are dropped with the estimator, and when its
+statistics are replaced by other arrays.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from expfam.coarsening.rows import some_rows
 from expfam.model.assignment import LoadedClusters
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from expfam.coarsening.rows import KeptRows
     from expfam.families.base import Family
+    from expfam.model.data import Dataset
 
 _MOST_KEPT = 1 << 29  # bytes of dense statistics; larger ones are loaded for each call and freed after it
 
 # Each operation on it is one of a dict, which threads may do at once; a lock would be held for ever in a forked child.
 _kept: WeakKeyDictionary[Any, LoadedClusters] = WeakKeyDictionary()
+_rows: WeakKeyDictionary[Any, tuple[Any, KeptRows]] = WeakKeyDictionary()  # with the sizes of the clusters
 
 
 def loaded_clusters(
@@ -69,9 +73,20 @@ def drop_loaded(estimator: Any) -> None:
     _kept.pop(estimator, None)
 
 
+def keep_rows(estimator: Any, data: Dataset, labels: npt.ArrayLike, *, seed: int) -> None:
+    """Keep some rows of a fit, in the place of those of an earlier one."""
+    _rows[estimator] = estimator.n_, some_rows(data, labels, seed=seed)
+
+
+def rows_of_fit(estimator: Any) -> KeptRows | None:
+    """Return the rows that are kept of a fit; None if there are none, or it went on."""
+    found = _rows.get(estimator)
+    return found[1] if found is not None and found[0] is estimator.n_ else None
+
+
 def names_of_fit(estimator: Any) -> Any:
     """Return the names of the columns of the fit, for messages; None if it was one of an array."""
     return estimator.__dict__.get("feature_names_in_")
 
 
-__all__ = ["drop_loaded", "loaded_clusters", "names_of_fit"]
+__all__ = ["drop_loaded", "keep_rows", "loaded_clusters", "names_of_fit", "rows_of_fit"]

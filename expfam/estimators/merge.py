@@ -17,9 +17,9 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.amounts import counted
+from expfam.coarsening.merges import hard_log_joint, united
 from expfam.errors import CapabilityError
 from expfam.estimators.classes import joined_classes, keep_classes
-from expfam.estimators.coarsen import hard_log_joint, united
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture
 from expfam.estimators.topic_merge import merged_topics, topic_difference
@@ -319,7 +319,7 @@ def _fitted(models, model, n, S, sizes, homes):
     merged = type(first)(**first.get_params(deep=False))
     merged.n_, merged.S_, merged.cluster_sizes_ = n, S, sizes
     merged._set_model(model)
-    merged.log_joint_ = hard_log_joint(merged)
+    merged.log_joint_ = hard_log_joint(model, n, S, sizes)
     # after partial_fit labels are those of the last chunk only
     if all(hasattr(part, "labels_") and not hasattr(part, "stream_") for part in models):
         merged.labels_ = np.concatenate([home[part.labels_] for home, part in zip(homes, models)]).astype(np.int32)

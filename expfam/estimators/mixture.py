@@ -14,15 +14,15 @@ import numpy.typing as npt
 from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from expfam.coarsening.merges import Wish
 from expfam.estimators.base import Estimator, known_line, step_numbers
 from expfam.estimators.chunks import ChunkedFit
 from expfam.estimators.classes import line_of_classes, line_with_classes, most_probable_class
-from expfam.estimators.coarsen import Coarsening, groups_text
+from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import FamilyEstimator
-from expfam.estimators.kept_rows import keep_rows
 from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
 from expfam.estimators.lines import completed, line_of
-from expfam.estimators.loaded import names_of_fit
+from expfam.estimators.loaded import keep_rows, names_of_fit
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitting.chains import check_chains, n_rounds, run_chains, starts_of_chains
 from expfam.fitting.covariances import warn_of_covariances
@@ -51,13 +51,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
+    from expfam.coarsening.curve import CoarseningCurve
     from expfam.evaluation.posterior import PartitionPosterior
     from expfam.families.base import Family
     from expfam.protocols import Weights
     from expfam.samplers.chain.kernel import Kernel
 
 
-class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimator):
+class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     The page docs/settings.md says what "auto" stands for in each setting, and more about each result.
@@ -529,6 +530,109 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, FamilyEstimato
                 f" {line_with_classes(self)}.fit(X, y)"
             )
         return most_probable_class(self, X, unknown)
+
+    # ---- fewer clusters ----------------------------------------------------------------------------------------------
+
+    def coarsen(
+        self,
+        n_clusters: int | None = None,
+        robust: float | None = None,
+        X: Any = None,
+        *,
+        tree: Literal["cost", "known"] | None = None,
+        overlap: float | None = None,
+    ) -> Self:
+        """Return a new fitted mixture with fewer clusters: those of this one, merged.
+
+        Without arguments the result has the groups that halves of the rows find again. Give at most one of
+        `n_clusters`, `robust` and `overlap`.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            The number of clusters that is left, at most `n_components_`, and at least the number of classes that the
+            fit knew. Merges are made also where the log joint falls; each is the one that costs least. Fewer clusters
+            are always unions of more.
+        robust : float, optional
+            Merge as long as the log joint rises when every cluster counts with `robust` of its statistics, above 0 and
+            at most 1. The smaller it is, the fewer clusters are left: differences between clusters must then be larger
+            to be worth a cluster of their own. 1 makes the merges that gain under the full statistics, if there are
+            any. The result keeps the full statistics.
+        X : array_like or sparse matrix, shape (N, V), optional
+            Rows to label: `labels_` is then the result's `predict` of them.
+
+        Returns
+        -------
+        Mixture
+            With the settings of this one. `n_`, `S_` and `cluster_sizes_` are sums over the merged clusters. `labels_`
+            are those of this mixture, renamed, where it has any and `X` is not given. `log_joint_` is that of the
+            partition, and NaN where statistics are soft and clusters were merged. Clusters of two classes are never
+            merged, so `classes_`, `cluster_classes_` and `predict_class` stay. There is no `trace_` and no `stream_`;
+            `partial_fit` goes on from the clusters.
+
+        Raises
+        ------
+        ValueError
+            For more than one of `n_clusters`, `robust` and `overlap`, or a value out of range.
+        DataError
+            Rows are needed, and this mixture has none: it was loaded, merged or learned from chunks. Give `X`.
+        CapabilityError
+            If a cluster, counted with `robust`, has less data than the discount of a Pitman-Yor prior.
+
+        Notes
+        -----
+        Groups that are found again: both halves of four random splits are fitted, where the family was left to the
+        estimator with diagonal and with full covariances, and label all rows. The score of a cut is the mean, over
+        these fits and their two trees, of the adjusted Rand index with the most similar cut there, times
+        1 - (sum of squared shares)**2. The highest score wins; a fit on which its own halves agree by 0.9 stays as it
+        is. `coarsening_curve_` has all scores. No number is certain: look at the next best ones too. One group is never
+        the answer.
+
+        With `robust`, merges are decided under A(zeta n, zeta S) with zeta = `robust`, which is the coarsened posterior
+        of Miller and Dunson 2018, "Robust Bayesian inference via coarsening", applied to the clusters of a fit.
+        `overlap` is the rule of misclassification probabilities of Hennig 2010, "Methods for merging Gaussian mixture
+        components".
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Mixture
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.concatenate([rng.normal(place, 1.0, size=(50, 2)) for place in (0.0, 6.0, 40.0)])
+        >>> mixture = Mixture("gaussian", random_state=0).fit(X)
+        >>> mixture.n_components_, mixture.coarsen(n_clusters=2).cluster_sizes_
+        (3, array([100,  50]))
+        >>> mixture.coarsen().cluster_sizes_
+        array([50, 50, 50])
+        """
+        self._check_fitted()
+        return coarser(self, Wish(n_clusters, robust, overlap, tree), X)
+
+    @property
+    @made_on_use
+    def coarsening_curve_(self) -> CoarseningCurve:
+        """Agreement of halves of the rows on every cut, and the answer of `coarsen()`.
+
+        It is made on first use, from rows that are kept of the fit, or by ``coarsen(X=X)`` from these rows. It costs
+        eight fits of half of the rows in each family that is compared; `n_threads` serves. See `CoarseningCurve`
+        and `expfam.displays.CoarseningDisplay`.
+        """
+        self._check_fitted()
+        return curve_of_fit(self)
+
+    @property
+    @made_on_use
+    def coarsening_(self) -> npt.NDArray[np.float64]:
+        """Return all merges of the clusters as SciPy's linkage matrix: (K - 1, 4) float64.
+
+        Each merge costs least of the log joint; the last one leaves one cluster. Row t joins two clusters into cluster
+        K + t; clusters 0..K-1 are those of the fit. The columns are the two clusters, the height, and the number of
+        clusters of the fit below. The height is by how many nats the log joint has fallen since the fit, after all
+        merges so far, made non-decreasing: the largest fall so far, 0 where it only rose. Where the fit knew classes,
+        clusters of two classes are joined last. The matrix is made on first use, from `n_` and `S_`.
+        """
+        self._check_fitted()
+        return merges_of(self).tree
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from expfam import Mixture
+from expfam.coarsening.curve import CoarseningCurve
 from expfam.displays import CoarseningDisplay
-from expfam.estimators.coarsening_curve import CoarseningCurve
 
 
 @pytest.fixture(scope="module")

@@ -206,7 +206,7 @@ def test_one_run_serves_all_numbers_until_the_next_fit(monkeypatch):
     mixture = of_labels(FAMILIES[0], X, labels)
     runs = []
     monkeypatch.setattr(
-        "expfam.estimators.coarsen.merge_sequence", lambda *args: (runs.append(1), merge_sequence(*args))[1]
+        "expfam.coarsening.merges.merge_sequence", lambda *args: (runs.append(1), merge_sequence(*args))[1]
     )
     for k in (12, 5, 2):
         mixture.coarsen(n_clusters=k)

@@ -5,8 +5,8 @@ import pytest
 from scipy.cluster.hierarchy import is_monotonic, is_valid_linkage
 from sklearn.metrics import adjusted_rand_score
 
-from expfam.estimators.found_again import cut_agreements, known_tree, shared_rows
-from expfam.estimators.linkages import cut, node_leaves, sums_of_squares
+from expfam.coarsening.found_again import cut_agreements, known_tree, shared_rows
+from expfam.coarsening.linkages import cut, node_leaves, sums_of_squares
 
 
 def drawn_tree(rng, K):

@@ -7,11 +7,12 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from expfam import Mixture, Multinomial
+from expfam.coarsening.curve import CoarseningCurve, curve_of
+from expfam.coarsening.overlapping import overlapping_groups
+from expfam.coarsening.recognised_groups import models_compared
+from expfam.coarsening.rows import some_rows
 from expfam.errors import DataError
-from expfam.estimators.coarsening_curve import CoarseningCurve, curve_of
-from expfam.estimators.kept_rows import rows_of_fit, some_rows
-from expfam.estimators.overlapping import overlapping_groups
-from expfam.estimators.recognised_groups import models_compared
+from expfam.estimators.loaded import rows_of_fit
 from expfam.model.data import Dataset
 
 
@@ -62,13 +63,18 @@ def test_sub_themes_that_all_halves_find_are_the_answer():
     assert adjusted_rand_score(group, mixture.coarsen(n_clusters=4).labels_) > 0.99
 
 
+def compared_models(mixture):
+    data, is_left = rows_of_fit(mixture).data, mixture.family == "auto"
+    return models_compared(mixture.model_, data, mixture._asked(), is_left=is_left)
+
+
 def test_every_family_votes_where_the_family_is_left():
     X, group = rings()
     mixture = Mixture(random_state=0).fit(X)
-    names = [model[0].family.name for model in models_compared(mixture, rows_of_fit(mixture).data)]
+    names = [one.model.family.name for one in compared_models(mixture)]
     assert set(names) == {"gaussian", "gaussian_diag"}
     named = Mixture("gaussian_diag", random_state=0).fit(X)
-    assert len(models_compared(named, rows_of_fit(named).data)) == 1
+    assert len(compared_models(named)) == 1
     assert adjusted_rand_score(group, mixture.coarsen().labels_) == 1.0
 
 
@@ -199,9 +205,9 @@ def test_kept_rows_are_a_copy_with_a_row_of_each_cluster():
 
 def test_wide_rows_are_fewer(monkeypatch):
     data = Dataset(np.random.default_rng(0).normal(size=(3000, 4)), Mixture("gaussian_diag")._family())
-    monkeypatch.setattr("expfam.estimators.kept_rows._MOST_BYTES", 32 * 700)
+    monkeypatch.setattr("expfam.coarsening.rows._MOST_BYTES", 32 * 700)
     assert some_rows(data, np.zeros(3000, dtype=int), seed=0).data.n_rows == 700
-    monkeypatch.setattr("expfam.estimators.kept_rows._MOST_BYTES", 1)
+    monkeypatch.setattr("expfam.coarsening.rows._MOST_BYTES", 1)
     assert some_rows(data, np.zeros(3000, dtype=int), seed=0).data.n_rows == 500
 
 

@@ -60,6 +60,7 @@ FLOORS = (
     ("expfam.forecast",),
     ("expfam.fitted",),
     ("expfam.fitting",),
+    ("expfam.coarsening",),
     ("expfam.estimators",),
     ("expfam.dask",),
     ("expfam", "expfam.plugins"),

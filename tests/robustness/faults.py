@@ -511,7 +511,7 @@ FAULTS = [
     ),
     Fault(
         "a cut makes one merge too few",
-        "expfam/estimators/linkages.py",
+        "expfam/coarsening/linkages.py",
         "reversed(range(K - n_clusters))",
         "reversed(range(K - n_clusters - 1))",
         "tests/estimators/test_coarsen.py -k 'written_out or nested'",
@@ -519,8 +519,8 @@ FAULTS = [
     Fault(
         "a coarse model keeps the lighter statistics",
         "expfam/estimators/coarsen.py",
-        "coarse = self._of_unions(home)",
-        "coarse = self._of_unions(home)\n        coarse.n_ = (robust or 1) * coarse.n_",
+        "coarse = _of_unions(mixture, home)",
+        "coarse = _of_unions(mixture, home)\n    coarse.n_ = (wish.robust or 1) * coarse.n_",
         "tests/estimators/test_coarsen.py -k 'mapped or less_weight'",
     ),
     Fault(

@@ -31,7 +31,7 @@ def overlapping_groups(
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.estimators.overlapping import overlapping_groups
+    >>> from expfam.coarsening.overlapping import overlapping_groups
     >>> overlapping_groups(np.array([[80.0, 0.0, 20.0], [0.0, 50.0, 0.0], [5.0, 0.0, 95.0]]), 0.1).tolist()
     [0, 1, 0]
     """

@@ -1,20 +1,20 @@
 """The groups of a fit's clusters that halves of the rows find again.
 
 A posterior that describes data well has more clusters than people have groups. Groups that are there, rather than
-slices of one group, are found again in halves of the rows. The rule of the answer is in `coarsening_curve`.
+slices of one group, are found again in halves of the rows. The rule of the answer is in `curve`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from expfam.estimators.coarsening_curve import CoarseningCurve, curve_of
-from expfam.estimators.found_again import known_tree
-from expfam.estimators.half_fits import HalfFit, half_fits, tables_of
-from expfam.estimators.linkages import linkage_of, node_leaves
+from expfam.coarsening.curve import CoarseningCurve, curve_of
+from expfam.coarsening.found_again import known_tree
+from expfam.coarsening.half_fits import ComparedModel, HalfFit, half_fits, tables_of
+from expfam.coarsening.linkages import linkage_of, node_leaves
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian
 from expfam.model.data import Dataset
@@ -24,7 +24,10 @@ from expfam.samplers.starts.greedy_merge import merge_sequence
 from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
-    from expfam.estimators.kept_rows import KeptRows
+    from collections.abc import Callable, Sequence
+
+    from expfam.coarsening.rows import KeptRows
+    from expfam.fitting.plan import Asked
     from expfam.protocols import Floats
 
 _MOST_COLUMNS_OF_FULL = 40  # more, and halves have too few rows for covariances
@@ -32,16 +35,26 @@ _LITTLE = 1e-6
 
 
 def groups_found_again(
-    mixture: Any, rows: KeptRows, cost_tree: Floats, log_joint_of: Any, *, classes: Any = None, seed: int
+    models: Sequence[ComparedModel],
+    rows: KeptRows,
+    sizes: npt.ArrayLike,
+    cost_tree: Floats,
+    log_joint_of: Callable[[Floats], Floats],
+    *,
+    classes: npt.NDArray[np.integer] | None = None,
+    seed: int,
+    n_threads: int | None,
 ) -> CoarseningCurve:
     """Return how well the cuts of a fit's clusters are found again by halves of its rows.
 
     Parameters
     ----------
-    mixture : Mixture or GroupedMixture
-        Fitted.
+    models : sequence of ComparedModel
+        As `models_compared` returns them, that of the fit first.
     rows : KeptRows
         Some rows and their clusters.
+    sizes : (K,) array_like
+        Of the clusters.
     cost_tree : (K - 1, 4) array
         Merges of the clusters that cost least of the log joint.
     log_joint_of : callable
@@ -49,46 +62,43 @@ def groups_found_again(
     classes : (K,) int array, optional
         Known class of each cluster, -1 for none.
     seed : int
+    n_threads : int or None
 
     Returns
     -------
     CoarseningCurve
     """
-    models = models_compared(mixture, rows.data)
-    found = half_fits(models, seed=seed, n_threads=mixture.n_threads)
-    half_trees = trees_of_halves(found, rows.data.weight, n_threads=mixture.n_threads)
-    K, weight = len(mixture.n_), rows.data.weight
-    tables = tables_of(rows.labels, K, found, weight)
+    found = half_fits(models, seed=seed, n_threads=n_threads)
+    sizes, weight = np.asarray(sizes), rows.data.weight
+    half_trees = trees_of_halves(found, weight, n_threads=n_threads)
+    tables = tables_of(rows.labels, len(sizes), found, weight)
     trees = {"cost": cost_tree, "known": known_tree(_filled(tables, cost_tree), classes)}
-    own = models[0][0].family.name
+    own = models[0].model.family.name
     of_classes = 0 if classes is None else len({*np.unique(classes).tolist()} - {-1})
     return curve_of(
         trees,
         tables,
         half_trees,
         is_own=[one.family == own for one in found],
-        sizes=np.asarray(mixture.cluster_sizes_),
+        sizes=sizes,
         log_joint={name: log_joint_of(tree) for name, tree in trees.items()},
         fewest=max(2, of_classes),
     )
 
 
-def models_compared(mixture: Any, data: Dataset) -> list[tuple[MixtureModel, Dataset, list[str], bool]]:
-    """Return the models whose fits of halves are compared: that of the mixture first.
+def models_compared(model: MixtureModel, data: Dataset, asked: Asked, *, is_left: bool) -> list[ComparedModel]:
+    """Return the models whose fits of halves are compared: that of the fit first.
 
     Where the family was left to the estimator, numbers are fitted with diagonal and with full covariances.
     """
-    weights = mixture.model_.weights
-    own = mixture.family_
-    asked = mixture._asked()
+    own = model.family
     adapts = is_auto(getattr(asked.family, "scale", None))
-    found = [(MixtureModel(own, weights), data, list(asked.learned_of(own)), adapts)]
-    is_left = isinstance(mixture.family, str) and mixture.family == "auto"
+    found = [ComparedModel(MixtureModel(own, model.weights), data, asked.learned_of(own), adapts)]
     if is_left and type(own) in (DiagonalGaussian, Gaussian) and 1 < data.n_features <= _MOST_COLUMNS_OF_FULL:
         other = Gaussian() if type(own) is DiagonalGaussian else DiagonalGaussian()
         view = Dataset(data.X, other, weight=data.weight)
-        learned, adapts = list(asked.learned_of(other)), is_auto(getattr(other, "scale", None))
-        found.append((MixtureModel(view.family, weights), view, learned, adapts))
+        adapts = is_auto(getattr(other, "scale", None))
+        found.append(ComparedModel(MixtureModel(view.family, model.weights), view, asked.learned_of(other), adapts))
     return found
 
 

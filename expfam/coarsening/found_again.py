@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from expfam.estimators.linkages import linkage_of, node_leaves, sums_of_squares
+from expfam.coarsening.linkages import linkage_of, node_leaves, sums_of_squares
 from expfam.structures.merging.known_merges import known_merges
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def shared_rows(
 
     Examples
     --------
-    >>> from expfam.estimators.found_again import shared_rows
+    >>> from expfam.coarsening.found_again import shared_rows
     >>> shared_rows([0, 0, 1], [1, 1, 0], (2, 2)).tolist()
     [[0.0, 2.0], [1.0, 0.0]]
     """
@@ -67,7 +67,7 @@ def known_tree(tables: Sequence[Floats], classes: npt.NDArray[np.integer] | None
 
     Examples
     --------
-    >>> from expfam.estimators.found_again import known_tree
+    >>> from expfam.coarsening.found_again import known_tree
     >>> known_tree([[[5, 0], [5, 0], [0, 9]]])[:, :2].tolist()
     [[0.0, 1.0], [2.0, 3.0]]
     """
@@ -101,7 +101,7 @@ def cut_agreements(tree_a: Floats, tree_b: Floats, table: Floats) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.estimators.found_again import cut_agreements
+    >>> from expfam.coarsening.found_again import cut_agreements
     >>> tree = np.array([[0.0, 1.0, 1.0, 2.0], [2.0, 3.0, 2.0, 3.0]])
     >>> cut_agreements(tree, tree, np.diag([4.0, 4.0, 8.0])).diagonal().tolist()
     [1.0, 1.0, 1.0]

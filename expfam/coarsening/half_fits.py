@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from expfam.estimators.found_again import shared_rows
+from expfam.coarsening.found_again import shared_rows
 from expfam.model.assignment import extended_labels
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import compact_labels
@@ -28,6 +28,26 @@ if TYPE_CHECKING:
 
 N_SPLITS = 4
 _UNIT = 14  # stream of the purpose "start"
+
+
+class ComparedModel(NamedTuple):
+    """A model that is fitted to halves of rows.
+
+    Attributes
+    ----------
+    model : MixtureModel
+    data : Dataset
+        All rows, for the family of the model.
+    learned : sequence of str
+        Hyper-parameters that are learned.
+    adapts_prior : bool
+        Whether the prior takes the shape of the clusters.
+    """
+
+    model: MixtureModel
+    data: Dataset
+    learned: Sequence[str]
+    adapts_prior: bool
 
 
 class HalfFit(NamedTuple):
@@ -62,7 +82,7 @@ def halves(n_rows: int, *, seed: int, n_splits: int = N_SPLITS) -> list[npt.NDAr
 
     Examples
     --------
-    >>> from expfam.estimators.half_fits import halves
+    >>> from expfam.coarsening.half_fits import halves
     >>> [len(half) for half in halves(7, seed=0, n_splits=2)]
     [3, 4, 3, 4]
     """
@@ -73,16 +93,13 @@ def halves(n_rows: int, *, seed: int, n_splits: int = N_SPLITS) -> list[npt.NDAr
     return found
 
 
-def half_fits(
-    models: Sequence[tuple[MixtureModel, Dataset, Sequence[str], bool]], *, seed: int, n_threads: int | None
-) -> list[HalfFit]:
+def half_fits(models: Sequence[ComparedModel], *, seed: int, n_threads: int | None) -> list[HalfFit]:
     """Fit both halves of four random splits with each model.
 
     Parameters
     ----------
-    models : sequence of (MixtureModel, Dataset, sequence of str, bool)
-        Model, the same rows for its family, names of hyper-parameters that are learned, and whether the prior takes the
-        shape of the clusters.
+    models : sequence of ComparedModel
+        Of the same rows.
     seed : int
     n_threads : int or None
         Halves are fitted at the same time. The result does not depend on it.
@@ -92,7 +109,7 @@ def half_fits(
     list of HalfFit
         Halves of the first model first, in the order of `halves`.
     """
-    parts = halves(models[0][1].n_rows, seed=seed)
+    parts = halves(models[0].data.n_rows, seed=seed)
     tasks = [(*model, rows, seed + place) for model in models for place, rows in enumerate(parts)]
     return run(_fit, tasks, n_threads)
 

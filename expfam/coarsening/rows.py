@@ -1,12 +1,8 @@
-"""Some rows of a fit, kept beside the estimator for questions that need data.
-
-Copies, pickles and files do not hold them. They go with the estimator, and with its clusters.
-"""
+"""Some rows of a fit with their clusters, for questions about the clusters that need data."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +15,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 5000
 _FEWEST_ROWS, _MOST_BYTES = 500, 1 << 26  # fewer rows are kept where they are wide
 _UNIT = 13  # stream of the purpose "start"
-
-_kept: WeakKeyDictionary[Any, tuple[Any, KeptRows]] = WeakKeyDictionary()  # with the sizes of the clusters
 
 
 class KeptRows(NamedTuple):
@@ -53,7 +47,7 @@ def some_rows(data: Dataset, labels: npt.ArrayLike, *, seed: int) -> KeptRows:
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, Poisson
-    >>> from expfam.estimators.kept_rows import some_rows
+    >>> from expfam.coarsening.rows import some_rows
     >>> some_rows(Dataset(np.ones((9000, 1)), Poisson()), np.zeros(9000), seed=0).data
     Dataset(5000 x 1, float64, family='poisson')
     """
@@ -67,17 +61,6 @@ def some_rows(data: Dataset, labels: npt.ArrayLike, *, seed: int) -> KeptRows:
         missed = firsts[~np.isin(found, labels[counted[chosen]])]
         rows = counted[np.union1d(chosen, missed)]
     return KeptRows(data.without_known().take(rows), labels[rows].astype(np.int32))
-
-
-def keep_rows(estimator: Any, data: Dataset, labels: npt.ArrayLike, *, seed: int) -> None:
-    """Keep some rows of a fit, in the place of those of an earlier one."""
-    _kept[estimator] = estimator.n_, some_rows(data, labels, seed=seed)
-
-
-def rows_of_fit(estimator: Any) -> KeptRows | None:
-    """Return the rows that are kept of a fit; None if there are none, or it went on."""
-    found = _kept.get(estimator)
-    return found[1] if found is not None and found[0] is estimator.n_ else None
 
 
 def _n_kept(data):

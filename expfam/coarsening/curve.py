@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from expfam.estimators.found_again import cut_agreements
-from expfam.estimators.linkages import cut, node_leaves, sums_of_squares
+from expfam.coarsening.found_again import cut_agreements
+from expfam.coarsening.linkages import cut, node_leaves, sums_of_squares
 from expfam.frames.new_frames import new_frame
 
 if TYPE_CHECKING:

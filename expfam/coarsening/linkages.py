@@ -21,7 +21,7 @@ def linkage_of(pairs: npt.NDArray[np.int64], rises: npt.NDArray[np.float64]) -> 
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.estimators.linkages import linkage_of
+    >>> from expfam.coarsening.linkages import linkage_of
     >>> linkage_of(np.array([[0, 2], [0, 1]]), np.array([-2.0, -3.5])).tolist()
     [[0.0, 2.0, 2.0, 2.0], [1.0, 3.0, 5.5, 3.0]]
     """
@@ -44,7 +44,7 @@ def cut(merges: npt.NDArray[np.float64], n_clusters: int) -> npt.NDArray[np.int6
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.estimators.linkages import cut
+    >>> from expfam.coarsening.linkages import cut
     >>> cut(np.array([[0.0, 2.0, 2.0, 2.0], [1.0, 3.0, 5.5, 3.0]]), 2).tolist()
     [0, 1, 0]
     """
