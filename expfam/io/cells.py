@@ -6,16 +6,13 @@ one place for both, so the result is the same.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import re
 import sys
 import tempfile
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +20,7 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.frames.frame import Column, Frame, column_of_objects
 from expfam.frames.numerals import plain_numbers
+from expfam.io.quotes import open_lines, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -104,12 +102,11 @@ def _by_pyarrow(path, names, delimiter, has_header):
 
 
 def _by_lines(path, names, delimiter, has_header):
-    with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as raw:
-        text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        reader: Any = (line.split() for line in text) if delimiter is None else csv.reader(text, delimiter=delimiter)
+    with open_lines(path) as lines:
+        reader = rows_of(lines, delimiter)
         rows = []
         for number, row in enumerate(reader, start=1):
-            line = getattr(reader, "line_num", number)
+            line = reader.line_num
             if not row or (number == 1 and has_header):
                 continue
             if len(row) != len(names):

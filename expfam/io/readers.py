@@ -8,7 +8,6 @@ allowed memory before a parser reads the file. `Dataset` applies the family's ow
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import re
@@ -28,6 +27,7 @@ from expfam.families.support import check_structure
 from expfam.frames.frame import Frame, as_frame
 from expfam.frames.texts import count_words
 from expfam.io.cells import read_cells, standard_input
+from expfam.io.quotes import check_quotes, ends_in_quotes, rows_of
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 from expfam.user_warnings import warn
 
@@ -717,7 +717,14 @@ def _head(path, delimiter, header, special, is_header):
         raise DataError(f"{path}: the file has no rows")
     if delimiter is None:
         delimiter = "\t" if _suffix(path) == ".tsv" else _guess_delimiter(lines[0])
-    rows = [line.split() if delimiter is None else next(csv.reader([line], delimiter=delimiter)) for line in lines]
+    with _parsing(path, "cannot be read as UTF-8 text"):
+        check_quotes(path, delimiter)
+    if ends_in_quotes(lines[0], delimiter):
+        raise DataError(
+            f"{path}: a cell in quotes of the first line, {lines[0][:40]!r}, ends in a later line: write the first"
+            " line, which has the names of the columns or the first row, without a line end in it"
+        )
+    rows = [next(rows_of([line], delimiter)) for line in lines]
     if header is None:
         named = any(isinstance(column, str) for column in special.values())
         header = named or is_header(rows, {column for column in special.values() if isinstance(column, int)})
