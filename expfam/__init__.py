@@ -42,6 +42,7 @@ _HOMES = {
     "expfam.evaluation.certificate": ["check_model"],
     "expfam.evaluation.posterior": ["PartitionPosterior"],
     "expfam.evaluation.metrics": ["variation_of_information", "purity"],
+    "expfam.evaluation.tree_purity": ["dendrogram_purity"],
     "expfam.plugins.registry": ["load_family", "load_proposal", "list_plugins", "register"],
 }
 

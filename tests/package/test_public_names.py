@@ -16,8 +16,8 @@ PUBLIC = {
         DirichletProcess Exponential Family Gaussian Geometric GroupedMixture Groups HierarchicalProcess Known
         LogNormal Mixture MixtureModel Multinomial NegativeBinomial PartitionPosterior PitmanYor Poisson
         SphericalGaussian SymmetricDirichlet TopicModel VonMises VonMisesFisher ZeroMeanGaussian __version__
-        check_model get_include link_groups list_plugins load_family load_proposal merge purity register
-        variation_of_information
+        check_model dendrogram_purity get_include link_groups list_plugins load_family load_proposal merge
+        purity register variation_of_information
     """,
     "expfam.samplers": """
         Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves
