@@ -21,6 +21,7 @@ from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.params import is_auto
 from expfam.samplers.starts.greedy_merge import merge_sequence
+from expfam.samplers.warm_starts.ties import spread_ties
 from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
@@ -86,20 +87,34 @@ def groups_found_again(
     )
 
 
-def models_compared(model: MixtureModel, data: Dataset, asked: Asked, *, is_left: bool) -> list[ComparedModel]:
+def models_compared(
+    model: MixtureModel, data: Dataset, asked: Asked, *, is_left: bool, seed: int
+) -> list[ComparedModel]:
     """Return the models whose fits of halves are compared: that of the fit first.
 
-    Where the family was left to the estimator, numbers are fitted with diagonal and with full covariances.
+    Where the family was left to the estimator, numbers are fitted with diagonal and with full covariances. Repeated
+    values are spread, as the fit has seen them.
     """
-    own = model.family
-    adapts = is_auto(getattr(asked.family, "scale", None))
-    found = [ComparedModel(MixtureModel(own, model.weights), data, asked.learned_of(own), adapts)]
+    own, weights = model.family, model.weights
+    learned, adapts = _learned_of_fit(own, asked, is_left=is_left)
+    found = [ComparedModel(MixtureModel(own, weights), data, learned, adapts)]
     if is_left and type(own) in (DiagonalGaussian, Gaussian) and 1 < data.n_features <= _MOST_COLUMNS_OF_FULL:
         other = Gaussian() if type(own) is DiagonalGaussian else DiagonalGaussian()
         view = Dataset(data.X, other, weight=data.weight)
         adapts = is_auto(getattr(other, "scale", None))
-        found.append(ComparedModel(MixtureModel(view.family, model.weights), view, asked.learned_of(other), adapts))
-    return found
+        found.append(ComparedModel(MixtureModel(view.family, weights), view, asked.learned_of(other), adapts))
+    return [one._replace(data=spread_ties(one.data, weights.max_components, seed=seed)) for one in found]
+
+
+def _learned_of_fit(own, asked, *, is_left):
+    """Return names of hyper-parameters that the fit learned, and whether its prior took a shape.
+
+    Values of a bound family do not tell what was left to the fit; of a loaded model that chose its family there is no
+    other.
+    """
+    if is_left and asked.family is own and is_auto(asked.learn_hyper):
+        return tuple(own.learned_by_default), hasattr(own, "scale")
+    return asked.learned_of(asked.family), is_auto(getattr(asked.family, "scale", None))
 
 
 def trees_of_halves(

@@ -53,7 +53,7 @@ def curve_of_fit(mixture: Any, X: Any = None) -> CoarseningCurve:
         return merges.found_again
     seed = mixture._seed()
     rows = _rows(mixture, X, seed)
-    models = models_compared(mixture.model_, rows.data, mixture._asked(), is_left=is_auto(mixture.family))
+    models = models_compared(mixture.model_, rows.data, mixture._asked(), is_left=is_auto(mixture.family), seed=seed)
     merges.found_again = groups_found_again(
         models,
         rows,

@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 from expfam import Mixture, Multinomial
@@ -64,8 +65,12 @@ def test_sub_themes_that_all_halves_find_are_the_answer():
 
 
 def compared_models(mixture):
-    data, is_left = rows_of_fit(mixture).data, mixture.family == "auto"
-    return models_compared(mixture.model_, data, mixture._asked(), is_left=is_left)
+    return models_of(mixture, rows_of_fit(mixture).data)
+
+
+def models_of(mixture, data):
+    is_left = isinstance(mixture.family, str) and mixture.family == "auto"
+    return models_compared(mixture.model_, data, mixture._asked(), is_left=is_left, seed=0)
 
 
 def test_every_family_votes_where_the_family_is_left():
@@ -76,6 +81,23 @@ def test_every_family_votes_where_the_family_is_left():
     named = Mixture("gaussian_diag", random_state=0).fit(X)
     assert len(compared_models(named)) == 1
     assert adjusted_rand_score(group, mixture.coarsen().labels_) == 1.0
+
+
+def test_halves_see_and_learn_what_the_fit_has_seen_and_learned(tmp_path):
+    X, digits = load_digits(return_X_y=True)
+    X, digits = X[:600, X[:600].std(axis=0) > 0.0], digits[:600]
+    mixture = Mixture(random_state=0).fit(X)
+    kept = rows_of_fit(mixture).data
+    ((model, seen, learned, adapts),) = models_of(mixture, kept)
+    assert (model.family, learned, adapts) == (mixture.family_, ("mean_strength", "rate"), False)
+    assert len(np.unique(seen.X)) > 10 * len(np.unique(kept.X)) == 10 * len(np.unique(X))
+    assert adjusted_rand_score(digits, mixture.coarsen().labels_) > 0.5
+    mixture.save(tmp_path / "model")
+    loaded = Mixture.load(tmp_path / "model")
+    assert models_of(loaded, kept)[0][2:] == (learned, adapts)
+    for family, of_fit in (("gaussian_diag", learned), (mixture.family_, ())):
+        named = Mixture(family, random_state=0).fit(X)
+        assert models_of(named, kept)[0].learned == of_fit
 
 
 def test_a_fit_on_which_halves_agree_stays():
