@@ -185,7 +185,8 @@ def test_the_way_from_a_formula_to_clusters(capsys, monkeypatch):
 
 def test_every_doc_points_to_things_that_exist():
     root = GUIDE.parents[1]
-    for page in [*GUIDE.parent.glob("*.md"), root / "README.md", root / "CHANGELOG.md"]:
+    pages = [page for pattern in ("*.md", "guide/*.md", "coming_from/*.md") for page in GUIDE.parent.glob(pattern)]
+    for page in [*pages, root / "README.md", root / "CHANGELOG.md"]:
         for target in re.findall(
             r"`((?:tests|plugins|structures|samplers|expfam|asv_bench|docs)/[\w./-]+)`", page.read_text()
         ):

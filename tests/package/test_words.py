@@ -15,6 +15,7 @@ LONGEST = 90  # characters of a summary
 CODE = {".py", ".pyx", ".pxd", ".pyi", ".h"}
 PROSE = {".md", ".toml"}
 NOT_OURS = {"build", "dist", "tests", "__pycache__"}
+MADE = {"_build", "api", "auto_gallery"}  # by sphinx
 
 
 def files(root):
@@ -25,7 +26,9 @@ def files(root):
             if file.suffix in CODE | PROSE and not NOT_OURS & set(parts) and file.is_file():
                 yield file
     yield root / "README.md"
-    yield from (page for page in sorted((root / "docs").glob("*.md")) if page != root / GLOSSARY)
+    for page in sorted((root / "docs").rglob("*.md")):
+        if page != root / GLOSSARY and not MADE & set(page.relative_to(root).parts):
+            yield page
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------
