@@ -16,21 +16,22 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
+from expfam.model.assignment import LoadedClusters
 from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.starts.greedy_merge import cluster_evidences
-from expfam.samplers.starts.halves import best_halves
+from expfam.samplers.starts.halves import Halves, best_halves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
-    from expfam.samplers.starts.halves import Halves
 
 _MOST_CLUSTERS = 64  # whose pairs are all looked at
 _PAIRS_A_CLUSTER = 2  # that are cut anew; those that lose least by a merge
 _FAR = 0.5  # nats a row that a merge of two clusters loses, above which they do not share rows
+_MOST_ALONE = 8  # rows of a cluster whose leaving it is looked at
 _FEWEST_SWAPPED = 4  # clusters; recuts and runs of k-means find what swaps of three do
 
 
@@ -95,7 +96,9 @@ class Exchanges:
         Notes
         -----
         Two clusters that lose little by a merge are merged and cut anew. Of four clusters or more each is also cut in
-        two, and two others are merged, or one of the halves joins another cluster. Rises are exact.
+        two, and two others are merged, or one of the halves joins another cluster. Of a given number the strangest row
+        of each cluster becomes a cluster in the same way, if the log joint then rises: more clusters were asked for
+        than there are, the rest hold single rows, and no cut into halves finds another one. Rises are exact.
         """
         n_clusters = int(labels.max()) + 1
         if not 2 <= n_clusters <= _MOST_CLUSTERS:
@@ -106,6 +109,8 @@ class Exchanges:
         found = [partition.recut(a, b, cut) for (a, b), cut in zip(pairs, cuts) if cut is not None]
         if n_clusters >= _FEWEST_SWAPPED:
             found += partition.swaps(self._halves(partition.rows))
+        if self.model.weights.max_components is not None:
+            found += (one for one in partition.swaps(partition.strangest()) if one.rise > 0.0)
         return list(islice(_others(labels, sorted(found, key=lambda one: -one.rise)), most))
 
     def _halves(self, clusters):
@@ -187,6 +192,42 @@ class _Partition:
                 gains = pairs.gains(self.K + 2 * c + side, np.delete(np.arange(self.K), c))
                 yield self._with_joined_half(c, cut, side, halves, gains)
 
+    def strangest(self):
+        """Cut off the row of each cluster that gains most alone: Halves, or None."""
+        cuts: list[Halves | None] = [None] * self.K
+        if not (several := [k for k, rows in enumerate(self.rows) if len(rows) > 1]):
+            return cuts
+        alone = self._most_gaining([self._least_probable(k) for k in several], several)
+        apart = self.labels.copy()
+        apart[alone] += self.K
+        n, S = weighted_statistics(self.data, apart, 2 * self.K)
+        rises = np.add(*self.family.log_marginal_of_rows(n, S).reshape(2, -1)) - self.pairs.own
+        for k, row in zip(several, alone):
+            cuts[k] = Halves((self.rows[k] == row).astype(np.int32), float(rises[k]))
+        return cuts
+
+    def _least_probable(self, k):
+        """Return rows of a cluster that may gain most alone; they still count in it."""
+        return self.rows[k][np.argsort(-self._gains_alone[self.rows[k]], kind="stable")[:_MOST_ALONE]]
+
+    @cached_property
+    def _gains_alone(self):
+        """Log evidence of each row less its log predictive in its cluster: (N,) nats."""
+        clusters = LoadedClusters(self.family, self.n, self.S, n_empty=1)
+
+        def gains(scores, start, stop):
+            return scores[:, -1] - scores[np.arange(stop - start), self.labels[start:stop]]
+
+        return np.concatenate(clusters.each_block(self.data, np.zeros(self.K + 1), gains, n_threads=1))
+
+    def _most_gaining(self, chosen, clusters):
+        """Return the one of some rows of each cluster that gains most by leaving it."""
+        of_row, rows = np.repeat(clusters, [len(each) for each in chosen]), np.concatenate(chosen)
+        n, S = weighted_statistics(self.data.take(rows), np.arange(len(rows), dtype=np.int32), len(rows))
+        log_marginal = self.family.log_marginal_of_rows
+        gains = log_marginal(n, S) + log_marginal(self.n[of_row] - n, self.S[of_row] - S)
+        return [rows[of_row == k][np.argmax(gains[of_row == k])] for k in clusters]
+
     def _with_merged_others(self, c, rise, new, halves):
         rises = self.rises.copy()
         rises[c, :] = rises[:, c] = -np.inf
@@ -224,11 +265,11 @@ class _Merges:
 
     def __init__(self, family, n, S):
         self._evidences = cluster_evidences(family, n, S)
-        self._own = self._evidences.log_marginal(np.arange(len(n)))
+        self.own = self._evidences.log_marginal(np.arange(len(n)))
 
     def gains(self, k, others):
         """Return the change where cluster k is merged with each of some others."""
-        return self._evidences.log_merged(k, others) - self._own[k] - self._own[others]
+        return self._evidences.log_merged(k, others) - self.own[k] - self.own[others]
 
 
 __all__ = ["Exchange", "Exchanges"]

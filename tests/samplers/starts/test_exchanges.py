@@ -139,3 +139,25 @@ def test_one_cluster_and_many_have_no_exchanges():
     exchanges = Exchanges(model, data, seed=0)
     assert exchanges.best(np.zeros(240, dtype=np.int32), most=4) == []
     assert exchanges.best(np.arange(240) % 65, most=4) == []
+
+
+@pytest.mark.parametrize("weight", [None, 2.0])
+def test_a_single_row_is_exchanged_for_the_strangest_one(weight):
+    """One wide cluster and single rows: no cut into halves finds the row that gains most by itself."""
+    X = np.random.default_rng(3).normal(size=(120, 3))
+    data = Dataset(X, DiagonalGaussian(), weight=None if weight is None else np.full(120, weight))
+    model = MixtureModel(data.family, SymmetricDirichlet(3, 1.0))
+    ordinary = np.argsort(np.square(X).sum(axis=1))[:2]
+    labels = moved(moved(np.zeros(120, dtype=np.int32), ordinary[0], 1), ordinary[1], 2)
+    own = model.log_joint(data, labels)
+    exchanged = (moved(moved(labels, ordinary[k - 1], 0), i, k) for k in (1, 2) for i in range(120))
+    by_hand = [model.log_joint(data, each) for each in exchanged if len(np.unique(each)) == 3]
+    best = Exchanges(model, data, seed=0).best(labels, most=1)[0]
+    assert best.rise == pytest.approx(max(by_hand) - own, abs=1e-8)
+    assert model.log_joint(data, best.labels) - own == pytest.approx(best.rise, abs=1e-8)
+
+
+def test_clusters_of_one_row_each_have_no_exchanges():
+    data = Dataset([[0.0], [5.0]], DiagonalGaussian())
+    model = MixtureModel(data.family, SymmetricDirichlet(2, 1.0))
+    assert Exchanges(model, data, seed=0).best(np.arange(2, dtype=np.int32), most=4) == []
