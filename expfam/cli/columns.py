@@ -76,7 +76,7 @@ def given_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
 
 def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     """Return the data to fit, and their family: the named one, or the one that suits them."""
-    from expfam.estimators.tables import family_of_array
+    from expfam.estimators.tables import family_of_array, holds_real_columns
     from expfam.frames.frame import Frame
 
     X, family = given_data(args, table)
@@ -86,7 +86,7 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
         return X, family_of(family, []) if isinstance(family, str) else family
     if not isinstance(X, Frame):
         return X, family_of_array(X, owner="--family")
-    return X, family_of("gaussian_diag", []) if X.is_plain() else _family(args, X)
+    return X, family_of("gaussian_diag", []) if holds_real_columns(X) else _family(args, X)
 
 
 def rows_of_table(table: Any) -> Any:

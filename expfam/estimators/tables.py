@@ -21,15 +21,33 @@ if TYPE_CHECKING:
 
 
 def family_of_frame(frame: Frame) -> Family | None:
-    """Return the family of a frame by roles; None if all columns are floats without holes."""
-    return None if frame.is_plain() else Columns.from_frame(frame)
+    """Return the family of a frame by roles; None if it holds real columns alone."""
+    return None if holds_real_columns(frame) else Columns.from_frame(frame)
+
+
+def holds_real_columns(frame: Frame) -> bool:
+    """Return whether all columns are floats without holes, and not all of them 0 and 1 alone."""
+    return frame.is_plain() and not _is_binary_frame(frame)
+
+
+def _is_binary_frame(frame):
+    """Return whether several columns of floats hold 0 and 1 alone, as an array of them."""
+    if len(frame.names) < 2:
+        return False
+    found = set()
+    for name in frame.names:
+        values = frame.column(name).values
+        if not ((values == 0) | (values == 1)).all():
+            return False
+        found |= {values.min(), values.max()}
+    return len(found) > 1
 
 
 def family_of_array(X: Any, *, owner: str) -> Family:
     """Return the family of data without columns of their own: an array, sparse rows, or lists.
 
     Truth values, and several columns of 0 and 1 alone, are Bernoulli columns. Sparse rows of counts are multinomial.
-    Other columns are Gaussian, and those of an array with holes leave them out.
+    Other columns are Gaussian. Those of an array with holes leave them out, whatever the family.
 
     Raises
     ------
@@ -42,23 +60,28 @@ def family_of_array(X: Any, *, owner: str) -> Family:
         values = np.asarray(X)
     except ValueError:  # rows of different lengths, which are refused later
         return DiagonalGaussian()
-    if values.ndim == 2 and _is_binary(values):
-        return Bernoulli()
-    if array_has_holes(X):
-        return Columns([(DiagonalGaussian(), tuple(range(np.shape(X)[1])))])
-    return DiagonalGaussian()
+    has_holes = array_has_holes(X)
+    if has_holes and values.dtype.kind == "O":
+        values = values.astype(np.float64)
+    family = Bernoulli() if values.ndim == 2 and _is_binary(values, has_holes=has_holes) else DiagonalGaussian()
+    return Columns([(family, tuple(range(values.shape[1])))]) if has_holes else family
 
 
-def _is_binary(values):
-    """Return whether an array holds truth values, or several columns of 0 and 1 alone.
+def _is_binary(values, *, has_holes):
+    """Return whether an array holds truth values, or several columns of 0, 1 and holes alone.
 
     One column of numbers is left to the Gaussian: probabilities of one question tell no clusters apart.
     """
     if values.dtype.kind == "b":
         return True
-    if values.dtype.kind not in "iuf" or not values.size or values.shape[1] < 2 or values[0, 0] not in (0, 1):
+    if values.dtype.kind not in "iuf" or not values.size or values.shape[1] < 2:
         return False
-    return bool(((values == 0) | (values == 1)).all() and values.any() and not values.all())
+    if not (values[0, 0] in (0, 1) or np.isnan(values[0, 0])):
+        return False
+    is_one = values == 1
+    is_known = is_one | (values == 0)
+    is_whole = is_known | np.isnan(values) if has_holes else is_known
+    return bool(is_whole.all() and is_one.any() and not is_one[is_known].all())
 
 
 def _family_of_sparse(X, owner):

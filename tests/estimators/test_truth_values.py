@@ -1,8 +1,10 @@
-"""Arrays of truth values without a named family are clustered as Bernoulli columns."""
+"""Truth values, and zeros and ones, without a named family are Bernoulli columns, holes or not."""
 
 import json
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
@@ -48,3 +50,42 @@ def test_a_file_of_truth_values(tmp_path, capsys):
     for name in ("x.npy", "x.npz"):
         assert main(["fit", str(tmp_path / name), "-k", "2", "--seed", "0", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["family"] == "bernoulli"
+
+
+def with_holes(X, share=0.02):
+    """Return a float copy of an array with missing cells."""
+    return np.where(np.random.default_rng(1).random(X.shape) < share, np.nan, X.astype(float))
+
+
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("holds_none", [False, True], ids=["nan", "None"])
+def test_holes_do_not_change_the_family_of_zeros_and_ones(fit, holds_none):
+    gone = with_holes(X)
+    family = fit(np.where(np.isnan(gone), None, gone) if holds_none else gone, "auto").family_
+    assert family.name == "columns"
+    assert {part[0].name for part in family.parts} == {"bernoulli"}
+
+
+def test_an_open_number_of_clusters_of_zeros_and_ones_with_holes():
+    rng, classes = np.random.default_rng(2), np.arange(400) % 3
+    p = np.array([[0.9] * 4 + [0.1] * 8, [0.1] * 4 + [0.9] * 4 + [0.1] * 4, [0.1] * 8 + [0.9] * 4])
+    cells = (rng.random((400, 12)) < p[classes]).astype(float)
+    for data in (with_holes(cells), pd.DataFrame(cells), pd.DataFrame(with_holes(cells))):
+        found = Mixture(random_state=0).fit(data)
+        assert found.n_components_ == 3
+        assert adjusted_rand_score(classes, found.labels_) > 0.95
+
+
+def test_floats_of_other_values_beside_holes_are_no_zeros_and_ones():
+    gone = with_holes(X)
+    gone[np.isnan(gone).nonzero()[0][0]] = 0.5
+    family = Mixture(n_components=2, random_state=0).fit(gone).family_
+    assert {part[0].name for part in family.parts} == {"gaussian_diag"}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_a_frame_of_floats_zero_and_one_is_that_of_integers(make):
+    floats, integers = ({f"x{j}": X[:, j].astype(kind) for j in range(X.shape[1])} for kind in (float, int))
+    found, wanted = (Mixture(n_components=2, random_state=0).fit(make(cells)) for cells in (floats, integers))
+    assert [role["role"] for role in found.family_.roles] == [role["role"] for role in wanted.family_.roles]
+    assert np.array_equal(found.labels_, wanted.labels_)

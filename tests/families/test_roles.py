@@ -91,6 +91,49 @@ def test_rule(values, found):
     assert facts(role_of(values)) == found
 
 
+INTEGERS = {
+    "rating": RNG.integers(1, 6, N),
+    "count": RNG.poisson(40, N),
+    "sign": RNG.integers(-50, 50, N),
+    "flag": RNG.integers(0, 2, N),
+}
+
+
+def roles_of(X):
+    return [(role.role, role.family, role.levels) for role in infer_roles(X).roles]
+
+
+@pytest.mark.parametrize("has_text", [False, True])
+def test_a_hole_does_not_change_what_integers_are(has_text):
+    whole = pd.DataFrame(INTEGERS)
+    if has_text:
+        whole["kind"] = ["a", "b", "c"] * (N // 3)
+    gone = whole.copy()
+    for row, name in enumerate(INTEGERS):
+        gone.loc[row, name] = None
+    assert gone.dtypes["rating"] == np.float64
+    assert roles_of(gone) == roles_of(whole)
+    kept = gone.astype(dict.fromkeys(INTEGERS, "Int64"))
+    assert roles_of(kept) == roles_of(whole)
+    assert roles_of(pl.from_pandas(gone)) == roles_of(whole)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_a_hole_does_not_change_what_floats_are(make):
+    whole = pd.DataFrame(INTEGERS).drop(columns="flag").astype(float)
+    gone = whole.copy()
+    gone.loc[0, "rating"] = None
+    assert roles_of(make(gone)) == roles_of(make(whole)) == [("real", "gaussian_diag", [])] * 3
+    coded = whole.assign(rating=np.where(np.arange(N) == 0, -9.0, whole["rating"]))
+    assert infer_roles(make(coded), missing_values={"rating": -9}).roles[0].role == "real"
+
+
+def test_two_values_without_a_hole_do_not_tell_that_floats_are_meant():
+    gone = pd.DataFrame(INTEGERS).astype(float)[["rating", "flag"]]
+    gone.loc[0, "rating"] = None
+    assert [role for role, _, _ in roles_of(gone)] == ["category", "binary"]
+
+
 def test_whole_numbers_are_counts_also_beyond_few_values():
     X = np.rint(RNG.normal([1000, 2000], 10, (500, 2))).ravel().astype(int)
     assert facts(role_of(X)) == ("count", "gaussian_diag", 0)

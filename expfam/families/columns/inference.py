@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from expfam.frames.doubts import Doubt
     from expfam.frames.frame import Column
 
+_TWO = 2  # values of a binary column
 _WHOLE = 1e-9  # counts differ from integers by no more
 
 
@@ -85,18 +86,19 @@ def infer_roles(
     if not all(frame.shape):
         raise DataError(f"{owner}: the frame has no {'columns' if frame.n_rows else 'rows'}")
     given = given_roles(frame, listed, by_column)
-    gone = missing_values_of(missing_values, frame.names, owner=owner)
+    codes = _codes(frame, given, missing_values_of(missing_values, frame.names, owner=owner))
+    holes_make_floats = not _chooses_floats(frame, codes)
     found, doubts = [], {}
     for name in frame.names:
         wish = given.get(name)
-        if wish is not None and wish.role == "dropped":
+        if wish is not None and name not in codes:
             found.append(ColumnRole(name, "dropped", note=wish.note or "as asked"))
             continue
-        values = list(dict.fromkeys([*(wish.missing_values if wish is not None else ()), *gone.get(name, ())]))
+        values = codes[name]
         if wish is None or (wish.missing_values and not wish.role):
             column = column_with_holes(frame, name, values)
             doubts[name] = doubt_of(column, frame.backend)
-            role = inferred(column, max_levels, doubts[name], values)
+            role = inferred(column, max_levels, doubts[name], values, holes_make_floats=holes_make_floats)
         else:
             wish = replace(wish, missing_values=values)
             column = read_column(frame, wish)
@@ -104,6 +106,36 @@ def infer_roles(
         found.append(replace(role, type=type_of(column, role), missing_values=values))
     _report(found, doubts, owner)
     return Roles(found)
+
+
+def _codes(frame, given, gone):
+    """Return the values that stand for missing cells, of each column that is not dropped."""
+    return {
+        name: list(dict.fromkeys([*(given[name].missing_values if name in given else ()), *gone.get(name, ())]))
+        for name in frame.names
+        if name not in given or given[name].role != "dropped"
+    }
+
+
+def _chooses_floats(frame, codes):
+    """Return whether the whole numbers of a frame are floats by choice.
+
+    They are if all columns are floats and one of them is whole without a hole. Otherwise they may be integers of which
+    holes have made floats. A column of two values tells nothing, because it is binary anyway.
+    """
+    is_chosen = False
+    for name, values in codes.items():
+        column = column_with_holes(frame, name, values)
+        if column.kind not in ("float", "empty"):
+            return False
+        is_chosen = is_chosen or (not column.missing.any() and _is_whole(column.values))
+    return is_chosen
+
+
+def _is_whole(values):
+    """Return whether floats are whole numbers of more than two values."""
+    with np.errstate(invalid="ignore"):
+        return bool(np.all(values == np.rint(values))) and len(np.unique(values)) > _TWO
 
 
 def _report(found, doubts, owner):
@@ -351,11 +383,17 @@ def _check_whole(column, family, rows, values):
 
 
 def inferred(
-    column: Column, max_levels: int, doubt: Doubt | None = None, missing_values: Sequence[Any] = ()
+    column: Column,
+    max_levels: int,
+    doubt: Doubt | None = None,
+    missing_values: Sequence[Any] = (),
+    *,
+    holes_make_floats: bool = True,
 ) -> ColumnRole:
     """Return the role of a column by the first rule that holds.
 
-    `doubt` is what a column of text may be in truth; `missing_values` are those that stand for its missing cells.
+    `doubt` is what a column of text may be in truth; `missing_values` are those that stand for its missing cells, and
+    `holes_make_floats` is as in `ColumnFacts`.
     """
     base = ColumnRole(column.name, missing=int(column.missing.sum()))
     if column.kind == "time":
@@ -365,7 +403,7 @@ def inferred(
     distinct = values[np.append(np.ones(len(values[:1]), dtype=bool), values[1:] != values[:-1])]
     if not len(values):
         return replace(base, role="dropped", note="all cells are missing")
-    facts = ColumnFacts(column, values, distinct, max_levels, doubt)
+    facts = ColumnFacts(column, values, distinct, max_levels, doubt, holes_make_floats)
     if len(distinct) == 1:
         only = column.levels[distinct[0]] if facts.is_text else distinct[0].item()
         return replace(base, role="dropped", note=f"all cells hold {only!r}")

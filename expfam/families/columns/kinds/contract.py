@@ -41,6 +41,9 @@ class ColumnFacts:
         Columns of text with more distinct values are left out.
     doubt : Doubt or None
         What a column of text may be in truth.
+    holes_make_floats : bool
+        Whether a column of integers has become one of floats by its holes, as in pandas. In a frame of floats alone
+        that has whole numbers in a column without holes it has not.
     """
 
     column: Column
@@ -48,6 +51,7 @@ class ColumnFacts:
     distinct: npt.NDArray[Any]
     max_levels: int
     doubt: Any
+    holes_make_floats: bool = True
 
     @property
     def is_text(self) -> bool:
@@ -56,9 +60,9 @@ class ColumnFacts:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all values are whole numbers; holes make floats of integers."""
-        has_holes = bool(self.column.missing.any())
-        return self.column.kind == "integer" or (has_holes and bool(np.all(self.distinct == np.rint(self.distinct))))
+        """Return whether the values are integers, also those that holes have made floats of."""
+        may_be = self.holes_make_floats and bool(self.column.missing.any())
+        return self.column.kind == "integer" or (may_be and bool(np.all(self.distinct == np.rint(self.distinct))))
 
 
 class ColumnKind:
