@@ -18,7 +18,7 @@ def problem(n_rows, n_clusters):
 
 
 class Start:
-    """The progressive start, and greedy merges of shattered clusters."""
+    """The variational start, and greedy merges of shattered clusters."""
 
     timeout = 300
 
@@ -26,18 +26,18 @@ class Start:
         self.model, self.data, self.labels = problem(10_000, 50)
         self.pieces = data.shattered(self.labels, 8)
 
-    def time_progressive(self):
-        starting_labels("progressive", self.model, self.data, seed=0)
+    def time_variational(self):
+        starting_labels("variational", self.model, self.data, seed=0)
 
     def time_merges(self):
         merged_labels(self.model, self.data, self.pieces)
 
-    def peakmem_progressive(self):
-        starting_labels("progressive", self.model, self.data, seed=0)
+    def peakmem_variational(self):
+        starting_labels("variational", self.model, self.data, seed=0)
 
     def track_seconds_to_truth(self):
         begin, kernel = perf_counter(), CollapsedGibbs()
-        state = kernel.init(self.model, self.data, seed=0, start="progressive")
+        state = kernel.init(self.model, self.data, seed=0, start="variational")
         spent = perf_counter() - begin
         truth = self.model.log_joint(self.data, self.labels)
         for _ in range(50):

@@ -236,7 +236,7 @@ def hierarchy(args):
     rows, best = [], None
     problem = problem_of(args.data_set, args)
     for title in args.kernels:
-        labels = starting_labels("progressive", problem.model, problem.data, seed=args.seed)
+        labels = starting_labels("variational", problem.model, problem.data, seed=args.seed)
         points, state = run(KERNELS[title](), problem, labels, args.seconds, seed=args.seed)
         tree = BayesianHierarchy(problem.data.family, start=state.partition, n_threads=args.threads)
         begin = clocks()
@@ -307,7 +307,7 @@ def parser():
     command.add_argument("--kernels", nargs="+", choices=list(KERNELS), default=list(KERNELS))
     command.add_argument("--start", default="auto", help="name of a start")
     command = add(starts, rows=20_000, seconds=5.0, sets=["documents", "vectors"], clusters=200)
-    names = ["variational", "variational, merged", "progressive", "kmeans++", "random", "one"]
+    names = ["variational", "variational, merged", "kmeans++", "random", "one"]
     command.add_argument("--starts", nargs="+", choices=[*names, "sequential"], default=names)
     command.add_argument("--truncation", type=int, default=400, help="components of the variational and other starts")
     command.add_argument("--passes", type=int, default=15, help="variational passes at most")

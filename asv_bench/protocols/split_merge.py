@@ -276,7 +276,7 @@ def gap_row(name, share, curves):
 
 
 def twin(args):
-    """A generated twin of KDDCUP04Bio, from one cluster, from shattered ones, and from the progressive start."""
+    """A generated twin of KDDCUP04Bio, from one cluster, from shattered ones, and from the variational start."""
     problem, rows = generate(args, 0), []
     print(f"{problem.data}, K={args.clusters}, log joint of the truth {problem.truth:.0f}", flush=True)
     for start in args.starts:
@@ -574,10 +574,10 @@ def parser():
         seeds=1,
         sizes={"rows": 145_751, "clusters": 2000, "features": 74, "separation": 1.0},
     )
-    command.add_argument("--starts", nargs="+", default=["one", "shattered", "progressive"])
+    command.add_argument("--starts", nargs="+", default=["one", "shattered", "variational"])
     command = add(real, seconds=20.0, kernels=["gibbs", "cycle"], seeds=1)
     command.add_argument("--names", nargs="+", default=["birch1", "letter_recognition", "googlenews", "tweet"])
-    command.add_argument("--starts", nargs="+", default=["auto", "variational", "progressive"])
+    command.add_argument("--starts", nargs="+", default=["auto", "variational"])
     command.add_argument("--full", action="store_true", help="full covariances for vectors")
     command.add_argument("--data", type=Path, default=Path("data"), help="directory with text/ and dense/")
     add(
@@ -588,7 +588,7 @@ def parser():
         sizes={"rows": 1000, "clusters": 8, "features": 4, "separation": 6.0, "overlap": 0.0},
     )
     command = add(peer, seconds=120.0, kernels=["cycle"], seeds=3, sizes=plain)
-    command.add_argument("--starts", nargs="+", default=["kmeans++", "variational", "progressive"])
+    command.add_argument("--starts", nargs="+", default=["kmeans++", "variational"])
     command = add(figure, seconds=5.0, seeds=3, sizes={"rows": 1000} | paper)
     command.add_argument("--start", default="one")
     command.add_argument("--png", type=Path, default=Path("split_merge.png"))

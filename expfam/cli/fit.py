@@ -110,7 +110,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sequential",
         "one",
         "buckets",
-        "progressive",
         "variational",
     ]
     group.add_argument("--start", default="auto", choices=starts, help="first partition; default: %(default)s")

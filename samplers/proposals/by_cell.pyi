@@ -6,7 +6,6 @@ from scipy import sparse
 
 from expfam.protocols import BoundProposal
 from expfam.samplers.proposals.base import Proposal
-from expfam.structures.rows.data_cells import DataCells
 
 class CellProposal(Proposal):
     modes: frozenset[str]
@@ -15,7 +14,3 @@ class CellProposal(Proposal):
     def groups(self, data: Any) -> NDArray[np.intp]: ...
     def probabilities(self, snapshot: Any) -> NDArray[np.float64] | sparse.csr_array | sparse.csr_matrix: ...
     def bind(self, model: Any, data: Any, *, seed: int) -> BoundProposal: ...
-
-class BucketProposal(CellProposal):
-    data_cells: DataCells
-    def __init__(self, data_cells: DataCells, *, floor: float = 0.02) -> None: ...

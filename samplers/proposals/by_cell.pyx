@@ -13,7 +13,6 @@ from cython cimport final
 from libc.math cimport log
 from numpy.random cimport bitgen_t
 
-from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEW, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.structures.selection.alias cimport AliasArena, alias_arena, alias_arena_draw, alias_arena_probability
 
@@ -109,56 +108,6 @@ class CellProposal(Proposal):
         """
         check_settings(self)
         return BoundGrouped(self, data)
-
-
-class BucketProposal(CellProposal):
-    """Proposal of clusters by the score of a group's mean.
-
-    Parameters
-    ----------
-    data_cells : DataCells
-        Groups of the data; they must have prototypes, so make them with phi of the data.
-    floor : float in [1e-6, 1), default 0.02
-        Share of the draws that choose any cluster, or a new one, with equal probability.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import Dataset, DiagonalGaussian
-    >>> from expfam.samplers import BucketProposal
-    >>> from expfam.structures import DataCells
-    >>> data = Dataset(np.array([[0.0], [0.1], [5.0]]), DiagonalGaussian())
-    >>> data_cells = DataCells(np.array([0, 0, 1]), phi=data.phi(0, 3))
-    >>> BucketProposal(data_cells).groups(data)
-    array([0, 0, 1])
-
-    Notes
-    -----
-    p_gk = exp(<mean phi of g, Theta_k> - G_k + log prior mass of k), the geometric mean of the weights of the members.
-    """
-
-    def __init__(self, data_cells, *, floor=0.02):
-        self.data_cells, self.floor = data_cells, floor
-
-    def groups(self, data):
-        """Return the group of each datum."""
-        if self.data_cells.prototype is None:
-            raise DataError("BucketProposal needs DataCells with prototypes: make it with phi=data.phi(0, n_rows)")
-        if self.data_cells.prototype.shape[1] != data.n_statistics:
-            raise DataError(
-                f"BucketProposal: prototypes have {counted(self.data_cells.prototype.shape[1], 'column')}, phi has"
-                f" {data.n_statistics}: make the data_cells with phi=data.phi(0, data.n_rows)"
-            )
-        return self.data_cells.group
-
-    def probabilities(self, snapshot):
-        """Return the weights of the clusters for the mean of each group."""
-        if not len(snapshot.slots):
-            return np.zeros((self.data_cells.n_groups, 0))
-        # BLAS is not used: its sums may depend on the number of threads
-        score = np.einsum("gf,kf->gk", self.data_cells.prototype, snapshot.Theta)
-        score += snapshot.log_weight - snapshot.G
-        return np.exp(np.maximum(score - score.max(axis=1, keepdims=True), -80.0))
 
 
 ctypedef struct grouped_state:

@@ -42,7 +42,7 @@ def starting_labels(
 
     Parameters
     ----------
-    start : str, (N,) array_like of int, or Progressive
+    start : str, (N,) array_like of int, or object with a method `labels`
         Labels are checked and used as they are; an object with a method `labels` is asked; or a rule by name:
 
         - "random": uniform over `n_clusters`; some may get no datum;
@@ -52,13 +52,9 @@ def starting_labels(
         - "tree_point": nearest of those cells' centres;
         - "buckets": the sides of random hyperplanes through the middle of the data on which a datum lies, at most
           `n_clusters` different ones;
-        - "progressive": clusters of a few rows, which the others join, and so on within each cluster, merged greedily;
-          the number of clusters follows from the data and is at most `n_clusters` if that is given. Of all rules the
-          one that comes nearest to a high log joint, and the one to take where the number of clusters is not known:
-          see `Progressive`, which has settings;
-        - "variational": ten passes of `SparseVariational` from k-means++ with `n_clusters`, merged greedily. Of
-          real-valued data nearly as good as "progressive" or better, and far cheaper, where there are fewer clusters
-          than that; counts that many columns share rarely leave the one cluster that they begin as;
+        - "variational": ten passes of `SparseVariational` from k-means++ with `n_clusters`, merged greedily: the rule
+          to take for real-valued data with fewer clusters than that, whose number is not known. Counts that many
+          columns share rarely leave the one cluster that they begin as;
         - "sequential": one pass in random order, each datum drawn from its predictive given those before it;
         - "one": all in cluster 0;
         - "auto": "kmeans++" on real-valued data, else "random". A sequential pass over counts lets the clusters that
@@ -101,9 +97,6 @@ def starting_labels(
     Weights of rows are multiplicities: "kmeans++", "kmeans", "buckets" and "variational" are those of the rows
     repeated. The other rules take each row once. Rows of weight 0 join their most probable cluster at the end.
 
-    "progressive" costs a few passes over max(4000, 16 sqrt N) rows cut into pieces of eight, one predictive of every
-    cluster found for each datum, and a check of each cluster.
-
     "kmeans++": Arthur & Vassilvitskii 2007, the seeds from a random 20 000 + 20 K rows; distances between
     standardised columns of real data, between square roots of counts, whose variance hardly depends on the mean, and
     between other statistics as they are. "tree": see `expfam.samplers.starts.tree`; in the same coordinates.
@@ -117,6 +110,11 @@ def starting_labels(
         return _checked(start, model.weights, data.n_rows)
     if start == "auto":
         start = "random" if data.family.is_discrete else "kmeans++"
+    if start in _GONE:
+        raise ValueError(
+            f"start={start!r} was a rule of earlier versions and is gone: write start={_GONE[start]!r}, or"
+            " Mixture(start='auto'), which searches a start"
+        )
     if start not in _RULES and start not in _WARM:
         names = ["auto", *_RULES, *_WARM]
         near = near_names(start, names, _SYNONYMS)
@@ -305,7 +303,7 @@ _SYNONYMS = {
     **dict.fromkeys(("single", "together"), ("one",)),
 }  # words of other libraries: names of this package
 _BLIND = ("random", "one")  # rules that look at no row
+_GONE = {"progressive": "variational"}  # rules of earlier versions, and what takes their place
 _WARM = {  # rules that run kernels, which stand above this module: imported when they are asked for
-    "progressive": "expfam.samplers.warm_starts.progressive",
     "variational": "expfam.samplers.warm_starts.variational",
 }

@@ -74,16 +74,6 @@ cdef inline Py_ssize_t alias_mixture_draw(const alias_arena *a, const Py_ssize_t
     return alias_draw(a.cells + tables[taken] * a.size, a.size, word)
 
 
-cdef inline double alias_mixture_probability(const alias_arena *a, const Py_ssize_t *tables, const double *shares,
-                                             Py_ssize_t m, Py_ssize_t j) noexcept nogil:
-    """Return the probability of j under the whole mixture, not under the chosen table."""
-    cdef double total = 0.0
-    cdef Py_ssize_t c
-    for c in range(m):
-        total += shares[c] * a.probability[tables[c] * a.size + j]
-    return total
-
-
 cdef class AliasTable:
     cdef readonly object cells          # (size, 2) uint32, thresholds and aliases, read-only
     cdef alias_cell *view

@@ -41,17 +41,17 @@ def test_table_of_the_paper(command, tmp_path):
     assert all(0 <= row["NMI"] <= 1 and 0 < row["accuracy"] <= 1 for row in rows)
 
 
-@pytest.mark.parametrize("start", ["one", "shattered", "truth", "progressive"])
+@pytest.mark.parametrize("start", ["one", "shattered", "truth", "variational"])
 def test_gap(command, tmp_path, start):
     (row,) = result_of(command, tmp_path, "gap", *SMALL, "--start", start)["rows"]
     assert row["Gibbs share"] == 1.0
-    if start in ("truth", "progressive"):
+    if start in ("truth", "variational"):
         assert row["s to 10.0%"] is not None
 
 
 def test_peer_real_equilibrium_twin_and_figure(command, tmp_path):
     result = result_of(command, tmp_path, "peer", *SMALL)
-    methods = {f"{start}, then gibbs" for start in ("kmeans++", "variational", "progressive")}
+    methods = {f"{start}, then gibbs" for start in ("kmeans++", "variational")}
     methods |= {"BayesianGaussianMixture, 2 K", "SparseVariational, 2 K"}
     assert {row["method"] for row in result["rows"]} == methods
     assert {row["method"] for row in result["medians"]} == methods
@@ -63,7 +63,7 @@ def test_peer_real_equilibrium_twin_and_figure(command, tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2)) + 9 * np.repeat(np.eye(2), 30, axis=0)
     np.savez(tmp_path / "dense" / "mine.npz", X=X.astype(np.float32), labels=np.repeat([3, 8], 30))
     rows = result_of(command, tmp_path, "real", "--names", "mine", "--data", str(tmp_path))["rows"]
-    assert {row["start"] for row in rows} == {"auto", "variational", "progressive"}
+    assert {row["start"] for row in rows} == {"auto", "variational"}
     assert all(row["s to 10.0%"] is not None for row in rows)
     png = tmp_path / "climb.png"
     result_of(command, tmp_path, "figure", "--rows", "200", "--png", str(png))

@@ -86,7 +86,6 @@ PLUGINS_MAY_BE_IMPORTED_BY = {
 }
 # The table of named starts that run kernels names modules above it; it imports them when they are asked for.
 NAMED_LATER = {
-    ("expfam.samplers.starts.rules", "expfam.samplers.warm_starts.progressive"),
     ("expfam.samplers.starts.rules", "expfam.samplers.warm_starts.variational"),
 }
 
@@ -330,7 +329,7 @@ def tree(tmp_path):
         "samplers/collapsed/gibbs.pyx",
         "samplers/chain/trace.py",
         "samplers/variational/mixture.py",
-        "samplers/warm_starts/progressive.py",
+        "samplers/warm_starts/variational.py",
         "samplers/named.py",
         "samplers/proposals/by_name.py",
         "samplers/collapsed/metropolis.pyx",
@@ -407,7 +406,7 @@ RIGHT = [
         "samplers/collapsed/gibbs.pyx",
         '"""\nfrom expfam.samplers.named import FastEx\n"""\n# import expfam.estimators.mixture\nx = "import expfam"',
     ),
-    ("samplers/warm_starts/progressive.py", "from expfam.samplers.collapsed.gibbs import CollapsedGibbs"),
+    ("samplers/warm_starts/variational.py", "from expfam.samplers.collapsed.gibbs import CollapsedGibbs"),
     (
         "expfam/families/base.py",
         '"""Example\n\n>>> from expfam import Mixture\n"""\nfrom . import base\nfrom ..errors import E',

@@ -20,13 +20,13 @@ PUBLIC = {
         purity register variation_of_information
     """,
     "expfam.samplers": """
-        Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves
+        Allocator AnchoredMoves Anchors BucketMoves Canopy CellProposal Checkpoint ClusterMoves
         ClusterTree CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge
         CollapsedState Collect CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
         FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedProcessGibbs GroupedProcessSplitMerge
         GroupedProcessState GroupedState GroupedStream GroupedVariational GroupedVariationalState HashProposal
         HierarchicalClustering HierarchyTree Int8Proposal Kernel LinkedGibbs MemberMoves Memoized MergeState
-        NearAnchors Progress Progressive Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator
+        NearAnchors Progress Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator
         SequentialAllocator ShardedData ShardedState Snapshot SoftmaxMoves SparseVariational SplitMerge
         Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicProcessGibbs TopicProcessMerges
         TopicProcessSplitMerge TopicProcessState TopicState TopicStream TopicVariational Trace UncollapsedGibbs

@@ -95,7 +95,7 @@ def test_dense_and_csr_counts_give_the_same_chain(family, sampler):
     assert_same(a, b)
 
 
-@pytest.mark.parametrize("start", ["kmeans", "kmeans++", "tree", "tree_point", "buckets", "progressive", "sequential"])
+@pytest.mark.parametrize("start", ["kmeans", "kmeans++", "tree", "tree_point", "buckets", "sequential"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_dense_and_csr_counts_give_the_same_start(family, start):
     for is_wide in (True, False):

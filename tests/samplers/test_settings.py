@@ -11,7 +11,7 @@ from expfam.params import NON_NEGATIVE, POSITIVE, Integer, Real, Settings, check
 from expfam.samplers.geometry.hash_tables import HashTables
 from expfam.structures import DataCells
 
-NEEDED = {"CollapsedMetropolis": ["table"], "CollapsedSplitMerge": [[]], "BucketProposal": [None]}
+NEEDED = {"CollapsedMetropolis": ["table"], "CollapsedSplitMerge": [[]]}
 
 
 class Strict(HashTables):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from by_mean import ByMean
 from enumeration import canonical, exact_posterior, move_matrix
 from scipy import sparse, stats
 from tiny import FAMILIES, WEIGHTS
@@ -9,7 +10,7 @@ from tiny import FAMILIES, WEIGHTS
 from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError, DataError, PluginError
 from expfam.families.support import dense_rows
-from expfam.samplers import BucketProposal, CellProposal, CollapsedMetropolis
+from expfam.samplers import CellProposal, CollapsedMetropolis
 from expfam.samplers.collapsed.laws import update_law
 from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.snapshot import Snapshot
@@ -230,7 +231,7 @@ def test_a_chain_runs_in_both_modes():
         model = MixtureModel(data.family, weights)
         start = np.where(rng.random(400) < 0.3, rng.integers(0, 4, 400), labels)
         state = CollapsedState(model, data, start, seed=0)
-        kernel = CollapsedMetropolis(BucketProposal(data_cells), mode=mode)
+        kernel = CollapsedMetropolis(ByMean(data_cells), mode=mode)
         before = model.log_joint(data, state.labels)
         for _ in range(5):
             kernel.step(state)
@@ -239,18 +240,14 @@ def test_a_chain_runs_in_both_modes():
         assert sum(np.bincount(state.labels[labels == k]).max() for k in range(4)) > 360
 
 
-def test_buckets_need_prototypes_of_phi():
+def test_proposals_by_the_means_of_cells():
     data, model = dataset()
     group = np.array([0, 0, 1, 1, 2, 2])
-    with pytest.raises(DataError, match="prototypes"):
-        BucketProposal(DataCells(group)).bind(model, data, seed=0)
-    with pytest.raises(DataError, match="1 column, phi has 2"):
-        BucketProposal(DataCells(group, phi=np.zeros((6, 1)))).bind(model, data, seed=0)
     with pytest.raises(DataError, match=r"\(6,\) integers"):
-        BucketProposal(DataCells([0, 1], phi=np.zeros((2, 2)))).bind(model, data, seed=0)
+        ByMean(DataCells([0, 1], phi=np.zeros((2, 2)))).bind(model, data, seed=0)
     data_cells = DataCells(group, phi=data.phi(0, 6))
-    assert BucketProposal(data_cells) == BucketProposal(data_cells)
-    handle = handle_of(BucketProposal(data_cells))
+    assert ByMean(data_cells) == ByMean(data_cells)
+    handle = handle_of(ByMean(data_cells))
     snapshot = view(data)
     score = data.phi(0, 2).mean(axis=0) @ snapshot.Theta.T - snapshot.G + snapshot.log_weight
     p = np.exp(score - score.max())

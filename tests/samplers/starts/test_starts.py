@@ -478,6 +478,7 @@ def test_given_labels_are_used_as_they_are():
 @pytest.mark.parametrize(
     ("start", "words"),
     [
+        ("progressive", "is gone: write start='variational'"),
         ("best", r"one of \['auto', 'random'.* got 'best'"),
         ([0, 1], r"shape \(4,\); got \(2,\)"),
         ([0.0, 1, 2, 3], "integers; got dtype float64"),

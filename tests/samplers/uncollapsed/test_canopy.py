@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from by_mean import ByMean
 from instruction_sets import output_under
 from scipy import sparse, stats
 from tiny import FAMILIES, PlainPoisson
@@ -274,11 +275,9 @@ def test_proposals_that_read_statistics_are_refused():
 
 
 def test_a_grouped_proposal_of_an_author_works():
-    from expfam.samplers import BucketProposal
-
     state = make_state("poisson", N=40)
     data_cells = DataCells(np.arange(40) % 4, phi=state.data.phi(0, 40))
-    kernel, pi = UncollapsedMetropolis(BucketProposal(data_cells)), exact_law(state)
+    kernel, pi = UncollapsedMetropolis(ByMean(data_cells)), exact_law(state)
     for i in (0, 7):
         flow = pi[i][:, None] * update_law(kernel, state, i)
         np.testing.assert_allclose(flow, flow.T, rtol=1e-8, atol=1e-14)
@@ -286,12 +285,10 @@ def test_a_grouped_proposal_of_an_author_works():
 
 def test_sweeps_of_another_proposal_leave_the_law_of_labels():
     """The steps of a proposal that is no table of prototypes, with far from equal probabilities there and back."""
-    from expfam.samplers import BucketProposal
-
     state = make_state("poisson", N=400, K=4)
     pi = exact_law(state)
     data_cells = DataCells(np.arange(400) % 4, phi=state.data.phi(0, 400))
-    kernel = UncollapsedMetropolis(BucketProposal(data_cells), steps=2, redraw=False)
+    kernel = UncollapsedMetropolis(ByMean(data_cells), steps=2, redraw=False)
     rng, counts, n_sweeps = np.random.default_rng(5), np.zeros((400, 4)), 100
     sweeper = kernel.sweeper(state)
     sweeper.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True)
