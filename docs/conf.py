@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 1e9,
     "write_computation_times": False,
+    "ignore_repr_types": r"expfam\.displays",
     "reset_modules": ("matplotlib",),
 }
 
