@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from expfam.protocols import Floats
 
 KEPT_AGREEMENT = 0.9  # of a fit with the halves of its own family, from which it is the answer itself
+LEAST_AGREEMENT = 1 / 3  # of the best cut with the halves; below it they tell nothing
+FEW_CLUSTERS, CLEAR = 5, 3.0  # so few are merged where the score rises by this number of standard errors
 
 
 @dataclass(frozen=True)
@@ -140,29 +142,68 @@ def curve_of(
 
     Notes
     -----
-    The maximum over the cuts of a half does not mind rows that the half splits off earlier or later.
+    The maximum over the cuts of a half does not mind rows that the half splits off earlier or later. The answer is the
+    cut of the highest score. It is all K clusters where the halves of the own family agree with them by 0.9, where no
+    half agrees with the best cut by a third on average, and of five clusters or fewer where the best score is not
+    higher by three standard errors.
     """
-    K = len(sizes)
-    agreement, spread, score = {}, {}, {}
-    for name, tree in trees.items():
-        found = [
-            cut_agreements(tree, other, table).max(axis=1)[::-1]
-            for table, others in zip(tables, half_trees)
-            for other in others.values()
-        ]
-        total = float(tables[0].sum())
-        told = 1.0 - (sums_of_squares(tree, tables[0].sum(axis=1))[::-1] / total**2) ** 2
-        agreement[name], spread[name] = np.mean(found, axis=0), np.std(found, axis=0)
-        score[name] = told * agreement[name]
+    K, rows = len(sizes), tables[0].sum(axis=1)
+    found = {name: _agreements(tree, tables, half_trees) for name, tree in trees.items()}
+    told = {name: _told_apart(tree, rows) for name, tree in trees.items()}
     plain = next(iter(trees.values()))
     own = [
         cut_agreements(plain, next(iter(others.values())), table)[0, 0]
         for table, others, is_of_family in zip(tables, half_trees, is_own)
         if is_of_family
     ]
-    of_own = float(np.mean(own))
-    answer = _answer(score, K, fewest) if of_own < KEPT_AGREEMENT else (next(iter(trees)), K)
-    return CoarseningCurve(trees, sizes, agreement, spread, score, log_joint, of_own, *answer)
+    agreement = {name: of_tree.mean(axis=(0, 1)) for name, of_tree in found.items()}
+    score = {name: told[name] * agreement[name] for name in trees}
+    of_halves = {name: told[name] * of_tree.mean(axis=1) for name, of_tree in found.items()}
+    of_own, answer = float(np.mean(own)), _answer(score, K, fewest)
+    if of_own >= KEPT_AGREEMENT or not _is_told(answer, agreement, of_halves):
+        answer = next(iter(trees)), K
+    return CoarseningCurve(
+        trees=trees,
+        sizes=sizes,
+        agreement=agreement,
+        spread={name: of_tree.std(axis=(0, 1)) for name, of_tree in found.items()},
+        score=score,
+        log_joint=log_joint,
+        own_agreement=of_own,
+        tree=answer[0],
+        n_clusters=answer[1],
+    )
+
+
+def _agreements(tree, tables, half_trees):
+    """Return agreements of cuts with the most similar one of each tree of a half: (H, trees, K)."""
+    return np.array(
+        [
+            [cut_agreements(tree, other, table).max(axis=1)[::-1] for other in others.values()]
+            for table, others in zip(tables, half_trees)
+        ]
+    )
+
+
+def _told_apart(tree, rows):
+    """Return 1 - (sum of squared shares of the rows)**2 of each cut: (K,)."""
+    return 1.0 - (sums_of_squares(tree, rows)[::-1] / rows.sum() ** 2) ** 2
+
+
+def _is_told(answer, agreement, of_halves):
+    """Return whether halves say enough for a cut to take the place of the fit.
+
+    They must agree on it more than not. A fit of few clusters needs no merging: its score must be lower by three
+    standard errors of the difference.
+    """
+    name, k = answer
+    if agreement[name][k - 1] < LEAST_AGREEMENT:
+        return False
+    scores = next(iter(of_halves.values()))
+    if scores.shape[1] > FEW_CLUSTERS:
+        return True
+    gains = of_halves[name][:, k - 1] - scores[:, -1]
+    return len(gains) > 1 and gains.mean() > CLEAR * gains.std(ddof=1) / np.sqrt(len(gains))
 
 
 def _answer(score, K, fewest):

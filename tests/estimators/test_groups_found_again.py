@@ -258,15 +258,44 @@ def test_the_factor_and_the_fewest_groups():
     table = np.array([[30.0, 0.0], [20.0, 0.0], [0.0, 50.0]])
     half = {"cost": np.array([[0.0, 1.0, 1.0, 2.0]])}
     none = {"cost": np.zeros(3)}
-    options = {"is_own": [True], "sizes": np.array([30, 20, 50]), "log_joint": none}
-    curve = curve_of({"cost": tree}, [table], [half], **options)
+    options = {"is_own": [True, True], "sizes": np.array([30, 20, 50]), "log_joint": none}
+    curve = curve_of({"cost": tree}, [table] * 2, [half] * 2, **options)
     assert curve.agreement["cost"][:2].tolist() == [1.0, 1.0]
     assert curve.score["cost"][:2].tolist() == [0.0, 0.75]
     assert (curve.n_clusters, curve.best_of("cost")) == (2, 2)
     assert curve.own_agreement == pytest.approx(
         adjusted_rand_score([0] * 30 + [1] * 20 + [2] * 50, [0] * 50 + [1] * 50)
     )
-    assert curve_of({"cost": tree}, [table], [half], **options, fewest=3).n_clusters == 3
+    assert curve_of({"cost": tree}, [table] * 2, [half] * 2, **options, fewest=3).n_clusters == 3
+
+
+TWO, THREE = np.array([[0.0, 1.0, 1.0, 2.0]]), np.array([[0.0, 1.0, 1.0, 2.0], [2.0, 3.0, 2.0, 3.0]])
+SIX = np.array([[0.0, 1, 1, 2], [2, 3, 1, 2], [4, 5, 1, 2], [6, 7, 2, 4], [8, 9, 3, 6]], dtype=float)  # pairs of THREE
+JOINED, APART = np.array([[30.0, 0.0], [20.0, 0.0], [0.0, 50.0]]), np.diag([30.0, 20.0, 50.0])
+
+
+def curve_of_halves(tree, shared):
+    """The curve of a fit over halves whose clusters share these numbers of rows with those of the fit."""
+    options = {"log_joint": {"cost": np.zeros(len(tree) + 1)}, "sizes": shared[0].sum(axis=1)}
+    half_trees = [{"cost": TWO if table.shape[1] == 2 else THREE} for table in shared]
+    return curve_of({"cost": tree}, shared, half_trees, is_own=[True] * len(shared), **options)
+
+
+def test_few_clusters_are_merged_where_the_gain_is_clear():
+    assert curve_of_halves(THREE, [JOINED] * 4).n_clusters == 2
+    doubtful = curve_of_halves(THREE, [JOINED, JOINED, APART, JOINED])
+    assert (doubtful.best_of("cost"), doubtful.n_clusters) == (2, 3)
+    pieces = [table.repeat(2, axis=0) / 2 for table in (JOINED, JOINED, APART, JOINED)]
+    assert curve_of_halves(SIX, pieces).n_clusters == 2  # of more than five clusters the highest score is the answer
+
+
+def test_a_fit_whose_halves_agree_on_nothing_stays():
+    noise = np.random.default_rng(0).poisson(20.0, size=(3, 6, 2)).astype(float)
+    noise *= noise[0].sum(axis=1, keepdims=True) / noise.sum(axis=2, keepdims=True)
+    curve = curve_of_halves(SIX, list(noise))
+    assert curve.best_of("cost") < 6
+    assert curve.agreement["cost"][1:].max() < 1 / 3
+    assert curve.n_clusters == 6
 
 
 def test_a_model_of_one_cluster_stays():
