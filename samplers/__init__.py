@@ -22,6 +22,8 @@ _HOMES = {
     "expfam.samplers.proposals.snapshot": ["Snapshot"],
     "expfam.samplers.proposals.table": ["TableProposal"],
     "expfam.samplers.shards.data": ["ShardedData"],
+    "expfam.samplers.shards.shard": ["WeightedRows"],
+    "expfam.samplers.shards.soft_state": ["ShardedExpectationState"],
     "expfam.samplers.shards.state": ["ShardedState"],
     "expfam.samplers.hyper.slice": ["UpdateHyper"],
     "expfam.samplers.hierarchy.kernel": ["HierarchicalClustering", "MergeState"],

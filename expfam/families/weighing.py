@@ -132,8 +132,19 @@ def weight_shares(weight: Floats) -> tuple[Floats, float]:
     return np.ldexp(weight, -exponent), float(np.ldexp(1.0, exponent))
 
 
-def checked_weight(weight: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.float64]:
+def checked_weight(
+    weight: npt.ArrayLike, n_rows: int, *, first_row: int = 0, is_part: bool = False
+) -> npt.NDArray[np.float64]:
     """Return the weights of rows as (n_rows,) float64.
+
+    Parameters
+    ----------
+    weight : (n_rows,) array_like
+    n_rows : int
+    first_row : int
+        Number of the first row, which messages count from.
+    is_part : bool
+        Whether there are other rows: then all weights may be zero.
 
     Raises
     ------
@@ -152,13 +163,17 @@ def checked_weight(weight: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.float64
         raise DataError(f"sample_weight must have shape ({n_rows},); got {weight.shape}")
     bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
     if bad.size:
-        raise DataError(f"sample_weight must be finite and non-negative; row {bad[0]} holds {weight[bad[0]]}")
+        raise DataError(
+            f"sample_weight must be finite and non-negative; row {first_row + bad[0]} holds {weight[bad[0]]}"
+        )
     if not weight.any():
+        if is_part:
+            return weight
         raise DataError("sample_weight is zero in all rows: at least one must count")
     if not weight.max() * n_rows < _MOST_WEIGHT or weight.max() < 1 / _MOST_WEIGHT:
         row = int(np.argmax(weight))
         raise DataError(
-            f"sample_weight must lie within 2**-53 and 2**53 divided by the number of rows; row {row} holds"
+            f"sample_weight must lie within 2**-53 and 2**53 divided by the number of rows; row {first_row + row} holds"
             f" {weight[row]}, the largest: multiply or divide all weights by one number"
         )
     return weight

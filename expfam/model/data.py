@@ -21,7 +21,7 @@ from expfam.families.support import read_only
 from expfam.families.weighing import bound_family, checked_weight
 from expfam.frames.names import named_columns
 from expfam.model.groups import Groups, as_groups
-from expfam.model.label_sums import Scale, phi_bounds
+from expfam.model.label_sums import PhiBounds, Scale, phi_bounds, weighted_bounds
 from expfam.model.statistics import label_statistics
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class Dataset:
         self._whole_counts: tuple[bool, float] | None = None
         self._held_phi: np.ndarray | None = None
         self._scale: Scale | None = None
+        self._weighted_bounds: PhiBounds | None = None
 
     def rows(self, start: int, stop: int) -> Dataset:
         """Return a copy of the rows start..stop-1 that is not checked again.
@@ -120,7 +121,7 @@ class Dataset:
         other.row_offset = self.row_offset + start
         other.weight = other.groups = other.known = other.row_ids = other._log_base = other._whole_counts = (
             other._n_nonzero
-        ) = other._held_phi = other._scale = None
+        ) = other._held_phi = other._scale = other._weighted_bounds = None
         return other
 
     @property
@@ -178,7 +179,7 @@ class Dataset:
         other.weight = None if self.weight is None else self.weight[rows]
         other.known = None if self.known is None else self.known.part(rows)
         other.groups = other.row_ids = other._log_base = other._whole_counts = other._n_nonzero = None
-        other._held_phi = other._scale = None
+        other._held_phi = other._scale = other._weighted_bounds = None
         return other
 
     def __len__(self):
@@ -231,6 +232,16 @@ class Dataset:
         if self._scale is None:
             self._scale = phi_bounds(self).scale(self.n_rows)
         return self._scale
+
+    @property
+    def weighted_bounds(self) -> PhiBounds:
+        """Return the bounds of the weighted statistics, found out once.
+
+        They have F + 1 columns; the last is that of the weights.
+        """
+        if self._weighted_bounds is None:
+            self._weighted_bounds = weighted_bounds(self)
+        return self._weighted_bounds
 
     def phi(
         self, start: int, stop: int, *, out: np.ndarray | None = None, dtype: npt.DTypeLike = np.float64

@@ -144,7 +144,7 @@ class LabelSums:
         return self.n, S
 
 
-def phi_bounds(data: Dataset) -> PhiBounds:
+def phi_bounds(data: Any) -> PhiBounds:
     """Return the bounds of the sufficient statistics of the rows of a data set."""
     most, is_whole = np.zeros(data.n_statistics), True
     for _, phi in _blocks(data, np.arange(data.n_rows)):
@@ -158,7 +158,7 @@ def phi_bounds(data: Dataset) -> PhiBounds:
     return PhiBounds(most, is_whole)
 
 
-def label_sums(data: Dataset, labels: npt.NDArray[np.int32], n_clusters: int, scale: Scale) -> LabelSums:
+def label_sums(data: Any, labels: npt.NDArray[np.int32], n_clusters: int, scale: Scale) -> LabelSums:
     """Return the exact counts and sums of phi of each cluster.
 
     Parameters
@@ -180,6 +180,51 @@ def label_sums(data: Dataset, labels: npt.NDArray[np.int32], n_clusters: int, sc
         add_rows_by_label(table, phi, labels[rows], scale.lift)
         del phi  # before the next block is made: both would not fit the cache
     return LabelSums(n, table)
+
+
+def weighted_bounds(data: Dataset) -> PhiBounds:
+    """Return the bounds of the statistics times the weights of their rows.
+
+    They have F + 1 columns; the last is that of the weights.
+    """
+    if data.weight is None:
+        bounds = phi_bounds(data)
+        return PhiBounds(np.append(bounds.most, 1.0), bounds.is_whole)
+    return phi_bounds(_Weighted(data))
+
+
+def weighted_label_sums(data: Dataset, labels: npt.NDArray[np.int32], n_clusters: int, scale: Scale) -> LabelSums:
+    """Return the exact sums of weighted phi of each cluster.
+
+    They have F + 1 columns; the last holds the sums of the weights.
+
+    Parameters
+    ----------
+    data : Dataset
+    labels : (N,) int32 ndarray
+        Not negative.
+    n_clusters : int
+    scale : Scale
+        Of `weighted_bounds` and of the number of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.model.label_sums import weighted_bounds, weighted_label_sums
+    >>> data = Dataset([[1], [5]], Poisson(), weight=[0.5, 2.0])
+    >>> labels = np.array([1, 1], dtype=np.int32)
+    >>> weighted_label_sums(data, labels, 2, weighted_bounds(data).scale(2)).total()[1].tolist()
+    [[0.0, 0.0], [10.5, 2.5]]
+    """
+    if data.weight is not None:
+        return label_sums(_Weighted(data), labels, n_clusters, scale)
+    sums = label_sums(data, labels, n_clusters, Scale(scale.lift[:, :-1].copy()))
+    counts = [sums.n, *(np.zeros(n_clusters),) * (scale.n_pieces - 1)]
+    if isinstance(sums.pieces, tuple):
+        pieces = [sparse.hstack([piece, column[:, None]], "csr") for piece, column in zip(sums.pieces, counts)]
+        return LabelSums(sums.n, tuple(map(sparse.csr_array, pieces)))
+    return LabelSums(sums.n, np.concatenate([sums.pieces, np.stack(counts, axis=1)[:, :, None]], axis=2))
 
 
 def moved_sums(
@@ -228,7 +273,7 @@ def _move(table, data, moved, old, new, scale):
         del phi
 
 
-def _blocks(data: Dataset, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
+def _blocks(data: Any, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
     """Yield row numbers and phi of blocks of the given rows: dense float64, or CSR."""
     step = _BLOCK_ROWS if data.has_sparse_phi else max(1, _BLOCK_CELLS // max(data.n_statistics, 1))
     for start in range(0, rows.size, step):
@@ -265,10 +310,28 @@ class _PieceOf:
 
     has_sparse_phi = True
 
-    def __init__(self, data: Dataset, scale: Scale, piece: int) -> None:
+    def __init__(self, data: Any, scale: Scale, piece: int) -> None:
         self._data, self._scale, self._piece = data, scale, piece
         self.n_rows, self.n_statistics = data.n_rows, data.n_statistics
 
     def phi_csr(self, start: int, stop: int) -> Any:
         pieces = _pieces(self._data.phi_csr(start, stop), self._scale)
         return next(piece for number, piece in enumerate(pieces) if number == self._piece)
+
+
+class _Weighted:
+    """Statistics of a data set times the weights of its rows, with these weights last."""
+
+    def __init__(self, data: Dataset) -> None:
+        self._data, self.n_rows, self.n_statistics = data, data.n_rows, data.n_statistics + 1
+        self.has_sparse_phi = data.has_sparse_phi
+        self._weight: Any = data.weight
+
+    def phi(self, start: int, stop: int) -> Floats:
+        weight = self._weight[start:stop, None]
+        return np.hstack([self._data.phi(start, stop) * weight, weight])
+
+    def phi_csr(self, start: int, stop: int) -> Any:
+        weight = self._weight[start:stop, None]
+        phi = self._data.phi_csr(start, stop)
+        return sparse.csr_array(sparse.hstack([phi.multiply(weight), sparse.csr_array(weight)], format="csr"))

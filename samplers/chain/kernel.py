@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -130,16 +130,11 @@ class Kernel(Settings):
         model = model.bind(data)
         (check or self.check)(model, data)
         if not self.takes_weight and data.weight is not None and (data.weight != 1.0).any():
-            refuser = next((kernel for kernel in getattr(self, "kernels", ()) if not kernel.takes_weight), self)
             if hasattr(model, "weights"):
                 others = ["SparseVariational", *(["ExpectationMaximization"] if _most_clusters(model) else [])]
             else:
                 others = ["GroupedVariational" if self.takes_groups else "TopicVariational"]
-            lines = ", or ".join(f"{name}().init(model, data)" for name in others)
-            raise CapabilityError(
-                f"{type(refuser).__name__} cannot use weights of rows: it would tie the copies of a row together; write"
-                f" {lines}, or if all weights are whole {repeated('weight')}"
-            )
+            refuse_weights(self, others)
         if data.groups is not None and not self.takes_groups:
             raise CapabilityError(
                 f"{type(self).__name__} has weights that all rows share and cannot use groups: use GroupedGibbs or"
@@ -476,6 +471,27 @@ def check_known(kernel: Any, model: Any, known: Any) -> None:
         )
 
 
+def refuse_weights(kernel: Any, others: Sequence[str]) -> NoReturn:
+    """Refuse weights of rows for a kernel that cannot take them.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    others : sequence of str
+        Names of kernels that can.
+
+    Raises
+    ------
+    CapabilityError
+    """
+    refuser = next((k for k in getattr(kernel, "kernels", ()) if not k.takes_weight), kernel)
+    lines = ", or ".join(f"{name}().init(model, data)" for name in others)
+    raise CapabilityError(
+        f"{type(refuser).__name__} cannot use weights of rows: it would tie the copies of a row together; write"
+        f" {lines}, or if all weights are whole {repeated('weight')}"
+    )
+
+
 def check_sharded(kernel: Any) -> None:
     """Refuse a kernel that cannot run on data in parts.
 
@@ -489,7 +505,8 @@ def check_sharded(kernel: Any) -> None:
     why = getattr(refuser, "not_on_shards", Kernel.not_on_shards)
     raise CapabilityError(
         f"{type(refuser).__name__} cannot run on data in parts: {why}. Take UncollapsedGibbs, StochasticEM"
-        " without a proposal, or both with UpdateHyper in a Cycle: write UncollapsedGibbs().init(model, data)"
+        " without a proposal, both also with UpdateHyper in a Cycle, or ExpectationMaximization: write"
+        " UncollapsedGibbs().init(model, data)"
     )
 
 

@@ -36,8 +36,16 @@ def gathered(engine: Engine, numbers: npt.NDArray[np.int64]) -> Any:
     return sparse.csr_array(sparse.vstack(blocks)) if sparse.issparse(blocks[0]) else np.concatenate(blocks)
 
 
-def check_kinds(engine: Engine) -> bool:
-    """Refuse parts of different kinds or widths; return whether they are sparse."""
+def gathered_weights(engine: Engine, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the weights of the rows with these global numbers, in order."""
+    return np.concatenate(engine.each("weights_of", numbers))
+
+
+def check_kinds(engine: Engine) -> dict[str, Any]:
+    """Refuse parts of different kinds or widths; return what holds for all of them.
+
+    It is "is_sparse" and "is_weighted".
+    """
     kinds = engine.each("kind")
     for part, kind in zip(engine.parts, kinds):
         if kind["n_rows"] != part.n_rows:
@@ -50,15 +58,22 @@ def check_kinds(engine: Engine) -> bool:
                 f"the part that begins at row {part.first_row} is {'sparse' if kind['is_sparse'] else 'dense'}, the"
                 " first part is not: give all parts one kind, scipy.sparse.csr_array(X)"
             )
+        if kind["is_weighted"] != kinds[0]["is_weighted"]:
+            raise DataError(
+                f"the part that begins at row {part.first_row} has {'' if kind['is_weighted'] else 'no '}weights, the"
+                " first part not: give all rows weights, or none: write WeightedRows(X, np.ones(len(X)))"
+            )
         if kind["n_columns"] != kinds[0]["n_columns"]:
             raise DataError(
                 f"the part that begins at row {part.first_row} has {counted(kind['n_columns'], 'column')}, the first"
                 f" part {kinds[0]['n_columns']}: give all parts the same columns"
             )
-    return bool(kinds[0]["is_sparse"])
+    if kinds[0]["is_weighted"] and not any(kind["heaviest"] for kind in kinds):
+        raise DataError("the weights are zero in all rows: at least one must count")
+    return dict(kinds[0])
 
 
-def bound_to_parts(engine: Engine, family: Any) -> Any:
+def bound_to_parts(engine: Engine, family: Any, *, is_weighted: bool = False) -> Any:
     """Return a family bound to the rows of all parts.
 
     Up to 100,000 rows it is ``family.bind(X)``. Of more, hyper-parameters come from as many rows drawn at random; where
@@ -72,7 +87,8 @@ def bound_to_parts(engine: Engine, family: Any) -> Any:
         best = np.argmax([most for most, _ in largest], axis=0)
         of_largest = [largest[part][1][column] for column, part in enumerate(best)]
         numbers = np.union1d(numbers, np.array(of_largest, dtype=np.int64))
-    return bound_family(family, gathered(engine, numbers), None)
+    weight = gathered_weights(engine, numbers) if is_weighted else None
+    return bound_family(family, gathered(engine, numbers), weight)
 
 
 def starting_rows(n_rows: int, n_clusters: int, seed: int) -> npt.NDArray[np.int64]:

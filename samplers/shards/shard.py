@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,16 +11,52 @@ from scipy import sparse
 
 from expfam.engines.parts import Least
 from expfam.errors import CapabilityError
+from expfam.families.weighing import checked_weight
 from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
-from expfam.model.label_sums import LabelSums, PhiBounds, Scale, label_sums, moved_sums, phi_bounds
+from expfam.model.label_sums import (
+    LabelSums,
+    PhiBounds,
+    Scale,
+    label_sums,
+    moved_sums,
+    phi_bounds,
+    weighted_label_sums,
+)
 from expfam.samplers.shards.checkpoint import read_rows, write_rows
+from expfam.samplers.shards.soft import Cuts, SoftPart, SoftReply, soft_labels
 from expfam.samplers.starts.rules import starting_labels
 
 if TYPE_CHECKING:
     from expfam.protocols import Floats
+    from expfam.samplers.uncollapsed.soft_sums import Bounds, Sizes, SoftSums
 
 NO_ROW = np.iinfo(np.int64).max  # first row of a cluster without data
+_SAVED = ("labels", "kept", "scale", "K", "soft")  # attributes that another shard of the same rows needs
+
+
+class WeightedRows(NamedTuple):
+    """Rows of a part with their weights: the source of a `Part`, or what its function returns.
+
+    Attributes
+    ----------
+    rows : (n, V) array_like or sparse matrix
+    weight : (n,) array_like of non-negative float
+        How often each row counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Poisson
+    >>> from expfam.engines import Part
+    >>> from expfam.samplers import ShardedData, WeightedRows
+    >>> rows = WeightedRows(np.array([[1], [3]]), [2.0, 1.0])
+    >>> ShardedData([Part(0, 2, rows)], Poisson()).is_weighted
+    True
+    """
+
+    rows: Any
+    weight: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,12 +146,12 @@ class Shard:
     """Rows of a part, and the labels that a chain gives them.
 
     It is made where the rows are to stay. Engines ask it by the names of its methods. The methods `bind`, `begin`,
-    `begin_near`, `redraw`, `keep`, `take_kept`, `set_labels`, `read_labels` and `restore` change it: they replace
-    attributes and write into none.
+    `begin_near`, `redraw`, `borrow`, `expect`, `keep`, `take_kept`, `set_labels`, `read_labels` and `restore` change
+    it: they replace attributes and write into none.
 
     Parameters
     ----------
-    X : (n, V) array_like or sparse matrix
+    X : (n, V) array_like or sparse matrix, or WeightedRows
     first_row : int
         Global number of the first row.
 
@@ -132,28 +168,47 @@ class Shard:
     data: Dataset
     labels: npt.NDArray[np.int32]
     kept: npt.NDArray[np.int32]
+    soft: SoftPart
 
     def __init__(self, X: Any, first_row: int) -> None:
+        X, weight = X if isinstance(X, WeightedRows) else (X, None)
         self.X: Any = X.tocsr() if sparse.issparse(X) else np.asarray(X)
-        self.first_row = int(first_row)
+        self.first_row, self.weight = int(first_row), None
+        if weight is not None:
+            self.weight = checked_weight(weight, self.X.shape[0], first_row=self.first_row, is_part=True)
 
     # ---- binding and start -------------------------------------------------------------------------------------------
 
     def bind(self, family: Any) -> PhiBounds:
         """Check the rows against a bound family; return the bounds of their statistics."""
         self.data = Dataset(self.X, family, row_offset=self.first_row)
-        self.X = self.data.X
+        self.X, self.data.weight = self.data.X, self.weight
         return phi_bounds(self.data)
 
     def kind(self) -> dict[str, Any]:
-        """Return whether the rows are sparse, and their numbers of rows and columns."""
+        """Return whether the rows are sparse and weighted, and their numbers of rows and columns."""
         n_rows, n_columns = (int(size) for size in self.X.shape)
-        return {"is_sparse": sparse.issparse(self.X), "n_rows": n_rows, "n_columns": n_columns}
+        heaviest = None if self.weight is None else float(self.weight.max(initial=0.0))
+        return {
+            "is_sparse": sparse.issparse(self.X),
+            "n_rows": n_rows,
+            "n_columns": n_columns,
+            "is_weighted": self.weight is not None,
+            "heaviest": heaviest,
+        }
 
     def largest(self) -> tuple[Any, Any]:
         """Return the largest value of each column, and the global number of its first row."""
         X: Any = self.X.toarray() if sparse.issparse(self.X) else self.X
         return X.max(axis=0), X.argmax(axis=0) + self.first_row
+
+    def weighted_bounds(self) -> PhiBounds:
+        """Return the bounds of the weighted statistics of the rows, and of the weights."""
+        return self.data.weighted_bounds
+
+    def n_nonzero(self) -> int:
+        """Return how many entries of the rows are not 0."""
+        return self.data.n_nonzero
 
     def has_sparse_phi(self) -> bool:
         """Return whether the statistics of the rows are sparse."""
@@ -189,6 +244,20 @@ class Shard:
         self.labels = labels
         return reply
 
+    def borrow(self, sizes: Sizes, bounds: Bounds, own: tuple[Cuts, Any, Any]) -> None:
+        """Take rows of other parts that complete the last segment of sums.
+
+        See `expfam.samplers.shards.soft`.
+        """
+        self.soft = SoftPart(sizes, bounds, *own)
+
+    def expect(self, parameters: Parameters, n_threads: int | None) -> SoftReply:
+        """Find the most probable component of each row; return soft sums and what changed."""
+        labels, sums = soft_labels(self.data, self.soft, parameters, n_threads)
+        n_moved = int(np.count_nonzero(labels != self.labels))
+        self.labels = labels
+        return SoftReply(n_moved, sums, self.first_rows())
+
     def keep(self) -> None:
         """Keep the present labels beside those of later sweeps."""
         self.kept = self.labels
@@ -203,6 +272,14 @@ class Shard:
     def sums(self) -> LabelSums:
         """Return the sums of the present labels, from all rows."""
         return label_sums(self.data, self.labels, self.K, self.scale)
+
+    def weighted_sums(self, n_clusters: int, scale: Scale) -> LabelSums:
+        """Return the sums of the present labels by weights of rows, see `weighted_label_sums`."""
+        return weighted_label_sums(self.data, self.labels, n_clusters, scale)
+
+    def expected(self, parameters: Parameters, n_threads: int | None) -> SoftSums:
+        """Return the soft sums under the parameters."""
+        return soft_labels(self.data, self.soft, parameters, n_threads)[1]
 
     def first_rows(self) -> Least:
         """Return the global number of the first row of each cluster: (K,) int64."""
@@ -219,6 +296,11 @@ class Shard:
         """Return the rows with these global numbers that are here, and the places of the numbers."""
         here = np.flatnonzero((numbers >= self.first_row) & (numbers < self.first_row + self.X.shape[0]))
         return self.X[numbers[here] - self.first_row], here
+
+    def weights_of(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the weights of the rows with these global numbers that are here."""
+        here = numbers[(numbers >= self.first_row) & (numbers < self.first_row + self.X.shape[0])]
+        return np.ones(here.size) if self.weight is None else self.weight[here - self.first_row]
 
     # ---- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -238,17 +320,16 @@ class Shard:
 
     def saved(self) -> dict[str, Any]:
         """Return all that the rows do not hold."""
-        names = ("labels", "kept", "scale", "K")
-        return {"family": self.data.family} | {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return {"family": self.data.family} | {name: getattr(self, name) for name in _SAVED if hasattr(self, name)}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Bring a new shard of the same rows to where another one was saved."""
         if "family" not in saved:
             raise CapabilityError("what was saved of a part holds no family")
         self.bind(saved["family"])
-        for name in ("labels", "kept", "scale", "K"):
+        for name in _SAVED:
             if name in saved:
                 setattr(self, name, saved[name])
 
 
-__all__ = ["NO_ROW", "Parameters", "PartState", "Reply", "Shard"]
+__all__ = ["NO_ROW", "Parameters", "PartState", "Reply", "Shard", "WeightedRows"]

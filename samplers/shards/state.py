@@ -141,5 +141,6 @@ class ShardedState(UncollapsedState):
             " UncollapsedGibbs().init(model, data)"
         )
 
-
-SHARDED_STATES = {UncollapsedState: ShardedState}  # by the type of state of a kernel
+    def label_statistics(self) -> tuple[Floats, Any]:
+        """Return counts (K,) and sums (K, F) of the labels."""
+        return self.n, self.S

@@ -3,11 +3,12 @@
 A step reads the data once, in tiles. Scores are computed in single precision, as for dense draws; responsibilities
 replace them; a second matrix product gives the soft statistics, which are summed over tiles in double precision. Log
 likelihoods use the best cluster's score in double precision. Few rows of dense statistics are weighed in double
-precision alone. Sums run over segments of the rows that depend only on the sizes of the data, so the results do not
-depend on the number of threads. No array of size N x K is held.
+precision alone. Sums of segments of the rows are added exactly, see `expfam.samplers.uncollapsed.soft_sums`, so the
+results depend neither on the number of threads nor on how the data are cut into parts. No array of size N x K is held.
 """
 
 import copy
+from fractions import Fraction
 
 import numpy as np
 
@@ -30,17 +31,19 @@ from expfam.structures.simd.vectors cimport expfam_add_row
 from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows
 from expfam.model.partitions import fitted_labels
+from expfam.model.label_sums import weighted_label_sums
 from expfam.model.statistics import weighted_statistics
 from expfam.params import Real
-from expfam.samplers.uncollapsed.dense import sparse_arrays
-from expfam.samplers.uncollapsed.em_few_rows import expectation_of_few_rows, has_few_rows
+from expfam.samplers.uncollapsed.dense import grid, sparse_arrays
+from expfam.samplers.uncollapsed.em_few_rows import has_few_rows
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 from expfam.samplers.uncollapsed.known import known_rows_expected, linked_rows_expected
+from expfam.samplers.uncollapsed.soft_sums import (
+    Bounds, Pieces, Sizes, SoftSums, bounds_of_terms, exact_log_likelihood, sums_of_few,
+)
 from expfam.structures.ground.stored import numbers
-from expfam.structures.ground.threads import resolve_n_threads, run, segments
-
-_SEGMENT_ROWS = 512     # least number of rows of a segment
+from expfam.structures.ground.threads import resolve_n_threads, run
 
 
 class ExpectationState(UncollapsedState):
@@ -92,8 +95,17 @@ class ExpectationState(UncollapsedState):
     def set_labels(self, labels):
         """Start again from labels."""
         self.labels = labels
-        n, S = weighted_statistics(self.data, labels, self.K)
-        self.n, self.S = n, dense_rows(S)
+        self._begin(self._weighted_sums(labels))
+
+    def _weighted_sums(self, labels):
+        """Return the exact sums of labels, counts last."""
+        data = self.data
+        return weighted_label_sums(data, labels, self.K, data.weighted_bounds.scale(data.n_rows))
+
+    def _begin(self, sums):
+        """Take the exact sums of labels, counts last, as the first soft statistics."""
+        S = dense_rows(sums.total()[1])
+        self.n, self.S = S[:, -1].copy(), np.ascontiguousarray(S[:, :-1])
         self.log_likelihood, self.converged = -np.inf, False
         self._log_joint = -np.inf
         self.stamp += 1
@@ -134,11 +146,16 @@ class ExpectationState(UncollapsedState):
         int
             Number of labels that changed.
         """
-        self.n, self.S, self.log_likelihood, labels = self._expected(n_threads)
+        n, S, log_likelihood, labels = self._expected(n_threads)
         n_moved = int(np.count_nonzero(labels != self.labels))
-        self.labels, self._log_joint = labels, None
-        self.stamp += 1
+        self.labels = labels
+        self._take_soft(n, S, log_likelihood)
         return n_moved
+
+    def _take_soft(self, n, S, log_likelihood):
+        """Take the soft statistics and the log likelihood under the present parameters."""
+        self.n, self.S, self.log_likelihood, self._log_joint = n, S, log_likelihood, None
+        self.stamp += 1
 
     def _expected(self, n_threads):
         """Return soft statistics, log likelihood and labels.
@@ -158,9 +175,10 @@ class ExpectationState(UncollapsedState):
         return n, S, log_likelihood, labels
 
     def _expected_free(self, data, n_threads):
-        if has_few_rows(data, self.K):
-            return expectation_of_few_rows(data, self.Theta, self.G, self.log_pi)
-        return expectation(DenseScores(data, self.Theta, self.G, self.log_pi, self.n, self.S), n_threads)
+        labels = np.empty(data.n_rows, dtype=np.int32)
+        sizes, bounds = sizes_of(data, self.K), Bounds.of(data.weighted_bounds)
+        sums = expected_rows(data, self, sizes, bounds, n_threads, 0, data.n_rows, labels)
+        return *sums.total(), labels
 
     def set_model(self, model):
         """Replace the model by one of the same kind; steps then start again after convergence."""
@@ -170,28 +188,27 @@ class ExpectationState(UncollapsedState):
     def check(self):
         """Recompute the soft statistics and compare; raise AssertionError if they differ."""
         if self.Theta is None:
-            n, S = weighted_statistics(self.data, self.labels, self.K)
-            S = dense_rows(S)
-            log_likelihood, labels = self.log_likelihood, self.labels
+            S = dense_rows(self._weighted_sums(self.labels).total()[1])
+            n, S, log_likelihood = S[:, self.data.n_statistics], S[:, : self.data.n_statistics], self.log_likelihood
         else:
-            n, S, log_likelihood, labels = self._expected(None)
+            n, S, log_likelihood, _ = self._expected(None)
         assert np.allclose(n, self.n, rtol=1e-5, atol=1e-5), "soft counts differ from those of the parameters"
         assert abs(S - self.S).max() <= 1e-5 * (1.0 + abs(S).max()), "statistics differ from those of the parameters"
         assert np.isclose(log_likelihood, self.log_likelihood, rtol=1e-6), "log likelihood differs"
 
-    def to_arrays(self):
-        """Return everything that a later step reads as a dict of arrays."""
-        return super().to_arrays() | {
+    def arrays_without_labels(self):
+        """Return what `to_arrays` returns, but for the labels."""
+        return super().arrays_without_labels() | {
             "scalars": np.array([self.log_likelihood, self.log_joint, float(self.converged)])
         }
 
     def _checked_sums(self, sums_of_labels, n, S):
         """Return None: soft statistics follow from the parameters, not from labels."""
 
-    def from_arrays(self, arrays):
-        """Restore the state from the arrays of `to_arrays`."""
+    def restore(self, arrays, sums_of_labels):
+        """Restore the state from the arrays of `arrays_without_labels`."""
         log_likelihood, log_joint, converged = numbers(arrays, "scalars", (3,), finite=False).tolist()
-        super().from_arrays(arrays)
+        super().restore(arrays, sums_of_labels)
         self.log_likelihood, self._log_joint, self.converged = log_likelihood, log_joint, bool(converged)
 
     def as_type(self, state_type):
@@ -241,8 +258,6 @@ class ExpectationMaximization(UncollapsedKernel):
     """
 
     state_type = ExpectationState
-    on_shards = False
-    not_on_shards = "its sums of responsibilities would depend on the parts"
     takes_weight = True
     takes_known = frozenset({"clusters", "links"})
     _constraints = {"tol": Real(0, ends="[]")}
@@ -267,10 +282,11 @@ class ExpectationMaximization(UncollapsedKernel):
     def memory(self, model, data, n_clusters):
         """Return the bytes of parameters and sums.
 
-        Each thread has sums in double precision and a part in single precision; the total needs memory too.
+        Each thread has sums in double precision, a part in single precision, and three pieces of the sums of all
+        segments; the total needs memory too.
         """
         n_sums = resolve_n_threads(self.n_threads) + 1
-        return (20 + 12 * n_sums) * n_clusters * (data.n_statistics + 1)
+        return (20 + 36 * n_sums) * n_clusters * (data.n_statistics + 1)
 
     def is_done(self, state):
         """Return whether the last step has increased the objective by no more than the tolerance."""
@@ -287,131 +303,161 @@ class ExpectationMaximization(UncollapsedKernel):
         return state.data.n_rows, n_moved, {"converged": state.converged, "log_likelihood": state.log_likelihood}
 
 
-def expectation(DenseScores scores, n_threads):
-    """Compute the soft statistics of all data under the parameters of `scores`.
+def sizes_of(data, n_components):
+    """Return the sizes of all data that decide how sums are made; `data` may be in parts."""
+    n_stored = data.n_nonzero if data.has_sparse_phi else None
+    return Sizes(data.n_rows, data.n_statistics, n_stored, has_few_rows(data, n_components))
 
-    Return n (K,) and S (K, F), the sum of the log likelihoods of the weighted rows in nats without log-base, and the
-    most probable component of each datum (N,). A datum without a finite score raises FloatingPointError.
+
+def expected_rows(data, state, sizes, bounds, n_threads, start, stop, labels, *, is_summed=True):
+    """Find the most probable component of some rows, and return their soft sums.
+
+    Parameters
+    ----------
+    data : Dataset
+    state : object
+        Its `Theta`, `G`, `log_pi`, `n` and `S` are those of all data.
+    sizes : Sizes
+        Of all data.
+    bounds : Bounds
+    n_threads : int or None
+    start, stop : int
+        The rows.
+    labels : (N,) int32 ndarray
+        Those of these rows are set.
+    is_summed : bool
+        Whether sums are wanted. The rows are then whole segments, or all rows where these are few.
+
+    Returns
+    -------
+    SoftSums
+
+    Raises
+    ------
+    FloatingPointError
+        A datum has no finite score.
     """
-    data, labels, spare = scores.data, np.empty(scores.data.n_rows, dtype=np.int32), []
+    if sizes.is_few:
+        is_whole = start == 0 and stop == data.n_rows
+        # rows that are not summed need no weights
+        sums, labels[start:stop] = sums_of_few(data if is_whole else data.rows(start, stop), state)
+        return sums
+    cdef DenseScores scores = DenseScores(data, state.Theta, state.G, state.log_pi, state.n, state.S)
+    offset, spare = data.row_offset, []
 
-    def expect_rows(start, stop):
+    def expect_segment(start, stop):
         try:
             sums = spare.pop()
         except IndexError:
-            sums = _Sums(scores)
+            sums = _Sums(scores, sizes, bounds)
         sums.clear()
-        for first in range(start, stop, scores.tile_rows):
-            sums.add(first, min(first + scores.tile_rows, stop), labels)
-        return sums
+        for first, last in grid(offset, start, stop, scores.tile_rows):
+            sums.add(first, last, labels)
+        if is_summed:
+            sums.close()
+        spare.append(sums)
+        return sums.log_likelihood
 
-    total, n_threads = _Total(scores), resolve_n_threads(n_threads)
-    parts = segments(data.n_rows, _number_of_segments(data))
-    for first in range(0, len(parts), n_threads):   # by rounds: the sums of all segments may need too much memory
-        for sums in run(expect_rows, parts[first : first + n_threads], n_threads):
-            total.add(sums)
-            spare.append(sums)
-    return *total.result(), labels
-
-
-def _number_of_segments(data):
-    """Return the number of segments, from the sizes of the data only.
-
-    With more segments, adding up their sums would cost more than computing them.
-    """
-    by_rows = data.n_rows // _SEGMENT_ROWS
-    if data.has_sparse_phi:
-        by_rows = min(by_rows, data.phi_csr(0, data.n_rows).nnz // (4 * data.n_statistics))
-    return max(1, min(64, by_rows))
-
-
-class _Total:
-    """Sums over segments, added in the order of the segments."""
-
-    def __init__(self, scores):
-        self.scores, self.log_likelihood = scores, 0.0
-        self.near = self.n = self.S = None
-
-    def add(self, sums):
-        self.log_likelihood += sums.log_likelihood
-        if self.near is None:
-            self.near, self.n, self.S = sums.near.copy(), sums.n.copy(), None if sums.S is None else sums.S.copy()
-            return
-        self.near += sums.near
-        self.n += sums.n
-        if sums.S is not None:
-            self.S = sums.S.copy() if self.S is None else self.S + sums.S
-
-    def result(self):
-        """Return counts, sums and log likelihood in the coordinates of phi."""
-        scores, K, F = self.scores, self.scores.K, self.scores.F
-        if scores.sparse:
-            S, n = np.ascontiguousarray(self.near[:, :K].T), self.n[:K]
-        else:
-            near = self.near[:K, F]
-            S, n = self.near[:K, :F] / scores.scale + near[:, None] * scores.centre, self.n[:K] + near
-        return n, S if self.S is None else S + self.S, self.log_likelihood
+    values = run(expect_segment, grid(offset, start, stop, sizes.segment_rows), n_threads)
+    return sum((sums.result() for sums in spare), SoftSums({}, exact_log_likelihood(values)))
 
 
 cdef class _Sums:
-    """Sums of one segment: `near` is made in single precision, `S` from rough rows."""
+    """Sums of one segment after the other, and the pieces of those that were closed.
+
+    `near` is made in single precision, `rough` in double precision.
+    """
 
     cdef DenseScores scores
     cdef Tile tile
-    cdef readonly object near, n, S, part
+    cdef object sizes, bounds, near, rough, part, pieces
     cdef readonly double log_likelihood
 
-    def __init__(self, DenseScores scores):
-        self.scores, self.tile = scores, scores.tile()
-        shape = (scores.F, scores.width) if scores.sparse else (scores.width, scores.F + 1)
-        self.near, self.n, self.part = np.zeros(shape), np.zeros(scores.width), None
+    def __init__(self, DenseScores scores, sizes, bounds):
+        self.scores, self.tile, self.sizes, self.bounds = scores, scores.tile(), sizes, bounds
+        shape = (scores.F + 1, scores.width) if scores.sparse else (scores.width, scores.F + 1)
+        self.near, self.rough, self.part, self.pieces = np.zeros(shape), None, None, {}
         if not scores.sparse:
             self.part = np.empty(shape, dtype=np.float32)
 
     def clear(self):
         """Set all sums to 0 before a segment."""
         self.near[:] = 0.0
-        self.n[:] = 0.0
-        self.S, self.log_likelihood = None, 0.0
+        self.rough, self.log_likelihood = None, 0.0
+
+    def close(self):
+        """Add the sums of a segment to the pieces of those before."""
+        scores = self.scores
+        if scores.sparse:
+            bound = bounds_of_terms(self.sizes, self.bounds).max()     # rows of the table are statistics
+            self._add("near", self.near, np.full(scores.width, bound))
+        elif scores.fits:
+            terms = bounds_of_terms(self.sizes, self.bounds, scores.scale, scores.centre)
+            self._add("near", self.near[: scores.K], terms)
+        if self.rough is not None:
+            self._add("rough", self.rough, bounds_of_terms(self.sizes, self.bounds))
+
+    def _add(self, kind, sums, bounds):
+        if kind not in self.pieces:
+            self.pieces[kind] = Pieces(sums.shape, bounds, self.sizes.n_segments)
+        self.pieces[kind].add(sums)
+
+    def result(self):
+        """Return the sums of the segments that were closed, without their log likelihood."""
+        scores, tables = self.scores, {kind: pieces.table for kind, pieces in self.pieces.items()}
+        if scores.sparse:
+            tables = {kind: np.ascontiguousarray(table[:, :, : scores.K]) for kind, table in tables.items()}
+            return SoftSums(tables, Fraction(0))
+        return SoftSums(tables, Fraction(0), scores.scale, scores.centre)
 
     def add(self, start, stop, labels):
-        """Add the rows of one tile."""
-        data, tile = self.scores.data, self.tile
+        """Add the rows of one tile, or of a part of one."""
+        data, tile, n_rows = self.scores.data, self.tile, stop - start
         phi = data.phi_csr(start, stop) if self.scores.sparse else data.phi(start, stop)
-        weight = np.ones(stop - start) if data.weight is None else data.weight[start:stop]
+        weight = np.ones(n_rows) if data.weight is None else data.weight[start:stop]
         if not self.scores.fits:
-            tile.rough[: stop - start] = 1
+            tile.rough[:n_rows] = 1
         elif self.scores.sparse:
-            self.log_likelihood += expect_sparse(self.scores, tile, phi, weight, labels[start:stop], self.near, self.n)
+            self.log_likelihood += expect_sparse(self.scores, tile, phi, weight, labels[start:stop], self.near)
         else:
-            self.log_likelihood += expect_dense(self.scores, tile, phi, weight, labels[start:stop])
-            np.matmul(tile.scores[: stop - start].T, tile.phi[: stop - start], out=self.part)
+            place = (data.row_offset + start) % self.scores.tile_rows
+            self.log_likelihood += expect_dense(self.scores, tile, phi, weight, labels[start:stop], place)
+            rows = slice(place, place + n_rows)
+            np.matmul(tile.scores[rows].T, tile.phi[rows], out=self.part)
             self.near += self.part
-        rough = np.flatnonzero(tile.rough[: stop - start])
+        rough = np.flatnonzero(tile.rough[:n_rows])
         if rough.size:
-            self.add_rough(phi[rough], weight[rough], rough, start, labels)
+            self.add_rough(phi[rough], weight[rough], start + rough, labels)
 
-    def add_rough(self, phi, weight, rows, start, labels):
+    def add_rough(self, phi, weight, rows, labels):
         """Add rows by scores in double precision."""
-        K = self.scores.K
+        K, F = self.scores.K, self.scores.F
         p = self.scores.exact_scores(phi)
         best = p.max(axis=1)
         bad = np.flatnonzero(~np.isfinite(best))
         if bad.size:
-            raise FloatingPointError(
-                f"family {self.scores.data.family.name!r}, datum {start + rows[bad[0]]}: no component has a finite"
-                " score under the parameters"
-            )
-        labels[start + rows] = p.argmax(axis=1)
+            raise no_finite_score(self.scores.data, rows[bad[0]])
+        labels[rows] = p.argmax(axis=1)
         p = np.exp(p - best[:, None])
         total = p.sum(axis=1)
         self.log_likelihood += float(weight @ (best + np.log(total)))
         p *= (weight / total)[:, None]
-        self.n[:K] += p.sum(axis=0)
         if self.scores.sparse:
+            self.near[F, :K] += p.sum(axis=0)
             add_responsibilities(phi, p, self.near)
-        else:
-            self.S = p.T @ phi if self.S is None else self.S + p.T @ phi
+            return
+        if self.rough is None:
+            self.rough = np.zeros((K, F + 1))
+        self.rough[:, :F] += p.T @ phi
+        self.rough[:, F] += p.sum(axis=0)
+
+
+def no_finite_score(data, row):
+    """Make the error of a row whose scores are all infinite or NaN."""
+    return FloatingPointError(
+        f"family {data.family.name!r}, datum {data.row_offset + row}: no component has a finite score under the"
+        " parameters"
+    )
 
 
 def add_responsibilities(phi, const double[:, ::1] p, double[:, ::1] near):
@@ -426,19 +472,20 @@ def add_responsibilities(phi, const double[:, ::1] p, double[:, ::1] near):
                 expfam_add_row(&near[columns[t], 0], &p[i, 0], values[t], p.shape[1])
 
 
-def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const double[::1] weight, int32_t[::1] labels):
-    """Replace the scores of a tile by weighted responsibilities; return the log likelihood.
+def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const double[::1] weight, int32_t[::1] labels,
+                 Py_ssize_t place):
+    """Replace scores of a tile by weighted responsibilities; return the log likelihood.
 
-    Rough rows get zeros.
+    The rows begin at `place`. Rough rows get zeros.
     """
     cdef Py_ssize_t i, k
     cdef float best
     cdef float *x
     cdef double total, log_likelihood = 0.0
-    s.score_tile(tile, phi)
+    s.score_whole_tile(tile, phi, place)
     with nogil:
         for i in range(phi.shape[0]):
-            x = &tile.score_view[i, 0]
+            x = &tile.score_view[place + i, 0]
             best = expfam_tops(x, &tile.tops[0], s.width)
             tile.rough_view[i] = not (tile.bounds[i] < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
             if not tile.rough_view[i]:
@@ -454,9 +501,11 @@ def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const doubl
     return log_likelihood
 
 
-def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32_t[::1] labels, double[:, ::1] near,
-                  double[::1] n):
-    """Add soft statistics of CSR rows to `near` (F, width) and `n`; return the log likelihood."""
+def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32_t[::1] labels, double[:, ::1] near):
+    """Add soft statistics of CSR rows to `near`; return the log likelihood.
+
+    `near` is (F + 1, width), with counts last.
+    """
     cdef Py_ssize_t i, t, k, length, n_rows = phi.shape[0]
     cdef const int64_t[::1] indptr, columns
     cdef const double[::1] values
@@ -484,7 +533,7 @@ def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32
             total = expfam_near_weights(x, best, DENSE_DEPTH, &tile.tops[0], &tile.sums[0], s.width)
             expfam_near_scale(x, <float> (weight[i] / total), &tile.sums[0], s.width)
             log_likelihood += weight[i] * (s.sparse_score(where, what, length, k) + log(total))
-            expfam_add_near(&n[0], x, 1.0, &tile.sums[0], s.width)
+            expfam_add_near(&near[s.F, 0], x, 1.0, &tile.sums[0], s.width)
             for t in range(length):
                 expfam_add_near(&near[where[t], 0], x, what[t], &tile.sums[0], s.width)
     return log_likelihood

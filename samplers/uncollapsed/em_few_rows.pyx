@@ -81,7 +81,8 @@ def expectation_of_few_rows(data, Theta, G, log_pi):
                         S[k, f] += share * phi[i, f]
     if is_bad:
         raise FloatingPointError(
-            f"family {data.family.name!r}, datum {i}: no component has a finite score under the parameters"
+            f"family {data.family.name!r}, datum {data.row_offset + i}: no component has a finite score under the"
+            " parameters"
         )
     return n_array, S_array, log_likelihood, label_array
 

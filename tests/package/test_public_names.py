@@ -27,11 +27,12 @@ PUBLIC = {
         GroupedProcessState GroupedState GroupedStream GroupedVariational GroupedVariationalState HashProposal
         HierarchicalClustering HierarchyTree Int8Proposal Kernel LinkedGibbs MemberMoves Memoized MergeState
         NearAnchors Progress Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator
-        SequentialAllocator ShardedData ShardedState Snapshot SoftmaxMoves SparseVariational SplitMerge
-        Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicProcessGibbs TopicProcessMerges
+        SequentialAllocator ShardedData ShardedExpectationState ShardedState Snapshot SoftmaxMoves
+        SparseVariational SplitMerge Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs
+        TopicProcessGibbs TopicProcessMerges
         TopicProcessSplitMerge TopicProcessState TopicState TopicStream TopicVariational Trace UncollapsedGibbs
         UncollapsedKernel UncollapsedMetropolis
-        UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState VariationalStream
+        UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState VariationalStream WeightedRows
         load_sampler merged_clusters merged_labels sample starting_labels steps tuned_alpha tuned_family
     """,
     "expfam.structures": """

@@ -1,75 +1,15 @@
 """Labels and statistics are the same bits for any number of parts and any bounds of them."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy import sparse
+from shards_data import BOUNDS, COUNTS, DATA, REAL, RNG, N, cut
 
-from expfam import (
-    Bernoulli,
-    Categorical,
-    Columns,
-    DiagonalGaussian,
-    Exponential,
-    Gaussian,
-    Geometric,
-    LogNormal,
-    MixtureModel,
-    Multinomial,
-    NegativeBinomial,
-    PitmanYor,
-    Poisson,
-    SphericalGaussian,
-    SymmetricDirichlet,
-    VonMises,
-    VonMisesFisher,
-    ZeroMeanGaussian,
-)
-from expfam.engines import Part, SerialEngine
+from expfam import DiagonalGaussian, MixtureModel, PitmanYor, Poisson, SphericalGaussian, SymmetricDirichlet
+from expfam.engines import SerialEngine
 from expfam.errors import ArchiveError
 from expfam.samplers import Cycle, ShardedData, StochasticEM, UncollapsedGibbs, UncollapsedState, UpdateHyper, sample
 from expfam.samplers.starts.rules import starting_labels
-
-RNG = np.random.default_rng(8)
-N = 700
-CENTRES = RNG.normal(scale=3.0, size=(6, 3))[RNG.integers(0, 6, N)]
-REAL = CENTRES + RNG.normal(size=(N, 3))
-COUNTS = RNG.poisson(np.exp(0.4 * np.hstack([CENTRES, -CENTRES])))
-COUNTS[:, 0] += 1  # no row is empty
-MIXED = np.hstack([REAL[:, :2], np.minimum(COUNTS[:, :2], 3), COUNTS[:, 2:3]])
-HOLED = np.where(RNG.random(REAL.shape) < 0.1, np.nan, REAL)
-DATA = {
-    "gaussian": (Gaussian(), REAL),
-    "gaussian_zero": (ZeroMeanGaussian(), REAL),
-    "diagonal": (DiagonalGaussian(), REAL),
-    "diagonal_float32": (DiagonalGaussian(), REAL.astype(np.float32)),
-    "lognormal": (LogNormal(), np.exp(REAL)),
-    "spherical": (SphericalGaussian(), REAL),
-    "spherical_sparse": (SphericalGaussian(variance=1.0), sparse.csr_array(REAL * (REAL > 0))),
-    "exponential": (Exponential(), np.exp(REAL)),
-    "von_mises_fisher": (VonMisesFisher(mean=[0.6, 0.0, 0.8], normalize=True), REAL),
-    "multinomial": (Multinomial(), COUNTS),
-    "multinomial_sparse": (Multinomial(), sparse.csr_array(COUNTS)),
-    "multinomial_tfidf": (Multinomial(allow_fractional=True), sparse.csr_array(COUNTS * 0.3)),
-    "poisson": (Poisson(), COUNTS),
-    "poisson_sparse": (Poisson(), sparse.csr_array(COUNTS)),
-    "geometric": (Geometric(), COUNTS),
-    "negative_binomial": (NegativeBinomial(), COUNTS),
-    "bernoulli": (Bernoulli(), (COUNTS > 2).astype(float)),
-    "bernoulli_sparse": (Bernoulli(), sparse.csr_array((COUNTS > 2).astype(float))),
-    "categorical": (Categorical(), np.minimum(COUNTS, 4)),
-    "von_mises": (VonMises(), REAL),
-    "columns": (Columns([(DiagonalGaussian(), [0, 1]), (Categorical(), [2, 3]), (Poisson(), [4])]), MIXED),
-    "gaussian_missing": (DiagonalGaussian(missing=True), HOLED),
-}
-BOUNDS = {2: [512], 3: [1, 650], 7: [64, 65, 128, 300, 511, 699]}
-
-
-def cut(X, bounds):
-    """Parts that begin at the bounds."""
-    bounds = [0, *bounds, X.shape[0]]
-    return [Part(a, b - a, X[a:b]) for a, b in itertools.pairwise(bounds)]
 
 
 def run(kernel, family, X, bounds, weights=None, n_steps=4, start="random"):
