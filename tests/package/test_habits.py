@@ -1,0 +1,65 @@
+"""Files that say what the project is agree with its metadata: citation, conda recipe, wheels."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = METADATA["project"]
+RECIPE = ROOT / ".conda" / "recipe.yaml"
+WHEELS = ROOT / ".github" / "workflows" / "wheels.yml"
+
+
+def entries(text, name):
+    """Return the list below a key of a YAML text, as written."""
+    (found,) = re.findall(rf"^ *{name}:\n((?: +- .*\n)+)", text, flags=re.MULTILINE)
+    return [line.strip().removeprefix("- ") for line in found.splitlines()]
+
+
+def spaced(requirement):
+    """Return a requirement as conda writes it."""
+    return re.sub(r"^([\w-]+)(?=[<>=])", r"\1 ", requirement)
+
+
+def test_the_citation_is_of_this_version():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    facts = dict(re.findall(r"^([\w-]+): (.+)$", text, flags=re.MULTILINE))
+    assert facts["cff-version"] == "1.2.0"
+    assert facts["version"] == PROJECT["version"]
+    assert facts["license"] == PROJECT["license"]
+    assert [author["name"] for author in PROJECT["authors"]] == re.findall(r"^  - name: (.+)$", text, re.MULTILINE)
+
+
+@pytest.mark.skipif(not RECIPE.exists(), reason="needs the checkout")
+def test_the_recipe_has_the_requirements_of_the_metadata():
+    text = RECIPE.read_text(encoding="utf-8")
+    assert f'version: "{PROJECT["version"]}"' in text
+    assert entries(text, "run") == [f"python {PROJECT['requires-python']}", *map(spaced, PROJECT["dependencies"])]
+    assert set(map(spaced, METADATA["build-system"]["requires"])) == set(entries(text, "host")) - {"python", "pip"}
+    assert entries(text, "entry_points") == [f"{name} = {to}" for name, to in PROJECT["scripts"].items()]
+
+
+@pytest.mark.skipif(not WHEELS.exists(), reason="the workflows are no part of the sdist")
+def test_wheels_are_made_for_every_python_and_platform():
+    made = METADATA["tool"]["cibuildwheel"]["build"].split()
+    assert made == [f"cp3{minor}-*" for minor in range(10, 15)]
+    assert made[0] == f"cp{PROJECT['requires-python'].removeprefix('>=').replace('.', '')}-*"
+    systems = re.findall(r"\bos: \[(.+)\]", WHEELS.read_text(encoding="utf-8"))[0].split(", ")
+    assert {system.partition("-")[0] for system in systems} == {"ubuntu", "macos"}
+    assert any(system.endswith("-arm") for system in systems)
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "docs/versions.md"])
+def test_links_lead_somewhere(name):
+    page = ROOT / name
+    targets = re.findall(r"\]\((?!https?:|#)([^)\s#]+)", page.read_text(encoding="utf-8"))
+    assert targets
+    assert [target for target in targets if not (page.parent / target).exists()] == []
