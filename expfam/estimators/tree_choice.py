@@ -37,8 +37,11 @@ def order_for(order: str, family: Family) -> str:
 
 
 def has_ward_tree(data: Dataset) -> bool:
-    """Return whether the order "best" makes Ward's tree: of dense rows, not of counts."""
-    return not data.is_sparse and order_for("auto", data.family) == "best"
+    """Return whether the order "best" makes Ward's tree: of dense rows and of binary data, not of counts.
+
+    Coordinates of binary data do not depend on the container, so the tree does not either.
+    """
+    return (data.family.is_discrete or not data.is_sparse) and order_for("auto", data.family) == "best"
 
 
 def best_tree(states: Mapping[str, Any]) -> tuple[str, Any]:

@@ -130,7 +130,7 @@ def test_coordinates_have_the_same_bits(container, family):
 
 
 @pytest.mark.parametrize("family", ["multinomial", "poisson"])
-def test_groups_topics_and_trees_do_not_see_the_container(family):
+def test_groups_and_topics_do_not_see_the_container(family):
     X, groups = rows_of(family), np.arange(N_ROWS) // 30
     both = X, sparse.csr_array(X)
     settings = {"sampler": "gibbs", "n_steps": 5, "random_state": 0}
@@ -138,5 +138,12 @@ def test_groups_topics_and_trees_do_not_see_the_container(family):
     np.testing.assert_array_equal(a.labels_, b.labels_)
     a, b = (TopicModel(4, **settings).fit(rows) for rows in both)
     np.testing.assert_array_equal(a.components_, b.components_)
-    a, b = (BayesianHierarchy(family).fit(rows[:60]) for rows in both)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_trees_do_not_see_the_container(family):
+    X = rows_of(family)[:90]
+    a, b = (BayesianHierarchy(family).fit(rows) for rows in (X, sparse.csr_array(X)))
     np.testing.assert_array_equal(a.linkage_matrix(), b.linkage_matrix())
+    np.testing.assert_array_equal(a.labels_, b.labels_)
+    assert (a.order_, a.n_scores_) == (b.order_, b.n_scores_)
