@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from expfam.amounts import counted
 from expfam.estimators.arguments import names_unknown_keywords, with_whole_lines
 from expfam.estimators.documents import vectorizer
-from expfam.estimators.foreign_names import missing_attribute, unknown_keyword
+from expfam.estimators.foreign_names import lacks_after_chunks, missing_attribute, unknown_keyword
 from expfam.estimators.lines import settings_of
 from expfam.estimators.loaded import drop_loaded, loaded_clusters, names_of_fit
 from expfam.families.columns.roles import Roles
@@ -33,7 +33,7 @@ from expfam.params import Integer, check_value, is_auto
 from expfam.structures.ground.rng import resolve_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Self
 
@@ -62,6 +62,7 @@ class Estimator(BaseEstimator):
     of_clusters: ClassVar[str] = "cluster"  # what clusters are called in a summary, and what their sizes count
     of_sizes: ClassVar[str] = "row"
 
+    _not_kept: Mapping[str, str]  # attributes that the file of a loaded model lacks, and the remedy
     n_components: Any
     n_threads: Any
     callbacks: Any
@@ -80,8 +81,13 @@ class Estimator(BaseEstimator):
                 setattr(cls, name, with_whole_lines(method))
 
     def __getattr__(self, name: str) -> Any:
-        """Name the line that takes the place of an attribute of another library."""
-        message = None if hasattr(type(self), name) else missing_attribute(self, name)
+        """Say how to have an attribute of a file, after chunks, or of another library."""
+        if name in self.__dict__.get("_not_kept", ()):
+            raise AttributeError(
+                f"this {type(self).__name__} was read from a file, which does not hold {name}: {self._not_kept[name]}"
+            )
+        known = hasattr(type(self), name)
+        message = lacks_after_chunks(self, name) or (None if known else missing_attribute(self, name))
         if message is not None:
             raise AttributeError(message)
         try:
@@ -410,10 +416,15 @@ class Estimator(BaseEstimator):
         """
         check_is_fitted(self)
         save_estimator(self, path, labels=labels)
-        self._after_save()
+        self.__dict__.pop("_kept_chunks", None)  # no file holds rows, and learning goes on with the same bits
 
-    def _after_save(self) -> None:
-        """Let go of what no file holds; some estimators do."""
+    def __getstate__(self) -> Any:
+        """Return what copies and pickles hold: no rows of chunks, as a file does.
+
+        So what copies of one model learn can be merged.
+        """
+        self.__dict__.pop("_kept_chunks", None)
+        return super().__getstate__()
 
     @classmethod
     def load(cls, path: Path | str, *, trust: bool = False) -> Self:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from expfam.estimators.known_doubts import OF_DOUBTS
 from expfam.estimators.lines import arguments_of, call_of, completed, settings_of, text_of
 from expfam.near_names import did_you_mean
 
@@ -280,6 +281,22 @@ _WITHOUT: Mapping[str, Mapping[str, str]] = {  # results that other estimators h
         "coarsen": "the tree has a cut into each number of clusters: write BayesianHierarchy(n_components=3).fit(X)",
     },
 }
+
+
+def lacks_after_chunks(estimator: Any, name: str) -> str | None:
+    """Return why an estimator that has learned chunks lacks an attribute, or None."""
+    owner, given = type(estimator).__name__, estimator.__dict__
+    if "stream_" in given and name in OF_DOUBTS and "classes_" in given:
+        return (
+            f"this {owner} has learned chunks, whose rows are not kept, so that it has no {name}; for the rows of a"
+            " chunk with classes y, write np.flatnonzero((y != -1) & (model.predict_class(X) != y))"
+        )
+    if "stream_" in given and name == "probabilities_":
+        return (
+            f"this {owner} has learned chunks, whose rows are not kept, so that it has no probabilities_; they come"
+            " with fit"
+        )
+    return None
 
 
 def missing_attribute(estimator: Any, name: str) -> str | None:

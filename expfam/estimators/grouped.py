@@ -16,13 +16,12 @@ from sklearn.base import ClusterMixin
 from sklearn.utils import TransformerTags
 from sklearn.utils.metaestimators import available_if
 
-from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import Estimator, step_numbers
-from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.family_estimator import FamilyEstimator
 from expfam.estimators.group_names import grouped_rows
+from expfam.estimators.grouped_chunks import GroupedChunks, learns_groups, soft_sums
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import loaded_clusters, names_of_fit
@@ -41,19 +40,18 @@ from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitted.scoring import opened_data, opened_rows
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.fitting.grouped_endings import grouped_ending, slots_joined
-from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, start_of_groups
+from expfam.fitting.grouped_starts import forecast_with_start, grouped_start
 from expfam.fitting.known_rows import known_rows
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.fitting.plan import Asked
 from expfam.fitting.weighted_rows import check_weights, label_sizes, labels_of_all, start_of_counted
-from expfam.forecast.memory import check_memory, forecast_memory
+from expfam.forecast.memory import forecast_memory
 from expfam.frames.new_frames import new_frame
 from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
-from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.params import check_value, is_auto, refuse_unused
 from expfam.samplers.chain.kernel import check_known
@@ -64,7 +62,6 @@ from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.named import find_sampler
 from expfam.samplers.variational.sparse_rows import work_size
-from expfam.samplers.warm_starts.sample_rows import rows_for_start
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 
@@ -82,21 +79,7 @@ _HELD_SHARE = 0.2
 _MOST_RUNS = 3  # from better and better partitions
 
 
-def _learns_groups(mixture):
-    if mixture.n_components is None:
-        raise AttributeError(
-            "chunks are learned with a given number of clusters, and n_components is None: write"
-            f" {line_of(mixture, n_components=10, sampler='variational')}"
-        )
-    if not (isinstance(mixture.sampler, GroupedVariational) or mixture.sampler == "variational"):
-        raise AttributeError(
-            "sampling needs all groups at once; chunks are learned with sampler='variational' or"
-            f" GroupedVariational(...): write {line_of(mixture, sampler='variational')}"
-        )
-    return True
-
-
-class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
+class GroupedMixture(ClusterMixin, FamilyEstimator):
     """Mixture of rows in groups: all groups share the clusters, each has its own weights.
 
     The cluster of a row depends on the other rows of its group too. docs/settings.md says more of all settings.
@@ -455,9 +438,6 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
             data, self.labels_, lambda rows: self._most_probable(data.take(rows), data.groups.of_row[rows])
         )
 
-    def _counted(self, data):
-        return data.counted()
-
     @property
     @made_on_use
     def group_weights_(self) -> npt.NDArray[np.float64]:
@@ -469,9 +449,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    _of_rows = ("labels_", "group_counts_", "group_names_")
-
-    @available_if(_learns_groups)
+    @available_if(learns_groups)
     @with_whole_lines
     def partial_fit(
         self,
@@ -537,11 +515,11 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         X, _, groups = grouped_rows(X, groups, y)
         groups = as_groups(groups, X.shape[0] if hasattr(X, "shape") else len(X))
         options = {"groups": groups, "weight": sample_weight}
-        self._learn_chunk(X, options, batch, is_first=not hasattr(self, "family_"))
+        GroupedChunks(self).learn(X, options, batch, is_first=not hasattr(self, "family_"))
         self._set_group_names(groups)
         return self
 
-    @available_if(_learns_groups)
+    @available_if(learns_groups)
     @with_whole_lines
     def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to groups that come in chunks and are never held together.
@@ -584,45 +562,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         array([100., 100.])
         """
         step_numbers(self)
-        return self._learn_chunks(chunks)
-
-    def _stream_kernel(self):
-        return self._kernel()
-
-    def _part_names(self, n_parts):
-        return ("groups", "sample_weight")
-
-    def _parts(self, chunk):
-        n_parts = len(chunk) if isinstance(chunk, tuple) else 1
-        if n_parts not in (2, 3):
-            raise DataError(
-                f"a chunk is a tuple (rows, groups) or (rows, groups, sample_weight); got {counted(n_parts, 'part')}"
-            )
-        X, groups, *weight = chunk
-        X, _, groups = grouped_rows(X, groups)
-        return X, {"groups": groups, "weight": weight[0] if weight else None}
-
-    def _open_stream(self, X, options, *, is_first, in_passes=False):
-        """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
-        kernel, seed = self._kernel(), self._seed()
-        if is_first:
-            data = self._first_data(X, options)
-            model = self._model(data.family)
-            weighted, start = data.counted(), start_of_counted(data, self.start)
-            check_memory(self._forecast(weighted, kernel=kernel, model=model, start=start), self.memory_limit)
-            options = {"learn_hyper": self.learn_hyper, "seed": seed, "n_threads": self.n_threads}
-            labels, family = start_of_groups(kernel, model, weighted, start, self._family(), **options)
-            self._tell_of_covariances(weighted, labels, seed=seed)
-            return kernel.stream(model.with_family(family), weighted, seed=seed, start=labels), data
-        data, S = opened_rows(X, self.family_, self.n_, self.S_, names=names_of_fit(self), **options)
-        fit = (self.n_, S, self.group_counts_, self.log_joint_)
-        return kernel.resumed_stream(self._fitted_model().with_family(data.family), data, *fit, seed=seed), data
-
-    def _searches_chunks(self):
-        return isinstance(self.start, str) and self.start == "auto"
-
-    def _rows_for_start(self, data):
-        return rows_for_start(MixtureModel(data.family, SymmetricDirichlet(self._check_components(), 1.0)), data)
+        GroupedChunks(self).learn_all(chunks)
+        return self
 
     def _model(self, family):
         K = self._check_components()
@@ -632,12 +573,6 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
     def _fitted_model(self):
         return AdmixtureModel(self.family_, len(self.alpha_), self.alpha_)
-
-    def _read_stream(self, stream):
-        self.n_, self.S_, self.alpha_ = stream.n.copy(), _soft_sums(stream), stream.model.pseudocounts
-        self.labels_, self.group_counts_ = stream.labels, stream.group_counts
-        self.family_, self.log_joint_ = stream.model.family, float(stream.log_joint)
-        self.cluster_sizes_ = np.rint(self.n_).astype(np.int64)
 
     def restore_stream(self, arrays: dict[str, Any]) -> GroupedStream:
         """Return the stream whose `to_arrays` these are, for this mixture's clusters and sampler."""
@@ -945,7 +880,7 @@ class _Average:
     def means(self, state):
         """Return counts, sums, counts of groups and pseudo-counts."""
         if hasattr(state, "posterior"):
-            return state.n.copy(), _soft_sums(state), state.group_counts(), state.model.pseudocounts
+            return state.n.copy(), soft_sums(state), state.group_counts(), state.model.pseudocounts
         if self.n_kept == 0:
             self._keep(state)
         n, S, counts, alpha = (part / self.n_kept for part in self.total)
@@ -997,11 +932,6 @@ def _whole_groups(starts, most):
 def _weights(counts, alpha):
     counts += alpha
     return counts / counts.sum(axis=1, keepdims=True)
-
-
-def _soft_sums(state):
-    """Return sums of statistics of a variational run: (K, F), CSR where those of the data are."""
-    return sparse.csr_array(state.S) if state.phi.is_sparse else state.S
 
 
 __all__ = ["GroupedMixture", "held_rows"]

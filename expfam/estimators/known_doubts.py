@@ -145,6 +145,16 @@ def log_mass_without(
         return np.asarray(np.log(found)[place.ravel()])
 
 
+def log_mass_of_rows(mixture: Any, data: Dataset) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]]:
+    """Return what gives log weights of a mixture's clusters to rows, each row left out."""
+
+    def log_mass(rows):
+        weight = None if data.weight is None else data.weight[rows]
+        return log_mass_without(mixture.model_, mixture.n_, mixture.labels_[rows], weight)
+
+    return log_mass
+
+
 def set_doubts(
     estimator: Any,
     model: Any,
@@ -207,4 +217,4 @@ def drop_doubts(estimator: Any) -> None:
         estimator.__dict__.pop(name, None)
 
 
-__all__ = ["OF_DOUBTS", "Doubts", "doubtful_rows", "drop_doubts", "log_mass_without", "set_doubts"]
+__all__ = ["OF_DOUBTS", "Doubts", "doubtful_rows", "drop_doubts", "log_mass_of_rows", "log_mass_without", "set_doubts"]

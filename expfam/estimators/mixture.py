@@ -13,16 +13,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 
 from expfam.coarsening.merges import Wish
+from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import Estimator, known_line, step_numbers
-from expfam.estimators.chunks import ChunkedFit
 from expfam.estimators.classes import line_of_classes, line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import FamilyEstimator
-from expfam.estimators.known_doubts import drop_doubts, log_mass_without, set_doubts
+from expfam.estimators.known_doubts import drop_doubts, log_mass_of_rows, set_doubts
 from expfam.estimators.lines import completed, line_of
 from expfam.estimators.loaded import keep_rows, names_of_fit
+from expfam.estimators.mixture_chunks import MixtureChunks, learns_chunks
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitting.chains import check_chains, n_rounds, run_chains, starts_of_chains
 from expfam.fitting.covariances import warn_of_covariances
@@ -48,7 +50,7 @@ from expfam.samplers.named import load_sampler
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
     from expfam.coarsening.curve import CoarseningCurve
@@ -56,9 +58,10 @@ if TYPE_CHECKING:
     from expfam.families.base import Family
     from expfam.protocols import Weights
     from expfam.samplers.chain.kernel import Kernel
+    from expfam.samplers.variational.stream import VariationalStream
 
 
-class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
+class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     The page docs/settings.md says what "auto" stands for in each setting, and more about each result.
@@ -368,21 +371,12 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
                 self.model_,
                 data,
                 self.cluster_classes_,
-                self._log_mass_without(data),
+                log_mass_of_rows(self, data),
                 schedule=getattr(kernel, "schedule", None),
                 remedy=line_of_classes(self, data),
             )
         except KeyboardInterrupt:
             trace.interrupted = True
-
-    def _log_mass_without(self, data):
-        """Return the function of rows that gives log weights of the clusters, each row left out."""
-
-        def log_mass(rows):
-            weight = None if data.weight is None else data.weight[rows]
-            return log_mass_without(self.model_, self.n_, self.labels_[rows], weight)
-
-        return log_mass
 
     def _set_known(self, known):
         drop_doubts(self)
@@ -487,6 +481,125 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
             return DirichletProcess()
         # alpha of 1/K prefers empty clusters, which on real values costs clusters that are there
         return SymmetricDirichlet(K) if self._family().is_discrete else SymmetricDirichlet(K, 1.0)
+
+    # ---- chunks ----------------------------------------------------------------------------------------------------
+
+    @available_if(learns_chunks)
+    @with_whole_lines
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        batch: int | str | None = None,
+        classes: npt.ArrayLike | None = None,
+        links: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Learn one more chunk of data: one local step, one update.
+
+        The first chunks resolve hyper-parameters left at ``"auto"`` and give the start, so they should look like the
+        rest. They are kept until they have the rows that the search for a start looks at, at most some thousands. Until
+        then learning begins again from all kept rows when these have grown by half: `predict` always works, but
+        clusters may get other numbers. `save` ends this, and with a start of your own nothing is kept.
+
+        After `fit` or `load` learning goes on from the statistics of the fit.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, V)
+        y : (m,) array_like, optional
+            Class of each row as in `fit`, under ``labels="clusters"``.
+        sample_weight : (m,) array_like of non-negative float, optional
+            Multiplicity of each row.
+        batch : int or str, optional
+            Under a memoized schedule (the default): name of the chunk, which when it comes again replaces what it
+            contributed; a chunk without a name is added for good. A stochastic schedule takes no names.
+        classes : (C,) array_like, optional
+            All classes; the first chunk needs them if its `y` lacks some.
+        links : (m,) array_like of int, optional
+            Rows of this chunk with the same number of 0 or more belong together, as in `fit`; -1 is a row alone. Rows
+            of other chunks with the same number are other rows.
+
+        Returns
+        -------
+        self
+            `labels_` are those of this chunk. `cluster_sizes_` are the expected numbers of rows of all chunks, rounded,
+            or the expected sums of their weights where weights were given.
+
+        Raises
+        ------
+        AttributeError
+            Under samplers that need all data at once.
+        CapabilityError
+            For settings of the sampler that changed since the first chunk.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Mixture
+        >>> rng = np.random.default_rng(0)
+        >>> mixture = Mixture("poisson", 2, sampler="variational", random_state=0)
+        >>> for _ in range(5):
+        ...     mixture = mixture.partial_fit(rng.poisson([[1.0], [50.0]] * 20))
+        >>> mixture.cluster_sizes_
+        array([100, 100])
+        """
+        learner = MixtureChunks(self, classes)
+        learner.learn_known(X, y, sample_weight, batch=batch, links=links)
+        return self
+
+    @available_if(learns_chunks)
+    @with_whole_lines
+    def fit_chunks(self, chunks: Iterable, y: Any = None, *, classes: npt.ArrayLike | None = None) -> Self:
+        """Fit to data that come in chunks and are never held together.
+
+        Parameters
+        ----------
+        chunks : iterable
+            Arrays or sparse matrices of rows, or pairs of one and its ``sample_weight`` as a tuple; under
+            ``labels="clusters"`` tuples of rows and `y`, or of rows, `y` and ``sample_weight``. With links a chunk is a
+            tuple of rows, `y`, ``sample_weight`` and the `links` of `partial_fit`; `y` and ``sample_weight`` may be
+            None. From an iterator, which gives each chunk once, one pass is made. From anything that can be gone
+            through again, such as a list of memory maps, up to `n_steps` passes, until the bound has settled; the same
+            chunks must then come in the same order.
+        y : ignored
+        classes : (C,) array_like, optional
+            All classes, if the first chunk may lack some.
+
+        Returns
+        -------
+        self
+            Without `labels_`: use `predict` on each chunk. `cluster_sizes_` are those that `partial_fit` gives.
+
+        Raises
+        ------
+        AttributeError
+            Under samplers that need all data at once.
+        DataError
+            When there is no chunk.
+
+        Notes
+        -----
+        Each chunk is a batch of the schedule, whatever its number or size of batches; under `Full` there is one update
+        a pass and nothing is remembered of a chunk. A stochastic schedule takes the number of rows that the stream
+        stands for from its `n_total`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Mixture
+        >>> rng = np.random.default_rng(0)
+        >>> chunks = [rng.poisson([[1.0], [50.0]] * 20) for _ in range(5)]
+        >>> Mixture("poisson", 2, sampler="variational", random_state=0).fit_chunks(chunks).cluster_sizes_
+        array([100, 100])
+        """
+        MixtureChunks(self, classes).learn_all(chunks)
+        return self
+
+    def restore_stream(self, arrays: dict[str, Any]) -> VariationalStream:
+        """Return the stream whose `to_arrays` these are, for this estimator's model and sampler."""
+        return MixtureChunks(self).restored(arrays)
 
     # ---- results ----------------------------------------------------------------------------------------------------
 

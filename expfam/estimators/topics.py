@@ -20,11 +20,10 @@ from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import Estimator, step_numbers
-from expfam.estimators.chunks import ChunkLearner
 from expfam.estimators.documents import validated_documents
-from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
+from expfam.estimators.topic_chunks import TopicChunks, learns_documents
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
@@ -34,7 +33,7 @@ from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.fitting.topic_starts import start_memory, topic_start
-from expfam.forecast.memory import check_memory, forecast_topics
+from expfam.forecast.memory import forecast_topics
 from expfam.frames.names import named_columns
 from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
@@ -45,11 +44,9 @@ from expfam.samplers.named import find_sampler
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.held_out import collapsed_counts
 from expfam.samplers.topics.local_step import TopicPass
-from expfam.samplers.topics.statistics import TopicSums, log_evidence_of_topics
 from expfam.samplers.topics.stream import TopicStream
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.variational.learner import weight_of
-from expfam.samplers.variational.schedules import Memoized, Stochastic
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run, segments
 
@@ -67,21 +64,7 @@ _LEAST_TOKENS = 0.5  # of a topic that is counted
 _WEIGHTS, _ENTRIES = 1 << 22, 1 << 17  # of the documents of a block: data on a disk are not copied at once
 
 
-def _learns_documents(model):
-    if model.n_components is None:
-        raise AttributeError(
-            "chunks are learned with a given number of topics, and n_components is None: write"
-            f" {line_of(model, n_components=50, sampler='variational')}"
-        )
-    if isinstance(model.sampler, TopicGibbs) or model.sampler == "gibbs":
-        raise AttributeError(
-            "Gibbs sampling needs all documents at once; chunks are learned with sampler='auto', 'variational' or"
-            f" TopicVariational(...): write {line_of(model, sampler='variational')}"
-        )
-    return True
-
-
-class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """Latent Dirichlet allocation: topics that documents mix.
 
     Exact Gibbs sampling finds them, or variational inference; docs/settings.md says more of each setting and result.
@@ -249,7 +232,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def _set_labels(self, X):
         """Set the main topic of each document and its share; Ctrl-C leaves them out."""
-        for name in self._of_rows:
+        for name in TopicChunks.of_rows:
             self.__dict__.pop(name, None)
         if self.interrupted_:
             return
@@ -333,8 +316,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         half = n_warmup // 2
         return [Phase(first, half), Phase(kernel, n_warmup - half), Phase(kernel, n_steps)]
 
-    def _adopt(self, state, n_documents, average):
-        counts, self.alpha_ = average.means(state)
+    def _adopt(self, state, n_documents, average=None):
+        counts, self.alpha_ = (average or _Average()).means(state)
         eta = state.model.family.concentration
         self.eta_ = float(eta) if np.ndim(eta) == 0 else np.array(eta)
         self.__dict__.pop("seeds_", None)
@@ -346,9 +329,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    _of_rows = ("labels_", "probabilities_")
-
-    @available_if(_learns_documents)
+    @available_if(learns_documents)
     @with_whole_lines
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, batch: int | str | None = None
@@ -396,9 +377,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         >>> model.n_documents_
         160.0
         """
-        return self._learn_chunk(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "components_"))
+        TopicChunks(self).learn(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "components_"))
+        return self
 
-    @available_if(_learns_documents)
+    @available_if(learns_documents)
     @with_whole_lines
     def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to documents that come in chunks and are never held together.
@@ -438,40 +420,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         160.0
         """
         step_numbers(self)
-        return self._learn_chunks(chunks)
-
-    def _stream_kernel(self, *, in_passes=False):
-        found = find_sampler(self.sampler, model="TopicModel")
-        kernel = self._kernel(TopicVariational if found is None else found)
-        if kernel.schedule is not None:
-            return kernel
-        if hasattr(self, "stream_"):
-            schedule = self.stream_.schedule
-        else:
-            schedule = Memoized() if in_passes or kernel.documents != "cold" else Stochastic()
-        return type(kernel)(**kernel.get_params() | {"schedule": schedule})
-
-    def _validate_chunk(self, X, family, *, reset):
-        return self._validate(X, reset=reset, is_chunk=True)
-
-    def _open_stream(self, X, options, *, is_first, in_passes=False):
-        """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
-        kernel, seed = self._stream_kernel(in_passes=in_passes), self._seed()
-        if is_first:
-            model, data = self._model(X, **options)
-            check_memory(self._forecast(data, kernel=kernel, model=model), self.memory_limit)
-            start = self.start
-            if is_auto(start):
-                start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
-            return kernel.stream(model, data, seed=seed, start=start), data
-        model = self._fitted_model()
-        data, eta = Dataset(X, model.family, names=names_of_fit(self), **options), model.family.pseudocounts()[0]
-        counts = self._word_counts()
-        rest = self.log_joint_ - log_evidence_of_topics(
-            counts, eta, model.seeds
-        )  # its documents' part of the bound, as it stands
-        sums = TopicSums.of_counts(counts, rest=rest, weight=getattr(self, "n_documents_", 0.0))
-        return kernel.resumed_stream(model, data, sums, seed=seed), data
+        TopicChunks(self).learn_all(chunks)
+        return self
 
     def _fitted_model(self):
         family = Multinomial(self.eta_, allow_fractional=True).bind(np.ones((1, self.n_features_in_)))
@@ -487,13 +437,9 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def restore_stream(self, arrays: dict[str, Any], schedule: Schedule) -> TopicStream:
         """Return the stream with this schedule whose `to_arrays` these are."""
-        kernel = self._stream_kernel()
+        kernel = TopicChunks(self).kernel()
         kernel = type(kernel)(**kernel.get_params() | {"schedule": schedule})
         return TopicStream.from_arrays(self._fitted_model(), kernel, arrays)
-
-    def _read_stream(self, stream):
-        self._adopt(stream, stream.total_weight, _Average())
-        self.method_ = stream.settings.local_of(stream.model.n_components)
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
