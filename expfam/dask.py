@@ -20,6 +20,7 @@ import dask
 import dask.array as da
 import distributed
 
+from expfam.amounts import counted
 from expfam.coarsening.merges import hard_log_joint
 from expfam.engines.parts import Part
 from expfam.errors import CapabilityError, DataError, DataTypeError
@@ -36,7 +37,9 @@ from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import load_sampler
 from expfam.samplers.shards.checkpoint import PartsCheckpoint, restore_parts, stored_seed
 from expfam.samplers.shards.data import ShardedData
+from expfam.samplers.shards.shard import WeightedRows
 from expfam.samplers.states.storage import model_arrays, with_model_arrays
+from expfam.samplers.uncollapsed.em import ExpectationMaximization
 
 __all__ = ["Mixture"]
 
@@ -56,12 +59,14 @@ class Mixture(BaseEstimator):
     weights : SymmetricDirichlet, optional
         Prior on their weights.
     sampler : str or Kernel
-        "uncollapsed_gibbs", "stochastic_em", or a kernel that runs on data in parts.
+        "uncollapsed_gibbs", "stochastic_em", "em", or a kernel that runs on data in parts.
     n_steps : int
+        EM ends earlier where it has converged.
     start : str or (N,) array_like of int
         See `expfam.samplers.starting_labels`. Other rules than "random" and "one" work on some rows, drawn at random.
     learn_hyper : bool or "auto"
-        Whether to draw the hyper-parameters of the family; "auto" draws those that were not given.
+        Whether to draw the hyper-parameters of the family; "auto" draws those that were not given. EM keeps those of
+        the family as it is bound.
     n_threads : int, optional
         Threads of each worker.
     random_state : None, int, numpy Generator or RandomState
@@ -75,12 +80,14 @@ class Mixture(BaseEstimator):
     Attributes
     ----------
     labels_ : dask array of shape (N,), int32
-        Cluster of each row in the best draw of the second half of the run. It lies on the workers.
+        Cluster of each row in the best draw of the second half of the run; of EM, its most probable cluster at the
+        end. It lies on the workers.
     n_ : (K,) float64 ndarray
-        Number of rows of each cluster.
+        Number of rows of each cluster, or the sum of their weights.
     S_ : (K, F) ndarray or CSR
         Sums of their statistics.
     cluster_sizes_ : (K,) int64 ndarray
+        Number of rows of each cluster; sums of weights, float64, where rows have weights.
     model_ : MixtureModel
     log_joint_ : float
     trace_ : Trace
@@ -134,6 +141,7 @@ class Mixture(BaseEstimator):
         X: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
         columns: Sequence[str] | None = None,
         checkpoint: str | PathLike[str] | None = None,
         every_seconds: float = 600.0,
@@ -148,6 +156,8 @@ class Mixture(BaseEstimator):
             them. Files are .npy, or .parquet, which are read by row groups; all workers must see them. An ndarray is
             sent to the workers, which cannot make it again by themselves.
         y : ignored
+        sample_weight : (N,) dask array or array_like, optional
+            How often each row counts; only EM takes weights. It is cut where the rows are.
         columns : sequence of str, optional
             Columns of Parquet files; all if not given.
         checkpoint : path_like, optional
@@ -167,7 +177,7 @@ class Mixture(BaseEstimator):
         Raises
         ------
         CapabilityError
-            The sampler cannot run on data in parts, or the number of clusters is open.
+            The sampler cannot run on data in parts or use weights, or the number of clusters is open.
         ResourceError
             A worker has not the memory that it would need; raised before any work.
         ArchiveError
@@ -178,16 +188,17 @@ class Mixture(BaseEstimator):
         local = self._local()
         engine = DaskEngine(client)
         with engine:
-            parts, sizes = parts_of(X, client, columns)
-            check_workers(self._forecast(parts, sizes, client), _free_bytes(client))
+            parts, sizes = parts_of(X, client, columns, sample_weight)
+            check_workers(self._forecast(kernel, parts, sizes, client), _free_bytes(client))
             data = ShardedData(parts, local._family(), engine=engine)
             model = MixtureModel(data.family, local._weights())
-            names = local._asked().learned_of(local._family())
+            is_soft = isinstance(kernel, ExpectationMaximization)
+            names = () if is_soft else local._asked().learned_of(local._family())
             if names:
                 kernel = Cycle(kernel, UpdateHyper(family=names, weights=False))
             seed, start = (self.random_state, self.start) if resume is None else (stored_seed(resume), "one")
             state = kernel.init(model, data, seed=seed, start=start)
-            best, trace = _Best(self.n_steps // 2, model), Trace()
+            best, trace = _Best(self.n_steps if is_soft else self.n_steps // 2, model), Trace()
             shown = [Progress(self.n_steps)] if self.verbose else []
             watching: list[Any] = [*(self.callbacks or ()), *shown, best]
             stored = {"best": best, "trace": trace}
@@ -200,7 +211,8 @@ class Mixture(BaseEstimator):
             self.trace_ = sample(kernel, state, max(0, self.n_steps - len(trace)), callbacks=watching, trace=trace)
             if checkpoint is not None and not trace.interrupted:
                 writer.write(state)
-            self._adopt(best.model or state.model, *(best.statistics or (state.n, state.S)))
+            n, S = best.statistics or state.label_statistics()
+            self._adopt(best.model or state.model, n, S, is_weighted=data.is_weighted)
             if best.model is not None:
                 engine.change("take_kept")
             self.labels_ = _labels(engine)
@@ -216,9 +228,14 @@ class Mixture(BaseEstimator):
             )
         kernel = load_sampler(self.sampler, n_threads=self.n_threads) if isinstance(self.sampler, str) else self.sampler
         check_sharded(kernel)
+        if isinstance(kernel, ExpectationMaximization) and self.learn_hyper is True:
+            raise CapabilityError(
+                "EM of rows in parts keeps the hyper-parameters of the family: write"
+                f" {line_of(self, learn_hyper=False)}, or {line_of(self, sampler='uncollapsed_gibbs')}"
+            )
         return kernel
 
-    def _forecast(self, parts, sizes, client):
+    def _forecast(self, kernel, parts, sizes, client):
         """Return the memory that each worker needs, as far as it is known beforehand."""
         family = self._local()._family()
         return forecast_workers(
@@ -227,7 +244,12 @@ class Mixture(BaseEstimator):
             n_statistics=statistics_width(family.name, sizes.n_columns),
             n_components=self.n_components or self.weights.max_components or 0,
             n_workers=max(1, len(client.nthreads())),
+            n_soft_threads=self._soft_threads(client) if isinstance(kernel, ExpectationMaximization) else 0,
         )
+
+    def _soft_threads(self, client):
+        """Return how many threads of a worker hold soft sums of their own."""
+        return self.n_threads or max(client.nthreads().values(), default=1)
 
     def _local(self):
         """Return the mixture of one machine with the same settings."""
@@ -240,9 +262,9 @@ class Mixture(BaseEstimator):
             random_state=self.random_state,
         )
 
-    def _adopt(self, model, n, S):
+    def _adopt(self, model, n, S, *, is_weighted):
         self.model_, self.n_, self.S_ = model, n, S
-        self.cluster_sizes_ = np.rint(n).astype(np.int64)
+        self.cluster_sizes_ = n.copy() if is_weighted else n.astype(np.int64)
         self.log_joint_ = self.to_local().log_joint_
 
     # ---- results -----------------------------------------------------------------------------------------------------
@@ -320,8 +342,41 @@ class Sizes(NamedTuple):
     n_bytes: int
 
 
-def parts_of(X: Any, client: distributed.Client, columns: Sequence[str] | None = None) -> tuple[list[Part], Sizes]:
+def parts_of(
+    X: Any, client: distributed.Client, columns: Sequence[str] | None = None, sample_weight: Any = None
+) -> tuple[list[Part], Sizes]:
     """Return the parts of a collection, of files or of an array in order, and their sizes."""
+    parts, sizes = _parts_of_rows(X, client, columns)
+    if sample_weight is None:
+        return parts, sizes
+    return _with_weights(parts, sample_weight), sizes._replace(n_bytes=sizes.n_bytes + 8 * sum(p.n_rows for p in parts))
+
+
+def _with_weights(parts, sample_weight):
+    """Return parts whose rows have weights, which are cut where the parts are."""
+    weight = sample_weight.to_dask_array(lengths=True) if hasattr(sample_weight, "to_dask_array") else sample_weight
+    if not isinstance(weight, da.Array):
+        weight = da.from_array(np.asarray(weight, dtype=np.float64))
+    if any(np.isnan(size) for axis in weight.chunks for size in axis):
+        weight = weight.copy()
+        weight.compute_chunk_sizes()
+    n_rows = sum(part.n_rows for part in parts)
+    if weight.shape != (n_rows,):
+        raise DataError(
+            f"sample_weight must have one number for each of {counted(n_rows, 'row')}; got shape {weight.shape}: write"
+            " fit(X, sample_weight=w) with w.shape == (len(X),)"
+        )
+    blocks = weight.rechunk((tuple(part.n_rows for part in parts),)).to_delayed().ravel()
+    weighted = dask.delayed(_weighted_rows, pure=False)
+    return [part._replace(source=weighted(part.source, block)) for part, block in zip(parts, blocks)]
+
+
+def _weighted_rows(source, weight):
+    """Return rows with their weights, on the worker."""
+    return WeightedRows(source() if callable(source) else source, weight)
+
+
+def _parts_of_rows(X, client, columns):
     if isinstance(X, (str, Path)) or (isinstance(X, Sequence) and X and isinstance(X[0], (str, Path))):
         paths = [X] if isinstance(X, (str, Path)) else list(X)
         readers = [reader for path in paths for reader in _readers(Path(path), columns)]

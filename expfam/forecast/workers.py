@@ -12,6 +12,7 @@ from expfam.structures.ground.memory import format_bytes
 _LABEL_BYTES = 16  # of a row: its label before, now and in the best draw, and numbers of rows that move
 _PARAMETER_BYTES = 20  # of a statistic of a cluster: in double precision twice, and in single precision
 _SUMS_BYTES = 3 * 24  # three pieces of a sum: of the rows of a part, of the worker, and of another worker
+_SOFT_BYTES = 36  # of a soft sum, for each thread: in double and in single precision, and three pieces
 _BLOCK_BYTES = 64 << 20  # statistics and scores of the rows that are worked on
 _PAUSED_AT = 0.8  # share of its memory at which a worker of Dask takes no more work
 
@@ -57,7 +58,7 @@ class WorkerForecast:
 
 
 def forecast_workers(
-    *, row_bytes: int, n_rows: int, n_statistics: int, n_components: int, n_workers: int
+    *, row_bytes: int, n_rows: int, n_statistics: int, n_components: int, n_workers: int, n_soft_threads: int = 0
 ) -> WorkerForecast:
     """Forecast the memory of each worker of a fit to data in parts, from sizes alone.
 
@@ -66,12 +67,14 @@ def forecast_workers(
     row_bytes : int
         Of all rows.
     n_rows, n_statistics, n_components, n_workers : int
+    n_soft_threads : int
+        Threads of a worker that hold soft sums of their own: those of EM.
     """
     table = n_components * (n_statistics + 1)
     return WorkerForecast(
         rows=int(row_bytes),
         labels=_LABEL_BYTES * n_rows,
-        clusters=(_PARAMETER_BYTES + _SUMS_BYTES) * table + _BLOCK_BYTES,
+        clusters=(_PARAMETER_BYTES + _SUMS_BYTES + _SOFT_BYTES * n_soft_threads) * table + _BLOCK_BYTES,
         n_workers=n_workers,
     )
 

@@ -37,7 +37,7 @@ class ShardedData:
 
     Parameters
     ----------
-    parts : iterable of Part, or (N, V) ndarray or CSR
+    parts : iterable of Part, or (N, V) ndarray or CSR, or WeightedRows
         An array is cut into `n_parts`.
     family : Family
         If it is not bound, it is bound to the rows of all parts; of more than 100,000 rows to as many of them, drawn at
@@ -89,9 +89,11 @@ class ShardedData:
         weight: npt.ArrayLike | None = None,
     ) -> None:
         self.engine = SerialEngine() if engine is None else engine
+        if isinstance(parts, WeightedRows):
+            parts, weight = parts.rows, parts.weight
         if hasattr(parts, "shape"):
-            parts = cut_rows(parts, n_parts)
-            parts = parts if weight is None else with_weights(parts, weight)
+            cut = cut_rows(parts, n_parts)
+            parts = cut if weight is None else with_weights(cut, weight)
         elif weight is not None:
             raise ValueError("weight= goes with an array; give parts WeightedRows as sources, WeightedRows(X, weight)")
         self.engine.place(parts, Shard)

@@ -58,6 +58,11 @@ class WeightedRows(NamedTuple):
     rows: Any
     weight: Any
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the rows."""
+        return tuple(self.rows.shape)
+
 
 @dataclass(frozen=True, eq=False)
 class Parameters:

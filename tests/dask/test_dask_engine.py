@@ -15,12 +15,14 @@ from distributed import Client, LocalCluster
 from pyarrow import parquet
 from scipy import sparse
 
+from expfam import Dataset, DiagonalGaussian, MixtureModel, SymmetricDirichlet
 from expfam import Mixture as LocalMixture
 from expfam.dask import Mixture
 from expfam.engines import DaskEngine, cut_rows, watch
 from expfam.errors import ArchiveError, CapabilityError, DataError, DataTypeError, EngineError, ResourceError
 from expfam.plugins.conformance import check_engine
 from expfam.plugins.laws.engines import ENGINE_LAWS, Tally
+from expfam.samplers import ExpectationMaximization, sample
 
 RNG = np.random.default_rng(6)
 X = RNG.normal(size=(1500, 2)) + 5.0 * RNG.integers(0, 3, (1500, 1))
@@ -92,6 +94,45 @@ def test_unknown_lengths(client, labels):
     np.testing.assert_array_equal(mixture.labels_.compute(), labels)
 
 
+# ---- soft labels and weights of rows ---------------------------------------------------------------------------------
+
+
+def test_em_gives_the_labels_of_one_machine_for_any_chunks(client, tmp_path):
+    times = (np.arange(1500) % 3).astype(float)
+    np.save(tmp_path / "rows.npy", X)
+    for weight in (None, times):
+        data = Dataset(X, DiagonalGaussian(), weight=weight)
+        kernel = ExpectationMaximization()
+        state = kernel.init(MixtureModel(data.family, SymmetricDirichlet(12)), data, seed=0)
+        trace = sample(kernel, state, 40)
+        counts = np.bincount(state.labels, weights=weight, minlength=12)
+        as_array = weight if weight is None else da.from_array(weight, chunks=600)
+        for rows, of_rows in (
+            (da.from_array(X, chunks=(1500, 2)), weight),
+            (da.from_array(X, chunks=((7, 0, 1000, 493), 2)), as_array),
+            (X, as_array),
+            (tmp_path / "rows.npy", weight),
+        ):
+            settings = {"weights": SymmetricDirichlet(12), "sampler": "em", "n_steps": 40, "random_state": 0}
+            mixture = Mixture("gaussian_diag", client=client, **settings)
+            mixture.fit(rows, sample_weight=of_rows)
+            np.testing.assert_array_equal(mixture.labels_.compute(), state.labels)
+            np.testing.assert_array_equal(mixture.trace_.column("objective"), trace.column("objective"))
+            np.testing.assert_array_equal(mixture.n_, counts)
+            assert mixture.cluster_sizes_.dtype == (np.int64 if weight is None else np.float64)
+            assert mixture.predict(X).shape == (1500,)
+
+
+def test_em_goes_on_from_a_checkpoint_over_other_chunks(client, tmp_path):
+    settings = {"sampler": "em", "random_state": 0, "client": client}
+    whole = Mixture("gaussian_diag", 12, n_steps=9, **settings).fit(da.from_array(X, chunks=(700, 2)))
+    Mixture("gaussian_diag", 12, n_steps=4, **settings).fit(X, checkpoint=tmp_path / "run")
+    rest = Mixture("gaussian_diag", 12, n_steps=9, **settings)
+    rest.fit(da.from_array(X, chunks=(300, 2)), resume=tmp_path / "run")
+    np.testing.assert_array_equal(rest.labels_.compute(), whole.labels_.compute())
+    np.testing.assert_array_equal(rest.trace_.column("objective"), whole.trace_.column("objective"))
+
+
 # ---- results ---------------------------------------------------------------------------------------------------------
 
 
@@ -135,6 +176,13 @@ def test_what_cannot_be_done_is_refused_with_a_way_on(client):
         Mixture("gaussian_diag", 6, client=client).fit(3)
     with pytest.raises(DataError, match="for Parquet files"):
         Mixture("gaussian_diag", 6, client=client).fit(rows, columns=["a"])
+    weight = np.ones(1500)
+    with pytest.raises(CapabilityError, match=r"UncollapsedGibbs cannot use weights.*write ExpectationMaximization"):
+        Mixture("gaussian_diag", 6, learn_hyper=False, client=client).fit(rows, sample_weight=weight)
+    with pytest.raises(DataError, match=r"one number for each of 1500 rows; got shape \(3,\).*sample_weight=w"):
+        Mixture("gaussian_diag", 6, sampler="em", client=client).fit(rows, sample_weight=[1, 2, 3])
+    with pytest.raises(CapabilityError, match=r"write Mixture\(.*learn_hyper=False"):
+        Mixture("gaussian_diag", 6, sampler="em", learn_hyper=True, client=client).fit(rows)
     with pytest.raises(CapabilityError, match="not fitted"):
         Mixture("gaussian_diag", 6).predict(X)
 
@@ -180,6 +228,16 @@ def test_killed_workers_change_no_label(client, labels, n_workers):
     mixture.fit(da.from_array(X, chunks=(400, 2)))
     assert mixture.n_lost_ >= 1
     np.testing.assert_array_equal(mixture.labels_.compute(), labels)
+
+
+def test_em_of_killed_workers_gives_the_same_labels(client):
+    """Borrowed rows are sent again too."""
+    settings = {"sampler": "em", "n_steps": 8, "random_state": 0, "client": client}
+    rows = da.random.default_rng(1).normal(size=(3000, 2), chunks=(500, 2))
+    whole = Mixture("gaussian_diag", 12, **settings).fit(rows).labels_.compute()
+    mixture = Mixture("gaussian_diag", 12, callbacks=[Killer(client, random.randint(1, 7), 1)], **settings).fit(rows)
+    assert mixture.n_lost_ >= 1
+    np.testing.assert_array_equal(mixture.labels_.compute(), whole)
 
 
 def test_a_stopped_worker_is_named_and_the_run_goes_on(client, labels, monkeypatch):

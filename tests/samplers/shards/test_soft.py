@@ -146,7 +146,7 @@ def test_processes_give_the_same_bits_and_bind_weighted_rows():
     state = KERNEL.init(MixtureModel(one.family, MANY), one, seed=1, start="kmeans++")
     sample(KERNEL, state, 3)
     with ProcessEngine(2) as engine:
-        data = ShardedData(LONG, DiagonalGaussian(), engine=engine, n_parts=3, weight=weight)
+        data = ShardedData(WeightedRows(LONG, weight), DiagonalGaussian(), engine=engine, n_parts=3)
         assert data.family == one.family
         there = KERNEL.init(MixtureModel(data.family, MANY), data, seed=1, start="kmeans++")
         sample(KERNEL, there, 3)
