@@ -183,6 +183,18 @@ def test_the_way_from_a_formula_to_clusters(capsys, monkeypatch):
     assert "predictive_is_normalised" in report.named("failed")
 
 
+def test_the_page_on_other_likelihoods_runs(capsys, monkeypatch):
+    page = GUIDE.with_name("other_likelihoods.md").read_text(encoding="utf-8")
+    guide = ModuleType("other_likelihoods")
+    monkeypatch.setitem(sys.modules, "other_likelihoods", guide)  # where pickle looks for the class
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "other_likelihoods.md", "exec"), vars(guide))
+    assert sorted(guide.two_parts.clusters_["visits"]) == pytest.approx([4.0, 15.0], abs=1.0)
+    assert guide.two_parts.clusters_["came"].all()
+    assert sorted(guide.mixture.cluster_sizes_) == [60, 60]
+    assert check_family(guide.Logistic(), guide.X, raises=False).passed
+
+
 def test_every_doc_points_to_things_that_exist():
     root = GUIDE.parents[1]
     pages = [page for pattern in ("*.md", "guide/*.md", "coming_from/*.md") for page in GUIDE.parent.glob(pattern)]

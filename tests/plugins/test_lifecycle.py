@@ -182,3 +182,11 @@ def test_a_plugin_built_against_an_earlier_struct_works_on(erlang, tmp_path):
     (size, labels), (older_size, older_labels) = answers
     assert older_size == size - struct.calcsize("P")
     assert older_labels == labels
+
+
+def test_families_with_parameters_on_a_grid_keep_their_own_tests(tmp_path):
+    built_from = shutil.copytree(REFERENCES / "on_grid", tmp_path / "source")  # building leaves files behind
+    python, _ = environment_with(built(built_from, tmp_path), tmp_path)
+    tests = REFERENCES / "on_grid" / "tests"
+    report = run(python, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", tests, cwd=tmp_path)
+    assert int(report.rsplit(" passed", 1)[0].split()[-1]) >= 70
