@@ -74,6 +74,7 @@ def rivals_of(labelled):
     X, k = labelled.X, len(np.unique(labelled.classes))
     if labelled.kind == "texts":
         Z = TfidfTransformer(sublinear_tf=True).fit_transform(X)
+        Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)  # KMeans takes no others
         return {"BIC": None, "k-means": ari(labelled.classes, kmeans_of(Z, k)), "Ward": None}
     Z = StandardScaler().fit_transform(X)
     return {

@@ -33,6 +33,7 @@ from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:
     from expfam.fitted.clusters import FittedClusters
+    from expfam.fitted.drawn_clusters import DrawnClusters
 
 _OF_NUMBERS = "gaussian_diag"  # the family of family="auto" for numbers without holes
 _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
@@ -200,9 +201,11 @@ class FamilyEstimator(Estimator):
         """Return the mean log predictive density of the rows, nats."""
         return float(self.score_samples(X).mean())
 
-    def _conditional_scores(self, X: Any, given: Any, mass_of: Any = None) -> npt.NDArray[np.float64]:
+    def _conditional_scores(
+        self, X: Any, given: Any, mass_of: Any = None, clusters: FittedClusters | DrawnClusters | None = None
+    ) -> npt.NDArray[np.float64]:
         """Return the log density of each row given some of its columns: (N,) nats."""
-        clusters = self._scored()
+        clusters = self._scored() if clusters is None else clusters
         family = clusters.conditional_family()
         matrix = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)
         known = np.isin(np.arange(matrix.shape[1]), self._form().places(given))
@@ -238,11 +241,17 @@ class FamilyEstimator(Estimator):
         self._check_fitted()
         return self._imputed(X, draws)
 
-    def _imputed(self, X: Any, draws: int | None, mass_of: Any = None) -> Any:
+    def _imputed(
+        self,
+        X: Any,
+        draws: int | None,
+        mass_of: Any = None,
+        clusters: FittedClusters | DrawnClusters | None = None,
+    ) -> Any:
         """Return filled rows; `mass_of` makes log weights (N, K) of the encoded rows."""
         if draws is not None:
             check_value(f"{type(self).__name__}: impute: draws", draws, (Integer(1),))
-        clusters, form = self._scored(), self._form()
+        clusters, form = self._scored() if clusters is None else clusters, self._form()
         family = clusters.conditional_family()
         matrix = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)
         with named_columns(names_of_fit(self)):

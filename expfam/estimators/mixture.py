@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.coarsening.merges import Wish
 from expfam.estimators.arguments import with_whole_lines
+from expfam.estimators.averages import answering_clusters, drawn_clusters, keep_drawn
 from expfam.estimators.base import Estimator, known_line, step_numbers
 from expfam.estimators.classes import line_of_classes, line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
@@ -30,6 +31,7 @@ from expfam.fitting.chains import check_chains, n_rounds, run_chains, starts_of_
 from expfam.fitting.covariances import warn_of_covariances
 from expfam.fitting.disagreement import warn_of_disagreement
 from expfam.fitting.drawn_hyper import mean_model, model_of_best
+from expfam.fitting.drawn_statistics import drawn_statistics
 from expfam.fitting.few_distinct_rows import warn_of_equal_rows
 from expfam.fitting.kept import KeptDraws, kept_draws, makes_draws
 from expfam.fitting.kernels import kernel_of_rows
@@ -318,6 +320,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         else:
             model, labels = chosen_partition(plan, best, runs[0].start, self._posterior)
             self._adopt(model, data, labels if data.known is None else data.known.numbered_by_class(labels))
+        keep_drawn(self, drawn_statistics(runs, data, self.labels_, self.family_))
         self.cluster_sizes_ = label_sizes(self.labels_, len(self.n_), data.weight)
         self._label_all(plan.whole)
         self._set_known(plan.whole.known)
@@ -355,8 +358,11 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         self.__dict__.pop("probabilities_", None)
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights_)
-        clusters = (self.family_, data, self.n_, self.S_)
+        clusters, drawn = (self.family_, data, self.n_, self.S_), drawn_clusters(self)
         try:
+            if drawn is not None:
+                self.probabilities_ = drawn.probabilities_at(data.X, self.labels_)
+                return
             self.probabilities_ = certainty_of_labels(*clusters, self.labels_, log_weights, n_threads=self.n_threads)
         except KeyboardInterrupt:
             trace.interrupted = True
@@ -608,6 +614,80 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
         read = {"sizes": getattr(self, "cluster_sizes_", self.n_), "weights": self.weights_}
         return self._made_clusters(self.family_, self.n_, self.S_, log_weights=log_weights, **read)
+
+    def predict_proba(self, X: Any, n_top: int | None = None, *, average: bool = True) -> Any:
+        """Return the probability of each existing cluster for each row.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+        n_top : int, optional
+            Keep only this number of the largest probabilities of a row, in a CSR matrix whose rows then sum to less
+            than 1; memory N n_top in place of N K.
+        average : bool
+            Take the mean over the draws of the partition, where the fit has kept some (`n_draws`, `n_chains`): a row in
+            a drawn cluster belongs to the clusters of `labels_` as the rows of this cluster do. At most 20 draws are
+            used, and the call takes as many times as long. False, and without draws: the clusters of `labels_` alone,
+            as in `predict`.
+
+        Returns
+        -------
+        (N, K) float64 ndarray, or CSR array
+        """
+        self._check_fitted()
+        clusters = answering_clusters(self, average)
+        return clusters.probabilities(self._validate(X, reset=False), n_top)
+
+    def score_samples(self, X: Any, given: Any = None, *, average: bool = True) -> npt.NDArray[np.float64]:
+        """Return the log predictive density of each row: (N,) nats, with log-base.
+
+        A row may also open a new cluster.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+        given : str, int or sequence of them, optional
+            Names or numbers of columns: the density is then that of the other columns given these.
+        average : bool
+            The mean density over the draws of the partition, where the fit has kept some; see `predict_proba`. It is
+            higher on new rows than that of one partition.
+        """
+        self._check_fitted()
+        clusters = answering_clusters(self, average)
+        if given is not None:
+            return self._conditional_scores(X, given, clusters=clusters)
+        return clusters.log_densities(self._validate(X, reset=False))
+
+    def impute(self, X: Any, draws: int | None = None, *, average: bool = True) -> Any:
+        """Return rows with their missing cells filled, given their other cells and the clusters.
+
+        Parameters
+        ----------
+        X : frame or (N, V) array_like
+            Cells that are there stay as they are, and so do columns that the fit left out.
+        draws : int, optional
+            Return this many draws of the missing cells: of a cluster, of its parameter and then of the cells. Between
+            draws the cells differ as much as they are uncertain.
+        average : bool
+            Of all draws of the partition, where the fit has kept some; see `predict_proba`. Those under which the other
+            cells of a row are likelier count for more.
+
+        Returns
+        -------
+        frame or ndarray, or a list of `draws` of them
+            Without `draws`, a number is the posterior mean, and a category the most probable level; of a log-normal
+            column it is the exponential of the mean logarithm, since the mean does not exist. Integer columns get whole
+            numbers.
+
+        Raises
+        ------
+        DataError, DataTypeError, SupportError
+            As `predict` raises them.
+        CapabilityError
+            A row lacks cells of columns that depend on each other.
+        """
+        self._check_fitted()
+        return self._imputed(X, draws, clusters=answering_clusters(self, average))
 
     def _summary_parts(self):
         more = groups_text(self) if self.n_components is None and self.n_components_ > 1 else ""

@@ -12,7 +12,7 @@ import numpy as np
 
 from expfam.families.columns.cells import as_columns, cell_laws, drawn_holes, whole_rows
 from expfam.families.columns.family import Columns
-from expfam.families.columns.kinds.laws import CellLaw
+from expfam.families.columns.kinds.laws import CellLaw, joined_laws
 from expfam.families.support import dense_rows
 from expfam.fitted.scoring import log_sum_exp
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.fitted.clusters import FittedClusters
+    from expfam.fitted.drawn_clusters import DrawnClusters
 
 _ROWS = 4096  # whose parameters are drawn together
 
 
 def filled_rows(
-    clusters: FittedClusters,
+    clusters: FittedClusters | DrawnClusters,
     matrix: npt.NDArray[np.float64],
     roles: Sequence[Any],
     *,
@@ -39,7 +40,8 @@ def filled_rows(
 
     Parameters
     ----------
-    clusters : FittedClusters
+    clusters : FittedClusters or DrawnClusters
+        Draws count in each row as its given cells are likely under them.
     matrix : (N, V) float64 ndarray
         NaN where a cell is missing; checked.
     roles : sequence of V
@@ -55,19 +57,31 @@ def filled_rows(
     -------
     list of (N, V) ndarrays
     """
-    table, holes = as_columns(clusters.family), np.isnan(matrix)
+    holes = np.isnan(matrix)
     rows = np.flatnonzero(holes.any(axis=1))
     mass = None if mass is None else mass[rows]
-    cells = _Cells(table, clusters.n, clusters.S, roles, n_empty=len(clusters.log_weights) - clusters.n_clusters)
-    laws = cells.laws  # refuses families whose columns are no cells
+    cells = [_cells_of(part, roles) for part in clusters.parts]
+    laws = _joined([each.laws for each in cells])  # refuses families whose columns are no cells
     if not rows.size:
         return [matrix] * (draws or 1)
     if draws is None:
-        return [_with_means(clusters, matrix, holes, rows, table, laws, mass)]
+        return [_with_means(clusters, matrix, holes, rows, laws, mass)]
     return _with_draws(clusters, matrix, holes, rows, cells, mass, draws, rng)
 
 
-def _with_means(clusters, matrix, holes, rows, table, laws, mass):
+def _cells_of(part, roles):
+    n_empty = len(part.log_weights) - part.n_clusters
+    return _Cells(as_columns(part.family), part.n, part.S, roles, n_empty=n_empty)
+
+
+def _joined(laws):
+    """Return the laws of each column in the clusters of all draws, one draw after the other."""
+    if len(laws) == 1:
+        return laws[0]
+    return {j: joined_laws([of_draw[j] for of_draw in laws]) for j in laws[0]}
+
+
+def _with_means(clusters, matrix, holes, rows, laws, mass):
     filled = matrix.copy()
 
     def reduce(scores, start, stop):
@@ -77,7 +91,7 @@ def _with_means(clusters, matrix, holes, rows, table, laws, mass):
             lacking = holes[at, j]
             filled[at[lacking], j] = laws[j].average(p[lacking])
 
-    clusters.each_block(matrix[rows], reduce, family=table, mass=mass)
+    clusters.each_conditional_block(matrix[rows], reduce, mass)
     return filled
 
 
@@ -85,13 +99,18 @@ def _with_draws(clusters, matrix, holes, rows, cells, mass, draws, rng):
     def reduce(scores, start, stop):
         return np.exp(scores - log_sum_exp(scores)[:, None])
 
-    blocks, _ = clusters.each_block(matrix[rows], reduce, family=cells.table, mass=mass)
+    blocks = clusters.each_conditional_block(matrix[rows], reduce, mass)
     p = np.cumsum(np.concatenate(blocks), axis=1)
+    firsts = np.cumsum([0, *(len(each.n) for each in cells)])
     filled = []
     for _ in range(draws):
         chosen = (rng.random((len(rows), 1)) * p[:, -1:] >= p).sum(axis=1)
         found = matrix.copy()
-        found[rows] = np.where(holes[rows], cells.drawn_rows(chosen, rng), matrix[rows])
+        for each, first, last in zip(cells, firsts, firsts[1:]):
+            own = np.flatnonzero((chosen >= first) & (chosen < last))
+            if own.size:
+                at = rows[own]
+                found[at] = np.where(holes[at], each.drawn_rows(chosen[own] - first, rng), matrix[at])
         filled.append(found)
     return filled
 

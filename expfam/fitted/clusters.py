@@ -172,13 +172,31 @@ class FittedClusters:
         mass_of : callable, optional
             ``mass_of(X, family, columns)`` makes log weights (N, clusters) of the given cells.
         """
+        joint, given = self.joint_and_given(X, known, mass_of)
+        return joint - given
+
+    def joint_and_given(
+        self, X: npt.NDArray[np.float64], known: npt.NDArray[np.bool_], mass_of: _MassOf | None = None
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return log densities of rows and of their given columns; see `conditional_log_densities`."""
         family, only = self.conditional_family(), np.where(known, X, np.nan)
         is_table = with_holes(self.family) is None
         about, columns = about_columns(family, known) if is_table else (family, None)  # type: ignore[arg-type]
         columns = None if about is family else columns
         mass = None if mass_of is None else mass_of(only, about, columns)
         whole = self.log_densities(X, family=family, mass=mass)
-        return whole - self.log_densities(only, family=about, columns=columns, mass=mass)
+        return whole, self.log_densities(only, family=about, columns=columns, mass=mass)
+
+    def each_conditional_block(
+        self, X: npt.NDArray[np.float64], reduce: Callable[[npt.NDArray[np.float64], int, int], Any], mass: Any = None
+    ) -> list[Any]:
+        """Apply `reduce` to blocks of scores of rows with holes, under `conditional_family`."""
+        return self.each_block(X, reduce, family=self.conditional_family(), mass=mass)[0]
+
+    @property
+    def parts(self) -> tuple[FittedClusters, ...]:
+        """The clusters themselves, as of one draw."""
+        return (self,)
 
     # ---- the clusters themselves -------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.families.gaussian.columns import factor
-from expfam.families.gaussian.holes import PredictiveLaw, patterns, with_holes
+from expfam.families.gaussian.holes import PredictiveLaw, patterns
 from expfam.families.support import dense_rows
 from expfam.fitted.scoring import log_sum_exp
 
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.fitted.clusters import FittedClusters
+    from expfam.fitted.drawn_clusters import DrawnClusters
     from expfam.protocols import Floats
 
 
 def filled_dependent_rows(
-    clusters: FittedClusters,
+    clusters: FittedClusters | DrawnClusters,
     matrix: npt.NDArray[np.float64],
     *,
     draws: int | None,
@@ -39,7 +40,7 @@ def filled_dependent_rows(
 
     Parameters
     ----------
-    clusters : FittedClusters
+    clusters : FittedClusters or DrawnClusters
         Of a family with a ``predictive_law``.
     matrix : (N, V) float64 ndarray
         NaN where a cell is missing.
@@ -62,8 +63,7 @@ def filled_dependent_rows(
         return np.exp(scores - log_sum_exp(scores)[:, None])
 
     own = None if mass is None else mass[rows]
-    blocks, _ = clusters.each_block(matrix[rows], reduce, family=with_holes(clusters.family), mass=own)
-    p, law = np.concatenate(blocks), _law(clusters)
+    p, law = np.concatenate(clusters.each_conditional_block(matrix[rows], reduce, own)), _law(clusters)
     found = [matrix.copy() for _ in range(draws or 1)]
     for of_pattern, cells in patterns(matrix[rows]):
         at, lacking = rows[of_pattern], np.setdiff1d(np.arange(matrix.shape[1]), cells)
@@ -77,12 +77,17 @@ def filled_dependent_rows(
     return found
 
 
-def _law(clusters: FittedClusters) -> PredictiveLaw:
-    """Return the predictive law of each cluster, and of one without data if it has a weight."""
-    n_empty = len(clusters.log_weights) - clusters.n_clusters
-    n, S = np.asarray(clusters.n, dtype=np.float64), dense_rows(clusters.S)
+def _law(clusters: FittedClusters | DrawnClusters) -> PredictiveLaw:
+    """Return the predictive law of each cluster of all draws, also of those without data."""
+    laws = [_law_of_part(part) for part in clusters.parts]
+    return PredictiveLaw(*(np.concatenate(values) for values in zip(*laws)))
+
+
+def _law_of_part(part: FittedClusters) -> PredictiveLaw:
+    n_empty = len(part.log_weights) - part.n_clusters
+    n, S = np.asarray(part.n, dtype=np.float64), dense_rows(part.S)
     n, S = np.append(n, np.zeros(n_empty)), np.vstack([S, np.zeros((n_empty, S.shape[1]))])
-    family: Any = clusters.family
+    family: Any = part.family
     found: PredictiveLaw = family.predictive_law(n, S)
     return found
 

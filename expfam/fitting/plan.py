@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from expfam.fitting.drawn_statistics import drawn_memory
 from expfam.fitting.free_covariances import comparison_memory
 from expfam.fitting.kernels import kernel_of_rows
 from expfam.forecast.memory import forecast_memory, label_bytes
@@ -223,6 +224,7 @@ class Plan:
         more += spread_memory(data, K, self._tied) if self.is_automatic else 0
         more += comparison_memory(data, K) if self.has_rule else 0
         more += forecast.data if is_copy else 0
+        more += drawn_memory(self.n_draws, forecast.n_components, data.n_statistics)
         return replace(forecast, scratch=forecast.scratch + more)
 
 

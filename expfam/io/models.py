@@ -19,6 +19,7 @@ from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.io.saved_classes import WEIGHTS_METHODS, SavedClasses, class_at, class_path
+from expfam.io.saved_drawn import packed_drawn, unpacked_drawn
 from expfam.io.saved_values import (
     check_grouped,
     check_hierarchy,
@@ -52,7 +53,7 @@ _RESULTS = {
     " beta_ rest_ concentration_ gamma_ converged_ cluster_sizes_",
 }
 _OTHER_RESULTS = {
-    MIXTURE: "labels_ probabilities_ doubtful_known_ likelier_classes_ trace_ n_warmup stream_ _draws",
+    MIXTURE: "labels_ probabilities_ doubtful_known_ likelier_classes_ trace_ n_warmup stream_ _draws _drawn",
     HIERARCHY: "children log_block counts leaf_weight n S",
     TOPICS: "labels_ probabilities_ stream_",
     GROUPED: "labels_ probabilities_ doubtful_known_ likelier_classes_ stream_ group_names_",
@@ -153,6 +154,9 @@ def _saved_mixture(estimator):
     if hasattr(estimator, "trace_"):
         results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
         results["n_warmup"] = int(estimator.trace_.n_warmup)
+    n, draws = getattr(estimator, "_drawn", (None, ()))
+    if draws and n is estimator.n_:
+        results["_drawn"] = packed_drawn(draws)
     return results, {"family": estimator.family_, "weights": estimator.model_.weights}
 
 
@@ -162,6 +166,9 @@ def _load_mixture(estimator, results, parts):
     if "trace_" in results:
         # files of older versions do not have the length of the warm-up
         results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
+    if "_drawn" in results:
+        draws = unpacked_drawn(results["_drawn"], model.family, len(results["n_"]))
+        results["_drawn"] = (results["n_"], tuple(draws))
     _set(estimator, results | {"model_": model, "family_": model.family})
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from expfam.protocols import Floats
@@ -56,3 +58,19 @@ class CellLaw(NamedTuple):
             return np.mod(found * (self.turn / (2.0 * np.pi)), self.turn)
         found = (p * self.center).sum(axis=1)
         return np.exp(found) if self.of_logs else found
+
+
+def joined_laws(laws: Sequence[CellLaw]) -> CellLaw:
+    """Return the law of one column in the clusters of several laws, one after the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.families.columns.kinds.laws import CellLaw, joined_laws
+    >>> joined_laws([CellLaw(center=np.array([1.0])), CellLaw(center=np.array([3.0, 5.0]))]).center
+    array([1., 3., 5.])
+    """
+    of_clusters = ("mean", "sd", "center", "probability", "length")
+    present = [name for name in of_clusters if getattr(laws[0], name) is not None]
+    joined: dict[str, Any] = {name: np.concatenate([getattr(law, name) for law in laws]) for name in present}
+    return laws[0]._replace(**joined)
