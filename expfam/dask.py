@@ -26,6 +26,7 @@ from expfam.engines.parts import Part
 from expfam.errors import CapabilityError, DataError, DataTypeError
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
+from expfam.estimators.mixture_results import set_model
 from expfam.forecast.memory import statistics_width
 from expfam.forecast.workers import check_workers, forecast_workers
 from expfam.model.mixture import MixtureModel
@@ -275,7 +276,7 @@ class Mixture(BaseEstimator):
             raise CapabilityError("the mixture is not fitted: write mixture.fit(X) first")
         local, used = self._local(), np.flatnonzero(self.n_ > 0)
         local.n_, local.S_, local.cluster_sizes_ = self.n_[used], self.S_[used], self.cluster_sizes_[used]
-        local._set_model(self.model_)
+        set_model(local, self.model_)
         local.n_features_in_ = int(self.model_.family.n_features_in_)
         local.log_joint_ = hard_log_joint(local.model_, local.n_, local.S_, local.cluster_sizes_)
         return local

@@ -135,22 +135,6 @@ class Estimator(BaseEstimator):
             )
         return int(K)
 
-    def _check_learn_hyper(self, learn_hyper: Any) -> None:
-        if not (is_auto(learn_hyper) or isinstance(learn_hyper, (bool, np.bool_))):
-            raise ValueError(f"{type(self).__name__}: learn_hyper must be 'auto', True or False; got {learn_hyper!r}")
-
-    def _alpha_or(self, first: Any) -> Any:
-        """Return `alpha`, or the value from which it is learned where it is "auto"."""
-        alpha = self.alpha  # type: ignore[attr-defined]
-        if not isinstance(alpha, str):
-            return alpha
-        if alpha != "auto":
-            raise ValueError(
-                f"{type(self).__name__}: alpha must be 'auto', a positive number, or one for each component; got"
-                f" {alpha!r}. To have it learned, write {type(self).__name__}(alpha='auto', learn_hyper=True)"
-            )
-        return first
-
     # ---- the run of a fit --------------------------------------------------------------------------------------------
 
     def _check_run(
@@ -185,10 +169,6 @@ class Estimator(BaseEstimator):
         """Return what is timed after the steps: the certainty of each label."""
         n_threads = getattr(self, "n_threads", None)
         return lambda state: certainty_of_state(model, state, n_threads=n_threads)
-
-    def _run(self, state: Any, phases: list[Phase], **options: Any) -> Trace:
-        """Make the steps of all phases in place; options are those of `run_phases`."""
-        return run_phases(state, phases, callbacks=partial(with_progress, self.callbacks, self.verbose), **options)
 
     def _follows_rule(self) -> bool:
         """Tell whether a rule ends the run, so that nobody knows its number of steps before."""
@@ -452,6 +432,32 @@ class Estimator(BaseEstimator):
             A class that the file names is not installed, or comes from elsewhere and `trust` is False.
         """
         return load_estimator(cls, path, trust=trust)
+
+
+def check_learn_hyper(estimator: Any) -> None:
+    """Refuse a value of `learn_hyper` that is none."""
+    learn_hyper = estimator.learn_hyper
+    if not (is_auto(learn_hyper) or isinstance(learn_hyper, (bool, np.bool_))):
+        raise ValueError(f"{type(estimator).__name__}: learn_hyper must be 'auto', True or False; got {learn_hyper!r}")
+
+
+def alpha_or(estimator: Any, first: Any) -> Any:
+    """Return `alpha`, or the value from which it is learned where it is "auto"."""
+    alpha = estimator.alpha
+    if not isinstance(alpha, str):
+        return alpha
+    if alpha != "auto":
+        raise ValueError(
+            f"{type(estimator).__name__}: alpha must be 'auto', a positive number, or one for each component; got"
+            f" {alpha!r}. To have it learned, write {type(estimator).__name__}(alpha='auto', learn_hyper=True)"
+        )
+    return first
+
+
+def run_steps(estimator: Any, state: Any, phases: list[Phase], **options: Any) -> Trace:
+    """Make the steps of all phases in place; options are those of `run_phases`."""
+    callbacks = partial(with_progress, estimator.callbacks, estimator.verbose)
+    return run_phases(state, phases, callbacks=callbacks, **options)
 
 
 def step_numbers(estimator: Any) -> tuple[int, int]:

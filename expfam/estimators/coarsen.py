@@ -15,6 +15,7 @@ from expfam.coarsening.rows import KeptRows, some_rows
 from expfam.errors import DataError
 from expfam.estimators.classes import keep_classes
 from expfam.estimators.loaded import rows_of_fit
+from expfam.estimators.mixture_results import set_model
 from expfam.model.mixture import MixtureModel
 from expfam.params import is_auto
 
@@ -110,7 +111,7 @@ def _of_unions(mixture: Any, home: npt.NDArray[np.integer]) -> Any:
         if name in mixture.__dict__:
             setattr(coarse, name, mixture.__dict__[name])
     coarse.n_, coarse.S_, coarse.cluster_sizes_ = united(home, mixture.n_, mixture.S_, mixture.cluster_sizes_)
-    coarse._set_model(MixtureModel(mixture.model_.family, mixture.model_.weights))
+    set_model(coarse, MixtureModel(mixture.model_.family, mixture.model_.weights))
     is_same = len(coarse.n_) == len(mixture.n_)
     found = hard_log_joint(coarse.model_, coarse.n_, coarse.S_, coarse.cluster_sizes_)
     coarse.log_joint_ = mixture.log_joint_ if is_same else found

@@ -55,7 +55,7 @@ class FamilyEstimator(Estimator):
             found = self.__dict__.get("_family_of_data", self.__dict__.get("family_"))
             return load_family(_OF_NUMBERS) if found is None else found
         if isinstance(family, str):
-            return self._named_family(family)
+            return _named_family(family, type(self).__name__)
         if isinstance(family, Family):
             return family
         owner, hint = type(self).__name__, ""
@@ -66,68 +66,10 @@ class FamilyEstimator(Estimator):
             hint = f". Write {owner}({family.__name__}())"
         raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")
 
-    def _named_family(self, name: str) -> Family:
-        """Return the family of a name; the error about an unknown one has the lines to type."""
-        try:
-            return load_family(name)
-        except UnknownNameError as error:
-            if not error.near:
-                raise
-            lines = " or ".join(f"{type(self).__name__}({near!r})" for near in error.near)
-            raise PluginError(f"{error}. Write {lines}") from None
-
     def _validate(self, X: Any, *, reset: bool, family: Family | None = None, learns: bool = False) -> Any:
-        validate = partial(self._validate_matrix, reset=reset, family=family, learns=learns)
+        validate = partial(_validated, self, reset=reset, family=family, learns=learns)
         takes_counts = not reset or is_auto(self.family) or self._family().accepts_sparse
         return validated_documents(self, X, validate, reset=reset, is_chunk=learns, takes_counts=takes_counts)
-
-    def _validate_matrix(self, X, *, reset, family, learns):
-        owner = type(self).__name__
-        frame = as_frame(X, owner=owner) if is_frame(X) else None  # one, which keeps the columns that it has read
-        if reset and is_auto(self.family):
-            self._family_of_data = self._chosen_family(X, frame, owner)
-        if family is None:
-            family = self._family() if reset else self.family_
-        roles = getattr(family, "roles", None)
-        if roles and frame is not None:
-            return self._encoded(frame, Roles(roles), reset=reset)
-        return checked_input(
-            self,
-            X,
-            frame=frame,
-            reset=reset,
-            accepts_sparse=family.accepts_sparse,
-            may_lack=family.allows_missing if reset else may_lack_cells(family, scored=not learns),
-            family_checks=family.allows_missing,
-        )
-
-    def _compare_families(self, X: Any, weights: Any, sample_weight: Any = None) -> None:
-        """Let held-out rows choose the family of real columns, where it was left to the estimator."""
-        self.__dict__.pop("family_scores_", None)
-        if not is_auto(self.family) or type(self._family_of_data) is not DiagonalGaussian:
-            return
-        choice = chosen_family(X, weights, sample_weight, seed=self._seed(), n_threads=getattr(self, "n_threads", None))
-        if choice is not None:
-            self._family_of_data, self.family_scores_ = choice
-
-    @staticmethod
-    def _chosen_family(X, frame, owner):
-        """Return the family of ``family="auto"`` for data as they were given."""
-        if frame is not None:
-            return family_of_frame(frame) or load_family(_OF_NUMBERS)
-        check_given(X, owner=owner)
-        refuse_odd_data(X, owner=owner)
-        return family_of_array(X, owner=owner)
-
-    def _encoded(self, frame, roles, *, reset):
-        """Return a frame as the matrix that its roles make of it."""
-        owner = type(self).__name__
-        require_rows(frame, owner=owner)
-        matrix = roles.encode(frame, owner=owner)
-        if reset:
-            self.n_features_in_, self._backend = matrix.shape[1], frame.backend
-            self.feature_names_in_ = np.array(roles.names, dtype=object)
-        return matrix
 
     @property
     @made_on_use
@@ -305,4 +247,67 @@ class FamilyEstimator(Estimator):
         return tags
 
 
-__all__ = ["FamilyEstimator"]
+def compare_families(estimator: Any, X: Any, weights: Any, sample_weight: Any = None) -> None:
+    """Let held-out rows choose the family of real columns, where it was left to the estimator."""
+    estimator.__dict__.pop("family_scores_", None)
+    if not is_auto(estimator.family) or type(estimator._family_of_data) is not DiagonalGaussian:
+        return
+    n_threads = getattr(estimator, "n_threads", None)
+    choice = chosen_family(X, weights, sample_weight, seed=estimator._seed(), n_threads=n_threads)
+    if choice is not None:
+        estimator._family_of_data, estimator.family_scores_ = choice
+
+
+def _named_family(name: str, owner: str) -> Family:
+    """Return the family of a name; the error about an unknown one has the lines to type."""
+    try:
+        return load_family(name)
+    except UnknownNameError as error:
+        if not error.near:
+            raise
+        lines = " or ".join(f"{owner}({near!r})" for near in error.near)
+        raise PluginError(f"{error}. Write {lines}") from None
+
+
+def _validated(estimator, X, *, reset, family, learns):
+    owner = type(estimator).__name__
+    frame = as_frame(X, owner=owner) if is_frame(X) else None  # one, which keeps the columns that it has read
+    if reset and is_auto(estimator.family):
+        estimator._family_of_data = _chosen_family(X, frame, owner)
+    if family is None:
+        family = estimator._family() if reset else estimator.family_
+    roles = getattr(family, "roles", None)
+    if roles and frame is not None:
+        return _encoded(estimator, frame, Roles(roles), reset=reset)
+    return checked_input(
+        estimator,
+        X,
+        frame=frame,
+        reset=reset,
+        accepts_sparse=family.accepts_sparse,
+        may_lack=family.allows_missing if reset else may_lack_cells(family, scored=not learns),
+        family_checks=family.allows_missing,
+    )
+
+
+def _chosen_family(X, frame, owner):
+    """Return the family of ``family="auto"`` for data as they were given."""
+    if frame is not None:
+        return family_of_frame(frame) or load_family(_OF_NUMBERS)
+    check_given(X, owner=owner)
+    refuse_odd_data(X, owner=owner)
+    return family_of_array(X, owner=owner)
+
+
+def _encoded(estimator, frame, roles, *, reset):
+    """Return a frame as the matrix that its roles make of it."""
+    owner = type(estimator).__name__
+    require_rows(frame, owner=owner)
+    matrix = roles.encode(frame, owner=owner)
+    if reset:
+        estimator.n_features_in_, estimator._backend = matrix.shape[1], frame.backend
+        estimator.feature_names_in_ = np.array(roles.names, dtype=object)
+    return matrix
+
+
+__all__ = ["FamilyEstimator", "compare_families"]

@@ -18,8 +18,8 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.arguments import with_whole_lines
-from expfam.estimators.base import Estimator, step_numbers
-from expfam.estimators.family_estimator import FamilyEstimator
+from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_steps, step_numbers
+from expfam.estimators.family_estimator import FamilyEstimator, compare_families
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_chunks import GroupedChunks, learns_groups, soft_sums
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
@@ -228,7 +228,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         X, y, groups = grouped_rows(X, groups, y, labels=self.labels)
         X = self._validate(X, reset=True)
         K = self._check_components()
-        self._compare_families(X, DirichletProcess() if K is None else SymmetricDirichlet(K, 1.0), sample_weight)
+        compare_families(self, X, DirichletProcess() if K is None else SymmetricDirichlet(K, 1.0), sample_weight)
         groups = as_groups(groups, X.shape[0])
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
         known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])
@@ -264,7 +264,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         timed = {"start": start, "begin": begin if is_searched else None}
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, seed=seed, **timed)
         state = begin(data)
-        trace = self._run(state, phases, counted=[average] if is_sampled else [])
+        trace = run_steps(self, state, phases, counted=[average] if is_sampled else [])
         self._adopt(state, average, groups)
         if is_sampled and held is None:
             self._end(state, phases, trace, groups)
@@ -308,7 +308,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
                     return
                 kernel, average = phases[0].kernel, _Average()
                 state = kernel.init(model, state.data, seed=state.seed, start=ending.labels)
-                self._run(state, phases, counted=[average], trace=trace)
+                run_steps(self, state, phases, counted=[average], trace=trace)
                 self._adopt(state, average, groups)
         except KeyboardInterrupt:
             trace.interrupted = True
@@ -395,7 +395,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         if self.n_components is None:
             return unknown_kernel(self)
         found = find_sampler(self.sampler, model="GroupedMixture")
-        self._check_learn_hyper(self.learn_hyper)
+        check_learn_hyper(self)
         if isinstance(found, (GroupedGibbs, GroupedVariational)):
             return found
         if found is GroupedVariational:
@@ -569,7 +569,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         K = self._check_components()
         if K is None:
             return unknown_model(self, family)
-        return AdmixtureModel(family, K, self._alpha_or(_ALPHA / K))
+        return AdmixtureModel(family, K, alpha_or(self, _ALPHA / K))
 
     def _fitted_model(self):
         return AdmixtureModel(self.family_, len(self.alpha_), self.alpha_)

@@ -22,6 +22,7 @@ from expfam.errors import CapabilityError
 from expfam.estimators.classes import joined_classes, keep_classes
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture
+from expfam.estimators.mixture_results import set_model
 from expfam.estimators.topic_merge import merged_topics, topic_difference
 from expfam.estimators.topics import TopicModel
 from expfam.families.columns.cells import as_columns, may_lack_cells
@@ -318,7 +319,7 @@ def _fitted(models, model, n, S, sizes, homes):
     first = models[0]
     merged = type(first)(**first.get_params(deep=False))
     merged.n_, merged.S_, merged.cluster_sizes_ = n, S, sizes
-    merged._set_model(model)
+    set_model(merged, model)
     merged.log_joint_ = hard_log_joint(model, n, S, sizes)
     # after partial_fit labels are those of the last chunk only
     if all(hasattr(part, "labels_") and not hasattr(part, "stream_") for part in models):

@@ -12,44 +12,30 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClusterMixin, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
 from expfam.coarsening.merges import Wish
 from expfam.estimators.arguments import with_whole_lines
-from expfam.estimators.averages import answering_clusters, drawn_clusters, keep_drawn
-from expfam.estimators.base import Estimator, known_line, step_numbers
-from expfam.estimators.classes import line_of_classes, line_with_classes, most_probable_class
+from expfam.estimators.averages import answering_clusters
+from expfam.estimators.base import Estimator, known_line
+from expfam.estimators.classes import line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
-from expfam.estimators.family_estimator import FamilyEstimator
-from expfam.estimators.known_doubts import drop_doubts, log_mass_of_rows, set_doubts
+from expfam.estimators.family_estimator import FamilyEstimator, compare_families
 from expfam.estimators.lines import completed, line_of
 from expfam.estimators.loaded import keep_rows, names_of_fit
 from expfam.estimators.mixture_chunks import MixtureChunks, learns_chunks
-from expfam.fitted.row_certainty import certainty_of_labels
-from expfam.fitting.chains import check_chains, n_rounds, run_chains, starts_of_chains
-from expfam.fitting.covariances import warn_of_covariances
-from expfam.fitting.disagreement import warn_of_disagreement
-from expfam.fitting.drawn_hyper import mean_model, model_of_best
-from expfam.fitting.drawn_statistics import drawn_statistics
-from expfam.fitting.few_distinct_rows import warn_of_equal_rows
-from expfam.fitting.kept import KeptDraws, kept_draws, makes_draws
-from expfam.fitting.kernels import kernel_of_rows
-from expfam.fitting.known_rows import classes_of_clusters, known_rows
-from expfam.fitting.phases import MOST_STEPS, planned_phases
-from expfam.fitting.plan import LOSSES, PARTITIONS, Asked, Plan, n_automatic_draws
-from expfam.fitting.result import chosen_partition
+from expfam.estimators.mixture_plan import plan_of
+from expfam.estimators.mixture_results import adopt_runs, no_posterior, posterior_of_draws, warn_of_runs
+from expfam.fitting.chains import n_rounds, run_chains
+from expfam.fitting.known_rows import known_rows
+from expfam.fitting.phases import planned_phases
+from expfam.fitting.plan import Asked, Plan
 from expfam.fitting.slow_fits import warn_of_slow_fit
-from expfam.fitting.weighted_rows import check_weights, label_sizes, labels_of_all, start_of_counted
 from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
 from expfam.model.given_weights import checked_weights
-from expfam.model.mixture import MixtureModel
-from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
-from expfam.params import Integer, check_value, is_auto
-from expfam.samplers.named import load_sampler
-from expfam.user_warnings import warn
+from expfam.params import is_auto
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -213,8 +199,8 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
     def fit_plan(self, plan: Plan) -> Self:
         """Run a plan that `plan_fit` has made with the same settings: `fit` is these two."""
         runs = run_chains(plan)
-        self._adopt_runs(plan, runs)
-        self._warn(plan, runs)
+        adopt_runs(self, plan, runs)
+        warn_of_runs(self, plan, runs)
         self.__dict__.pop("stream_", None)
         keep_rows(self, plan.whole, self.labels_, seed=plan.seed)
         return self
@@ -238,13 +224,13 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         (5, 2)
         """
         X = self._validate(X, reset=True)
-        self._compare_families(X, self._weights(), sample_weight)
+        compare_families(self, X, self._weights(), sample_weight)
         family = self._family()
         if family.is_bound and family.allows_missing:
             family = family.bind(X)  # other missing cells than those of its own data may open it
         known, self.classes_ = known_rows(type(self).__name__, self.labels, y, links, X.shape[0])
         whole = Dataset(X, family, weight=sample_weight, known=known, names=names_of_fit(self))
-        plan = self._plan_of(whole, family)
+        plan = plan_of(self, whole, family)
         phases = planned_phases(plan)
         n_steps = self._check_run(
             plan.model,
@@ -260,45 +246,6 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         warn_of_slow_fit(plan.kernel, plan.model, plan.data, n_steps, **run)
         return plan.with_spread_ties()
 
-    def _plan_of(self, whole: Dataset, family: Family) -> Plan:
-        """Return the plan for rows to which the family is bound."""
-        asked = self._asked(family)
-        model = MixtureModel(whole.family, asked.weights)
-        kernel = kernel_of_rows(self.sampler, model, whole, n_threads=self.n_threads)
-        settings: dict[str, Any] = {"sampler": self.sampler, "owner": asked.owner, "line": asked.line}
-        check_weights(kernel, model, whole, others=_samplers_with_weights(model), **settings)
-        check_value("Mixture: n_chains", self.n_chains, (Integer(1),))
-        check_chains(kernel, self.n_chains, self.start)
-        starts = [start_of_counted(whole, start) for start in starts_of_chains(self.start, self.n_chains)]
-        n_steps, n_warmup = step_numbers(self)
-        self._check_learn_hyper(self.learn_hyper)
-        check_value("Mixture: partition", self.partition, PARTITIONS)
-        check_value("Mixture: n_init", self.n_init, (Integer(1),))
-        data = whole.counted()  # rows of weight 0 have no part in the fit
-        return Plan(
-            asked,
-            model,
-            whole=whole,
-            data=data,
-            seen=data,
-            sampler=self.sampler,
-            kernel=kernel,
-            n_chains=self.n_chains,
-            starts=tuple(starts),
-            has_own_starts=any(start is not self.start for start in starts),
-            seed=self._seed(),
-            n_init=self.n_init,
-            n_steps=n_steps,
-            n_warmup=n_warmup,
-            is_automatic=is_auto(self.sampler),
-            has_rule=self._follows_rule(),
-            is_warmup_left=is_auto(self.n_warmup),
-            partition=self.partition,
-            n_draws=self._most_draws(data.n_rows),
-            callbacks=tuple(self.callbacks or ()),
-            verbose=self.verbose,
-        )
-
     def _asked(self, family: Family | None = None) -> Asked:
         """Return what is asked of a fit, whatever its data."""
         family = self._family() if family is None else family
@@ -306,124 +253,8 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         settings = (self.n_components, self.learn_hyper, self.n_threads, line, type(self).__name__)
         return Asked(family, self._weights(), *settings)
 
-    def _adopt_runs(self, plan, runs):
-        """Keep the draws of all chains, and one partition with its statistics."""
-        self._keep_draws(runs)
-        best = max(runs, key=lambda run: run.best.log_joint)
-        trace, data = runs[0].trace, plan.data
-        state = (best if plan.partition == "mode" else runs[0]).state
-        if runs[0].hyper is not None and plan.partition != "last":
-            state.set_model(model_of_best(best) if plan.partition == "mode" else mean_model(runs))
-        if hasattr(state, "soft_partition"):
-            labels, n, S = state.soft_partition()
-            self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
-        else:
-            model, labels = chosen_partition(plan, best, runs[0].start, self._posterior)
-            self._adopt(model, data, labels if data.known is None else data.known.numbered_by_class(labels))
-        keep_drawn(self, drawn_statistics(runs, data, self.labels_, self.family_))
-        self.cluster_sizes_ = label_sizes(self.labels_, len(self.n_), data.weight)
-        self._label_all(plan.whole)
-        self._set_known(plan.whole.known)
-        self._set_certainty(plan.whole, trace)
-        self._set_doubts(plan.whole, trace, runs[0].phases[-1].kernel)
-        self.n_init_chosen_, self.traces_ = runs[0].name, [run.trace for run in runs]
-        self._set_trace(trace)
-        self.converged_ = all(run.has_converged() for run in runs)
-
-    def _warn(self, plan, runs):
-        """Warn of what a user should know about the result."""
-        trace = runs[0].trace
-        if not self.converged_ and runs[0].rises_still():
-            warn(
-                f"Mixture: the log joint was still rising after {MOST_STEPS} steps; set n_steps to a larger number:"
-                f" write Mixture(n_steps={4 * MOST_STEPS}), or look at trace_",
-                ConvergenceWarning,
-            )
-        if len(runs) > 1 and hasattr(self, "_draws") and not trace.interrupted:
-            warn_of_disagreement(self.sampler, self.posterior_.diagnostics, self._steps, n_warmup=trace.n_warmup)
-        rows = plan.whole.counted_rows
-        counted = self.labels_ if rows is None else self.labels_[rows]
-        warn_of_covariances(plan, runs, self.model_, counted, self.cluster_sizes_)
-        warn_of_equal_rows(plan.data, self.n_components, self.n_components_)
-
-    def _label_all(self, whole):
-        """Extend the labels of the rows that count to all rows."""
-
-        self.labels_ = labels_of_all(
-            whole, self.labels_, lambda rows: self._clusters().most_probable(whole.take(rows).X)
-        )
-
-    def _set_certainty(self, data, trace):
-        """Set `probabilities_`; Ctrl-C leaves it out."""
-        self.__dict__.pop("probabilities_", None)
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(self.weights_)
-        clusters, drawn = (self.family_, data, self.n_, self.S_), drawn_clusters(self)
-        try:
-            if drawn is not None:
-                self.probabilities_ = drawn.probabilities_at(data.X, self.labels_)
-                return
-            self.probabilities_ = certainty_of_labels(*clusters, self.labels_, log_weights, n_threads=self.n_threads)
-        except KeyboardInterrupt:
-            trace.interrupted = True
-
-    def _set_doubts(self, data, trace, kernel):
-        """Set which known rows the data contradict; Ctrl-C leaves it out."""
-        if data.known is None or trace.interrupted:  # then nobody waits for more
-            return
-        try:
-            set_doubts(
-                self,
-                self.model_,
-                data,
-                self.cluster_classes_,
-                log_mass_of_rows(self, data),
-                schedule=getattr(kernel, "schedule", None),
-                remedy=line_of_classes(self, data),
-            )
-        except KeyboardInterrupt:
-            trace.interrupted = True
-
-    def _set_known(self, known):
-        drop_doubts(self)
-        for name in ("cluster_classes_", "n_known_"):
-            self.__dict__.pop(name, None)
-        if known is None:
-            del self.classes_
-            return
-        self.cluster_classes_ = classes_of_clusters(self.labels_, len(self.n_), known)
-        self.n_known_ = 0 if known.classes is None else int((known.classes >= 0).sum())
-
     def _follows_rule(self) -> bool:
         return is_auto(self.sampler) and is_auto(self.n_steps)
-
-    def _most_draws(self, n_rows: int) -> int:
-        """Return how many draws are kept at most."""
-        check_value("Mixture: n_draws", self.n_draws, ("auto", Integer(0)))
-        has_loss = self.partition in LOSSES
-        if is_auto(self.n_draws):
-            return n_automatic_draws(n_rows, self.n_components) if has_loss or self.n_chains > 1 else 0
-        if not self.n_draws and (has_loss or self.n_chains > 1):
-            needs = f"partition={self.partition!r}" if has_loss else f"n_chains={self.n_chains}"
-            raise ValueError(f"Mixture: {needs} needs draws; got n_draws=0: write Mixture({needs}, n_draws='auto')")
-        return int(self.n_draws)
-
-    def _keep_draws(self, runs):
-        """Keep the draws of all chains, cut to the shortest, with the numbers of their steps."""
-        for name in ("_draws", "_posterior_of_draws", "_steps"):
-            self.__dict__.pop(name, None)
-        self._makes_no_draws = not makes_draws(runs[0].state)
-        kept = kept_draws(runs)
-        if kept is not None:
-            self._draws = kept.columns
-        if kept is not None and kept.steps is not None:
-            self._steps = kept.steps
-
-    def _posterior(self):
-        """Return the posterior of the kept draws."""
-        names, family = getattr(self, "feature_names_in_", None), getattr(self, "family_", None)
-        kept = KeptDraws(self._draws, self.__dict__.get("_steps"))
-        return kept.posterior(family=family, names=names, n_threads=self.n_threads)
 
     @property
     @made_on_use
@@ -437,41 +268,10 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         """
         self._check_fitted()
         if not hasattr(self, "_draws"):
-            raise AttributeError(completed(self._no_posterior(), self))
+            raise AttributeError(completed(no_posterior(self), self))
         if not hasattr(self, "_posterior_of_draws"):
-            self._posterior_of_draws = self._posterior().about(self.labels_)
+            self._posterior_of_draws = posterior_of_draws(self).about(self.labels_)
         return self._posterior_of_draws
-
-    def _no_posterior(self):
-        if getattr(self, "_makes_no_draws", False):
-            return (
-                "Mixture has no posterior_: this sampler has soft labels and makes no draws: use predict_proba;"
-                " samplers with draws: write Mixture(sampler='gibbs', n_draws=100), or 'split_merge', 'fastex',"
-                " 'uncollapsed_gibbs'"
-            )
-        if hasattr(self, "trace_") and not hasattr(self, "labels_"):
-            return "Mixture has no posterior_: the saved model holds no draws: write model.save(path, labels=True)"
-        return (
-            "Mixture has no posterior_: no draws were kept: write Mixture(n_draws=100), or"
-            " Mixture(partition='vi', n_draws='auto'), with steps after the warm-up"
-        )
-
-    def _adopt(self, model, data, labels, n=None, S=None, bound=None):
-        """Store labels with their statistics, or soft statistics with their bound as the log joint."""
-        self.labels_ = np.asarray(labels, dtype=np.int32)
-        is_hard = n is None
-        if is_hard:
-            n, S = weighted_statistics(data, self.labels_, int(self.labels_.max()) + 1)
-        self.n_, self.S_ = n, S
-        log_joint = model.weights.log_prior(n) + model.family.total_log_marginal(n, S) if is_hard else bound
-        self.log_joint_ = float(log_joint)
-        self._set_model(model)
-
-    def _set_model(self, model):
-        self.model_, self.family_ = model, model.family
-        self.n_components_ = len(self.n_)
-        self.weights_, new = model.weights.posterior_mean(self.n_)
-        self.log_weight_new_ = float(np.log(new)) if new > 0 else -np.inf
 
     def _weights(self):
         K = self._check_components()
@@ -832,8 +632,3 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "family_")
-
-
-def _samplers_with_weights(model):
-    is_open = model.weights.max_components is None
-    return {name: load_sampler(name) for name in (("variational", "em") if is_open else ("em", "variational"))}

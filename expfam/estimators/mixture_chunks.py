@@ -12,6 +12,7 @@ from expfam.estimators.classes import known_of_chunk, line_of_classes, n_numbere
 from expfam.estimators.known_doubts import drop_doubts, log_mass_of_rows, set_doubts
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import names_of_fit
+from expfam.estimators.mixture_results import adopt, label_all
 from expfam.fitted.scoring import opened_rows
 from expfam.fitting.searched_starts import searched_start
 from expfam.fitting.weighted_rows import start_of_counted
@@ -108,7 +109,7 @@ class MixtureChunks(ChunkLearner):
 
     def label_all(self, data: Dataset) -> None:
         """Extend the labels of the rows that were learned to all rows of a chunk."""
-        self.estimator._label_all(data)
+        label_all(self.estimator, data)
 
     def part_names(self, n_parts: int) -> tuple[str, ...]:
         """Return the names of the parts of a chunk beside the rows."""
@@ -207,7 +208,8 @@ class MixtureChunks(ChunkLearner):
     def read(self, stream: Any) -> None:
         """Set the results of the mixture."""
         mixture = self.estimator
-        mixture._adopt(stream.model, None, *stream.soft_partition(), bound=stream.log_joint)
+        labels, n, S = stream.soft_partition()
+        adopt(mixture, stream.model, None, labels, n, S, bound=stream.log_joint)
         drop_doubts(mixture)
         for name in _OF_CLASSES[1 if stream.n_classes else 0 :]:
             mixture.__dict__.pop(name, None)

@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.arguments import with_whole_lines
-from expfam.estimators.base import Estimator, step_numbers
+from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_steps, step_numbers
 from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
@@ -222,7 +222,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         if is_auto(self.start):
             start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
         state = kernel.init(model, data, seed=seed, start=start)
-        self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
+        self._set_trace(run_steps(self, state, phases, counted=[average] if is_sampled else []))
         self.converged_ = was_level(self.trace_, kernel, state, data.X.sum())
         self.__dict__.pop("stream_", None)
         self._adopt(state, weight_of(data), average)
@@ -261,7 +261,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return self.eta
 
     def _model(self, X, weight=None):
-        K, alpha, eta = self._check_components(), self._alpha_or(_ALPHA), self.pseudocount_of_words()
+        K, alpha, eta = self._check_components(), alpha_or(self, _ALPHA), self.pseudocount_of_words()
         family = Multinomial(_ETA if is_auto(eta) else eta, allow_fractional=True)
         data = Dataset(X, family, weight=weight, names=names_of_fit(self))
         seeds = seed_matrix(self.seeds, self.seed_tokens, data.X, K, self._names(data.n_features))
@@ -295,7 +295,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _kernel(self, method):
         """Return the kernel of a class with this model's settings, or a given kernel as it is."""
-        self._check_learn_hyper(self.learn_hyper)
+        check_learn_hyper(self)
         if isinstance(method, (TopicGibbs, TopicVariational)):
             why = "a kernel, which says itself what it learns,"
             refuse_unused(self, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError
+from expfam.estimators.base import alpha_or, check_learn_hyper
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def rest_pseudocount(estimator: Any) -> float:
 
 def concentration_of(estimator: Any) -> float:
     """Return the concentration to begin with, or refuse one pseudo-count for each cluster."""
-    alpha = estimator._alpha_or(1.0)
+    alpha = alpha_or(estimator, 1.0)
     if np.ndim(alpha):
         owner = type(estimator).__name__
         raise ValueError(
@@ -143,7 +144,7 @@ def concentration_of(estimator: Any) -> float:
 
 def learns_concentrations(estimator: Any) -> bool:
     """Return whether both concentrations are learned: where `alpha` was left at "auto"."""
-    estimator._check_learn_hyper(estimator.learn_hyper)
+    check_learn_hyper(estimator)
     return is_auto(estimator.alpha)
 
 

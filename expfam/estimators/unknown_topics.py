@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataError
+from expfam.estimators.base import run_steps
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.unknown_numbers import (
     LONGEST_WARMUP,
@@ -71,7 +72,7 @@ def fit_unknown_topics(estimator: Any, X: Any, sample_weight: Any, n_steps: int,
     state, means = kernel.init(model, data, seed=seed, start=start), MeansBySweeps(_parts)
     rule = next((phase.rule for phase in phases if phase.rule is not None), None)
     observed = [] if rule is None else [_First(rule)]
-    estimator._set_trace(estimator._run(state, phases, counted=[means], observed=observed))
+    estimator._set_trace(run_steps(estimator, state, phases, counted=[means], observed=observed))
     estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
     _adopt(estimator, state, means)
 

@@ -10,6 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from expfam import Dataset, Gaussian, GroupedMixture, Mixture, SphericalGaussian
 from expfam.errors import DataWarning
+from expfam.estimators.mixture_plan import plan_of
 from expfam.fitting import covariances as module
 from expfam.fitting.free_covariances import compared_with_simpler, comparison_memory
 
@@ -137,7 +138,7 @@ def test_the_forecast_has_the_memory_of_the_comparison():
     assert comparison_memory(data, 8) > 400 * 40 * 8
     assert comparison_memory(Dataset(X[:, :20], Gaussian()), 8) == 0
     follows, given = (
-        Mixture("gaussian", 8, n_steps=n)._plan_of(data, Gaussian()).forecast().scratch for n in ("auto", 5)
+        plan_of(Mixture("gaussian", 8, n_steps=n), data, Gaussian()).forecast().scratch for n in ("auto", 5)
     )
     assert follows == given + comparison_memory(data, 8)
 

@@ -7,6 +7,7 @@ from sklearn.datasets import load_iris
 
 from expfam import Mixture, variation_of_information
 from expfam.errors import ArchiveError, ResourceError
+from expfam.estimators.mixture_plan import most_draws
 
 X = load_iris().data
 
@@ -67,9 +68,9 @@ def test_steps_left_to_the_rule_are_a_warm_up_before_the_draws():
 def test_auto_keeps_as_many_as_fit():
     few = Mixture("gaussian", 3, partition="vi", n_steps=5, n_warmup=2, random_state=0).fit(X)
     assert few.posterior_.n_draws == 5
-    assert [few._most_draws(n) for n in (10**5, 10**6, 10**8)] == [400, 100, 20]
-    assert Mixture(partition="mode")._most_draws(10**8) == 0
-    assert Mixture(n_draws=7)._most_draws(10**8) == 7
+    assert [most_draws(few, n) for n in (10**5, 10**6, 10**8)] == [400, 100, 20]
+    assert most_draws(Mixture(partition="mode"), 10**8) == 0
+    assert most_draws(Mixture(n_draws=7), 10**8) == 7
 
 
 @pytest.mark.parametrize(

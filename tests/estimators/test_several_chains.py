@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from expfam import Gaussian, Mixture, Poisson
 from expfam.displays.trace import TraceDisplay
 from expfam.errors import CapabilityError, DataError, ResourceError
+from expfam.estimators.mixture_plan import plan_of
 from expfam.families.base import Family
 from expfam.fitting.chains import n_rounds, seed_of_chain, starts_of_chains
 from expfam.model.data import Dataset
@@ -241,7 +242,7 @@ def test_several_chains_need_draws():
 def test_the_forecast_counts_all_chains():
     family = Gaussian()
     data = Dataset(X, family)
-    one, four = (Mixture("gaussian", 3, n_chains=n, n_draws=10)._plan_of(data, family).forecast() for n in (1, 4))
+    one, four = (plan_of(Mixture("gaussian", 3, n_chains=n, n_draws=10), data, family).forecast() for n in (1, 4))
     assert four.statistics == 4 * one.statistics
     assert four.labels < 4 * one.labels
     with pytest.raises(ResourceError):

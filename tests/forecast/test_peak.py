@@ -20,6 +20,7 @@ from expfam import (
     TopicModel,
 )
 from expfam.errors import ResourceError
+from expfam.estimators.mixture_plan import plan_of
 from expfam.forecast.memory import (
     available_memory,
     check_memory,
@@ -39,6 +40,7 @@ import sys
 import numpy as np
 from scipy import sparse
 from expfam import Dataset, Mixture, load_family
+from expfam.estimators.mixture_plan import plan_of
 
 def kilobytes(name):
     return int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1]) * 1024
@@ -55,7 +57,7 @@ def data(N, V):
 Mixture(family, 2, n_steps=2, random_state=0).fit(data(40, 4))  # what is imported on use is not the fit's
 X = data(N, V)
 mixture = Mixture(family, K, n_steps=1, n_warmup=1, random_state=0, memory_limit="1TB")
-forecast = mixture._plan_of(Dataset(X, load_family(family)), load_family(family)).forecast()
+forecast = plan_of(mixture, Dataset(X, load_family(family)), load_family(family)).forecast()
 ctypes.CDLL(None).mlockall(1 | 4)  # what is there and what comes stays: the system takes no page back meanwhile
 before = kilobytes("VmRSS")
 open("/proc/self/clear_refs", "w").write("5")  # the peak is that from here on
@@ -244,7 +246,7 @@ def test_more_of_anything_is_more_memory():
 def test_too_much_is_refused_by_figure_and_nothing_is_allocated():
     X = np.random.default_rng(0).standard_normal((300, 200))
     mixture = Mixture("gaussian", 250, random_state=0, memory_limit="50MB")
-    figure = format_bytes(mixture._plan_of(Dataset(X, mixture._family()), mixture._family()).forecast().beside_data)
+    figure = format_bytes(plan_of(mixture, Dataset(X, mixture._family()), mixture._family()).forecast().beside_data)
     tracemalloc.start()
     with pytest.raises(ResourceError, match=f"needs about {figure} beside .* 50 MB are allowed"):
         mixture.fit(X)

@@ -1,0 +1,195 @@
+"""What a mixture keeps of its chains: a partition with its statistics, and draws."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from expfam.estimators.averages import drawn_clusters, keep_drawn
+from expfam.estimators.classes import line_of_classes
+from expfam.estimators.known_doubts import drop_doubts, log_mass_of_rows, set_doubts
+from expfam.fitted.row_certainty import certainty_of_labels
+from expfam.fitting.covariances import warn_of_covariances
+from expfam.fitting.disagreement import warn_of_disagreement
+from expfam.fitting.drawn_hyper import mean_model, model_of_best
+from expfam.fitting.drawn_statistics import drawn_statistics
+from expfam.fitting.few_distinct_rows import warn_of_equal_rows
+from expfam.fitting.kept import KeptDraws, kept_draws, makes_draws
+from expfam.fitting.known_rows import classes_of_clusters
+from expfam.fitting.phases import MOST_STEPS
+from expfam.fitting.result import chosen_partition
+from expfam.fitting.weighted_rows import label_sizes, labels_of_all
+from expfam.model.statistics import weighted_statistics
+from expfam.user_warnings import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from expfam.evaluation.posterior import PartitionPosterior
+    from expfam.fitting.plan import Plan
+    from expfam.fitting.run import ChainRun
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+
+
+def adopt_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
+    """Keep the draws of all chains, and one partition with its statistics."""
+    _keep_draws(mixture, runs)
+    best = max(runs, key=lambda run: run.best.log_joint)
+    trace, data = runs[0].trace, plan.data
+    state = (best if plan.partition == "mode" else runs[0]).state
+    if runs[0].hyper is not None and plan.partition != "last":
+        state.set_model(model_of_best(best) if plan.partition == "mode" else mean_model(runs))
+    if hasattr(state, "soft_partition"):
+        labels, n, S = state.soft_partition()
+        adopt(mixture, state.model, data, labels, n, S, bound=state.log_joint)
+    else:
+        model, labels = chosen_partition(plan, best, runs[0].start, partial(posterior_of_draws, mixture))
+        adopt(
+            mixture,
+            model,
+            data,
+            labels if data.known is None else data.known.numbered_by_class(np.asarray(labels, dtype=np.int32)),
+        )
+    keep_drawn(mixture, drawn_statistics(runs, data, mixture.labels_, mixture.family_))
+    mixture.cluster_sizes_ = label_sizes(mixture.labels_, len(mixture.n_), data.weight)
+    label_all(mixture, plan.whole)
+    _set_known(mixture, plan.whole.known)
+    _set_certainty(mixture, plan.whole, trace)
+    _set_doubts(mixture, plan.whole, trace, runs[0].phases[-1].kernel)
+    mixture.n_init_chosen_, mixture.traces_ = runs[0].name, [run.trace for run in runs]
+    mixture._set_trace(trace)
+    mixture.converged_ = all(run.has_converged() for run in runs)
+
+
+def adopt(
+    mixture: Any, model: MixtureModel, data: Any, labels: Any, n: Any = None, S: Any = None, bound: Any = None
+) -> None:
+    """Store labels with their statistics, or soft statistics with their bound as the log joint."""
+    mixture.labels_ = np.asarray(labels, dtype=np.int32)
+    is_hard = n is None
+    if is_hard:
+        n, S = weighted_statistics(data, mixture.labels_, int(mixture.labels_.max()) + 1)
+    mixture.n_, mixture.S_ = n, S
+    log_joint = model.weights.log_prior(n) + model.family.total_log_marginal(n, S) if is_hard else bound
+    mixture.log_joint_ = float(log_joint)
+    set_model(mixture, model)
+
+
+def set_model(mixture: Any, model: MixtureModel) -> None:
+    """Store a model with what follows from it and the statistics."""
+    mixture.model_, mixture.family_ = model, model.family
+    mixture.n_components_ = len(mixture.n_)
+    mixture.weights_, new = model.weights.posterior_mean(mixture.n_)
+    mixture.log_weight_new_ = float(np.log(new)) if new > 0 else -np.inf
+
+
+def warn_of_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
+    """Warn of what a user should know about the result."""
+    trace = runs[0].trace
+    if not mixture.converged_ and runs[0].rises_still():
+        warn(
+            f"Mixture: the log joint was still rising after {MOST_STEPS} steps; set n_steps to a larger number:"
+            f" write Mixture(n_steps={4 * MOST_STEPS}), or look at trace_",
+            ConvergenceWarning,
+        )
+    if len(runs) > 1 and hasattr(mixture, "_draws") and not trace.interrupted:
+        warn_of_disagreement(mixture.sampler, mixture.posterior_.diagnostics, mixture._steps, n_warmup=trace.n_warmup)
+    rows = plan.whole.counted_rows
+    counted = mixture.labels_ if rows is None else mixture.labels_[rows]
+    warn_of_covariances(plan, runs, mixture.model_, counted, mixture.cluster_sizes_)
+    warn_of_equal_rows(plan.data, mixture.n_components, mixture.n_components_)
+
+
+def label_all(mixture: Any, whole: Dataset) -> None:
+    """Extend the labels of the rows that count to all rows."""
+
+    mixture.labels_ = labels_of_all(
+        whole, mixture.labels_, lambda rows: mixture._clusters().most_probable(whole.take(rows).X)
+    )
+
+
+def _set_certainty(mixture, data, trace):
+    """Set `probabilities_`; Ctrl-C leaves it out."""
+    mixture.__dict__.pop("probabilities_", None)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(mixture.weights_)
+    clusters, n_threads = (mixture.family_, data, mixture.n_, mixture.S_), mixture.n_threads
+    drawn = drawn_clusters(mixture)
+    try:
+        if drawn is not None:
+            mixture.probabilities_ = drawn.probabilities_at(data.X, mixture.labels_)
+            return
+        mixture.probabilities_ = certainty_of_labels(*clusters, mixture.labels_, log_weights, n_threads=n_threads)
+    except KeyboardInterrupt:
+        trace.interrupted = True
+
+
+def _set_doubts(mixture, data, trace, kernel):
+    """Set which known rows the data contradict; Ctrl-C leaves it out."""
+    if data.known is None or trace.interrupted:  # then nobody waits for more
+        return
+    try:
+        set_doubts(
+            mixture,
+            mixture.model_,
+            data,
+            mixture.cluster_classes_,
+            log_mass_of_rows(mixture, data),
+            schedule=getattr(kernel, "schedule", None),
+            remedy=line_of_classes(mixture, data),
+        )
+    except KeyboardInterrupt:
+        trace.interrupted = True
+
+
+def _set_known(mixture, known):
+    drop_doubts(mixture)
+    for name in ("cluster_classes_", "n_known_"):
+        mixture.__dict__.pop(name, None)
+    if known is None:
+        del mixture.classes_
+        return
+    mixture.cluster_classes_ = classes_of_clusters(mixture.labels_, len(mixture.n_), known)
+    mixture.n_known_ = 0 if known.classes is None else int((known.classes >= 0).sum())
+
+
+def _keep_draws(mixture, runs):
+    """Keep the draws of all chains, cut to the shortest, with the numbers of their steps."""
+    for name in ("_draws", "_posterior_of_draws", "_steps"):
+        mixture.__dict__.pop(name, None)
+    mixture._makes_no_draws = not makes_draws(runs[0].state)
+    kept = kept_draws(runs)
+    if kept is not None:
+        mixture._draws = kept.columns
+    if kept is not None and kept.steps is not None:
+        mixture._steps = kept.steps
+
+
+def posterior_of_draws(mixture: Any) -> PartitionPosterior:
+    """Return the posterior of the kept draws."""
+    names, family = getattr(mixture, "feature_names_in_", None), getattr(mixture, "family_", None)
+    kept = KeptDraws(mixture._draws, mixture.__dict__.get("_steps"))
+    return kept.posterior(family=family, names=names, n_threads=mixture.n_threads)
+
+
+def no_posterior(mixture: Any) -> str:
+    """Return why a mixture has no posterior of its partition, and what to write."""
+    if getattr(mixture, "_makes_no_draws", False):
+        return (
+            "Mixture has no posterior_: this sampler has soft labels and makes no draws: use predict_proba;"
+            " samplers with draws: write Mixture(sampler='gibbs', n_draws=100), or 'split_merge', 'fastex',"
+            " 'uncollapsed_gibbs'"
+        )
+    if hasattr(mixture, "trace_") and not hasattr(mixture, "labels_"):
+        return "Mixture has no posterior_: the saved model holds no draws: write model.save(path, labels=True)"
+    return (
+        "Mixture has no posterior_: no draws were kept: write Mixture(n_draws=100), or"
+        " Mixture(partition='vi', n_draws='auto'), with steps after the warm-up"
+    )
+
+
+__all__ = ["adopt", "adopt_runs", "label_all", "no_posterior", "posterior_of_draws", "set_model", "warn_of_runs"]
