@@ -1,0 +1,28 @@
+# What the commands of this folder share: the checkout, a temporary folder, steps with their seconds, environments. Sourced.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/expfam-ci.XXXXXX")
+title='' started=0
+trap 'code=$?; [ $code -eq 0 ] || echo "FAILED: ${title:-start}" >&2; rm -rf "$work"; exit $code' EXIT
+
+close() {
+    if [ -n "$title" ]; then printf -- '--- %s: %d s\n' "$title" $((SECONDS - started)); fi
+    title=''
+}
+step() {
+    close
+    title=$1 started=$SECONDS
+    printf '\n=== %s\n' "$title"
+}
+require_python() {
+    "$python" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else f"Python 3.10 or later is needed, this is {sys.version}")'
+}
+activate() { # an environment's `python` and scripts, by the names the README uses
+    PATH="$1/bin:$base_path"
+    export PATH VIRTUAL_ENV="$1"
+    hash -r
+}
+
+unset PYTHONPATH PYTHONHOME EXPFAM_DEBUG EXPFAM_ISA
+export PYTHONNOUSERSITE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 MPLBACKEND=Agg
+base_path=$PATH
+python=${PYTHON:-python3}
