@@ -37,7 +37,7 @@ def order_for(order: str, family: Family) -> str:
 
 
 def has_ward_tree(data: Dataset) -> bool:
-    """Return whether the order "best" makes Ward's tree: of dense rows and of binary data, not of counts.
+    """Return whether the order "best" makes Ward's tree: of dense rows and of binary data.
 
     Coordinates of binary data do not depend on the container, so the tree does not either.
     """
