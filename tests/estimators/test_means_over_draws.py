@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from expfam import Mixture
 from expfam.errors import ArchiveError
 from expfam.estimators.averages import drawn_of
+from expfam.estimators.mixture_results import set_model
 from expfam.fitting.drawn_statistics import n_bytes
 from expfam.model.statistics import weighted_statistics
 
@@ -32,7 +33,7 @@ def one_draw(mixture, X, labels, family):
     n, S = weighted_statistics(mixture.plan_fit(X).whole, labels.astype(np.int32), int(labels.max()) + 1)
     other = copy.copy(mixture)
     other.n_, other.S_, other.cluster_sizes_ = n, S, n
-    other._set_model(mixture.model_.with_family(family))
+    set_model(other, mixture.model_.with_family(family))
     return other
 
 
