@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,11 @@ LONGEST = (  # files that take the most time, in this order: begun last, one of 
     "robustness/test_killed.py",
     "benchmarks/test_versions.py",
 )
+SHARES = {  # tests of many long cases: of n, each n-th runs always, and all of them with the slow ones
+    "exactness/test_certificate.py::test_a_wrong_sampler_fails_and_its_twin_passes": 4,
+    "exactness/test_certificate.py::test_right_samplers_pass": 5,
+    "forecast/test_peak.py::test_so_does_that_of_other_models": 3,
+}
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != TESTS.parent]
 
 
@@ -40,13 +46,27 @@ def pytest_configure(config):
     missing = [name for name in LONGEST if not (TESTS / name).exists()]
     if missing:
         raise pytest.UsageError(f"{__file__}: LONGEST names {missing}, which do not exist: put the new names there")
+    missing = [name for name in SHARES if not has_test(*name.split("::"))]
+    if missing:
+        raise pytest.UsageError(f"{__file__}: SHARES names {missing}, which do not exist: put the new names there")
     config.option.loadscopereorder = False
 
 
+def has_test(file, function):
+    """Return whether the file of this name has the test."""
+    return (TESTS / file).exists() and f"def {function}(" in (TESTS / file).read_text(encoding="utf-8")
+
+
 def pytest_collection_modifyitems(items):
-    """The longest files first."""
+    """The longest files first; of tests in `SHARES` most cases are slow ones."""
     place = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.relative_to(TESTS).as_posix(), len(LONGEST)))
+    seen = Counter()
+    for item in items:
+        name = f"{item.path.relative_to(TESTS).as_posix()}::{getattr(item, 'originalname', item.name)}"
+        if seen[name] % SHARES.get(name, 1):
+            item.add_marker("slow")
+        seen[name] += 1
 
 
 @pytest.fixture
