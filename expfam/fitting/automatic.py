@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from expfam.fitting.phases import Phase
     from expfam.fitting.plan import Plan
     from expfam.model.mixture import MixtureModel
+    from expfam.samplers.warm_starts.candidates import Divisions
 
 _MOST_STEPS_ON_A_SAMPLE = 25  # where each cluster has few rows, the log joint rises slowly for hundreds of steps
 _ROWS_OF_A_SETTLED = 50  # fewer rows a cluster of the sample, and more rows would show ever more clusters
@@ -43,6 +44,8 @@ class Begun(NamedTuple):
         Whether splits and merges on all rows are worth their time, see `has_small_clusters`.
     others : dict of str to (N,) int32 ndarray
         Partitions to which the end of the run is to be compared.
+    divisions : Divisions or None
+        Of all rows, if the search has made some.
     """
 
     model: MixtureModel
@@ -51,6 +54,7 @@ class Begun(NamedTuple):
     is_sampled: bool
     splits: bool = True
     others: dict[str, npt.NDArray[np.int32]] = {}  # noqa: RUF012
+    divisions: Divisions | None = None
 
 
 def begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
@@ -89,7 +93,7 @@ def begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
     if data.known is not None:
         labels = start_with_classes(model, part, labels, moves=moves, seed=seed, n_threads=n_threads)
     if rows is None:
-        return Begun(model, labels, found.name, False, others=found.others)
+        return Begun(model, labels, found.name, False, others=found.others, divisions=found.divisions)
     if plan.is_automatic and not has_few_rows(model, data):
         state = plan.kernel.init(model, part, seed=seed, start=labels)
         options = {"is_open": K is None, "is_mode": plan.keeps_number}

@@ -66,7 +66,12 @@ class Ending(NamedTuple):
 
 
 def open_ending(
-    settler: Settler, candidates: dict[str, Any], *, splits: bool = True, before: Ending | None = None
+    settler: Settler,
+    candidates: dict[str, Any],
+    *,
+    splits: bool = True,
+    before: Ending | None = None,
+    divisions: Divisions | None = None,
 ) -> Ending:
     """Take the best of some partitions uphill, and compare it with simple ones.
 
@@ -82,6 +87,9 @@ def open_ending(
         An earlier end of the same run, which is among the candidates. With as many clusters the simple partitions that
         were below it are not made again.
 
+    divisions : Divisions, optional
+        Of all rows with the seed of the settler, where some are made already.
+
     Returns
     -------
     Ending
@@ -91,7 +99,7 @@ def open_ending(
     ways = {"splits": splits, "exchanges": settler.data.n_rows <= _FEW_ROWS}
     reached, is_settled = settler.settled(begun[name], **ways)
     K = int(reached.labels.max()) + 1
-    rival = _best_rival(settler, reached) if before is None or before.compared != K else None
+    rival = _best_rival(settler, reached, divisions) if before is None or before.compared != K else None
     if rival is not None and rival.log_joint > reached.log_joint - _close(settler.data.n_rows):
         risen, is_end = settler.settled(rival, **ways)
         if risen.log_joint > reached.log_joint + least_gain(settler.data.n_rows):
@@ -122,14 +130,15 @@ def _begun(settler: Settler, candidates: dict[str, Any]) -> dict[str, Fitted]:
     }
 
 
-def _best_rival(settler: Settler, reached: Fitted) -> Fitted | None:
+def _best_rival(settler: Settler, reached: Fitted, divisions: Divisions | None) -> Fitted | None:
     """Return the best of one cluster and k-means with as many clusters as were reached."""
     data = settler.data
     K = int(reached.labels.max()) + 1
     rows = search_rows(data.n_rows, None, settler.seed)
     if rows is not None:
         return _best_of_many_rows(settler, reached, rows) if K > 1 else None
-    divisions = Divisions(data, seed=settler.seed, n_threads=settler.n_threads)
+    if divisions is None:
+        divisions = Divisions(data, seed=settler.seed, n_threads=settler.n_threads)
     if K > 1:
         runs = range(1, 1 + _n_runs(data.n_rows))  # run 0 was a candidate of the start
         rivals = [divisions.kmeans(metric, K, run) for metric, run in product(divisions.metrics, runs)]
@@ -151,9 +160,10 @@ def _best_of_many_rows(settler: Settler, reached: Fitted, rows: npt.NDArray[np.i
     own = small.ascended(small.fitted(reached.labels[rows]))
     K = int(own.labels.max()) + 1
     divisions = Divisions(part, seed=settler.seed, n_threads=settler.n_threads)
-    found = [small.ascended(small.fitted(divisions.kmeans(metric, K, run=1))) for metric in divisions.metrics]
-    best = max(found, key=lambda each: each.log_joint)
-    if not best.log_joint > own.log_joint + least_gain(part.n_rows):
+    least = own.log_joint + least_gain(part.n_rows)
+    runs = (small.fitted(divisions.kmeans(metric, K, run=1)) for metric in divisions.metrics)
+    best = max((small.ascended(run, least=least) for run in runs), key=lambda each: each.log_joint)
+    if not best.log_joint > least:
         return one
     labels = extended_labels(best.model, part, best.labels, data, n_threads=settler.n_threads)
     return max(one, settler.ascended(settler.fitted(labels)), key=lambda each: each.log_joint)
@@ -196,6 +206,7 @@ def given_ending(
     seed: int,
     n_threads: int | None,
     exchanges: bool = True,
+    divisions: Divisions | None = None,
 ) -> npt.NDArray[np.int32]:
     """Return the mode of a given number of clusters above labels or k-means.
 
@@ -213,6 +224,8 @@ def given_ending(
     n_threads : int or None
     exchanges : bool
         Whether exchanges of clusters are tried.
+    divisions : Divisions, optional
+        Of all rows with the same seed, where some are made already.
 
     Returns
     -------
@@ -223,7 +236,7 @@ def given_ending(
     seek = _GivenNumber(model, data, n_clusters, max_passes, seed, n_threads)
     rows = search_rows(data.n_rows, n_clusters, seed)
     if rows is None:
-        found = seek.best_of_simple(seek.mode(labels), others)
+        found = seek.best_of_simple(seek.mode(labels), others, divisions)
         return seek.exchanged(found) if exchanges else found
     part = seek.of_rows(rows)
     own = part.refill.rows.ascents.climb(labels[rows], keep_clusters=True, max_passes=max_passes).labels
@@ -277,9 +290,9 @@ class _GivenNumber:
     def mode(self, labels):
         return self.refill.labels(labels)
 
-    def best_of_simple(self, labels, others):
+    def best_of_simple(self, labels, others, divisions=None):
         """Return the labels, or a better mode above one of the others or above k-means."""
-        return self._best(labels, self._distinct(labels, chain(others, self._divisions())))
+        return self._best(labels, self._distinct(labels, chain(others, self._divisions(divisions))))
 
     def exchanged(self, labels):
         """Make exchanges of clusters, each time the first one that leads to a better mode."""
@@ -307,9 +320,10 @@ class _GivenNumber:
                 break
         return best
 
-    def _divisions(self):
+    def _divisions(self, divisions):
         """Yield k-means divisions in each metric."""
-        divisions = Divisions(self.data, seed=self.seed, n_threads=self.n_threads)
+        if divisions is None:
+            divisions = Divisions(self.data, seed=self.seed, n_threads=self.n_threads)
         # one wide cluster with tight remainders has the highest log joint where rows are few
         left_out = {"white"} if has_few_rows(self.model, self.data) else set()
         runs = range(_n_runs(self.data.n_rows))

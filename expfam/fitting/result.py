@@ -86,6 +86,7 @@ def _mode_of_given_number(plan, run, labels, start):
     if plan.has_rule:
         labels = summed_out(state, labels, start, n_threads=plan.n_threads)
         if state.data is plan.data:
+            options["divisions"] = run.divisions
             return given_ending(state.model, state.data, labels, n_clusters, run.others(), **options)
         return _mode_of_spread_rows(plan, run, labels, options)
     return refilled(state.model, plan.data, labels, n_clusters, **options)

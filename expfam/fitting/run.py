@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from expfam.fitting.phases import Phase
     from expfam.fitting.plan import Plan
     from expfam.samplers.chain.agreement import PartitionRecorder
+    from expfam.samplers.warm_starts.candidates import Divisions
 
 _MOST_ENDINGS = 3  # of a run that goes on after its end was raised
 
@@ -50,6 +51,8 @@ class ChainRun(NamedTuple):
         Where the run was taken uphill after its last step.
     highest : BestDraw or None
         Of all steps.
+    divisions : Divisions or None
+        Of all rows, if the search for the start has made some.
     """
 
     state: Any
@@ -62,6 +65,7 @@ class ChainRun(NamedTuple):
     hyper: HyperRecorder | None = None
     ending: Ending | None = None
     highest: BestDraw | None = None
+    divisions: Divisions | None = None
 
     def others(self) -> list[npt.NDArray[np.integer]]:
         """Return the partitions on the way of the run to which its end is compared."""
@@ -141,16 +145,18 @@ def _gone_on(plan, run, begun):
             others = {} if run.start is None else {"start": run.start, **begun.others}
             others |= {} if run.ending is None else {"ending": run.ending.labels}
             candidates = {"chain": run.best.labels, **others}
-            ending = open_ending(settler, candidates, splits=begun.splits, before=run.ending)
+            before = run.ending
+            ending = open_ending(settler, candidates, splits=begun.splits, before=before, divisions=run.divisions)
             run = run._replace(ending=ending, name=ending.name if ending.name in begun.others else run.name)
-            if ending.gain < least_gain(data.n_rows) or not left:
+            is_same = before is not None and np.array_equal(ending.labels, before.labels)
+            if is_same or ending.gain < least_gain(data.n_rows) or not left:  # the same steps would be made again
                 return run
             state = plan.kernel.init(ending.model, data, seed=run.state.seed, start=ending.labels)
             is_sampled = has_many_rows(data.n_rows, plan.max_clusters)
             options = {"is_sampled": is_sampled, "is_open": begun.splits}
             phases = automatic_phases(plan.kernel, plan.learned, data.n_rows, **options)
             more = run_chain_phases(plan, state, phases, trace=run.trace)
-            run = more._replace(name=run.name, start=run.start, ending=ending)
+            run = more._replace(name=run.name, start=run.start, ending=ending, divisions=run.divisions)
     except KeyboardInterrupt:
         run.trace.interrupted = True
     return run
@@ -203,7 +209,8 @@ def run_chain_phases(
         entered=entered,
     )
     name, start = (None, None) if begun is None or begun.name is None else (begun.name, begun.start)
-    return ChainRun(state, trace, best, phases, name, start, recorder, hyper, highest=highest)
+    divisions = None if begun is None else begun.divisions
+    return ChainRun(state, trace, best, phases, name, start, recorder, hyper, highest=highest, divisions=divisions)
 
 
 def _entered(plan, kernel, former, state, trace, n_steps, *, is_last):

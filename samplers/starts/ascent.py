@@ -29,7 +29,7 @@ _FEW_MOVED = 0.02  # share of the rows that a pass moves, below which the rows n
 _NEAR_SHARE = 0.1  # of the rows
 _SPARE_CLUSTERS = 4  # without rows, which cost less than other owners of the clusters
 _HOPE = 3e-3  # nats a row that each pass may gain yet: wide groups without borders move for tens of passes
-_MANY_CLUSTERS, _BEST = 24, 8  # of more clusters the best ones of each row are looked at until none moves
+_MANY_CLUSTERS, _BEST = 24, 8  # of as many clusters the best ones of each row are looked at until none moves
 
 
 def ascend(
@@ -88,7 +88,8 @@ def ascend(
 
     Where a pass over 20,000 rows or more moves less than 2 % of them, further passes go over the tenth of the rows
     whose two best scores are closest, until none of these moves; then all rows are looked at again. Of 24 clusters or
-    more these passes look at the 8 that were best for each row, until no row moves to one of them; then at all.
+    more all passes over so many rows look at the 8 that were best for each row, until no row moves to one of them; then
+    at all.
     """
     return climb(model, data, labels, keep_clusters=keep_clusters, max_passes=max_passes, n_threads=n_threads).labels
 
@@ -227,36 +228,41 @@ class _Ascent:
         self.held = None if data.known is None else data.known.stays
         self.near, self.is_near_end = None, False
         self.best, self.is_partial = None, False  # best clusters of each row, where there are many and few rows move
-        self._is_plain = data.weight is None and self.held is None
+        self._is_plain = data.weight is None and self.held is None and data.n_rows >= _MANY_ROWS
         n, S = weighted_statistics(data, labels, int(labels.max()) + 1)
+        self.has_many = self._is_plain and len(n) >= _MANY_CLUSTERS
         self.clusters = LoadedClusters(model.family, n, S, keeps_rows=True)
         self.log_joint = None
 
     def wanted(self, *, is_last):
-        """Return the most probable cluster of each row; near the end, note the rows near borders.
+        """Return the most probable cluster of each row; note the best ones, and rows near borders.
 
         In the last pass all clusters are looked at, so that the result is what it says.
         """
-        if self.is_near_end:
-            return self._wanted_near_end(is_last)
+        if self.is_near_end or self.has_many:
+            return self._wanted_of_best(is_last)
         self.best, self.is_partial = None, False
         wanted = self.clusters.most_probable(self.data, self._log_mass(), n_threads=self.n_threads)
         if self.held is not None:
             wanted[self.held] = self.labels[self.held]
         return wanted
 
-    def _wanted_near_end(self, is_last):
+    def _wanted_of_best(self, is_last):
         """Look at the best clusters of each row; at all clusters where no row moves to one of these."""
         log_mass, options = self._log_mass(), {"n_threads": self.n_threads}
         if self.best is not None and not is_last:
             wanted, margins = self.clusters.most_probable_of(self.data, log_mass, self.best, **options)
             if not np.array_equal(wanted, self.labels):
-                self.near, self.is_partial = _lowest(margins), True
+                self._note_near(margins)
+                self.is_partial = True
                 return wanted
-        has_many = len(log_mass) >= _MANY_CLUSTERS
-        found, margins = self.clusters.ranked(self.data, log_mass, _BEST if has_many else 2, **options)
-        self.best, self.near, self.is_partial = found if has_many else None, _lowest(margins), False
+        found, margins = self.clusters.ranked(self.data, log_mass, _BEST if self.has_many else 2, **options)
+        self.best, self.is_partial = found if self.has_many else None, False
+        self._note_near(margins)
         return np.ascontiguousarray(found[:, 0])
+
+    def _note_near(self, margins):
+        self.near = _lowest(margins) if self.is_near_end else None
 
     def goes_back(self):
         """Tell whether the last pass has looked at some clusters only; prepare one over all."""
@@ -275,7 +281,7 @@ class _Ascent:
         if not log_joint > self.log_joint:
             return False
         n_moved, N = np.count_nonzero(labels != self.labels), self.data.n_rows
-        self.is_near_end = N >= _MANY_ROWS and n_moved <= _FEW_MOVED * N and self._is_plain
+        self.is_near_end = self._is_plain and n_moved <= _FEW_MOVED * N
         self.labels, self.log_joint = labels, log_joint
         return True
 

@@ -32,6 +32,7 @@ _MOST_CLUSTERS = 64  # whose pairs are all looked at
 _PAIRS_A_CLUSTER = 2  # that are cut anew; those that lose least by a merge
 _FAR = 0.5  # nats a row that a merge of two clusters loses, above which they do not share rows
 _MOST_ALONE = 8  # rows of a cluster whose leaving it is looked at
+_HOPE_ALONE = 3.0  # times what a row gains by itself while it counts in its cluster, which may be gained
 _FEWEST_SWAPPED = 4  # clusters; recuts and runs of k-means find what swaps of three do
 
 
@@ -195,7 +196,8 @@ class _Partition:
     def strangest(self):
         """Cut off the row of each cluster that gains most alone: Halves, or None."""
         cuts: list[Halves | None] = [None] * self.K
-        if not (several := [k for k, rows in enumerate(self.rows) if len(rows) > 1]):
+        several = [k for k, rows in enumerate(self.rows) if len(rows) > 1]
+        if not several or _HOPE_ALONE * self._gains_alone.max() + self.rises.max() < 0.0:
             return cuts
         alone = self._most_gaining([self._least_probable(k) for k in several], several)
         apart = self.labels.copy()

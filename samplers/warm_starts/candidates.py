@@ -23,7 +23,7 @@ _MOST_COLUMNS = 64  # columns of few values that are looked at
 
 
 class Divisions:
-    """Divisions of the rows of a search; coordinates are made once.
+    """Divisions of the rows of a search; coordinates and runs are made once.
 
     Parameters
     ----------
@@ -51,14 +51,18 @@ class Divisions:
         self._n_counted = data.n_rows if data.weight is None else float(data.weight.sum())
         self._points = metrics_of(data, seed=seed)
         self._tiles: dict[str, RowTiles] = {}
+        self._made: dict[tuple[str, int, int], npt.NDArray[np.int32]] = {}
         self.metrics = list(self._points)
 
     def kmeans(self, metric: str, n_clusters: int, run: int = 0) -> npt.NDArray[np.int32]:
-        """Return the labels of one k-means run in a metric: (N,) int32."""
+        """Return the labels of a k-means run, which is made once, in a metric: (N,) int32."""
+        if (name := (metric, n_clusters, run)) in self._made:
+            return self._made[name]
         if metric not in self._tiles:
             self._tiles[metric] = self._tiles_of(self._points[metric])
         step = _RUNS_A_METRIC * self.metrics.index(metric) + run
-        return self._run(self._tiles[metric], n_clusters, step)
+        self._made[name] = self._run(self._tiles[metric], n_clusters, step)
+        return self._made[name]
 
     def of_columns(self) -> dict[str, npt.NDArray[np.int32]]:
         """Return the partitions by the values of single columns of a table that have few of them."""

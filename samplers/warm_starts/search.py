@@ -65,6 +65,8 @@ class FoundStart(NamedTuple):
         only.
     others : dict of str to (n,) int32 ndarray
         Partitions to which the end of the run is to be compared.
+    divisions : Divisions or None
+        Those that the candidates were taken from, if all rows were searched.
     """
 
     labels: npt.NDArray[np.int32]
@@ -72,6 +74,7 @@ class FoundStart(NamedTuple):
     model: MixtureModel
     scores: dict[str, float]
     others: dict[str, npt.NDArray[np.int32]] = {}  # noqa: RUF012
+    divisions: Divisions | None = None
 
 
 def search_start(
@@ -129,7 +132,7 @@ def search_start(
     search = _Search(model, part, moves, learned, adapt_prior, n_init, seed, n_threads)
     found = search.found()
     if rows is None:
-        return found
+        return found._replace(divisions=search.divisions)
     others = {
         name: extended_labels(found.model, part, one, data, n_threads=n_threads) for name, one in found.others.items()
     }

@@ -8,6 +8,7 @@ joint, the partition has settled.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
 
-_MOST_ROUNDS = 12
+_MOST_ROUNDS, _MOST_PASSES = 12, 10
 _LEAST_GAIN = 1e-6  # nats; less is rounding
 _OTHER_GAIN, _OTHER_GAIN_PER_ROW = 0.5, 5e-5  # nats that another partition must gain
 _TRIED_EXCHANGES = 3
@@ -93,6 +94,7 @@ class Settler:
     seed: int = 0
     n_threads: int | None = None
     _ascents: list[Ascents] = field(default_factory=list, init=False, repr=False, compare=False)  # the last ones
+    _ends: set[tuple[str, bytes]] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def fitted(self, labels: npt.ArrayLike) -> Fitted:
         """Learn hyper-parameters from labels."""
@@ -109,6 +111,9 @@ class Settler:
 
     def merged(self, present: Fitted) -> Fitted:
         """Merge clusters greedily under the present hyper-parameters; the result is never worse."""
+        return self._once("merged", present, self._merged)
+
+    def _merged(self, present):
         if self.data.weight is None:
             return self._better(present, merged_labels(present.model, self.data, present.labels))
         labels = compact_labels(present.labels)
@@ -117,10 +122,28 @@ class Settler:
             return present
         return self._better(present, merged_clusters(present.model, n, S)[labels])
 
-    def ascended(self, present: Fitted, max_passes: int = 10) -> Fitted:
-        """Move rows to their most probable clusters; the result is never worse."""
-        summit = self._ascents_under(present.model).climb(present.labels, keep_clusters=False, max_passes=max_passes)
-        return self._better(present, summit.labels)
+    def ascended(self, present: Fitted, *, least: float = -np.inf) -> Fitted:
+        """Move rows to their most probable clusters; the result is never worse.
+
+        The ascent ends early where a log joint of `least` is out of reach, see `Ascents.climb`.
+        """
+        return self._once("ascended", present, self._ascended, least=least)
+
+    def _ascended(self, present, *, least):
+        ascents, options = self._ascents_under(present.model), {"keep_clusters": False, "max_passes": _MOST_PASSES}
+        return self._better(present, ascents.climb(present.labels, least=least, **options).labels)
+
+    def _once(self, name, present, way, **options):
+        """Go a way uphill, unless it has led nowhere from the same labels.
+
+        The hyper-parameters of `Fitted` are a function of its labels, so it would lead nowhere again.
+        """
+        key = name, blake2b(present.labels).digest()
+        if key in self._ends:
+            return present
+        if (reached := way(present, **options)) is present:
+            self._ends.add(key)
+        return reached
 
     def _ascents_under(self, model):
         """Return the ascents under a model: the last ones, if they were under the same one."""

@@ -1,7 +1,10 @@
 """No simple partition, merge or split is better than the end of a default fit."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 import expfam.fitting.endings
 from expfam import (
@@ -60,7 +63,7 @@ def test_k_means_of_a_sample_is_compared_where_rows_are_many(monkeypatch):
     far = MixtureModel(settler.fitted(truth).model.family, DirichletProcess())
     best = far.log_joint(data, truth)
     monkeypatch.setattr(expfam.fitting.endings.Settler, "settled", lambda self, present, **_: (present, True))
-    monkeypatch.setattr(expfam.fitting.endings.Settler, "ascended", lambda self, present, *_: present)
+    monkeypatch.setattr(expfam.fitting.endings.Settler, "ascended", lambda self, present, **_: present)
     bad = (rows[:, 0] > 0).astype(np.int32)
     for drawn in (None, np.arange(0, 400, 3)):
         monkeypatch.setattr(expfam.fitting.endings, "search_rows", lambda *_, drawn=drawn: drawn)
@@ -125,3 +128,18 @@ def test_an_ending_is_compared_with_simple_partitions_once(monkeypatch):
     np.testing.assert_array_equal(again.labels, first.labels)
     with pytest.raises(TypeError):
         open_ending(settler, {"chain": first.labels}, before=first._replace(compared=2))
+
+
+def test_a_run_does_not_go_on_from_the_end_that_it_went_on_from(monkeypatch):
+    """It would make the same steps again."""
+    ends = []
+
+    def watched(*args, **options):
+        ends.append(open_ending(*args, **options))
+        return ends[-1]
+
+    monkeypatch.setattr("expfam.fitting.run.open_ending", watched)
+    Mixture("gaussian_diag", random_state=0).fit(load_iris().data)
+    is_same = [np.array_equal(one.labels, other.labels) for one, other in pairwise(ends)]
+    assert is_same == [False] * (len(ends) - 2) + [True]
+    assert ends[-1].gain > 0.5  # over the draws of the steps between the two

@@ -117,3 +117,16 @@ def test_clusters_that_divide_their_rows_the_wrong_way_are_exchanged(monkeypatch
     assert found.log_joint > begun.log_joint + 20.0
     np.testing.assert_array_equal(found.labels == found.labels[0], truth // 2 == truth[0] // 2)
     assert settler.exchanged(found) is found
+
+
+def test_an_ascent_that_has_led_nowhere_is_not_made_again(monkeypatch):
+    """Nor is a merge: both are functions of the labels, of which the hyper-parameters are learned."""
+    settler = settler_of(DiagonalGaussian(), X)
+    settled = settler.settled(settler.fitted(CLASSES))[0]
+    again = settler.fitted(settled.labels)
+    monkeypatch.setattr("expfam.samplers.warm_starts.settle.Ascents", None)  # another one would end in an error
+    monkeypatch.setattr("expfam.samplers.warm_starts.settle.merged_labels", None)
+    assert settler.ascended(again) is again
+    assert settler.merged(again) is again
+    with pytest.raises(TypeError):
+        settler.merged(settler.fitted(np.arange(240) % 5))
