@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError, ExpFamError
-from expfam.families.base import Family
 from expfam.near_names import near_names
 from expfam.params import is_auto, refuse_unused
 from expfam.samplers.chain.kernel import Cycle, Kernel
@@ -317,7 +316,7 @@ def _near_merges(n_threads, passes):
 
 def _passes(family):
     """Return the sequential allocators; for a family in NumPy one that works on all rows."""
-    if type(family).components is Family.components and "variational" in family.capabilities:
+    if not family.is_compiled and "variational" in family.capabilities:
         return [FrozenAllocator()]
     return [SequentialAllocator(), DelayedAllocator()]
 
@@ -438,7 +437,7 @@ def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None
     >>> automatic_sampler(MixtureModel(data.family, DirichletProcess()), data).kernels[-1]
     CollapsedGibbs(order='sequential')
     """
-    if type(model.family).components is Family.components and data.n_rows > _FEW_ROWS:
+    if not model.family.is_compiled and data.n_rows > _FEW_ROWS:
         abilities = model.family.capabilities
         if "draw" in abilities:
             return UncollapsedGibbs(n_threads=n_threads)

@@ -49,7 +49,6 @@ from expfam import (
 )
 from expfam.errors import ExpFamError
 from expfam.evaluation.ranks import least_variation
-from expfam.families.base import Family
 from expfam.model.simulation import simulate
 from expfam.samplers import (
     Canopy,
@@ -183,7 +182,7 @@ def outcome(certificate, checks, n_replicates):
 
 def is_in_numpy(family):
     """Whether a family has no compiled components."""
-    return type(FAMILIES[family][0]).components is Family.components
+    return not FAMILIES[family][0].is_compiled
 
 
 def all_cells():
@@ -329,6 +328,16 @@ def shown(found):
     return f"{p} ({said})"
 
 
+def written(stored):
+    """Return what is stored as JSON with one line a cell."""
+    parts = []
+    for kind, cells in stored.items():
+        lines = [f"  {json.dumps(name)}: {json.dumps(cell)}" for name, cell in cells.items()]
+        body = "\n" + ",\n".join(lines) + "\n " if lines else ""
+        parts.append(f" {json.dumps(kind)}: {{{body}}}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def main(arguments=None):
     """Run the command; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -347,7 +356,7 @@ def main(arguments=None):
     stored = {"cells": {}, "wrong": {}} | (json.loads(args.json.read_text()) if args.json.exists() else {})
 
     def keep():
-        args.json.write_text(json.dumps(stored, indent=1) + "\n")
+        args.json.write_text(written(stored))
         args.page.write_text(page(stored))
 
     failures = run(only, args.replicates, stored, args.missing, keep, args.time_limit)

@@ -796,7 +796,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
 def _densities(data, n, S):
     """Return what scores the rows of data under clusters."""
-    if "compiled" not in data.family.capabilities and data.family.allows_missing:
+    if not data.family.is_compiled and data.family.allows_missing:
         return _OfRowsWithHoles(data, n, S)
     components = Components(data.family, data, len(n))
     components.load(n, S)

@@ -17,7 +17,7 @@ from expfam.fitting.disagreement import warn_of_disagreement
 from expfam.fitting.drawn_hyper import mean_model, model_of_best
 from expfam.fitting.drawn_statistics import drawn_statistics
 from expfam.fitting.few_distinct_rows import warn_of_equal_rows
-from expfam.fitting.kept import KeptDraws, kept_draws, makes_draws
+from expfam.fitting.kept import KeptDraws, kept_draws
 from expfam.fitting.known_rows import classes_of_clusters
 from expfam.fitting.phases import MOST_STEPS
 from expfam.fitting.result import chosen_partition
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def adopt_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
     """Keep the draws of all chains, and one partition with its statistics."""
-    _keep_draws(mixture, runs)
+    _keep_draws(mixture, plan, runs)
     best = max(runs, key=lambda run: run.best.log_joint)
     trace, data = runs[0].trace, plan.data
     state = (best if plan.partition == "mode" else runs[0]).state
@@ -157,11 +157,11 @@ def _set_known(mixture, known):
     mixture.n_known_ = 0 if known.classes is None else int((known.classes >= 0).sum())
 
 
-def _keep_draws(mixture, runs):
+def _keep_draws(mixture, plan, runs):
     """Keep the draws of all chains, cut to the shortest, with the numbers of their steps."""
     for name in ("_draws", "_posterior_of_draws", "_steps"):
         mixture.__dict__.pop(name, None)
-    mixture._makes_no_draws = not makes_draws(runs[0].state)
+    mixture._makes_no_draws = not plan.kernel.makes_draws
     kept = kept_draws(runs)
     if kept is not None:
         mixture._draws = kept.columns

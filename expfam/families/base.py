@@ -452,6 +452,11 @@ class Family(DataQuestions, ABC):
         }
         return frozenset(present | {"collapsed"})
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether its own components score clusters, so that moves hold no interpreter."""
+        return type(self).components is not Family.components
+
     def require(self, ability: str, user: str) -> None:
         """Raise CapabilityError unless the family has `ability`.
 

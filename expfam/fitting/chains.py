@@ -32,7 +32,6 @@ from expfam.samplers.chain.callbacks import close_all
 from expfam.samplers.hyper.record import prior_of_updates, spread_hyper
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.starts.rules import default_n_clusters
-from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.sample_rows import search_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import resolve_n_threads
@@ -88,8 +87,7 @@ def _one_start(start, n_chains):
 
 def check_chains(kernel: Kernel, n_chains: int, start: Any = "auto") -> None:
     """Refuse several chains of a sampler that has no hard labels; `start` is what begins them."""
-    kind = getattr(kernel, "state_type", None)
-    if n_chains > 1 and kind is not None and (hasattr(kind, "soft_partition") or issubclass(kind, ExpectationState)):
+    if n_chains > 1 and not kernel.makes_draws:
         raise CapabilityError(
             f"Mixture: n_chains={n_chains}: {type(kernel).__name__} makes no draws of a partition; it keeps the best of"
             f" several starts: use n_init: write Mixture(n_init={n_chains}, n_chains=1{_one_start(start, n_chains)})"
@@ -98,7 +96,7 @@ def check_chains(kernel: Kernel, n_chains: int, start: Any = "auto") -> None:
 
 def is_in_numpy(family: Family) -> bool:
     """Tell whether the kernels of a family hold the interpreter, so that chains take turns."""
-    return type(family).components is Family.components
+    return not family.is_compiled
 
 
 def n_rounds(n_chains: int, n_threads: int | None, family: Family) -> int:

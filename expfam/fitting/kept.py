@@ -10,7 +10,6 @@ import numpy.typing as npt
 from expfam.evaluation.posterior import PartitionPosterior
 from expfam.fitting.drawn_hyper import values_of_draws, values_of_steps
 from expfam.samplers.chain.agreement import record_of_steps
-from expfam.samplers.uncollapsed.em import ExpectationState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +37,6 @@ class BestDraw:
         if info.objective > self.log_joint:
             self.labels, self.log_joint = state.partition, info.objective
         return False
-
-
-def makes_draws(state: Any) -> bool:
-    """Return whether steps draw labels, rather than optimise soft ones."""
-    return not (hasattr(state, "soft_partition") or isinstance(state, ExpectationState))
 
 
 class KeptDraws(NamedTuple):
@@ -98,4 +92,4 @@ def kept_draws(runs: Sequence[ChainRun]) -> KeptDraws | None:
     return KeptDraws(columns, record_of_steps(of_chains, values_of_steps(recorders)))
 
 
-__all__ = ["BestDraw", "KeptDraws", "kept_draws", "makes_draws"]
+__all__ = ["BestDraw", "KeptDraws", "kept_draws"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from expfam.fitting.automatic import Begun, begin
 from expfam.fitting.endings import open_ending
-from expfam.fitting.kept import BestDraw, makes_draws
+from expfam.fitting.kept import BestDraw
 from expfam.fitting.phases import MOST_STEPS, adapted_kernel, automatic_phases, learns, planned_phases, ruled_phase
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.samplers.chain.kernel import Cycle
@@ -215,7 +215,7 @@ def run_chain_phases(
 
 def _entered(plan, kernel, former, state, trace, n_steps, *, is_last):
     """Return the kernel of a phase that is about to begin."""
-    if is_last and plan.draws_of_chain and makes_draws(state):
+    if is_last and plan.draws_of_chain and kernel.makes_draws:
         trace.keep_every = max(1, -(-n_steps // plan.draws_of_chain))
     adapted = adapted_kernel(kernel, former, state) if is_last else kernel
     # proposals are made anew for each phase, not kept twice; the automatic kernels keep theirs in the same places

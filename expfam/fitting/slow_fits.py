@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataWarning
-from expfam.families.base import Family
 from expfam.forecast.time import forecast_duration, format_seconds
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.collapsed.metropolis import CollapsedMetropolis
@@ -42,8 +41,7 @@ def warn_of_slow_fit(
     n_chains : int
         Chains that take turns; their steps are part of `n_steps`.
     """
-    is_compiled = type(model.family).components is not Family.components
-    if is_compiled or data.n_rows * n_steps <= _MOST_MOVES or not _moves_rows_one_by_one(kernel):
+    if model.family.is_compiled or data.n_rows * n_steps <= _MOST_MOVES or not _moves_rows_one_by_one(kernel):
         return
     duration = forecast_duration(kernel, model, data, n_steps, seed=seed, start=start)
     warn(

@@ -64,7 +64,7 @@ class LoadedClusters:
     ) -> None:
         self.family, self.n, self.S = family, n, S
         self.n_slots, self.keeps_rows = len(n) + n_empty, keeps_rows
-        self._is_numpy = "compiled" not in family.capabilities
+        self._is_numpy = not family.is_compiled
         self._free: dict[bool, list[tuple[Components, Any]]] = {False: [], True: []}  # for dense and for sparse data
         self._dense: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
 

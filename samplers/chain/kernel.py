@@ -240,6 +240,11 @@ class Kernel(Settings):
         """Tell whether the steps are meant to leave the posterior invariant; False for optimisers."""
         return True
 
+    @property
+    def makes_draws(self) -> bool:
+        """Tell whether steps draw labels; False where they improve soft ones, of which there are no draws."""
+        return True
+
     def step(self, state: Any) -> Info:
         """Move the state in place by one sweep, pass or batch of moves.
 
@@ -371,6 +376,11 @@ class Cycle(Kernel):
     def is_sampler(self) -> bool:
         """Tell whether every kernel is meant to leave the posterior invariant."""
         return all(kernel.is_sampler for kernel in self.kernels)
+
+    @property
+    def makes_draws(self) -> bool:
+        """Tell whether every kernel draws labels, where it moves them."""
+        return all(kernel.makes_draws for kernel in self.kernels)
 
     def step(self, state: Any) -> Info:
         """Make one step of every kernel.

@@ -262,6 +262,11 @@ class ExpectationMaximization(UncollapsedKernel):
     takes_known = frozenset({"clusters", "links"})
     _constraints = {"tol": Real(0, ends="[]")}
 
+    @property
+    def makes_draws(self):
+        """Return False: labels are soft."""
+        return False
+
     def __init__(self, *, tol=1e-3, truncation=100, n_threads=None):
         super().__init__(theta="map", truncation=truncation, n_threads=n_threads)
         self.tol = tol

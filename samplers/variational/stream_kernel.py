@@ -35,6 +35,11 @@ class StreamKernel(Kernel):
         """Return False: the steps improve a bound of the evidence."""
         return False
 
+    @property
+    def makes_draws(self) -> bool:
+        """Return False: labels are soft."""
+        return False
+
     def stream_schedule(self) -> Any:
         """Return the schedule of a run that learns chunks."""
         raise NotImplementedError

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from expfam.families.base import Family
 from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -111,8 +110,7 @@ def _starts(model, data, labels, n_threads):
 
 def _may_step(model: Any, data: Any) -> bool:
     is_weighted = data.weight is not None and bool((data.weight != 1.0).any())
-    is_compiled = type(data.family).components is not Family.components
-    return is_compiled and not is_weighted and not has_few_rows(model, data)
+    return bool(data.family.is_compiled) and not is_weighted and not has_few_rows(model, data)
 
 
 def _reached(model, data, start, moves, seed, n_threads):

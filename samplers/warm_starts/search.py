@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError
-from expfam.families.base import Family
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -290,7 +289,7 @@ class _Search:
 
     def _may_step(self):
         """Tell whether collapsed steps take the weights of the rows, and do not take long."""
-        return type(self.data.family).components is not Family.components and not self.is_weighted
+        return self.data.family.is_compiled and not self.is_weighted
 
 
 def random_start(model: MixtureModel, data: Dataset, seed: int) -> npt.NDArray[np.int32]:
