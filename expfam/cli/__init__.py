@@ -13,8 +13,9 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from expfam.cli import certificate, coarsen, columns, demo, fit, plugins, predict, tables, tree
+from expfam.cli import certificate, coarsen, columns, demo, fit, merge, plugins, predict, tables, tree
 from expfam.cli.errors import UsageError, fail, is_bad_input, message_of, show_warning
+from expfam.cli.given_files import check_given_files
 from expfam.cli.lines import in_shell
 from expfam.cli.unknown_options import unknown_options
 from expfam.estimators.lines import changes_alone
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if unknown:
             raise UsageError(unknown_options(unknown, args))
+        check_given_files(args)
         with changes_alone(), warnings.catch_warnings():
             warnings.showwarning = lambda message, *place: show_warning(in_shell(str(message), args), *place)
             return args.run(args)
@@ -91,6 +93,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     coarsen.add_arguments(
         _command(commands, "coarsen", coarsen.run, "merge the clusters of a saved model to the few that a person wants")
+    )
+    merge.add_arguments(
+        _command(commands, "merge", merge.run, "make one model of all rows from models of disjoint parts of them")
     )
     plugins.add_plugins(_command(commands, "plugins", plugins.run_plugins, "list the installed families and proposals"))
     certificate.add_arguments(

@@ -83,7 +83,8 @@ def add_data(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> N
         type=Path,
         nargs="?" if is_optional else None,
         metavar="DATA",
-        help="data file: .npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, or UCI docword .txt; - for standard input",
+        help="data file: .npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, .feather, .jsonl, a .txt of texts, or UCI"
+        " docword .txt; - for standard input",
     )
     reading = parser.add_argument_group("reading")
     reading.add_argument("--key", metavar="NAME", help=".npz files: array with the data")

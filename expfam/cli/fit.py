@@ -27,6 +27,8 @@ from expfam.cli.columns import (
     given_data,
     is_automatic,
 )
+from expfam.cli.contents import contents, fitting
+from expfam.cli.figures import FIGURE_SUFFIXES, figure_writer, require_matplotlib
 from expfam.cli.known import (
     add_known,
     check_known_arguments,
@@ -142,6 +144,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="save the labels: .csv (row_id,label) or .npy; in .csv, an apostrophe is put before a name that a "
         "spreadsheet would read as a formula",
     )
+    out.add_argument(
+        "--figure", type=Path, metavar="FILE", help="draw the clusters: .png, .pdf or .svg; needs matplotlib"
+    )
     out.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -152,7 +157,9 @@ def run(args: argparse.Namespace) -> int:
     from expfam.samplers.chain.callbacks import Progress
     from expfam.samplers.named import find_sampler
 
-    check_outputs(args)
+    check_outputs(args, figure=FIGURE_SUFFIXES)
+    if args.figure is not None:
+        require_matplotlib()
     check_family(args)
     check_known_arguments(args)
     find_sampler(args.sampler)
@@ -171,13 +178,13 @@ def run(args: argparse.Namespace) -> int:
     duration = _forecast_time(args, plan)
     if duration is not None:
         say(args, f"time      about {duration}")
-    if args.output is None and args.labels is None:
+    if args.output is None and args.labels is None and args.figure is None:
         say(args, "output    none: give --output DIR to save the model, --labels FILE to save the labels")
     began = time.perf_counter()
     mixture.fit_plan(plan)
     seconds = time.perf_counter() - began
     # save before printing: if the output pipe is closed, the result is not lost
-    saved, failed = save_all(args, result_writers(mixture, table))
+    saved, failed = save_all(args, result_writers(mixture, table) | {"figure": figure_writer(mixture, table)})
     scores = None if given.labels else table_scores(table, mixture.labels_)  # no scores of rows that were given
     clusters = _largest(mixture, table.column_names)
     say(args, run_line(mixture, seconds))
@@ -200,7 +207,7 @@ def run(args: argparse.Namespace) -> int:
     result |= run_facts(mixture, seconds)
     if given.labels is not None:
         result["doubtful_known"] = doubtful
-    result |= {"scores": scores, "clusters": clusters, "output": None, "labels": None}
+    result |= {"scores": scores, "clusters": clusters, "output": None, "labels": None, "figure": None}
     print_json(args, result | saved | {"not_saved": failed})
     return exit_code(mixture, failed)
 
@@ -273,6 +280,10 @@ def _largest(mixture, column_names):
         display = ClusterMeansDisplay.from_estimator(mixture, feature_names=column_names, n_max=_LISTED)
         for entry, words in zip(clusters, display.top_words(_WORDS)):
             entry["words"] = words
+    columns = contents(mixture, order)
+    for place, entry in enumerate(clusters):
+        if columns:
+            entry["columns"] = {name: plain(cells[place]) for name, cells in columns.items()}
     return clusters
 
 
@@ -291,7 +302,11 @@ def _cluster_text(clusters, mixture):
         for entry in clusters
     ]
     more = mixture.n_components_ - len(clusters)
-    return as_text(head, rows) + (f"\n  and {counted(more, 'smaller one')}" if more else "")
+    others = f"\n  and {counted(more, 'smaller one')}" if more else ""
+    columns = {name: [short(entry["columns"][name]) for entry in clusters] for name in clusters[0].get("columns", {})}
+    shown, left = fitting(columns, max(map(len, as_text(head, rows).splitlines())))
+    rows = [(*row, *(columns[name][place] for name in shown)) for place, row in enumerate(rows)]
+    return as_text((*head, *shown), rows) + others + (f"\n  {left}" if left else "")
 
 
 def _learned(before, after):

@@ -31,7 +31,7 @@ def check_outputs(args: argparse.Namespace, kind: str = "mixture", **files: Sequ
     names a file, in addition to ``--labels``.
     """
     for option, suffixes in ({"labels": LABEL_SUFFIXES} | files).items():
-        if (path := getattr(args, option)) is not None:
+        if (path := getattr(args, option, None)) is not None:
             check_file(args, path, f"--{option}", suffixes)
     if args.output is not None:
         with _refusing("--output", args.output):
@@ -90,7 +90,7 @@ def _refuse_shared(args, options):
     """Refuse two outputs at the same place."""
     places = {}
     for option in options:
-        if (path := getattr(args, option)) is not None:
+        if (path := getattr(args, option, None)) is not None:
             other = places.setdefault(os.path.realpath(path), option)
             if other != option:
                 raise UsageError(f"--{option}: {path} is the same file as --{other}; choose another name")

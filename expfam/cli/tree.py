@@ -18,7 +18,7 @@ from expfam.cli.arguments import (
     thread_count,
 )
 from expfam.cli.columns import add_columns, check_family, family_facts, family_line, is_automatic, model_data
-from expfam.cli.errors import UsageError
+from expfam.cli.figures import FIGURE_SUFFIXES, require_matplotlib
 from expfam.cli.outputs import check_outputs, replacing, result_writers, save_all, save_figure
 from expfam.cli.results import exit_code, print_json, say, score_line, shape_line, table_scores
 
@@ -92,10 +92,10 @@ def run(args: argparse.Namespace) -> int:
     from expfam import BayesianHierarchy
     from expfam.samplers import HierarchicalClustering
 
-    forms = {"linkage": (".npy",), "newick": (".nwk", ".newick", ".txt"), "figure": (".png", ".pdf", ".svg")}
+    forms = {"linkage": (".npy",), "newick": (".nwk", ".newick", ".txt"), "figure": FIGURE_SUFFIXES}
     check_outputs(args, "hierarchy", **forms)
     if args.figure is not None:
-        _require_matplotlib()
+        require_matplotlib()
     check_family(args)
     table = read_data(args, frame=is_automatic(args))
     X, family = model_data(args, table)
@@ -149,13 +149,6 @@ def _grow_with_progress(args, hierarchy, X):
 
     bar = Progress(disable=True if args.quiet else None, leave=False, file=sys.stderr)
     hierarchy.set_params(callbacks=[bar]).fit(X).set_params(callbacks=None)
-
-
-def _require_matplotlib():
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise UsageError("--figure: drawing needs matplotlib: pip install 'expfam[plot]'") from error
 
 
 def _form_writers(args, hierarchy, table):

@@ -14,6 +14,7 @@ import re
 import shlex
 import zipfile
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,7 @@ from expfam.errors import DataError, DataWarning
 from expfam.families.support import check_structure
 from expfam.frames.frame import Frame, as_frame
 from expfam.frames.texts import count_words
+from expfam.io.arrow_files import KINDS, arrow_table
 from expfam.io.cells import read_cells, standard_input
 from expfam.io.quotes import check_quotes, ends_in_quotes, rows_of
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
@@ -104,7 +106,8 @@ def read(
     path : path_like
         Its suffix names the format: `.npy` (memory-mapped); `.npz` with one dense array, with CSR parts
         ``data, indices, indptr, shape``, or as written by `scipy.sparse.save_npz`; `.mtx` (Matrix Market);
-        `.svm`, `.svmlight`, `.libsvm`; `.csv`, `.tsv`; `.parquet`; `.txt`, either UCI bag of words (three header
+        `.svm`, `.svmlight`, `.libsvm`; `.csv`, `.tsv`; `.parquet`; `.feather`, `.arrow`; `.jsonl`, `.ndjson`, an
+        object of JSON in each line; `.txt`, either UCI bag of words (three header
         lines D, W, NNZ, then "document word count", counted from 1), or texts, one a line, or a delimited table. Text
         may be gzipped.
         ``"-"`` is standard input: a delimited table, gzipped or not, or a Parquet file.
@@ -783,7 +786,7 @@ def _whole_numbers(values):
         return values
 
 
-# ---- Parquet ---------------------------------------------------------------------------------------------------------
+# ---- Arrow -----------------------------------------------------------------------------------------------------------
 
 
 def _read_parquet(path, limit, *, id_column=None, label_column=None, link_column=None):
@@ -807,15 +810,9 @@ def _parquet_columns(path, limit, special):
 
     The index of a pandas frame, which is stored as columns, is no feature.
     """
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'expfam[arrow]'") from error
-    with _parsing(path, "is not a readable Parquet file"):
-        with parquet.ParquetFile(path) as file:
-            sizes = file.metadata
-            _require_table(path, limit, sizes.num_rows, sizes.num_columns)
-        table = parquet.read_table(path)
+    suffix = _suffix(path)
+    with _parsing(path, f"is not a readable {KINDS[suffix]} file"):
+        table = arrow_table(path, suffix, partial(_require_table, path, limit))
     names = table.column_names
     special = {part: _column_number(path, names, column) for part, column in special.items() if column is not None}
     index = [entry for entry in (table.schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(entry, str)]
@@ -893,11 +890,11 @@ _READERS = {
     ".libsvm": _SVMLIGHT,
     ".csv": _DELIMITED,
     ".tsv": _DELIMITED,
-    ".parquet": (_read_parquet, {"id_column", "label_column", "link_column"}),
+    **dict.fromkeys(KINDS, (_read_parquet, {"id_column", "label_column", "link_column"})),
 }
 _DELIMITED_FRAME = (_read_delimited_frame, _DELIMITED[1])
 _FRAME_READERS = {
     ".csv": _DELIMITED_FRAME,
     ".tsv": _DELIMITED_FRAME,
-    ".parquet": (_read_parquet_frame, _READERS[".parquet"][1]),
+    **dict.fromkeys(KINDS, (_read_parquet_frame, _READERS[".parquet"][1])),
 }

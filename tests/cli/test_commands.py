@@ -367,7 +367,7 @@ WRITING = {
     "tree --linkage": (["tree", "{documents}", "--family", "multinomial"], "--linkage", ".npy"),
     "tree --newick": (["tree", "{documents}", "--family", "multinomial"], "--newick", ".nwk"),
     "tree --figure": (["tree", "{documents}", "--family", "multinomial"], "--figure", ".png"),
-    "predict --output": (["predict", "no-model", "{documents}"], "--output", ".csv"),
+    "predict --output": (["predict", "{directory}", "{documents}"], "--output", ".csv"),
     "demo --figure": (["demo"], "--figure", ".png"),
 }
 

@@ -186,10 +186,25 @@ def _parquet_seeds():
     return [_saved(lambda file: parquet.write_table(table, file, compression=how)) for table, how in kinds]  # noqa: B023
 
 
+def _feather_seeds():
+    import pyarrow
+    from pyarrow import feather
+
+    table = pyarrow.table({"name": list("uvwxyz"), "class": [0, 1] * 3, "a": REAL[:6, 0]})
+    kinds = ("zstd", "uncompressed")
+    return [_saved(lambda file: feather.write_feather(table, file, compression=how)) for how in kinds]  # noqa: B023
+
+
+def _json_seeds():
+    rows = [f'{{"name": "n{i}", "class": {i % 2}, "a": {x!r}, "b": null}}' for i, x in enumerate(REAL[:6, 0].tolist())]
+    return [("\n".join(rows) + "\n").encode(), b'{"a": 1}\n{"a": 2.5, "b": [1, {"c": true}]}\n']
+
+
 def _reader(name, seeds, mutate, **options):
     return Target(seeds, mutate, functools.partial(_run_reader, name=name, **options))
 
 
+_WITH_ARROW = ("reader-parquet", "reader-feather", "reader-json")
 _BY_NAME = {"id_column": "name", "label_column": "class"}
 READERS = {
     "reader-npy": _reader("X.npy", _npy_seeds, mutate_npy),
@@ -214,10 +229,12 @@ READERS = {
     "reader-txt-gz": _reader("X.txt.gz", lambda: [gzip.compress(_docword(), mtime=0)], mutate_gzip),
     "reader-parquet": _reader("X.parquet", _parquet_seeds, mutate_bytes),
     "reader-parquet-names": _reader("X.parquet", _parquet_seeds, mutate_bytes, **_BY_NAME),
+    "reader-feather": _reader("X.feather", _feather_seeds, mutate_bytes),
+    "reader-json-lines": _reader("X.jsonl", _json_seeds, mutate_text),
     "reader-vocabulary": Target(lambda: [b"a\nb\nc\nd\n", b"a b\n\n\xc3\xa9\nx"], mutate_text, _run_vocabulary),
 }
 if importlib.util.find_spec("pyarrow") is None:  # the extra `arrow` is not installed
-    READERS = {name: target for name, target in READERS.items() if "parquet" not in name}
+    READERS = {name: target for name, target in READERS.items() if not name.startswith(_WITH_ARROW)}
 KINDS = {name: target.run.keywords["name"] for name, target in READERS.items() if name != "reader-vocabulary"}
 
 
