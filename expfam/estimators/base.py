@@ -18,6 +18,7 @@ from expfam.estimators.documents import vectorizer
 from expfam.estimators.foreign_names import lacks_after_chunks, missing_attribute, unknown_keyword
 from expfam.estimators.lines import settings_of
 from expfam.estimators.loaded import drop_loaded, loaded_clusters, names_of_fit
+from expfam.estimators.row_results import assignments
 from expfam.families.columns.roles import Roles
 from expfam.fitted.cluster_table import cluster_table
 from expfam.fitted.clusters import FittedClusters
@@ -225,7 +226,8 @@ class Estimator(BaseEstimator):
         ----------
         transform : {"default", "pandas", "polars"} or None
             "default" is the kind of the data: arrays for arrays, frames of the same library for frames. None changes
-            nothing. ``sklearn.set_config(transform_output=...)`` says it for all estimators.
+            nothing. ``sklearn.set_config(transform_output=...)`` says it for all estimators. Probabilities are arrays
+            unless frames are asked for; then their rows have the names of those of the data.
 
         Returns
         -------
@@ -242,6 +244,25 @@ class Estimator(BaseEstimator):
         """Return the number of clusters that hold data; `n_components_` is the same number."""
         self._check_fitted()
         return self.n_components_
+
+    @property
+    @made_on_use
+    def assignments_(self) -> Any:
+        """Return the cluster and the probability of each row of the fit, as a frame.
+
+        Its columns "cluster" and "probability" are `labels_` and `probabilities_`. The rows have the names that they
+        had in a frame of pandas, as the index; in other libraries as a first column.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from expfam import Mixture
+        >>> visits = pd.DataFrame({"home": [1, 0, 40], "work": [0, 2, 50]}, index=["ann", "bob", "eve"])
+        >>> print(Mixture("poisson", 2, random_state=0).fit(visits).assignments_["cluster"].to_dict())
+        {'ann': 0, 'bob': 0, 'eve': 1}
+        """
+        self._check_fitted()
+        return assignments(self)
 
     @property
     @made_on_use

@@ -16,6 +16,7 @@ from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
 from expfam.estimators.loaded import drop_loaded, names_of_fit
 from expfam.estimators.row_lines import lines_about_rows
+from expfam.estimators.row_results import drop_row_names
 from expfam.families.columns.family import Columns
 from expfam.fitted.scoring import opened_data
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
@@ -240,6 +241,7 @@ class ChunkLearner:
 
     def _read_learned(self, infos):
         drop_loaded(self.estimator)
+        drop_row_names(self.estimator)  # of an earlier fit
         for name in ("probabilities_", "converged_"):  # of the rows of an earlier fit
             self.estimator.__dict__.pop(name, None)
         self.read(self.estimator.stream_)

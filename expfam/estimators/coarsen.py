@@ -16,6 +16,7 @@ from expfam.errors import DataError
 from expfam.estimators.classes import keep_classes
 from expfam.estimators.loaded import rows_of_fit
 from expfam.estimators.mixture_results import set_model
+from expfam.estimators.row_results import keep_row_names
 from expfam.model.mixture import MixtureModel
 from expfam.params import is_auto
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _FEWEST_ROWS = 4
 _OF_THE_FIT = ("n_iter_", "interrupted_", "n_features_in_", "feature_names_in_", "_not_kept", "_backend", "_output")
+_OF_ROWS = ("_row_index", "row_names_")
 
 
 def coarser(mixture: Any, wish: Wish, X: Any = None) -> Any:
@@ -32,6 +34,7 @@ def coarser(mixture: Any, wish: Wish, X: Any = None) -> Any:
     home = merges_of(mixture).home(wish, partial(curve_of_fit, mixture, X), partial(_shared_mass, mixture, X))
     coarse = _of_unions(mixture, home)
     if X is not None:
+        keep_row_names(coarse, X)
         coarse.labels_ = home[mixture.predict(X)].astype(np.int32) if wish.needs_rows else coarse.predict(X)
     return coarse
 
@@ -116,6 +119,7 @@ def _of_unions(mixture: Any, home: npt.NDArray[np.integer]) -> Any:
     found = hard_log_joint(coarse.model_, coarse.n_, coarse.S_, coarse.cluster_sizes_)
     coarse.log_joint_ = mixture.log_joint_ if is_same else found
     if "labels_" in mixture.__dict__:
+        coarse.__dict__.update({name: mixture.__dict__[name] for name in _OF_ROWS if name in mixture.__dict__})
         coarse.labels_ = home[mixture.labels_].astype(np.int32)
     keep_classes(coarse, [mixture], [home])
     return coarse

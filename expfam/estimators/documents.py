@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.errors import DataTypeError
+from expfam.estimators.row_results import keep_row_names
 from expfam.families.foreign import documents_in, refuse_foreign
 from expfam.frames.texts import count_known_words, count_words, vectorizer_of
 
@@ -30,7 +31,8 @@ def validated_documents(
     Parameters
     ----------
     estimator : Estimator
-        After the data of a fit it has `documents_`, and the words in `feature_names_in_`.
+        After the data of a fit it has the names of their rows; after documents also `documents_`, and the words in
+        `feature_names_in_`.
     X : object
         What the user gave.
     validate : callable
@@ -55,6 +57,7 @@ def validated_documents(
     kind, owner = documents_in(X), type(estimator).__name__
     if reset:
         estimator.__dict__.pop("documents_", None)
+        keep_row_names(estimator, None if is_chunk else X)
     if kind is None:
         return validate(X)
     if not reset:

@@ -14,6 +14,7 @@ from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.odd_data import refuse_odd_data
+from expfam.estimators.row_results import in_asked_form
 from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
 from expfam.families.base import Family
 from expfam.families.columns.cells import may_lack_cells
@@ -118,10 +119,10 @@ class FamilyEstimator(Estimator):
 
         Returns
         -------
-        (N, K) float64 ndarray, or CSR array
+        (N, K) float64 ndarray, or CSR array; a frame where `set_output` asks for one
         """
         self._check_fitted()
-        return self._clusters().probabilities(self._validate(X, reset=False), n_top)
+        return in_asked_form(self, X, self._clusters().probabilities(self._validate(X, reset=False), n_top))
 
     def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (N,) nats, with log-base.

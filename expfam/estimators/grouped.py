@@ -25,6 +25,7 @@ from expfam.estimators.grouped_chunks import GroupedChunks, learns_groups, soft_
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import loaded_clusters, names_of_fit
+from expfam.estimators.row_results import in_asked_form
 from expfam.estimators.unknown_groups import (
     GUESSED_CLUSTERS,
     UNKNOWN_RESULTS,
@@ -260,7 +261,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         begin = partial(unknown_start if is_unknown else grouped_start, kernel, model, start=start)
         learned = {"family": self._family(), "learn_hyper": self.learn_hyper}
         begin = partial(begin, **learned, seed=seed, n_threads=self.n_threads)
-        is_searched = isinstance(start, str) and start == "auto"
+        is_searched = is_auto(start)
         timed = {"start": start, "begin": begin if is_searched else None}
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, seed=seed, **timed)
         state = begin(data)
@@ -339,7 +340,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     def _warn_of_covariances(self, data, labels, seed):
         """Warn where a simpler family describes held-out rows better; Ctrl-C leaves it out."""
         is_left = all(is_auto(value) for value in (self.sampler, self.n_steps, self.n_warmup))
-        if not is_left or self.interrupted_ or not isinstance(self.start, str) or self.start != "auto":
+        if not is_left or self.interrupted_ or not is_auto(self.start):
             return
         try:
             compared = compared_with_simpler(self._asked(), data, labels, seed=seed)
@@ -639,10 +640,10 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
         Returns
         -------
-        (N, K) float64 ndarray, or CSR array
+        (N, K) float64 ndarray, or CSR array; a frame where `set_output` asks for one
         """
-        X, groups = self._checked(X, groups)
-        return self._clusters().probabilities(X, n_top, mass=self._log_mass(X, groups))
+        rows, groups = self._checked(X, groups)
+        return in_asked_form(self, X, self._clusters().probabilities(rows, n_top, mass=self._log_mass(rows, groups)))
 
     def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
         """Return the mean log predictive density of left-out rows of new groups.

@@ -16,7 +16,7 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.estimators.base import Estimator
 from expfam.estimators.family_estimator import FamilyEstimator
-from expfam.estimators.leaf_names import leaf_names, row_names
+from expfam.estimators.leaf_names import leaf_names
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for, warn_of_one_cluster
@@ -175,7 +175,6 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self._kernel().refuse_unused()
         self._check_leaves()
         data = Dataset(self._validate(X, reset=True), self._family(), names=names_of_fit(self))
-        self._keep_row_names(X)
         if K is not None and data.n_rows < K:
             raise ValueError(f"n_components must be from 1 to the {counted(data.n_rows, 'datum', 'data')}; got {K!r}")
         if not isinstance(self.start, str):
@@ -200,13 +199,6 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             given = repr(self.family)
             warn_of_one_cluster(self.family_, n_rows=data.n_rows, tunes=self._tunes(), given=given)
         return self
-
-    def _keep_row_names(self, X):
-        """Set `row_names_` where the rows of a frame have names."""
-        self.__dict__.pop("row_names_", None)
-        names = row_names(X)
-        if names is not None:
-            self.row_names_ = names
 
     def _check_leaves(self):
         """Refuse leaves that are unknown, and those that other settings replace."""
@@ -398,7 +390,6 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         if self.leaves == "clusters":
             raise ValueError("the leaves of a linkage are the rows that it joins: leave out leaves='clusters'")
         data = Dataset(self._validate(X, reset=True), self._family(), names=names_of_fit(self))
-        self._keep_row_names(X)
         children = np.asarray(Z, dtype=np.float64)[:, :2].astype(np.int64)
         if len(children) != data.n_rows - 1:
             raise ValueError(

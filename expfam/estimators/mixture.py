@@ -26,6 +26,7 @@ from expfam.estimators.loaded import keep_rows, names_of_fit
 from expfam.estimators.mixture_chunks import MixtureChunks, learns_chunks
 from expfam.estimators.mixture_plan import plan_of
 from expfam.estimators.mixture_results import adopt_runs, no_posterior, posterior_of_draws, warn_of_runs
+from expfam.estimators.row_results import in_asked_form
 from expfam.fitting.chains import n_rounds, run_chains
 from expfam.fitting.known_rows import known_rows
 from expfam.fitting.phases import planned_phases
@@ -432,11 +433,11 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
 
         Returns
         -------
-        (N, K) float64 ndarray, or CSR array
+        (N, K) float64 ndarray, or CSR array; a frame where `set_output` asks for one
         """
         self._check_fitted()
         clusters = answering_clusters(self, average)
-        return clusters.probabilities(self._validate(X, reset=False), n_top)
+        return in_asked_form(self, X, clusters.probabilities(self._validate(X, reset=False), n_top))
 
     def score_samples(self, X: Any, given: Any = None, *, average: bool = True) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (N,) nats, with log-base.

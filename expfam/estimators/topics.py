@@ -23,6 +23,7 @@ from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_s
 from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
+from expfam.estimators.row_results import in_asked_form
 from expfam.estimators.topic_chunks import TopicChunks, learns_documents
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
@@ -458,7 +459,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
         Returns
         -------
-        (D, K) float64 ndarray, or CSR array
+        (D, K) float64 ndarray, or CSR array; a frame where `set_output` asks for one
             Rows sum to 1. (D, K + 1) with `rest`.
 
         Notes
@@ -505,13 +506,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
         Returns
         -------
-        (D, K) float64 ndarray, or CSR array
+        (D, K) float64 ndarray, or CSR array; a frame where `set_output` asks for one
         """
         self._check_fitted()
-        X, L = self._validate(X, reset=False), checked_n_top(n_top)
+        counts, L = self._validate(X, reset=False), checked_n_top(n_top)
         if L is None:
-            return self._document_weights(X)
-        return stacked_largest([self._largest_weights(X, L)], len(self.components_))
+            return in_asked_form(self, X, self._document_weights(counts))
+        return stacked_largest([self._largest_weights(counts, L)], len(self.components_))
 
     def _largest_weights(self, X, n_top, rest=False):
         """Return columns and values of the largest weights of each document, by blocks of documents."""

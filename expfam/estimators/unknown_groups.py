@@ -17,6 +17,7 @@ from expfam.estimators.unknown_numbers import (
 from expfam.fitting.searched_starts import searched_start
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.model.weights import DirichletProcess
+from expfam.params import is_auto
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.grouped.gibbs import GroupedGibbs
@@ -75,7 +76,7 @@ def unknown_start(
     options: dict[str, Any] = {"seed": seed, "n_threads": n_threads}
     found = searched_start(data, start, None, family, weights=DirichletProcess(), learn_hyper=learn_hyper, **options)
     searched = kernel.init(model.with_family(found.family), data, seed=seed, start=found.start)
-    is_searched = isinstance(start, str) and start == "auto" and not isinstance(found.start, str)
+    is_searched = is_auto(start) and not isinstance(found.start, str)
     if not is_searched or not data.family.is_discrete:
         return searched
     random = kernel.init(searched.model, data, seed=seed, start="random")

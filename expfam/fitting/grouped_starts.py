@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.fitting.searched_starts import searched_start
+from expfam.params import is_auto
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.variational.schedules import Stochastic
@@ -65,7 +66,7 @@ def grouped_start(
     K = model.n_components
     found = searched_start(data, start, K, family, learn_hyper=learn_hyper, seed=seed, n_threads=n_threads)
     searched = kernel.init(model.with_family(found.family), data, seed=seed, start=found.start)
-    is_searched = isinstance(start, str) and start == "auto" and not isinstance(found.start, str)
+    is_searched = is_auto(start) and not isinstance(found.start, str)
     if not is_searched or not data.family.is_discrete or K == 1:
         return searched
     random = kernel.init(searched.model, data, seed=seed, start="random")
@@ -88,7 +89,7 @@ def forecast_with_start(forecast: Forecast, data: Dataset, start: Any, n_compone
     start : str or (N,) array_like of int
     n_components : int
     """
-    if not (isinstance(start, str) and start == "auto"):
+    if not is_auto(start):
         return forecast
     forecast = replace(forecast, scratch=forecast.scratch + search_memory(data, n_components))
     if not data.family.is_discrete or n_components == 1:

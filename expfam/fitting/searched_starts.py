@@ -72,7 +72,7 @@ def searched_start(
     -------
     SearchedStart
     """
-    is_open = isinstance(start, str) and start == "auto"
+    is_open = is_auto(start)
     known = data.known
     if not is_open or (known is not None and known.classes is not None):
         return SearchedStart(start, data.family)

@@ -242,7 +242,7 @@ class Kernel(Settings):
 
     @property
     def makes_draws(self) -> bool:
-        """Tell whether steps draw labels; False where they improve soft ones, of which there are no draws."""
+        """Tell whether steps draw labels; False where they improve soft ones."""
         return True
 
     def step(self, state: Any) -> Info:
