@@ -6,6 +6,7 @@ from time import process_time
 
 import numpy as np
 from answer_rivals import ari
+from answer_sets import DENSE, TEXTS, tables
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.mixture import GaussianMixture
@@ -20,11 +21,13 @@ COVARIANCES, NUMBERS = ("full", "tied", "diag", "spherical"), range(1, 13)
 KEYS = ("set", "kind", "rows", "classes", "open", "better open", "groups", "answer", "best cut", "s")
 KEYS += ("BIC", "k-means", "Ward", "reached")
 MOST_FILLED = 400  # columns of scikit-learn's mixtures
+MOST_OF_FULL = 100  # columns of a fit with full covariances, for the better open fit
 
 
 def row_of(labelled, seeds):
     """One set: ARI of the fit, of the answer and of the rivals, means of the seeds; CPU seconds of the answer."""
-    families = ["multinomial"] if labelled.kind == "texts" else ["auto", "gaussian_diag", "gaussian"]
+    families = ["auto", "gaussian_diag", "gaussian"][: 3 if labelled.X.shape[1] <= MOST_OF_FULL else 2]
+    families = ["multinomial"] if labelled.kind == "texts" else families
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -103,15 +106,20 @@ def best_bic(Z):
 
 
 def summaries(rows):
-    """Lines of means by kind and by halves of the sets, and the goals that are missed."""
+    """Lines of means by kind and by halves of the sets by lot, and the goals that are missed."""
     missed = [f"{row['set']} {row['reached']}" for row in rows if row["answer"] is None]
     rows = [row for row in rows if row["answer"] is not None]
-    lines = []
+    lines, lots = [], lots_of_sets()
+    for lot in (None, 0, 1):
+        part = [row for row in rows if lot is None or lots[row["set"]] == lot]
+        if part:
+            lines.append(f"every kind, {'all' if lot is None else f'lot {lot}'}: {means(part)}")
     for kind in dict.fromkeys(row["kind"] for row in rows):
         of_kind = [row for row in rows if row["kind"] == kind]
-        for name, part in {"all": of_kind, "even": of_kind[::2], "odd": of_kind[1::2]}.items():
+        for lot in (None, 0, 1):
+            part = [row for row in of_kind if lot is None or lots[row["set"]] == lot]
             if part:
-                lines.append(f"{kind}, {name}: {means(part)}")
+                lines.append(f"{kind}, {'all' if lot is None else f'lot {lot}'}: {means(part)}")
         answer, rival = (
             mean(row["answer"] for row in of_kind),
             [row["BIC"] for row in of_kind if row["BIC"] is not None],
@@ -124,6 +132,12 @@ def summaries(rows):
     if len(below) > len(rows) // ONE_IN:
         missed.append(f"below the better open fit by more than {BELOW}: {', '.join(below)}")
     return lines, missed
+
+
+def lots_of_sets():
+    """Return in which half of all sets each one is, by lot, whichever of them are asked for."""
+    order = np.random.default_rng(0).permutation(sorted({*tables(), *DENSE, *TEXTS}))
+    return {name: place % 2 for place, name in enumerate(order.tolist())}
 
 
 def means(rows):

@@ -169,10 +169,10 @@ def shared_mass(clusters: FittedClusters, rows: KeptRows) -> Floats:
     """Return the expected number of rows of each cluster that each cluster is given: (K, K)."""
     data, K = rows.data, clusters.n_clusters
     S = opened_statistics(clusters.family, data.family, clusters.n, clusters.S)
-    loaded = clusters.load(data.family, clusters.n, S, n_empty=1)
+    loaded = clusters.load(data.family, clusters.n, S, n_empty=len(clusters.log_weights) - K)
 
     def reduce(scores, start, stop):
-        p = np.exp(scores[:, :-1] - scores[:, :-1].max(axis=1, keepdims=True))
+        p = np.exp(scores[:, :K] - scores[:, :K].max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         own = rows.labels[start:stop]
         count = np.ones(stop - start) if data.weight is None else data.weight[start:stop]

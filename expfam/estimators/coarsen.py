@@ -1,4 +1,4 @@
-"""`Mixture.coarsen`: the merges of a mixture's clusters, and the mixture of their unions."""
+"""`coarsen` of mixtures: the merges of the clusters, and the mixture of their unions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.coarsening.merges import Merges, Wish, check_wish, hard_log_joint, shared_mass, united
@@ -17,6 +18,7 @@ from expfam.estimators.classes import keep_classes
 from expfam.estimators.loaded import rows_of_fit
 from expfam.estimators.mixture_results import set_model
 from expfam.estimators.row_results import keep_row_names
+from expfam.estimators.unknown_numbers import set_weights
 from expfam.model.mixture import MixtureModel
 from expfam.params import is_auto
 
@@ -24,18 +26,33 @@ if TYPE_CHECKING:
     from expfam.coarsening.curve import CoarseningCurve
 
 _FEWEST_ROWS = 4
-_OF_THE_FIT = ("n_iter_", "interrupted_", "n_features_in_", "feature_names_in_", "_not_kept", "_backend", "_output")
+_OF_THE_FIT = (
+    *("n_iter_", "interrupted_", "n_features_in_", "feature_names_in_", "documents_", "family_scores_"),
+    *("_not_kept", "_backend", "_output"),
+)
 _OF_ROWS = ("_row_index", "row_names_")
+_OF_THE_GROUPS = ("classes_", "n_known_", "group_names_", "converged_")
 
 
-def coarser(mixture: Any, wish: Wish, X: Any = None) -> Any:
-    """Return a fitted mixture whose clusters are unions of those of another: `Mixture.coarsen`."""
+def coarser(mixture: Any, wish: Wish, X: Any = None, *, groups: Any = None) -> Any:
+    """Return a fitted mixture whose clusters are unions of those of another.
+
+    Parameters
+    ----------
+    mixture : Mixture or GroupedMixture
+    wish : Wish
+    X : array_like, optional
+        Rows to label.
+    groups : array_like, optional
+        Of these rows, for a `GroupedMixture`.
+    """
     check_wish(wish)
-    home = merges_of(mixture).home(wish, partial(curve_of_fit, mixture, X), partial(_shared_mass, mixture, X))
-    coarse = _of_unions(mixture, home)
-    if X is not None:
+    rows = None if X is None else (X,) if groups is None else (X, groups)
+    home = merges_of(mixture).home(wish, partial(_curve, mixture, rows), partial(_shared_mass, mixture, rows))
+    coarse = (_of_unions if hasattr(mixture, "model_") else grouped_unions)(mixture, home)
+    if rows is not None:
         keep_row_names(coarse, X)
-        coarse.labels_ = home[mixture.predict(X)].astype(np.int32) if wish.needs_rows else coarse.predict(X)
+        coarse.labels_ = home[mixture.predict(*rows)].astype(np.int32) if wish.needs_rows else coarse.predict(*rows)
     return coarse
 
 
@@ -45,19 +62,33 @@ def merges_of(mixture: Any) -> Merges:
     if held is None or not held.are_of(mixture.n_, mixture.S_):
         classes = getattr(mixture, "cluster_classes_", None)
         names = () if classes is None else mixture.classes_
-        held = Merges(mixture.model_, mixture.n_, mixture.S_, mixture.cluster_sizes_, classes, names)
+        if classes is None and not hasattr(mixture, "model_") and "classes_" in mixture.__dict__:
+            places, names = np.arange(len(mixture.n_)), mixture.classes_  # class j is cluster j
+            classes = np.where(places < len(names), places, -1)
+        held = Merges(_model_of(mixture), mixture.n_, mixture.S_, mixture.cluster_sizes_, classes, names)
         mixture.__dict__["_merges"] = held
     return held
 
 
-def curve_of_fit(mixture: Any, X: Any = None) -> CoarseningCurve:
+def _model_of(mixture):
+    """Return the model of the rows, of rows in groups that of the rows without their groups."""
+    found = mixture.__dict__.get("model_")
+    return MixtureModel(mixture.family_, mixture._asked().weights) if found is None else found
+
+
+def curve_of_fit(mixture: Any) -> CoarseningCurve:
+    """Return how halves of the rows of a fit agree on every cut of the merges."""
+    return _curve(mixture, None)
+
+
+def _curve(mixture, given):
     """Return how halves of given rows, or of those of the fit, agree on every cut of the merges."""
     merges = merges_of(mixture)
-    if X is None and merges.found_again is not None:
+    if given is None and merges.found_again is not None:
         return merges.found_again
     seed = mixture._seed()
-    rows = _rows(mixture, X, seed)
-    models = models_compared(mixture.model_, rows.data, mixture._asked(), is_left=is_auto(mixture.family), seed=seed)
+    rows = _rows(mixture, given, seed)
+    models = models_compared(merges.model, rows.data, mixture._asked(), is_left=is_auto(mixture.family), seed=seed)
     merges.found_again = groups_found_again(
         models,
         rows,
@@ -82,17 +113,19 @@ def groups_text(mixture: Any) -> str:
     return f", of which halves of the data agree on {n_groups:,}: coarsen()"
 
 
-def _rows(mixture: Any, X: Any, seed: int) -> KeptRows:
+def _rows(mixture: Any, given: tuple[Any, ...] | None, seed: int) -> KeptRows:
     """Return some of the given rows with their clusters, or those that are kept of the fit."""
-    if X is None:
+    if given is None:
         rows = rows_of_fit(mixture)
     else:
-        data = mixture._clusters().loaded(mixture._validate(X, reset=False))[0]
-        rows = some_rows(data, mixture.predict(X), seed=seed)
+        X = mixture._validate(given[0], reset=False) if len(given) == 1 else mixture._checked(*given)[0]
+        rows = some_rows(mixture._clusters().loaded(X)[0], mixture.predict(*given), seed=seed)
     if rows is None:
+        owner = type(mixture).__name__
+        arguments = "X=X" if hasattr(mixture, "model_") else "X=X, groups=groups"
         raise DataError(
-            f"coarsen: halves of the rows, known merges and overlap need rows, and this {type(mixture).__name__} holds"
-            " none, because it was loaded, copied, merged, coarsened or learned from chunks: write coarsen(X=X), or"
+            f"coarsen: halves of the rows, known merges and overlap need rows, and this {owner} holds none, because it"
+            f" was loaded, copied, merged, coarsened or learned from chunks: write coarsen({arguments}), or"
             " coarsen(n_clusters=...)"
         )
     if rows.data.n_rows < _FEWEST_ROWS:
@@ -103,25 +136,59 @@ def _rows(mixture: Any, X: Any, seed: int) -> KeptRows:
     return rows
 
 
-def _shared_mass(mixture, X):
-    return shared_mass(mixture._clusters(), _rows(mixture, X, mixture._seed()))
+def _shared_mass(mixture, given):
+    return shared_mass(mixture._clusters(), _rows(mixture, given, mixture._seed()))
 
 
 def _of_unions(mixture: Any, home: npt.NDArray[np.integer]) -> Any:
     """Return a mixture whose clusters are unions of the clusters of another."""
-    coarse = type(mixture)(**mixture.get_params(deep=False))
-    for name in _OF_THE_FIT:
-        if name in mixture.__dict__:
-            setattr(coarse, name, mixture.__dict__[name])
+    coarse = _begun(mixture)
     coarse.n_, coarse.S_, coarse.cluster_sizes_ = united(home, mixture.n_, mixture.S_, mixture.cluster_sizes_)
     set_model(coarse, MixtureModel(mixture.model_.family, mixture.model_.weights))
     is_same = len(coarse.n_) == len(mixture.n_)
     found = hard_log_joint(coarse.model_, coarse.n_, coarse.S_, coarse.cluster_sizes_)
     coarse.log_joint_ = mixture.log_joint_ if is_same else found
+    _rename_labels(coarse, mixture, home)
+    keep_classes(coarse, [mixture], [home])
+    return coarse
+
+
+def grouped_unions(mixture: Any, home: npt.NDArray[np.integer]) -> Any:
+    """Return a `GroupedMixture` whose clusters are unions of the clusters of another.
+
+    Pseudo-counts of unions are sums, as those of a Dirichlet law are.
+    """
+    coarse, K = _begun(mixture), int(home.max()) + 1
+    coarse.n_, coarse.S_, coarse.cluster_sizes_ = united(home, mixture.n_, mixture.S_, mixture.cluster_sizes_)
+    coarse.family_ = mixture.family_
+    pseudocounts = np.bincount(home, weights=mixture.alpha_, minlength=K).astype(np.float64)
+    if mixture.n_components is None:
+        set_weights(coarse, pseudocounts, mixture.concentration_, mixture.gamma_)
+    else:
+        coarse.alpha_, coarse.n_components = pseudocounts, K
+        coarse.alpha = pseudocounts if np.ndim(mixture.alpha) else mixture.alpha
+    if "group_counts_" in mixture.__dict__:
+        member = sparse.csr_array((np.ones(len(home)), (np.arange(len(home)), home)), shape=(len(home), K))
+        coarse.group_counts_ = sparse.csr_array(mixture.group_counts_ @ member)
+    coarse.log_joint_ = mixture.log_joint_ if len(mixture.n_) == K else np.nan  # statistics are means over sweeps
+    _rename_labels(coarse, mixture, home)
+    return coarse
+
+
+def _rename_labels(coarse, mixture, home):
+    """Give a coarser mixture the labels of another, renamed, and the names of their rows."""
     if "labels_" in mixture.__dict__:
         coarse.__dict__.update({name: mixture.__dict__[name] for name in _OF_ROWS if name in mixture.__dict__})
         coarse.labels_ = home[mixture.labels_].astype(np.int32)
-    keep_classes(coarse, [mixture], [home])
+
+
+def _begun(mixture):
+    """Return an estimator with the settings of another, and what stays of its fit."""
+    coarse = type(mixture)(**mixture.get_params(deep=False))
+    names = _OF_THE_FIT if hasattr(mixture, "model_") else (*_OF_THE_FIT, *_OF_THE_GROUPS)
+    for name in names:
+        if name in mixture.__dict__:
+            setattr(coarse, name, mixture.__dict__[name])
     return coarse
 
 

@@ -273,7 +273,6 @@ _WITHOUT: Mapping[str, Mapping[str, str]] = {  # results that other estimators h
     },
     "GroupedMixture": {
         "posterior_": "it keeps no draws of labels: write Mixture(n_draws=100).fit(X) for rows without their groups",
-        "coarsen": "clusters that groups share are not merged: write GroupedMixture(n_components=5) for fewer",
     },
     "BayesianHierarchy": {
         "posterior_": "it is one tree, without draws: log_odds_ has the odds of each merge",

@@ -16,15 +16,17 @@ from sklearn.base import ClusterMixin
 from sklearn.utils import TransformerTags
 from sklearn.utils.metaestimators import available_if
 
+from expfam.coarsening.merges import Wish
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.arguments import with_whole_lines
-from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_steps, step_numbers
+from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, known_line, run_steps, step_numbers
+from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import FamilyEstimator, compare_families
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_chunks import GroupedChunks, learns_groups, soft_sums
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.lines import line_of
-from expfam.estimators.loaded import loaded_clusters, names_of_fit
+from expfam.estimators.loaded import keep_rows, loaded_clusters, names_of_fit
 from expfam.estimators.row_results import in_asked_form
 from expfam.estimators.unknown_groups import (
     GUESSED_CLUSTERS,
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
+    from expfam.coarsening.curve import CoarseningCurve
     from expfam.families.base import Family
 
 _ALPHA = 1.0  # of all clusters together, where learning begins
@@ -278,6 +281,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self._set_group_names(groups)
         self._set_certainty(whole, groups)
         self._set_doubts(whole, groups, kernel)
+        keep_rows(self, whole, self.labels_, seed=seed)
         self._warn_of_covariances(data, counted_labels, seed)
         self.__dict__.pop("stream_", None)
         return self
@@ -721,6 +725,81 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self._check_fitted()
         X, _, groups = grouped_rows(X, groups)
         return self._imputed(X, draws, lambda rows: self._log_mass(rows, as_groups(groups, rows.shape[0])))
+
+    # ---- fewer clusters ----------------------------------------------------------------------------------------------
+
+    def coarsen(
+        self,
+        n_clusters: int | None = None,
+        robust: float | None = None,
+        X: Any = None,
+        *,
+        groups: Any = None,
+        tree: Literal["cost", "known"] | None = None,
+        overlap: float | None = None,
+    ) -> Self:
+        """Return a new fitted mixture with fewer clusters, those of this one merged, in all groups.
+
+        Without arguments the result has the groups of clusters that halves of the rows find again.
+
+        Parameters
+        ----------
+        n_clusters, robust, tree, overlap
+            As in `Mixture.coarsen`: at most one of the first two and `overlap`.
+        X, groups : array_like, optional
+            Rows to label and their groups, as in `transform`; also for a model without rows of its own.
+
+        Returns
+        -------
+        GroupedMixture
+            Statistics, pseudo-counts and counts of groups are sums over the merged clusters; `n_components` is their
+            number where it was given. `labels_` are those of this mixture, renamed, where it has any and `X` is not
+            given. `log_joint_` is NaN where clusters were merged.
+
+        Raises
+        ------
+        ValueError, DataError
+            As `Mixture.coarsen` raises them.
+
+        Notes
+        -----
+        Clusters are merged by what their rows are, whatever their groups: halves are fitted as mixtures of the rows
+        without groups, and the merges of `coarsening_` cost least of the log joint of such a mixture.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import GroupedMixture
+        >>> rng, groups = np.random.default_rng(0), np.arange(240) % 8
+        >>> X = rng.normal(size=(240, 2)) + 9.0 * rng.integers(0, 3, size=(240, 1))
+        >>> mixture = GroupedMixture("gaussian_diag", 6, random_state=0).fit(X, groups=groups)
+        >>> mixture.coarsen(n_clusters=3).group_weights_.shape
+        (8, 3)
+        """
+        self._check_fitted()
+        if (X is None) != (groups is None):
+            raise ValueError("coarsen: rows and groups come together: write coarsen(X=X, groups=groups)")
+        return coarser(self, Wish(n_clusters, robust, overlap, tree), X, groups=groups)
+
+    @property
+    @made_on_use
+    def coarsening_curve_(self) -> CoarseningCurve:
+        """Agreement of halves of the rows on every cut, and the answer of `coarsen()`."""
+        self._check_fitted()
+        return curve_of_fit(self)
+
+    @property
+    @made_on_use
+    def coarsening_(self) -> npt.NDArray[np.float64]:
+        """All merges of the clusters as SciPy's linkage matrix: (K - 1, 4) float64."""
+        self._check_fitted()
+        return merges_of(self).tree
+
+    def _summary_parts(self):
+        more = groups_text(self) if self.n_components is None and self.n_components_ > 1 else ""
+        return more, known_line(self)
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _log_mass(self, X, groups, family=None, columns=None):
         """Return the log weights of the clusters for each row: (N, K); other names as in `_place`."""

@@ -400,3 +400,10 @@ def test_chunks_with_classes_are_coarsened_and_learned_on():
     coarse.partial_fit(X, y)
     assert coarse.classes_.tolist() == [0, 1]
     assert (coarse.predict_class(X)[y >= 0] == y[y >= 0]).all()
+
+
+def test_groups_of_texts_read_texts():
+    texts = ["red apple pie", "green apple tart", "apple pie crust", "stock market fall", "market shares rise"] * 6
+    coarse = Mixture(random_state=0).fit(texts).coarsen(n_clusters=2)
+    assert coarse.predict(["apple tart", "market fall"]).tolist() == [0, 1]
+    assert coarse.vectorizer_.transform(["apple pie"]).sum() == 2
