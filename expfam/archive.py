@@ -181,12 +181,20 @@ def _to_json(document):
         raise ArchiveError(f"the header of an archive takes finite JSON values only: {error}") from error
 
 
+def _finite(text):
+    """Return a float of a header, which holds finite numbers only."""
+    if not math.isfinite(float(text)):
+        raise ValueError(f"it holds {text}, which is no finite number")
+    return float(text)
+
+
 def _read_header(place, path):
     """Read and check the header of the archive at `place`; error messages name `path`."""
     if not (place / _HEADER).is_file():
         raise ArchiveError(f"{path}: is not an archive of expfam (no {_HEADER} in it)")
     try:
-        document = json.loads((place / _HEADER).read_text(encoding="utf-8"))
+        text = (place / _HEADER).read_text(encoding="utf-8")
+        document = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError, OSError) as error:
         raise ArchiveError(f"{path}: {_HEADER} is truncated or damaged ({error}); copy or save it again") from error
     if not isinstance(document, dict) or document.get("archive") != _MARK:

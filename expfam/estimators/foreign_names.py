@@ -290,6 +290,11 @@ def lacks_after_chunks(estimator: Any, name: str) -> str | None:
             f"this {owner} has learned chunks, whose rows are not kept, so that it has no {name}; for the rows of a"
             " chunk with classes y, write np.flatnonzero((y != -1) & (model.predict_class(X) != y))"
         )
+    if "stream_" in given and name == "labels_":  # of a TopicModel; mixtures have those of the last chunk
+        return (
+            f"this {owner} has learned chunks, whose rows are not kept, so that it has no labels_; for the rows of a"
+            " chunk X, write model.predict(X)"
+        )
     if "stream_" in given and name == "probabilities_":
         return (
             f"this {owner} has learned chunks, whose rows are not kept, so that it has no probabilities_; they come"

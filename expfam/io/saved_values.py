@@ -17,6 +17,8 @@ from expfam.amounts import counted
 from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.families.columns.family import Columns
+from expfam.families.columns.kinds.registry import role_names
+from expfam.families.columns.roles import Roles
 from expfam.families.columns.table import PRESENCE, READINGS
 from expfam.families.components import Components
 from expfam.families.support import dense_rows
@@ -90,6 +92,12 @@ def check_threads(n_threads: Any) -> None:
 
 def _check_parts(table):
     """Refuse parts of a table that are not bound families of distinct columns."""
+    for role in Roles(table.roles or ()).roles:
+        if role.role not in role_names():
+            raise ArchiveError(
+                f"the role {role.role!r} of column {role.column!r} is of no installed kind of columns: install the"
+                " distribution that has it; else the file was altered"
+            )
     if not isinstance(table.parts, tuple) or not table.parts:
         raise ArchiveError("'parts' of the family is no tuple of parts: the file was altered")
     for place, part in enumerate(table.parts):
@@ -254,7 +262,7 @@ def check_topics(results: Mapping[str, Any]) -> None:
     if "rest_" in results:
         check_unknown_number(results, K)
         numbers(results, "sizes_", (K,), low=0.0, high=_LARGEST)
-    _check_run(results, V, K)
+    _check_run(results, V, K, may_lack_log_joint=True)  # merged topics may not know it
 
 
 def check_unknown_number(results: Mapping[str, Any], n_clusters: int) -> None:
@@ -320,7 +328,7 @@ def _check_classes(results, n_clusters):
             raise ArchiveError("'doubtful_known_' and 'likelier_classes_' differ in length: the file was altered")
 
 
-def _check_run(results, columns, n_clusters):
+def _check_run(results, columns, n_clusters, *, may_lack_log_joint=False):
     _check_flags(results)
     _check_classes(results, n_clusters)
     integers(results, "n_features_in_", (), columns, columns + 1)
@@ -328,7 +336,9 @@ def _check_run(results, columns, n_clusters):
         if name in results:
             integers(results, name, ())
     if "log_joint_" in results:
-        numbers(results, "log_joint_", (), finite=False)
+        found = numbers(results, "log_joint_", (), finite=False)
+        if not (np.isfinite(found) or (may_lack_log_joint and np.isnan(found))):
+            raise ArchiveError(f"'log_joint_' is {float(found)}, no finite number: the file was altered")
     if "labels_" in results and np.size(results["labels_"]):
         integers(results, "labels_", (None,), 0, n_clusters)
     if "probabilities_" in results:

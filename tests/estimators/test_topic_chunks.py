@@ -601,3 +601,13 @@ def test_memory_does_not_grow_with_the_number_of_chunks():
         peaks.append(peak_of(lambda model=model, n=n: model.fit_chunks(chunks(n))))
         assert model.n_documents_ == 1000 * n
     assert peaks[2] < 1.2 * peaks[1]
+
+
+def test_a_model_of_chunks_says_how_to_have_labels(tmp_path):
+    counts = np.random.default_rng(0).poisson(1.0, (30, 12))
+    model = TopicModel(3, random_state=0).partial_fit(counts)
+    with pytest.raises(
+        AttributeError, match=r"it has no labels_; for the rows of a chunk X, write model\.predict\(X\)"
+    ):
+        model.save(tmp_path / "m", labels=True)
+    assert model.predict(counts).shape == (30,)

@@ -1,6 +1,7 @@
 """Numbers in a model file that no fit writes: the ArchiveError names the field, and nothing gives NaN later."""
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -108,6 +109,9 @@ VALUES = [
     ("mixture", "weights.$weights.params.$dict.alpha", 1e308, "alpha"),
     ("mixture", "family.$family.params.$dict.dof", 1e308, "dof"),
     ("mixture", "family.$family.params.$dict.mean_strength", 1e300, "mean_strength"),
+    ("mixture", "results.$dict.log_joint_", {"$float": "nan"}, "log_joint_"),
+    ("grouped", "results.$dict.log_joint_", {"$float": "inf"}, "log_joint_"),
+    ("topics", "results.$dict.log_joint_", {"$float": "-inf"}, "log_joint_"),
     ("grouped", "results.$dict.n_iter_", 1e300, "n_iter_"),
     ("tree", "results.$dict.alpha_", 1e300, "alpha_"),
     ("tree", "results.$dict.order_", "x", "order_"),
@@ -136,6 +140,16 @@ def test_values_of_the_header(name, place, value, field, archives, tmp_path):
         kind.load(tmp_path / "m")
 
 
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999"])
+def test_numbers_that_no_header_holds(text, archives, tmp_path):
+    kind, header, arrays = archives["mixture"]
+    write_archive(tmp_path / "m", kind.saved_kind, header=header, arrays=arrays)
+    path = tmp_path / "m" / "header.json"
+    path.write_text(re.sub(r'"log_joint_": [-0-9.]+', f'"log_joint_": {text}', path.read_text()))
+    with pytest.raises(ArchiveError, match=f"{text}, which is no finite number"):
+        kind.load(tmp_path / "m")
+
+
 def test_settings_of_a_schedule(tmp_path):
     TopicModel(2, random_state=0).partial_fit(COUNTS).save(tmp_path / "m")
     header, arrays = read_archive(tmp_path / "m", "topic_model")
@@ -151,7 +165,11 @@ def test_roles_of_a_table(tmp_path):
     Mixture(n_components=2, random_state=0).fit(table).save(tmp_path / "m")
     header, arrays = read_archive(tmp_path / "m", "mixture")
     at = "family.$family.params.$dict.roles"
-    for entry, value, said in (("column", 5, "name of its column"), ("levels", -5, "levels of column 'kind'")):
+    for entry, value, said in (
+        ("column", 5, "name of its column"),
+        ("levels", -5, "levels of column 'kind'"),
+        ("role", "x", "role 'x' of column 'kind'"),
+    ):
         other = copy.deepcopy(header)
         roles = other
         for name in at.split("."):
