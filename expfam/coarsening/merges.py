@@ -220,7 +220,7 @@ def hard_log_joint(model: MixtureModel, n: Floats, S: Any, sizes: npt.NDArray[An
 
 
 def check_wish(wish: Wish) -> None:
-    """Refuse more than one wish."""
+    """Raise ValueError where more than one of the ways to coarsen is asked for."""
     n_clusters, robust, overlap, tree = wish
     given = {"n_clusters": n_clusters, "robust": robust, "overlap": overlap}
     given = {name: value for name, value in given.items() if value is not None}

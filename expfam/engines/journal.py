@@ -61,16 +61,16 @@ class Journal:
         undo: Callable[[int], None],
         saved: Callable[[], Sequence[Any]],
     ) -> Any:
-        """Have the parts make a change, keep it, and return their answer.
+        """Let the parts make a change, write it down, and return their answer.
 
         Parameters
         ----------
         entry : Entry
         make, undo : callable
-            Called with the number of the change: have the parts make it, and take back what some of them have made
-            where others failed.
+            Called with the number of the change. `make` lets the parts make it. If some of them fail, `undo` takes it
+            back on the others.
         saved : callable
-            Returns what each part has saved now; called where the journal has grown long.
+            Returns what each part has saved now. It is called when the journal has grown long.
         """
         number = self.n_changes
         try:

@@ -64,7 +64,15 @@ class Worker:
         return added(answers)
 
     def take_back(self, number: int, places: list[int]) -> None:
-        """Undo a change where it was made."""
+        """Undo a change on the parts that have made it.
+
+        Parameters
+        ----------
+        number : int
+            Of the change.
+        places : list of int
+            Numbers of these parts.
+        """
         for place in places:
             self.residents[place].take_back(number)
 

@@ -72,7 +72,7 @@ class ChunkLearner:
         raise NotImplementedError
 
     def doubt(self, data: Dataset) -> None:
-        """Say which known rows of a chunk are doubtful, where chunks have classes."""
+        """Tell which rows of a chunk contradict their known class, where chunks have classes."""
 
     def counted(self, data: Dataset) -> Dataset:
         """Return the rows of a chunk that are learned: by default all, else those of weight above 0."""
@@ -140,7 +140,7 @@ class ChunkLearner:
         return info, data
 
     def learn_all(self, chunks: Iterable[Any]) -> Any:
-        """Make passes over all chunks: `fit_chunks`."""
+        """Learn from all chunks, in one or several passes: `fit_chunks`."""
         chunk_iterator = iter(chunks)
         first = next(chunk_iterator, None)
         if first is None:
@@ -269,7 +269,7 @@ def tell_of_covariances(estimator: Any, data: Dataset, start: Any, *, seed: int)
 
 
 def for_chunks(family: Any) -> Any:
-    """Return the family of a first chunk, open for cells that later chunks lack."""
+    """Return the family of a first chunk, which also takes missing cells in later chunks."""
     is_open = not isinstance(family, Columns) or family.is_bound
     return family if is_open else family.with_hyper(holes="any")
 

@@ -74,7 +74,7 @@ def drop_loaded(estimator: Any) -> None:
 
 
 def keep_rows(estimator: Any, data: Dataset, labels: npt.ArrayLike, *, seed: int) -> None:
-    """Keep some rows of a fit, in the place of those of an earlier one."""
+    """Keep some rows of a fit; rows of an earlier fit are dropped."""
     _rows[estimator] = estimator.n_, some_rows(data, labels, seed=seed)
 
 

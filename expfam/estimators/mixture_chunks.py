@@ -79,7 +79,7 @@ class MixtureChunks(ChunkLearner):
         self.learn(X, {"weight": sample_weight, "known": known}, batch, is_first=is_first)
 
     def learn_all(self, chunks: Iterable[Any]) -> Any:
-        """Make passes over all chunks: `fit_chunks`."""
+        """Learn from all chunks, in one or several passes: `fit_chunks`."""
         for name in _OF_CLASSES:
             self.estimator.__dict__.pop(name, None)
         return super().learn_all(chunks)
@@ -135,7 +135,7 @@ class MixtureChunks(ChunkLearner):
         return X, {"known": known, "weight": weight[0] if weight else None}
 
     def doubt(self, data: Dataset) -> None:
-        """Say which known rows of a chunk are doubtful, where chunks have classes."""
+        """Tell which rows of a chunk contradict their known class, where chunks have classes."""
         mixture = self.estimator
         if data.known is not None and data.known.classes is not None:
             is_told = mixture.__dict__.get("_told_of_parts", False)

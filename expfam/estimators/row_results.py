@@ -53,7 +53,7 @@ def row_index(X: Any) -> RowIndex | None:
 
 
 def keep_row_names(estimator: Any, X: Any) -> None:
-    """Keep the names of the rows of a fit, in the place of those of an earlier one."""
+    """Keep the names of the rows of a fit; those of an earlier fit are dropped."""
     drop_row_names(estimator)
     index = row_index(X)
     if index is not None:
@@ -61,7 +61,7 @@ def keep_row_names(estimator: Any, X: Any) -> None:
 
 
 def drop_row_names(estimator: Any) -> None:
-    """Let go of the names of the rows."""
+    """Drop the names of the rows."""
     for name in ("_row_index", "row_names_"):
         estimator.__dict__.pop(name, None)
 

@@ -150,7 +150,7 @@ class TokenUnits:
 
 
 class RowUnits:
-    """Rows of the user in groups, perhaps linked.
+    """The rows of the user, in groups, perhaps with links.
 
     Parameters
     ----------

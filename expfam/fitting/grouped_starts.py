@@ -79,7 +79,7 @@ def grouped_start(
 def forecast_with_start(forecast: Forecast, data: Dataset, start: Any, n_components: int) -> Forecast:
     """Return the forecast of memory of a fit, with that of `grouped_start`.
 
-    Counts are searched on some rows, and then begin twice; other rows are searched all together.
+    The search looks at some rows of counts, from which the fit begins twice; of other data it looks at all rows.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Asked(NamedTuple):
     owner: str
 
     def learned_of(self, family: Family) -> tuple[str, ...]:
-        """Return the hyper-parameters of a family, as it was given, that are learned."""
+        """Return the names of the hyper-parameters of a family that are learned."""
         return learned_hyper(self.learn_hyper, family)
 
 

@@ -93,8 +93,8 @@ class _Codes(frozenset):
 def with_holes(column: Column, values: Sequence[Any], *, reads_numbers: bool | None = None) -> Column:
     """Return a column in which the cells with some values are missing.
 
-    Text in which one of the values occurs, and whose other cells are all plain numbers, becomes numbers: the values
-    alone made text of them.
+    A column of text becomes a column of numbers if one of the values occurs in it and all other cells are plain
+    numbers.
 
     Parameters
     ----------

@@ -382,7 +382,7 @@ def components_read_other_data(case: Case) -> None:
 
 @law()
 def growth_bounds_densities(case: Case) -> None:
-    """Growth lines lie above the log density of every datum after a merge."""
+    """After a merge, no datum has a log density above the growth line of its cluster."""
     for what, pair in _each_layout(case):
         if getattr(pair.components.owner, "growth", None) is None:
             raise Inapplicable(f"components of {case.family.name} have no bounds of growth")

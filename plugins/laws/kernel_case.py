@@ -151,10 +151,10 @@ class KernelCase:
 
     @cached_property
     def moves(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Return partitions before a step, after it, and after four, from the exact posterior.
+        """Return partitions drawn from the exact posterior, and those after one and after four steps.
 
         Each is an array of positions in `partitions`: (n_moves,), (n_moves,) and (n_moves / 4,). The kernel has made
-        one step before: it must keep what it learned about the labels in that step.
+        one step before these, so what it learned about the labels in that step must still be valid.
         """
         before = self.rng("starts").choice(len(self.pi), size=self.n_moves, p=self.pi)
         state = self.init()

@@ -299,7 +299,7 @@ def _joined(near):
 
 
 class GroupProportions:
-    """Proportions without weights, for models whose groups have the weights."""
+    """Weights of clusters that are all equal: in models of groups each group has its own."""
 
     objective = "vb"
 

@@ -420,7 +420,7 @@ class PassPart:
         return self.sums, self.replaced, self.value, self.diagnostics
 
     def sum_up(self, start: int, stop: int) -> Sums:
-        """Return the sums of the remembered responsibilities alone."""
+        """Return the sums of statistics under the remembered responsibilities, without a new step."""
         for places in self._blocks(start, stop):
             rows = self._global(places)
             phi = self._statistics(rows, places.stop - places.start)

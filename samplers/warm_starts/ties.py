@@ -110,8 +110,9 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
     Returns
     -------
     dict of int to (float, ndarray, float)
-        Of each such column the width of the numbers that are added to all its rows, its frequent values, and the
-        width for the rows that have one of them; this last one is of the logarithms where a table reads these.
+        For each such column: the width of the random numbers that are added to all its rows, its frequent values, and
+        the width for the rows that have one of these values. This last width is on the scale of the logarithm for
+        columns whose logarithms the table reads.
     """
     few = data.X[:: -(-data.n_rows // _MOST_LOOKED_AT)]
     of_table = _table_columns(data.family)

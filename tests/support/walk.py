@@ -1,16 +1,18 @@
 """Which files of the package a call enters, in which order, and how often it goes from one to another.
 
-`python tests/support/walk.py` prints the figures of some usual calls, and of the class `Mixture`.
+`python tests/support/walk.py` prints the figures of some usual calls, of the class `Mixture`, and lines by room.
 """
 
 import inspect
 import sys
 import warnings
 from collections import Counter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+ROOT = Path(__file__).resolve().parents[2]
 BESIDE = ("samplers", "structures", "plugins")  # folders that stand beside expfam/ in the checkout, and in it installed
 
 
@@ -91,8 +93,22 @@ def usual_calls() -> dict[str, Any]:
     return calls
 
 
+def lines_by_room(root: Path = ROOT) -> dict[str, tuple[int, int]]:
+    """Return files and lines of the sources of each room, from the top of the checkout."""
+    found: dict[str, tuple[int, int]] = {}
+    for top in ("expfam", *BESIDE):
+        for path in (root / top).rglob("*"):
+            parts = path.relative_to(root).parts
+            if path.suffix not in (".py", ".pyx", ".pxd", ".pyi") or "reference" in parts:
+                continue
+            room = "/".join(parts[: min(2, len(parts) - 1)])
+            files, lines = found.get(room, (0, 0))
+            found[room] = files + 1, lines + len(path.read_text(encoding="utf-8").splitlines())
+    return dict(sorted(found.items()))
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     from expfam import Mixture
 
     print(f"{'call':40} files  moves  pairs both ways")
@@ -104,6 +120,12 @@ def main() -> None:
     own = [base for base in Mixture.__mro__ if base.__module__.startswith("expfam.")]
     methods = [name for name, value in inspect.getmembers(Mixture, callable) if not name.startswith("__")]
     print(f"Mixture: {len(own)} classes of the package, {len(methods)} methods with inherited ones")
+    rooms = lines_by_room()
+    print(f"\n{'room':40} files   lines")
+    for room, (files, lines) in rooms.items():
+        print(f"{room:40} {files:5}  {lines:6,}")
+    files, lines = (sum(column) for column in zip(*rooms.values()))
+    print(f"{'all':40} {files:5}  {lines:6,}")
 
 
 if __name__ == "__main__":
