@@ -36,6 +36,7 @@ class Protocol(NamedTuple):
 
 
 PROTOCOLS = [
+    Protocol("Tables and figures of the five papers", "reproduce.py", "--out OUTPUT/reproduced", "--quick", "", True),
     Protocol("A version beside itself: noise of the machine", "versions.py", "", "--quick", "--bound 2"),
     Protocol("Structures", "structures.py", "all", "--rows 20000 --seconds .1"),
     Protocol("Collapsed Gibbs on labelled texts", "real_data.py", "published", "--seeds 2", "--seeds 20", True),
@@ -281,6 +282,7 @@ PROTOCOLS = [
 def run(protocol, number, args):
     """Markdown of one protocol, what it took on the wall and in CPU seconds, and whether it succeeded."""
     words = [*protocol.command.split(), *getattr(protocol, args.profile).split()]
+    words = [word.replace("OUTPUT", str(args.output)) for word in words]  # where a protocol keeps files of its own
     if protocol.wants_data:
         words += ["--data", str(args.data)]
     picture = f"{number:02d}.png" if protocol.picture else None

@@ -123,6 +123,7 @@ TOPIC_STYLES = {
     "tomotopy": ("#cc79a7", "--"),
     "tomotopy, mean": ("#cc79a7", "-"),
     "gensim": ("#999999", "-"),
+    "mallet": ("#cc79a7", ":"),
     "scikit-learn online": ("#56b4e9", "-"),
     "scikit-learn batch": ("#56b4e9", "--"),
 }

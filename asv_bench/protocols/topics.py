@@ -1,6 +1,7 @@
 """Topic models beside their rivals: run by hand, `python asv_bench/protocols/topics.py --help`.
 
-Protocols: held-out score against CPU seconds, beside tomotopy (collapsed Gibbs), gensim and scikit-learn (variational);
+Protocols: held-out score against CPU seconds, beside tomotopy and MALLET (collapsed Gibbs), gensim and scikit-learn
+(variational);
 and what a pass of each way of the local step costs, with a sweep of the Gibbs sampler.
 
 One scorer for all methods, `expfam.estimators.topics.document_completion`: a fifth of the word types of each held-out
@@ -209,6 +210,45 @@ def run_sklearn_batch(X, K, args):
         yield n_passes, process_time() - begin, model.components_, np.full(K, alpha_of(K))
 
 
+def run_mallet(X, K, args):
+    """SparseLDA by pyrmallet, a port of MALLET, with its learned alpha; each number of sweeps is a run of its own."""
+    from pyrmallet import LatentDirichletAllocation
+
+    names = [mallet_word(v) for v in range(X.shape[1])]
+    texts = [
+        " ".join(names[int(w)] for w in tokens_of(X, d)) for d in range(X.shape[0]) if X.indptr[d + 1] > X.indptr[d]
+    ]
+    place = {name: v for v, name in enumerate(names)}
+    for n_sweeps in SWEEPS[3:]:
+        begin = process_time()
+        model = LatentDirichletAllocation(
+            K,
+            doc_topic_prior=K * alpha_of(K),
+            topic_word_prior=ETA,
+            max_iter=n_sweeps,
+            burn_in=n_sweeps // 4,
+            optimize_interval=10,
+            num_samples=2,
+            sample_interval=max(1, n_sweeps // 8),
+            random_state=args.seed,
+        ).fit(texts)
+        spent = process_time() - begin
+        counts = np.full((K, X.shape[1]), ETA)
+        law = model.components_ / model.components_.sum(axis=1, keepdims=True)
+        counts[:, [place[name] for name in model.feature_names_in_]] += law * (X.sum() / K)
+        weights = model.doc_topic_distributions_.mean(axis=0)
+        yield n_sweeps, spent, counts, K * alpha_of(K) * weights / weights.sum()
+
+
+def mallet_word(v):
+    """A word of letters alone, as its tokeniser keeps them."""
+    letters = ""
+    while v or not letters:
+        v, letter = divmod(v, 26)
+        letters += chr(97 + letter)
+    return letters + "xyz"
+
+
 METHODS = {
     "unigram": run_unigram,
     "gibbs": run_gibbs,
@@ -223,10 +263,13 @@ METHODS = {
     "tomotopy": run_tomotopy,
     "tomotopy, mean": run_tomotopy_mean,
     "gensim": run_gensim,
+    "mallet": run_mallet,
     "scikit-learn online": run_sklearn_online,
     "scikit-learn batch": run_sklearn_batch,
 }
-DEFAULT = [name for name in METHODS if name not in ("active, learned", "dense", "tokens", "scikit-learn batch")]
+DEFAULT = [
+    name for name in METHODS if name not in ("active, learned", "dense", "tokens", "mallet", "scikit-learn batch")
+]
 
 
 # ---- protocols -------------------------------------------------------------------------------------------------------

@@ -287,17 +287,21 @@ def sparsity(args):
     kernel, state = Starts(X, args).begin(args.clusters[0], n_active=8, schedule=schedule_of(args), dtype="float64")
     for _ in range(args.passes):
         kernel.step(state)
-    family, q = state.model.family, state.posterior
-    scores = family.sufficient_statistics(X[:4096]) @ q.theta.T + (q.log_pi - q.g)
-    r = np.sort(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)), axis=1)[:, ::-1]
-    mass = np.minimum(np.cumsum(r, axis=1), 1.0)
-    rows = []
+    mass, rows = kept_mass(state, X[:4096]), []
     for L in (1, 2, 4, 8, 16):
         lost = 1.0 - mass[:, L - 1]
         nats = float(-np.log(mass[:, L - 1]).mean())
         rows.append({"L": L, "mean": float(lost.mean()), "99 %": float(np.quantile(lost, 0.99)), "nats": nats})
     print_table(rows)
     return {"sparsity": rows}
+
+
+def kept_mass(state, X):
+    """Mass of the 1, 2, ... largest responsibilities of each row; what is left of 1 is their total variation."""
+    family, q = state.model.family, state.posterior
+    scores = family.sufficient_statistics(X) @ q.theta.T + (q.log_pi - q.g)
+    r = np.sort(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)), axis=1)[:, ::-1]
+    return np.minimum(np.cumsum(r, axis=1), 1.0)
 
 
 def select(args):
