@@ -105,7 +105,7 @@ def warn_of_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
 
 
 def label_all(mixture: Any, whole: Dataset) -> None:
-    """Give rows of weight 0 their most probable cluster; `labels_` had those of the others alone."""
+    """Give rows of weight 0 their most probable cluster; `labels_` had only the others."""
 
     mixture.labels_ = labels_of_all(
         whole, mixture.labels_, lambda rows: mixture._clusters().most_probable(whole.take(rows).X)

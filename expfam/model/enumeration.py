@@ -120,7 +120,7 @@ class ExactPosterior:
 
     @property
     def n_effective(self) -> float:
-        """Return the exponential of the entropy: the effective number of partitions of the posterior."""
+        """Return the exponential of the entropy: the effective number of partitions."""
         p = self.probability[self.probability > 0]
         return float(np.exp(-(p @ np.log(p))))
 

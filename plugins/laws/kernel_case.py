@@ -151,7 +151,7 @@ class KernelCase:
 
     @cached_property
     def moves(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Return partitions drawn from the exact posterior, and those after one and after four steps.
+        """Return partitions drawn from the posterior, and those after one and after four steps.
 
         Each is an array of positions in `partitions`: (n_moves,), (n_moves,) and (n_moves / 4,). The kernel has made
         one step before these, so what it learned about the labels in that step must still be valid.
