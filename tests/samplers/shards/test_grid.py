@@ -5,7 +5,15 @@ import pytest
 from scipy import sparse
 from shards_data import BOUNDS, COUNTS, DATA, REAL, RNG, N, cut
 
-from expfam import DiagonalGaussian, MixtureModel, PitmanYor, Poisson, SphericalGaussian, SymmetricDirichlet
+from expfam import (
+    DiagonalGaussian,
+    MixtureModel,
+    PitmanYor,
+    Poisson,
+    SphericalGaussian,
+    SymmetricDirichlet,
+    list_plugins,
+)
 from expfam.engines import SerialEngine
 from expfam.errors import ArchiveError
 from expfam.samplers import Cycle, ShardedData, StochasticEM, UncollapsedGibbs, UncollapsedState, UpdateHyper, sample
@@ -23,6 +31,16 @@ def bits(state):
     """All numbers of a state."""
     S = state.S.toarray() if sparse.issparse(state.S) else state.S
     return state.labels.tobytes() + state.n.tobytes() + S.tobytes() + state.Theta.tobytes()
+
+
+def test_every_registered_family_is_among_the_data():
+    """Dense and, where it takes them, CSR: the tests below ask all of them."""
+    names = {plugin.name for plugin in list_plugins() if plugin.group == "expfam.families"}
+    assert {family.name for family, _ in DATA.values()} >= names
+    for family, _ in DATA.values():
+        own = [sparse.issparse(X) for other, X in DATA.values() if other.name == family.name]
+        assert False in own
+        assert True in own or not family.accepts_sparse
 
 
 @pytest.mark.parametrize("name", DATA)
