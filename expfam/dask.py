@@ -30,6 +30,8 @@ from expfam.estimators.mixture_results import set_model
 from expfam.forecast.memory import statistics_width
 from expfam.forecast.workers import check_workers, forecast_workers
 from expfam.model.mixture import MixtureModel
+from expfam.model.weights import DirichletProcess
+from expfam.params import is_auto
 from expfam.samplers.chain.callbacks import Progress
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle, check_sharded
@@ -38,11 +40,16 @@ from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import load_sampler
 from expfam.samplers.shards.checkpoint import PartsCheckpoint, restore_parts, stored_seed
 from expfam.samplers.shards.data import ShardedData
+from expfam.samplers.shards.sample import chosen_rows
 from expfam.samplers.shards.shard import WeightedRows
 from expfam.samplers.states.storage import model_arrays, with_model_arrays
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
+from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs
 
 __all__ = ["Mixture"]
+
+_SAMPLED_ROWS = 4000
+_OPEN_CLUSTERS = 512  # of a forecast where their number is open: twice those of the largest start
 
 
 class Mixture(BaseEstimator):
@@ -55,9 +62,10 @@ class Mixture(BaseEstimator):
     ----------
     family : str or Family
         See `expfam.Mixture`. Of more than 100,000 rows, hyper-parameters "auto" come from as many, drawn at random.
-    n_components : int
-        Number of clusters; some may stay empty.
-    weights : SymmetricDirichlet, optional
+    n_components : int, optional
+        Number of clusters; some may stay empty. If not given, any number, under a Dirichlet process: only
+        "uncollapsed_gibbs" finds it, by slices.
+    weights : SymmetricDirichlet or DirichletProcess, optional
         Prior on their weights.
     sampler : str or Kernel
         "uncollapsed_gibbs", "stochastic_em", "em", or a kernel that runs on data in parts.
@@ -65,6 +73,7 @@ class Mixture(BaseEstimator):
         EM ends earlier where it has converged.
     start : str or (N,) array_like of int
         See `expfam.samplers.starting_labels`. Other rules than "random" and "one" work on some rows, drawn at random.
+        "auto" of an open number of clusters fits an `expfam.Mixture` to 4,000 of them.
     learn_hyper : bool or "auto"
         Whether to draw the hyper-parameters of the family; "auto" draws those that were not given. EM keeps those of
         the family as it is bound.
@@ -178,7 +187,7 @@ class Mixture(BaseEstimator):
         Raises
         ------
         CapabilityError
-            The sampler cannot run on data in parts or use weights, or the number of clusters is open.
+            The sampler cannot run on data in parts, or use weights, or find the number of clusters.
         ResourceError
             A worker has not the memory that it would need; raised before any work.
         ArchiveError
@@ -197,7 +206,8 @@ class Mixture(BaseEstimator):
             names = () if is_soft else local._asked().learned_of(local._family())
             if names:
                 kernel = Cycle(kernel, UpdateHyper(family=names, weights=False))
-            seed, start = (self.random_state, self.start) if resume is None else (stored_seed(resume), "one")
+            start = SampledFit() if model.weights.max_components is None and is_auto(self.start) else self.start
+            seed, start = (self.random_state, start) if resume is None else (stored_seed(resume), "one")
             state = kernel.init(model, data, seed=seed, start=start)
             best, trace = _Best(self.n_steps if is_soft else self.n_steps // 2, model), Trace()
             shown = [Progress(self.n_steps)] if self.verbose else []
@@ -222,13 +232,22 @@ class Mixture(BaseEstimator):
         return self
 
     def _kernel(self):
-        if self.n_components is None and self.weights is None:
-            raise CapabilityError(
-                "an open number of clusters needs all labels in one place: write"
-                f" {line_of(self, n_components=50)}, where empty clusters are allowed"
-            )
         kernel = load_sampler(self.sampler, n_threads=self.n_threads) if isinstance(self.sampler, str) else self.sampler
         check_sharded(kernel)
+        weights = self._local()._weights()
+        if isinstance(self.sampler, str) and weights.max_components is None:
+            if type(kernel) is not UncollapsedGibbs:
+                raise CapabilityError(
+                    f"{type(kernel).__name__} does not find the number of clusters: write"
+                    f" {line_of(self, n_components=50)}, where clusters may stay empty, or"
+                    f" {line_of(self, sampler='uncollapsed_gibbs')}"
+                )
+            if not isinstance(weights, DirichletProcess):
+                raise CapabilityError(
+                    f"{weights!r} has sticks without end, which no sweep over parts can break: write"
+                    f" {line_of(self, weights=DirichletProcess(weights.alpha))}"
+                )
+            kernel = UncollapsedGibbs(sticks="slice", n_threads=self.n_threads)
         if isinstance(kernel, ExpectationMaximization) and self.learn_hyper is True:
             raise CapabilityError(
                 "EM of rows in parts keeps the hyper-parameters of the family: write"
@@ -243,7 +262,7 @@ class Mixture(BaseEstimator):
             row_bytes=sizes.n_bytes,
             n_rows=sum(part.n_rows for part in parts),
             n_statistics=statistics_width(family.name, sizes.n_columns),
-            n_components=self.n_components or self.weights.max_components or 0,
+            n_components=self._local()._weights().max_components or _OPEN_CLUSTERS,
             n_workers=max(1, len(client.nthreads())),
             n_soft_threads=self._soft_threads(client) if isinstance(kernel, ExpectationMaximization) else 0,
         )
@@ -305,6 +324,33 @@ class Mixture(BaseEstimator):
         if width is None:
             return X.map_blocks(answer, drop_axis=1, dtype=dtype, meta=meta)
         return X.map_blocks(answer, chunks=(X.chunks[0], (width,)), dtype=dtype, meta=meta)
+
+
+class SampledFit:
+    """Start of an open number of clusters: those that an `expfam.Mixture` finds in a sample.
+
+    Slices alone take hundreds of steps from a start with too many clusters or too few to their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
+    >>> from expfam.dask import SampledFit                                                  # doctest: +SKIP
+    >>> data = Dataset(np.repeat([[0.0], [0.1], [9.0], [9.1]], 20, axis=0), DiagonalGaussian())
+    >>> model = MixtureModel(data.family, DirichletProcess())
+    >>> len(set(SampledFit().labels(model, data, seed=0)))                                  # doctest: +SKIP
+    2
+    """
+
+    def labels(
+        self, model: MixtureModel, data: Any, *, seed: int, n_clusters: int | None = None, n_threads: int | None = None
+    ) -> Any:
+        """Return the cluster of each row of a data set: (N,) int32 ndarray."""
+        numbers = chosen_rows(data.n_rows, _SAMPLED_ROWS, seed, 3)
+        mixture = LocalMixture(model.family, weights=model.weights, random_state=seed, n_threads=n_threads)
+        mixture.fit(data.X[numbers])
+        labels = mixture.labels_ if numbers.size == data.n_rows else mixture.predict(data.X)
+        return np.asarray(labels, dtype=np.int32)
 
 
 class _Best:

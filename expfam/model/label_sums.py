@@ -132,6 +132,15 @@ class LabelSums:
     def __setstate__(self, state):
         self.n, self.pieces = state
 
+    def widened(self, n_clusters: int) -> LabelSums:
+        """Return the same sums with clusters without rows up to `n_clusters`."""
+        n_new = n_clusters - self.n.size
+        n = np.append(self.n, np.zeros(n_new))
+        if not isinstance(self.pieces, tuple):
+            return LabelSums(n, np.concatenate([self.pieces, np.zeros((n_new, *self.pieces.shape[1:]))]))
+        empty = sparse.csr_array((n_new, self.pieces[0].shape[1]))
+        return LabelSums(n, tuple(sparse.csr_array(sparse.vstack([piece, empty])) for piece in self.pieces))
+
     def total(self) -> tuple[Floats, Any]:
         """Return the counts n (K,) and the sums S (K, F): dense, or CSR without stored zeros."""
         if not isinstance(self.pieces, tuple):

@@ -148,6 +148,7 @@ def restore_parts(path: str | os.PathLike[str], state: ShardedState, *, also: Ma
     manifest = _manifest(place)
     with restoring(place):
         header, arrays = _read_chain(place, manifest)
+        state._open_to(arrays["state"])
         wanted = {"seed": int(state.seed), "n_rows": state.data.n_rows, "n_clusters": state.K}
         for name, value in wanted.items():
             if header[name] != value:

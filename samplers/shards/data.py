@@ -157,10 +157,15 @@ class ShardedData:
         kernel.check(model, self)
         K = kernel.max_clusters(model)
         seed = resolve_seed(seed)
+        is_open = K is None
         if n_clusters is None:
-            n_clusters = min(K, default_n_clusters(model, self.n_rows))
+            n_clusters = default_n_clusters(model, self.n_rows)
+            n_clusters = n_clusters if is_open else min(K, n_clusters)
+        if is_open:
+            given = not isinstance(start, str) and not hasattr(start, "labels")
+            K = max(n_clusters, int(np.max(start)) + 1) if given else n_clusters
         sums = self._begin(model, start, n_clusters, K, seed)
-        return SHARDED_STATES[kernel.state_type](model, self, sums, n_clusters=K, seed=seed)
+        return SHARDED_STATES[kernel.state_type](model, self, sums, n_clusters=K, seed=seed, is_open=is_open)
 
     def _begin(self, model, start, n_first, K, seed):
         """Give all rows their first labels; return the sums."""

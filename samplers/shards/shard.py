@@ -26,6 +26,7 @@ from expfam.model.label_sums import (
 from expfam.samplers.shards.checkpoint import read_rows, write_rows
 from expfam.samplers.shards.soft import Cuts, SoftPart, SoftReply, soft_labels
 from expfam.samplers.starts.rules import starting_labels
+from expfam.samplers.states.sticks import log_slices
 
 if TYPE_CHECKING:
     from expfam.protocols import Floats
@@ -246,7 +247,7 @@ class Shard:
             moved_sums(self.data, self.labels, labels, parameters.K, self.scale),
             [(self.first_row, self.data.n_rows, extra)],
         )
-        self.labels = labels
+        self.labels, self.K = labels, parameters.K
         return reply
 
     def borrow(self, sizes: Sizes, bounds: Bounds, own: tuple[Cuts, Any, Any]) -> None:
@@ -285,6 +286,10 @@ class Shard:
     def expected(self, parameters: Parameters, n_threads: int | None) -> SoftSums:
         """Return the soft sums under the parameters."""
         return soft_labels(self.data, self.soft, parameters, n_threads)[1]
+
+    def least_slice(self, log_pi: Floats, seed: int, step: int) -> Least:
+        """Return the least log slice of the rows, see `expfam.samplers.states.sticks`."""
+        return Least(log_slices(self.first_row, self.labels, log_pi, seed, step).min())
 
     def first_rows(self) -> Least:
         """Return the global number of the first row of each cluster: (K,) int64."""

@@ -36,6 +36,8 @@ class ShardedExpectationState(ShardedState, ExpectationState):
     sums : LabelSums
         Not read: EM begins with sums of weighted rows.
     n_clusters, seed, n_steps : int
+    is_open : bool
+        Not used: the number of components of EM is given.
 
     Examples
     --------
@@ -51,13 +53,21 @@ class ShardedExpectationState(ShardedState, ExpectationState):
     """
 
     def __init__(
-        self, model: Any, data: ShardedData, sums: LabelSums, *, n_clusters: int, seed: int, n_steps: int = 0
+        self,
+        model: Any,
+        data: ShardedData,
+        sums: LabelSums,
+        *,
+        n_clusters: int,
+        seed: int,
+        n_steps: int = 0,
+        is_open: bool = False,
     ) -> None:
         self._used: int | None = None
         most = data.weighted_bounds
         lend(data.engine, sizes_of(data, n_clusters), Bounds.of(most), is_weighted=data.is_weighted)
         self._scale = most.scale(data.n_rows)
-        super().__init__(model, data, sums, n_clusters=n_clusters, seed=seed, n_steps=n_steps)
+        super().__init__(model, data, sums, n_clusters=n_clusters, seed=seed, n_steps=n_steps, is_open=is_open)
 
     def _take(self, sums: LabelSums) -> None:
         """Begin with the labels that the parts have now."""

@@ -35,6 +35,8 @@ class ShardedState(UncollapsedState):
     n_clusters : int
     seed : int
     n_steps : int
+    is_open : bool
+        See `UncollapsedState`.
 
     Attributes
     ----------
@@ -57,8 +59,17 @@ class ShardedState(UncollapsedState):
     """
 
     def __init__(
-        self, model: Any, data: ShardedData, sums: LabelSums, *, n_clusters: int, seed: int, n_steps: int = 0
+        self,
+        model: Any,
+        data: ShardedData,
+        sums: LabelSums,
+        *,
+        n_clusters: int,
+        seed: int,
+        n_steps: int = 0,
+        is_open: bool = False,
     ) -> None:
+        self.is_open = is_open
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
         self.stamp, self.memory, self.K = 0, {}, int(n_clusters)
         self.Theta = self.G = self.log_pi = None
@@ -105,6 +116,10 @@ class ShardedState(UncollapsedState):
         return Parameters(
             self.model, self.n, self.S, self.Theta, self.G, self.log_pi, seed=self.seed, n_steps=self.n_steps
         )
+
+    def least_slice(self, log_pi: npt.NDArray[np.float64]) -> float:
+        """Return the least log slice of all data at this step."""
+        return float(self.data.engine.total("least_slice", log_pi, self.seed, self.n_steps).values)
 
     def redraw(self, kernel: Any) -> tuple[int, dict[str, Any]]:
         """Have the parts draw all labels; return how many changed, and mean diagnostics."""

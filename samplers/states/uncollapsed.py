@@ -14,6 +14,7 @@ from expfam.families.support import dense_rows
 from expfam.model.label_sums import LabelSums, label_sums, updated_sums
 from expfam.model.partitions import by_first_appearance, slots_by_first_appearance
 from expfam.samplers.states.collapsed import CollapsedState
+from expfam.samplers.states.sticks import live_weights, log_slices, with_new_sticks
 from expfam.samplers.states.storage import MOST_GAP, memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
@@ -36,6 +37,8 @@ class UncollapsedState:
         Seed of 64 bits.
     n_steps : int
         Number of steps that the chain has made.
+    is_open : bool
+        Whether the number of components grows with the chain, under a Dirichlet process that is not truncated.
 
     Attributes
     ----------
@@ -80,9 +83,18 @@ class UncollapsedState:
     _log_joint: float | None
 
     def __init__(
-        self, model: Any, data: Any, labels: npt.ArrayLike, *, n_clusters: int, seed: int, n_steps: int = 0
+        self,
+        model: Any,
+        data: Any,
+        labels: npt.ArrayLike,
+        *,
+        n_clusters: int,
+        seed: int,
+        n_steps: int = 0,
+        is_open: bool = False,
     ) -> None:
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
+        self.is_open = is_open
         self.stamp = 0
         self.memory = {}
         self.K = int(n_clusters)
@@ -154,6 +166,31 @@ class UncollapsedState:
         else:
             raise ValueError(f"theta must be 'draw', 'map' or 'mean'; got {theta!r}")
 
+    def draw_open_parameters(self) -> None:
+        """Draw weights and parameters of clusters with data, and of some without.
+
+        There are as many of these as slices ask for. The weights are those of a Dirichlet process that is not
+        truncated. Slots that no slice asks for have the weight 0. The number of slots grows where there are too few.
+        """
+        rng, alpha = generator(self.seed, "posterior", unit=1, step=self.n_steps), self.model.weights.alpha
+        log_pi, log_rest = live_weights(self.n, alpha, rng)
+        self.log_pi = with_new_sticks(log_pi, log_rest, self.least_slice(log_pi), alpha, rng)
+        self._widen(self.log_pi.size)
+        used, S = np.flatnonzero(self.log_pi > -np.inf), dense_rows(self.S)
+        self.Theta, self.G = np.zeros(S.shape), np.zeros(self.K)
+        rng = generator(self.seed, "posterior", unit=0, step=self.n_steps)
+        self.Theta[used], self.G[used] = self.model.family.draw_natural(self.n[used], S[used], rng)
+
+    def least_slice(self, log_pi: npt.NDArray[np.float64]) -> float:
+        """Return the least log slice of all data at this step, given log weights (K,)."""
+        return float(log_slices(self.data.row_offset, self.labels, log_pi, self.seed, self.n_steps).min())
+
+    def _widen(self, n_clusters: int) -> None:
+        """Add components without data up to `n_clusters`."""
+        if n_clusters > self.K:
+            self.K, self.sums = n_clusters, self.sums.widened(n_clusters)
+            self.n, self.S = self.sums.total()
+
     def redraw(self, kernel: Any) -> tuple[int, dict[str, Any]]:
         """Have a kernel draw all labels given the parameters.
 
@@ -206,7 +243,12 @@ class UncollapsedState:
         """
         self.model, self.n_steps = other.model, other.n_steps
         self.Theta = self.G = self.log_pi = None
-        self.set_labels(np.ascontiguousarray(_into_slots(other.partition, self.K, other), dtype=np.int32))
+        labels = other.partition
+        if self.is_open:
+            self.K = max(self.K, int(labels.max()) + 1)  # slots of an open state have no order
+        else:
+            labels = _into_slots(labels, self.K, other)
+        self.set_labels(np.ascontiguousarray(labels, dtype=np.int32))
 
     def check(self) -> None:
         """Recompute the statistics from the labels; raise AssertionError if any bit differs."""
@@ -247,10 +289,16 @@ class UncollapsedState:
         ArchiveError
             The arrays do not belong to a chain of this type over these data.
         """
+        self._open_to(arrays)
         # a copy: moves are in place
         labels = integers(arrays, "labels", (self.data.n_rows,), 0, self.K, dtype=np.int32)
         self.restore(arrays, lambda: self._sums_of_rows(labels))
         self._hold(labels)
+
+    def _open_to(self, arrays: dict[str, Any]) -> None:
+        """Take the number of components of stored arrays where it is open."""
+        if self.is_open:
+            self.K = numbers(arrays, "n", (None,), low=0.0).size
 
     def restore(self, arrays: dict[str, Any], sums_of_labels: Callable[[], LabelSums]) -> None:
         """Restore the state from the arrays of `arrays_without_labels`.
@@ -302,7 +350,8 @@ class UncollapsedState:
             return self
         if state_type is not CollapsedState:
             raise CapabilityError(f"an UncollapsedState cannot become a {state_type.__name__}")
-        _refuse_truncation(self.model.weights)
+        if not self.is_open:
+            _refuse_truncation(self.model.weights)
         state = CollapsedState(self.model, self.data, self.labels, seed=self.seed, n_steps=self.n_steps)
         state.stamp = self.stamp + 1
         return state

@@ -271,8 +271,10 @@ cdef Py_ssize_t best_of(const float *x, float best, const float *tops, Py_ssize_
     return k
 
 
-def draw_labels(state, n_threads):
+def draw_labels(state, n_threads, limits=None):
     """Draw labels (N,) int32 of all data from their exact law given Theta, G and log pi.
+
+    With `limits`, (N,) int32, datum i is drawn among the first limits[i] clusters, of which its old one is one.
 
     The step of each datum leaves its law given the parameters invariant, up to rounding errors in double precision.
     From any other label it reaches this law up to rounding errors in single precision. A datum without a finite score
@@ -289,10 +291,13 @@ def draw_labels(state, n_threads):
         tile.rough[: stop - start] = not scores.fits
         if scores.fits:
             draw = draw_sparse if scores.sparse else draw_dense
-            draw(scores, tile, phi, old[start:stop], labels[start:stop], seed, step, offset + start)
+            own = None if limits is None else limits[start:stop]
+            draw(scores, tile, phi, old[start:stop], labels[start:stop], seed, step, offset + start, own)
         rough = np.flatnonzero(tile.rough[: stop - start])
         if rough.size:
             weights = scores.exact_scores(phi[rough])
+            if limits is not None:
+                weights[np.arange(scores.K) >= limits[start + rough, None]] = -np.inf
             bad = draw_rows(weights, rough, labels[start:stop], seed, step, offset + start)
             if bad >= 0:
                 raise FloatingPointError(
@@ -367,8 +372,15 @@ cdef bint moves(Draw draw, double gap, double log_ratio) noexcept nogil:
     return gap > OUT_OF_QUESTION or accept(gap + log_ratio, &draw.rng)
 
 
+cdef inline void leave_out(float *x, Py_ssize_t first, Py_ssize_t width) noexcept nogil:
+    """Make clusters from `first` on impossible."""
+    cdef Py_ssize_t k
+    for k in range(first, width):
+        x[k] = DENSE_NEVER
+
+
 def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t[::1] old, int32_t[::1] labels,
-               seed, step, first_row):
+               seed, step, first_row, const int32_t[::1] limits):
     """Draw the labels of a tile of dense statistics.
 
     Rows that need double precision are marked in `tile.rough`.
@@ -382,6 +394,8 @@ def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t
     with nogil:
         for i in range(phi.shape[0]):
             x = &tile.score_view[place + i, 0]
+            if limits is not None:
+                leave_out(x, limits[i], s.width)
             best = expfam_tops(x, &tile.tops[0], s.width)
             tile.rough_view[i] = not (tile.bounds[i] < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
             if not tile.rough_view[i] and tile.bounds[i] > DENSE_REACH:
@@ -398,7 +412,8 @@ def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t
                 labels[i] = <int32_t> was
 
 
-def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[::1] labels, seed, step, first_row):
+def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[::1] labels, seed, step, first_row,
+                const int32_t[::1] limits):
     """Draw the labels of CSR rows; rows that need double precision are marked in `tile.rough`."""
     cdef Py_ssize_t i, n, new, was, n_rows = phi.shape[0]
     cdef const int64_t[::1] indptr, columns
@@ -419,6 +434,8 @@ def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[:
         for i in range(n_rows):
             where, what, n = first_column + indptr[i], first_value + indptr[i], indptr[i + 1] - indptr[i]
             bound = s.sparse_row(where, what, n, <const float **> &rows[0], &factors[0], x)
+            if limits is not None:
+                leave_out(x, limits[i], s.width)
             best = expfam_tops(x, &tile.tops[0], s.width)
             tile.rough_view[i] = not (bound < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
             if not tile.rough_view[i] and bound > DENSE_REACH:

@@ -19,6 +19,7 @@ from expfam.params import Real, refuse_unused
 from expfam.samplers.chain.kernel import Kernel, check_sticks
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed import dense as dense_draw
+from expfam.samplers.uncollapsed import slices
 from expfam.samplers.uncollapsed.known import with_known
 from expfam.samplers.uncollapsed.tree import draw_labels, preferred_tree
 
@@ -90,13 +91,13 @@ class UncollapsedKernel(Kernel):
             )
         check_sticks(self, model, data.known)
 
-    def max_clusters(self, model: Any) -> int:
+    def max_clusters(self, model: Any) -> int | None:
         """Return the number of components of finite weights, or else the truncation."""
         return model.weights.max_components or self.truncation
 
     def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> Any:
         """Make a state with labels in 0..K-1; the first step makes its parameters."""
-        K = self.max_clusters(model)
+        K = model.weights.max_components or self.truncation
         return UncollapsedState(model, data, fitted_labels(labels, K, self), n_clusters=K, seed=seed)
 
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
@@ -146,16 +147,20 @@ class UncollapsedGibbs(UncollapsedKernel):
     theta : {"draw", "map", "mean"}
         How parameters and weights are made from labels. Only "draw" leaves the posterior invariant; the others are
         stochastic EM.
+    sticks : {"closed", "slice"}
+        How weights of a process are held. "closed" cuts it off at `truncation` sticks, which is another posterior.
+        "slice" breaks as many sticks as the slices of the data ask for, at each step anew: the posterior of a
+        `DirichletProcess` itself, with any number of clusters.
     truncation : int
-        Number of sticks under a Dirichlet process or Pitman-Yor prior. A symmetric Dirichlet prior has its own number
-        of components.
+        Number of closed sticks under a Dirichlet process or Pitman-Yor prior. A symmetric Dirichlet prior has its own
+        number of components.
     n_threads : int or None
         Number of threads that draw labels; the result does not depend on it.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam import MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson, SymmetricDirichlet
     >>> from expfam.samplers import UncollapsedGibbs, sample
     >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
     >>> kernel = UncollapsedGibbs()
@@ -163,14 +168,24 @@ class UncollapsedGibbs(UncollapsedKernel):
     >>> trace = sample(kernel, state, 30)
     >>> len(set(state.labels[:20])), len(set(state.labels[20:]))
     (1, 1)
+    >>> kernel = UncollapsedGibbs(sticks="slice")
+    >>> state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), X, seed=0)
+    >>> trace = sample(kernel, state, 30)
+    >>> state.n_clusters
+    2
 
     Notes
     -----
-    For the truncated stick-breaking prior see Ishwaran and James 2001, "Gibbs sampling methods for stick-breaking
-    priors". The chain mixes more slowly than collapsed sweeps, much more slowly on short documents.
+    For slices see `expfam.samplers.states.sticks`. For the truncated stick-breaking prior see Ishwaran and James 2001,
+    "Gibbs sampling methods for stick-breaking priors". The chain mixes more slowly than collapsed sweeps, much more
+    slowly on short documents.
     """
 
-    _constraints: ClassVar = {"draw": ("auto", "dense", "tree", "rejection"), "tau": Real(0, ends="(]")}
+    _constraints: ClassVar = {
+        "draw": ("auto", "dense", "tree", "rejection"),
+        "tau": Real(0, ends="(]"),
+        "sticks": ("closed", "slice"),
+    }
 
     def __init__(
         self,
@@ -178,24 +193,66 @@ class UncollapsedGibbs(UncollapsedKernel):
         draw: Literal["auto", "dense", "tree", "rejection"] = "auto",
         tau: float = 12.0,
         theta: Literal["draw", "map", "mean"] = "draw",
+        sticks: Literal["closed", "slice"] = "closed",
         truncation: int = 100,
         n_threads: int | None = None,
     ) -> None:
         super().__init__(theta=theta, truncation=truncation, n_threads=n_threads)
-        self.draw, self.tau = draw, tau
+        self.draw, self.tau, self.sticks = draw, tau, sticks
 
     def check(self, model: Any, data: Dataset) -> None:
         """Refuse settings out of range, and families that cannot make parameters from statistics."""
         super().check(model, data)
         if self.draw == "dense":
             refuse_unused(self, ["tau"], why="draw='dense'", remedy="take draw='tree'")
+        if self.sticks == "slice":
+            self._check_slices(model, data)
+
+    def _check_slices(self, model: Any, data: Dataset) -> None:
+        """Refuse what slices cannot be used with."""
+        why, line = "", f"{type(self).__name__}(sticks='slice')"
+        if model.weights.max_components is not None:
+            why, line = f"{model.weights!r} has a given number of components", f"{type(self).__name__}()"
+        elif model.weights.offset != 0.0:
+            why, line = f"{model.weights!r} needs sticks without end", f"DirichletProcess(alpha={model.weights.alpha})"
+        elif self.theta != "draw" or self.draw not in ("auto", "dense"):
+            why = "it draws parameters, and labels densely"
+        elif data.known is not None:
+            why, line = "it cannot use what is known of rows", "UncollapsedGibbs() with SymmetricDirichlet(n)"
+        if why:
+            raise CapabilityError(f"{type(self).__name__}(sticks='slice') cannot be used: {why}: write {line}")
+        refuse_unused(self, ["truncation"], why="sticks='slice'", remedy="leave out truncation")
+
+    def max_clusters(self, model: Any) -> int | None:
+        """Return the number of components; None if it is open."""
+        return None if self.sticks == "slice" else super().max_clusters(model)
+
+    def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> Any:
+        """Make a state with labels; the first step makes its parameters."""
+        if self.sticks == "closed":
+            return super().init_state(model, data, labels, seed=seed)
+        K = int(np.max(labels)) + 1
+        return UncollapsedState(model, data, labels, n_clusters=K, seed=seed, is_open=True)
+
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Make parameters and weights given labels, then draw all labels given them."""
+        if self.sticks == "slice":
+            state.draw_open_parameters()
+            n_moved, extra = state.redraw(self)
+            return state.data.n_rows, n_moved, extra
+        return super().move(state)
 
     def of_parts(self) -> UncollapsedGibbs:
         """Return the kernel for data in parts: it draws densely, as a part cannot try a tree."""
         if self.draw != "auto":
             return self
         return UncollapsedGibbs(
-            draw="dense", tau=self.tau, theta=self.theta, truncation=self.truncation, n_threads=self.n_threads
+            draw="dense",
+            tau=self.tau,
+            theta=self.theta,
+            sticks=self.sticks,
+            truncation=self.truncation,
+            n_threads=self.n_threads,
         )
 
     def reversed(self) -> UncollapsedGibbs | None:
@@ -204,6 +261,8 @@ class UncollapsedGibbs(UncollapsedKernel):
 
     def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
         """Draw new labels of all data from their exact law given the state's parameters."""
+        if self.sticks == "slice":
+            return slices.draw_labels(state, self.n_threads), {}
         method, tree = self.draw, None
         if method == "auto":
             tree = preferred_tree(state, n_threads=self.n_threads)

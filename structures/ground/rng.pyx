@@ -11,6 +11,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from libc.math cimport log
+
 
 class RandomPurpose(IntEnum):
     """Use of a stream; it is the second half of the key."""
@@ -26,6 +28,7 @@ class RandomPurpose(IntEnum):
     PREDICT = Purpose.PREDICT
     SUBSAMPLE = Purpose.SUBSAMPLE
     CHAINS = 11  # seeds of chains; no compiled sampler reads it
+    SLICE = 12  # slices of data under open sticks
 
 
 def generator(seed, purpose, *, unit=0, step=0):
@@ -73,6 +76,28 @@ def resolve_seed(random_state=None):
             f"an integer random_state must lie in [0, 2**64); got {seed}: write random_state={abs(seed) % 2**32}"
         )
     return seed
+
+
+def log_uniforms(seed, purpose, uint64_t first_unit, Py_ssize_t n, uint64_t step):
+    """Return the log of one uniform number in (0, 1] for each of n units: (n,) float64.
+
+    Each is the first of the stream of (seed, purpose; unit, step).
+
+    >>> from expfam.structures.ground.rng import log_uniforms
+    >>> both = log_uniforms(3, "slice", 5, 2, 0)
+    >>> bool(both[1] == log_uniforms(3, "slice", 6, 1, 0)[0] < 0.0)
+    True
+    """
+    cdef philox_stream stream
+    cdef Py_ssize_t i
+    logs = np.empty(n)
+    cdef double[::1] out = logs
+    philox_init(&stream, seed, int(RandomPurpose[purpose.upper()]))
+    with nogil:
+        for i in range(n):
+            philox_aim(&stream, first_unit + <uint64_t> i, step)
+            out[i] = log(1.0 - philox_double(&stream))
+    return logs
 
 
 def stream_words(uint64_t seed, uint64_t purpose, uint64_t unit, uint64_t step, Py_ssize_t size):

@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 from pyarrow import parquet
 from scipy import sparse
 
-from expfam import Dataset, DiagonalGaussian, MixtureModel, SymmetricDirichlet
+from expfam import Dataset, DiagonalGaussian, MixtureModel, PitmanYor, SymmetricDirichlet
 from expfam import Mixture as LocalMixture
 from expfam.dask import Mixture
 from expfam.engines import DaskEngine, cut_rows, watch
@@ -94,6 +94,29 @@ def test_unknown_lengths(client, labels):
     np.testing.assert_array_equal(mixture.labels_.compute(), labels)
 
 
+# ---- an open number of clusters --------------------------------------------------------------------------------------
+
+
+def test_an_open_number_of_clusters_is_found(client, tmp_path, monkeypatch):
+    settings = {"n_steps": 40, "random_state": 0, "client": client}
+    rows = X + 20.0 * (np.arange(1500) % 2)[:, None]
+    mixture = Mixture("gaussian_diag", **settings).fit(da.from_array(rows, chunks=(1500, 2)))
+    labels = mixture.labels_.compute()
+    assert np.count_nonzero(mixture.n_ > 20) == 6
+    np.testing.assert_array_equal(mixture.n_, np.bincount(labels, minlength=mixture.n_.size))
+    assert mixture.log_joint_ == pytest.approx(mixture.trace_.column("objective")[20:].max(), rel=1e-12)
+    assert mixture.predict(rows).max() < mixture.to_local().n_.size == np.count_nonzero(mixture.n_)
+    cut = Mixture("gaussian_diag", **settings).fit(da.from_array(rows, chunks=((1, 700, 799), 2)))
+    np.testing.assert_array_equal(cut.labels_.compute(), labels)
+    monkeypatch.setattr("expfam.dask._SAMPLED_ROWS", 300)  # the other rows join their most probable cluster
+    few = Mixture("gaussian_diag", **settings).fit(da.from_array(rows, chunks=(900, 2)))
+    assert np.count_nonzero(few.n_ > 20) == 6
+    monkeypatch.undo()
+    Mixture("gaussian_diag", **settings | {"n_steps": 25}).fit(rows, checkpoint=tmp_path / "run")
+    rest = Mixture("gaussian_diag", **settings).fit(da.from_array(rows, chunks=(512, 2)), resume=tmp_path / "run")
+    np.testing.assert_array_equal(rest.labels_.compute(), labels)
+
+
 # ---- soft labels and weights of rows ---------------------------------------------------------------------------------
 
 
@@ -166,8 +189,10 @@ def test_the_labels_are_those_of_the_statistics(client):
 
 def test_what_cannot_be_done_is_refused_with_a_way_on(client):
     rows = da.from_array(X, chunks=(500, 2))
-    with pytest.raises(CapabilityError, match=r"write Mixture\(family='gaussian_diag', n_components=50"):
-        Mixture("gaussian_diag", client=client).fit(rows)
+    with pytest.raises(CapabilityError, match=r"StochasticEM does not find.*n_components=50.*'uncollapsed_gibbs'"):
+        Mixture("gaussian_diag", sampler="stochastic_em", client=client).fit(rows)
+    with pytest.raises(CapabilityError, match=r"write Mixture\(.*weights=DirichletProcess\(alpha=2\.0\)"):
+        Mixture("gaussian_diag", weights=PitmanYor(2.0, 0.2), client=client).fit(rows)
     with pytest.raises(CapabilityError, match=r"CollapsedGibbs cannot run on data in parts.*write UncollapsedGibbs"):
         Mixture("gaussian_diag", 6, sampler="gibbs", client=client).fit(rows)
     with pytest.raises(DataError, match="two dimensions"):
