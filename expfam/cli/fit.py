@@ -156,6 +156,7 @@ def run(args: argparse.Namespace) -> int:
     from expfam.estimators.lines import whole_line_of
     from expfam.samplers.chain.callbacks import Progress
     from expfam.samplers.named import find_sampler
+    from expfam.stages import watching
 
     check_outputs(args, figure=FIGURE_SUFFIXES)
     if args.figure is not None:
@@ -181,7 +182,8 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None and args.labels is None and args.figure is None:
         say(args, "output    none: give --output DIR to save the model, --labels FILE to save the labels")
     began = time.perf_counter()
-    mixture.fit_plan(plan)
+    with watching(not args.quiet, sys.stderr):
+        mixture.fit_plan(plan)
     seconds = time.perf_counter() - began
     # save before printing: if the output pipe is closed, the result is not lost
     saved, failed = save_all(args, result_writers(mixture, table) | {"figure": figure_writer(mixture, table)})

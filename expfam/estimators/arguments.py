@@ -9,7 +9,10 @@ from typing import Any
 from expfam.estimators.foreign_names import unknown_argument, unknown_keyword
 from expfam.estimators.lines import completed
 from expfam.estimators.row_lines import OF_ROWS, aligned
+from expfam.stages import watching
 from expfam.user_warnings import renamed_warnings
+
+_SHOWN = ("fit", "fit_plan", "fit_predict", "partial_fit", "fit_chunks")  # methods that show their progress
 
 
 def names_unknown_keywords(init: Any) -> Any:
@@ -46,7 +49,8 @@ def with_whole_lines(method: Any) -> Any:
             if name not in parameters:
                 raise TypeError(unknown_argument(self, method.__name__, name, kwargs[name], list(parameters)[1:]))
         try:
-            with renamed_warnings(lambda text: completed(text, self)):
+            is_shown = method.__name__ in _SHOWN and bool(getattr(self, "verbose", 0))
+            with renamed_warnings(lambda text: completed(text, self)), watching(is_shown):
                 return method(self, *args, **kwargs)
         except Exception as error:
             if error.args and isinstance(error.args[0], str):

@@ -31,6 +31,7 @@ from expfam.forecast.time import check_time
 from expfam.io.models import load_estimator, save_estimator
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value, is_auto
+from expfam.stages import tell
 from expfam.structures.ground.rng import resolve_seed
 
 if TYPE_CHECKING:
@@ -160,7 +161,9 @@ class Estimator(BaseEstimator):
         drop_loaded(self)
         for phase in phases:
             phase.kernel.check(model, data)
-        check_memory(forecast(), self.memory_limit)
+        needed = forecast()
+        check_memory(needed, self.memory_limit)
+        tell(f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
         n_steps = sum(phase.n_steps for phase in phases) * n_rounds
         once = {"begin": begin, "finish": self._measured_end(model)}
         check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start, **once)

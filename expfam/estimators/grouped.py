@@ -65,6 +65,7 @@ from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.named import find_sampler
 from expfam.samplers.variational.sparse_rows import work_size
+from expfam.stages import stage
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 
@@ -267,7 +268,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         is_searched = is_auto(start)
         timed = {"start": start, "begin": begin if is_searched else None}
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, seed=seed, **timed)
-        state = begin(data)
+        with stage("searching a start"):
+            state = begin(data)
         trace = run_steps(self, state, phases, counted=[average] if is_sampled else [])
         self._adopt(state, average, groups)
         if is_sampled and held is None:

@@ -36,6 +36,7 @@ from expfam.samplers.chain.driver import sample
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
 from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, tuned_worth, ward_state
 from expfam.samplers.named import find_sampler
+from expfam.stages import stage, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -182,11 +183,12 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         start, was_stopped, seed = self._start(links, data.n_rows), False, self._seed()
         is_fitted = self._has_cluster_leaves(data)
         if not is_fitted:
-            check_memory(self._memory(data, start), self.memory_limit)
-        model, data = self._model(data, seed)
+            self._check_memory(data, start)
+        with stage("choosing hyper-parameters"):
+            model, data = self._model(data, seed)
         if is_fitted:
             start, was_stopped = self._fitted_leaves(data, seed, start, links)
-            check_memory(self._memory(data, start), self.memory_limit)
+            self._check_memory(data, start)
         if self.time_limit is not None and not was_stopped:
             grow = partial(self._grow_sample, model, start)
             duration = forecast_tree_duration(grow, data, seed=seed)
@@ -199,6 +201,12 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             given = repr(self.family)
             warn_of_one_cluster(self.family_, n_rows=data.n_rows, tunes=self._tunes(), given=given)
         return self
+
+    def _check_memory(self, data, start):
+        """Tell the memory that the tree needs, and refuse it if there is less."""
+        needed = self._memory(data, start)
+        check_memory(needed, self.memory_limit)
+        tell(f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
 
     def _check_leaves(self):
         """Refuse leaves that are unknown, and those that other settings replace."""
@@ -336,9 +344,9 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         kernel = _with_settings(self._kernel(), order=order)
         state = kernel.init(model, data, start=start)
         n_steps = -(-(state.n_clusters - 1) // kernel.n_merges)
-        self.interrupted_ = sample(
-            kernel, state, n_steps, callbacks=with_progress(self.callbacks, self.verbose, n_steps)
-        ).interrupted
+        callbacks = with_progress(self.callbacks, self.verbose, n_steps)
+        with stage(f"merges in the order {order!r}", has_bar=True):
+            self.interrupted_ = sample(kernel, state, n_steps, callbacks=callbacks).interrupted
         return state
 
     def _adopt(self, state):

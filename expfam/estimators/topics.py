@@ -48,6 +48,7 @@ from expfam.samplers.topics.local_step import TopicPass
 from expfam.samplers.topics.stream import TopicStream
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.variational.learner import weight_of
+from expfam.stages import stage
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run, segments
 
@@ -221,7 +222,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
         if is_auto(self.start):
-            start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
+            with stage("searching a start"):
+                start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
         state = kernel.init(model, data, seed=seed, start=start)
         self._set_trace(run_steps(self, state, phases, counted=[average] if is_sampled else []))
         self.converged_ = was_level(self.trace_, kernel, state, data.X.sum())

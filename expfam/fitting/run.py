@@ -16,6 +16,7 @@ from expfam.samplers.chain.trace import Trace
 from expfam.samplers.hyper.record import HyperRecorder, prior_of_updates
 from expfam.samplers.warm_starts.sample_rows import has_many_rows
 from expfam.samplers.warm_starts.settle import Settler, fit_to_start, least_gain
+from expfam.stages import stage
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -122,7 +123,8 @@ def run_chain(plan: Plan, *, chain: int = 0, shared: Shared | None = None) -> Ch
     start = plan.starts[0]
     begun = Begun(plan.model, start, None, False)
     if plan.searches_start(start):
-        begun = begin(plan, on_sample=() if shared is None else (shared.pause,))
+        with stage("searching a start"):
+            begun = begin(plan, on_sample=() if shared is None else (shared.pause,))
     ways = {"is_sampled": plan.has_rule and begun.is_sampled, "splits": begun.splits}
     phases = planned_phases(plan, **ways, is_searched=begun.name is not None)
     state = plan.kernel.init(begun.model, plan.seen, seed=plan.seed, start=begun.start)
@@ -146,7 +148,8 @@ def _gone_on(plan, run, begun):
             others |= {} if run.ending is None else {"ending": run.ending.labels}
             candidates = {"chain": run.best.labels, **others}
             before = run.ending
-            ending = open_ending(settler, candidates, splits=begun.splits, before=before, divisions=run.divisions)
+            with stage("comparing the end with other partitions"):
+                ending = open_ending(settler, candidates, splits=begun.splits, before=before, divisions=run.divisions)
             run = run._replace(ending=ending, name=ending.name if ending.name in begun.others else run.name)
             is_same = before is not None and np.array_equal(ending.labels, before.labels)
             if is_same or ending.gain < least_gain(data.n_rows) or not left:  # the same steps would be made again

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from expfam.samplers.chain.callbacks import Progress, kept_open
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.trace import Trace
+from expfam.stages import stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +62,8 @@ def run_phases(
             if entered is not None:
                 kernel = entered(kernel, former, n_steps, is_last)
             former = kernel
-            sample(kernel, state, n_steps, callbacks=[*watched, *others], trace=trace)
+            with stage("steps", has_bar=True):
+                sample(kernel, state, n_steps, callbacks=[*watched, *others], trace=trace)
             if trace.interrupted or any(callback.has_stopped for callback in watched):
                 break
         if not trace.interrupted:

@@ -6,6 +6,7 @@ A callback is any callable of (info, state). A true result ends the run. At the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from expfam.amounts import counted
 from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
+from expfam.stages import EVERY_SECONDS, is_terminal
 from expfam.structures.ground.stored import restoring
 
 if TYPE_CHECKING:
@@ -251,6 +253,8 @@ def restore_checkpoint(path: Path | str, state: Any, *, trace: Trace | None = No
 class Progress:
     """Progress bar with the number of clusters, the objective and the speed.
 
+    Where standard error is no terminal, such as in the log of a batch job, there is a line every 30 seconds instead.
+
     Parameters
     ----------
     n_steps : int, optional
@@ -271,9 +275,13 @@ class Progress:
     def __init__(self, n_steps: int | None = None, **options: Any) -> None:
         self.n_steps, self.options = n_steps, options
         self._bar: Any = None
+        self._n_steps, self._next = 0, float("inf")
 
     def __call__(self, info: Info, state: Any) -> bool:
         """Move the bar by one step; never end the run."""
+        if self._writes_lines():
+            self._write_line(info)
+            return False
         if self._bar is None:
             from tqdm.auto import tqdm
 
@@ -286,8 +294,27 @@ class Progress:
         self._bar.update()
         return False
 
+    def _writes_lines(self):
+        """Return whether there is no terminal, no notebook and no file that a bar was asked for."""
+        file = self.options.get("file") or sys.stderr
+        is_asked = "file" in self.options and self.options.get("disable", False) is not None
+        return not (is_asked or is_terminal(file) or "ipykernel" in sys.modules)
+
+    def _write_line(self, info):
+        """Write a line if the last one, or the first step, was long ago."""
+        now = perf_counter()
+        self._n_steps += 1
+        self._next = min(self._next, now - info.seconds + EVERY_SECONDS)
+        if now < self._next or self.options.get("disable"):
+            return
+        self._next = now + EVERY_SECONDS
+        of = "" if self.n_steps is None else f" of {self.n_steps}"
+        line = f"expfam: step {self._n_steps}{of}, K={info.n_clusters}, objective={info.objective:.6g}"
+        print(line, file=self.options.get("file") or sys.stderr, flush=True)
+
     def close(self) -> None:
         """Draw the bar a last time and close it."""
+        self._n_steps, self._next = 0, float("inf")
         if self._bar is not None:
             self._bar.close()
             self._bar = None

@@ -1,7 +1,9 @@
 """`Mixture` as its users meet it: what it fits, predicts, draws and refuses."""
 
+import io
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -177,14 +179,24 @@ def test_a_stop_in_the_warm_up_ends_the_run(counts):
     assert mixture.fit(counts[0]).n_iter_ == 2
 
 
-def test_progress_bar(counts, capsys):
+def on_a_terminal(monkeypatch):
+    """Put a terminal in the place of standard error: elsewhere lines take the place of the bar."""
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", screen)
+    return screen
+
+
+def test_progress_bar(counts, monkeypatch):
+    screen = on_a_terminal(monkeypatch)
     Mixture("poisson", 5, n_steps=3, n_warmup=2, random_state=0, verbose=1).fit(counts[0])
-    assert "5/5" in capsys.readouterr().err
+    assert "5/5" in screen.getvalue()
 
 
-def test_a_progress_bar_has_no_total_where_a_rule_ends_the_run(counts, capsys):
+def test_a_progress_bar_has_no_total_where_a_rule_ends_the_run(counts, monkeypatch):
+    screen = on_a_terminal(monkeypatch)
     mixture = Mixture("poisson", 5, random_state=0, verbose=1).fit(counts[0])
-    shown = capsys.readouterr().err
+    shown = screen.getvalue()
     assert f"{mixture.n_iter_}step" in shown
     assert f"{mixture.n_iter_}/" not in shown
 

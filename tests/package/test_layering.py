@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # public names of all rooms of the package.
 FLOORS = (
     ("expfam.contracts", "expfam.protocols", "expfam.errors"),
-    ("expfam.amounts",),
+    ("expfam.amounts", "expfam.stages"),
     (
         *("expfam.params", "expfam.lazy", "expfam.staging", "expfam.near_names", "expfam.user_warnings"),
         "expfam.structures.ground",

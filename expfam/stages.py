@@ -1,0 +1,153 @@
+"""Stages of a long call: logged, and shown while they last if progress was asked for.
+
+The logger is `logging.getLogger("expfam")`. With ``verbose=1`` a terminal shows the stage and its seconds; other
+streams, such as the log of a batch job, get a line every 30 seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOG = logging.getLogger("expfam")
+LOG.addHandler(logging.NullHandler())
+EVERY_SECONDS = 30.0  # between lines where there is no terminal
+_ON_A_TERMINAL = 0.5
+_FIRST, _LAST = "reading the rows", "finishing"  # what goes on before the first stage, and between later ones
+
+
+class Watch:
+    """What shows the stage of a call, from a thread of its own: one line may run for minutes.
+
+    Parameters
+    ----------
+    file : text stream, optional
+        By default standard error.
+    """
+
+    def __init__(self, file: IO[str] | None = None) -> None:
+        self.file = sys.stderr if file is None else file
+        self.is_terminal = is_terminal(self.file)
+        self.name: str | None = _FIRST
+        self.began = time.perf_counter()
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._has_line = False
+        self._thread = threading.Thread(target=self._run, name="expfam-progress", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while not self._over.wait(_ON_A_TERMINAL if self.is_terminal else EVERY_SECONDS):
+            self._show()
+
+    def _show(self):
+        with self._lock:
+            if self.name is None:
+                return
+            seconds = time.perf_counter() - self.began
+            if self.is_terminal:
+                self._write(f"\r\x1b[K{self.name}: {seconds:.0f} s")
+            else:
+                self._write(f"expfam: {self.name}, {seconds:.0f} s so far\n")
+            self._has_line = self.is_terminal
+
+    def _write(self, text):
+        try:
+            self.file.write(text)
+            self.file.flush()
+        except (OSError, ValueError):  # the stream was closed: the call goes on
+            self._over.set()
+
+    def enter(self, name: str | None) -> None:
+        """Begin a stage; None shows nothing, for stages that have a bar of their own."""
+        with self._lock:
+            if self._has_line:
+                self._write("\r\x1b[K")
+            self.name, self.began, self._has_line = name, time.perf_counter(), False
+
+    def tell(self, text: str) -> None:
+        """Write a line."""
+        self.enter(self.name)
+        self._write(f"expfam: {text}\n")
+
+    def close(self) -> None:
+        """Show nothing any more."""
+        self.enter(None)
+        self._over.set()
+        self._thread.join()
+
+
+_WATCH: ContextVar[Watch | None] = ContextVar("expfam_watch", default=None)
+
+
+def is_terminal(file: IO[str]) -> bool:
+    """Return whether a stream is a terminal, on which a line can be written over."""
+    try:
+        return bool(file.isatty())
+    except (AttributeError, ValueError):  # no stream of a file, or closed
+        return False
+
+
+@contextmanager
+def watching(verbose: object, file: IO[str] | None = None) -> Iterator[None]:
+    """Show the stages of a call if `verbose` is true and no call around it shows them.
+
+    Examples
+    --------
+    >>> import sys
+    >>> from expfam.stages import stage, tell, watching
+    >>> with watching(True, sys.stdout):
+    ...     with stage("searching a start"):
+    ...         tell("4 candidates")
+    expfam: 4 candidates
+    """
+    if not verbose or _WATCH.get() is not None:
+        yield
+        return
+    watch = Watch(file)
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
+        watch.close()
+
+
+@contextmanager
+def stage(name: str, *, has_bar: bool = False) -> Iterator[None]:
+    """Name what goes on; log how long it took.
+
+    Parameters
+    ----------
+    name : str
+    has_bar : bool
+        Whether a bar shows it already.
+    """
+    watch, began = _WATCH.get(), time.perf_counter()
+    if watch is not None:
+        watch.enter(None if has_bar else name)
+    try:
+        yield
+    finally:
+        if watch is not None:
+            watch.enter(_LAST)
+        LOG.info("%s: %.3g s", name, time.perf_counter() - began)
+
+
+def tell(text: str) -> None:
+    """Log a line, and show it if progress was asked for."""
+    LOG.info("%s", text)
+    watch = _WATCH.get()
+    if watch is not None:
+        watch.tell(text)
+
+
+__all__ = ["EVERY_SECONDS", "LOG", "Watch", "is_terminal", "stage", "tell", "watching"]
