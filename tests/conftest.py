@@ -36,7 +36,17 @@ LONGEST = (  # files that take the most time, in this order: begun last, one of 
 SHARES = {  # tests of many long cases: of n, each n-th runs always, and all of them with the slow ones
     "exactness/test_certificate.py::test_a_wrong_sampler_fails_and_its_twin_passes": 4,
     "exactness/test_certificate.py::test_right_samplers_pass": 5,
+    "exactness/test_admixture_certificate.py::test_a_wrong_sampler_fails": 3,
+    "exactness/test_admixture_certificate.py::test_right_samplers_pass": 3,
     "forecast/test_peak.py::test_so_does_that_of_other_models": 3,
+    "samplers/nonparametric/test_group_moves.py::test_a_mistake_is_seen": 2,
+    "samplers/nonparametric/test_group_moves.py::test_partitions_of_rows_are_visited_by_their_probability": 3,
+    "samplers/nonparametric/test_groups.py::test_partitions_of_rows_are_visited_by_their_probability": 3,
+    "samplers/nonparametric/test_reference.py::test_a_mistake_is_seen": 3,
+    "samplers/nonparametric/test_reference.py::test_partitions_are_visited_by_their_probability": 4,
+    "samplers/nonparametric/test_topic_moves.py::test_a_mistake_is_seen": 2,
+    "samplers/nonparametric/test_topic_moves.py::test_partitions_of_tokens_are_visited_by_their_probability": 3,
+    "samplers/nonparametric/test_topics.py::test_partitions_of_tokens_are_visited_by_their_probability": 3,
 }
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != TESTS.parent]
 
