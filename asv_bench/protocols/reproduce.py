@@ -66,6 +66,7 @@ def parser():
     command.add_argument("--out", type=Path, metavar="FOLDER", help="keep everything there")
     command.add_argument("--only", nargs="+", metavar="ROW", help="rows by name")
     command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--rows", type=int, metavar="N", help="of the rows on disk in canopy-figure5")
     command.add_argument("--page", action="store_true", help="measure nothing: page and pictures of the kept results")
     return command
 
@@ -88,7 +89,7 @@ def main(arguments=None):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = measured(row, Run(args.data, args.quick, args.seed))
+                found = measured(row, Run(args.data, args.quick, args.seed, args.rows))
         except (Exception, SystemExit) as error:  # the others go on, and the status tells
             failed.append(f"{row.name}: {type(error).__name__}: {error}")
             print(f"FAILED {failed[-1]}", flush=True)

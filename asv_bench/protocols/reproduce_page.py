@@ -66,8 +66,8 @@ def counts(results, rows):
     n_full = sum(found["mode"] == "full" for found in made)
     n_differ = sum(any(line["differs"] for line in found["table"]) for found in made)
     return (
-        f"**{len(made)} of {len(rows)} rows have a figure**: {n_full} in full size, {len(made) - n_full} in quick mode;"
-        f" in {n_differ} of them something differs."
+        f"**{len(made)} of {len(rows)} rows have a figure**: {n_full} in full size, {len(made) - n_full} in quick"
+        f" mode; in {n_differ} of them something differs."
     )
 
 
@@ -92,10 +92,8 @@ def made_from(found):
     kind = "**Quick mode**: small data" if found["mode"] == "quick" else "Full mode"
     threads = "one thread" if found["threads"] == 1 else f"{found['threads']} threads"
     return (
-        f"- Data: {found['data']}\n"
-        f"- {kind}; {threads}; {at['processor']}, {at['cores']} cores, {at['BLAS']}; version {found['version']};"
-        f" {found['CPU seconds']:g} CPU seconds\n"
-        f"- Command: `{found['command']}`"
+        f"- Data: {found['data']}\n- {kind}; {threads}; {at['processor']}, {at['cores']} cores, {at['BLAS']};"
+        f" version {found['version']}; {found['CPU seconds']:g} CPU seconds\n- Command: `{found['command']}`"
     )
 
 

@@ -23,6 +23,7 @@ class Run(NamedTuple):
     data: Path | None
     quick: bool
     seed: int = 0
+    n_rows: int | None = None  # of the row with rows on disk, in place of its own
 
     def size(self, quick, full):
         """One of two sizes."""
@@ -126,7 +127,7 @@ def measured(row, run, *, threads=1):
     return {
         "row": row.name,
         "mode": "quick" if run.quick else "full",
-        "command": command + (" --quick" if run.quick else ""),
+        "command": command + (f" --rows {run.n_rows}" if run.n_rows else "") + (" --quick" if run.quick else ""),
         "threads": threads,
         "machine": machine(),
         "version": __version__,

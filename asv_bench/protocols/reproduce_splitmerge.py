@@ -66,10 +66,8 @@ def table1(run):
                     f"{nmi:.3f} / {accuracy:.3f}",
                     differs=theirs[0] is not None and nmi < theirs[0] - 0.005,
                     reason=f"after {last['seconds']:.2g} s it has {last['clusters']} clusters, {last['moves']:,} "
-                    "rows or pairs"
-                    f" tried, and {last['gap']:.1%} of the log joint is missing: Gibbs sweeps, which the "
-                    "paper's chains do not"
-                    " have, take four fifths of the time",
+                    f"rows or pairs tried, and {last['gap']:.1%} of the log joint is missing: Gibbs sweeps, which"
+                    " the paper's chains do not have, take four fifths of the time",
                 )
             )
     lines = {f"{NAMES[name]}, ours": curve for name, curve in found.items()}
@@ -123,8 +121,7 @@ def figure2(run):
         ]
     return {
         "data": f"generated twin of KDDCUP04Bio, {sizes.rows:,} x 74, {sizes.clusters} clusters; "
-        f"{run.size('tweet', 'googlenews')}"
-        " in place of PubMed; from one cluster",
+        f"{run.size('tweet', 'googlenews')} in place of PubMed; from one cluster",
         "table": table,
         "panels": panels,
     }
@@ -147,8 +144,7 @@ def lines_of_scores(title, problem, found):
                 own,
                 differs=theirs is not None and own < theirs - 0.005,
                 reason=f"cut off after {last['cpu']:.2g} CPU s: {last['moves']:,} moves of their own, without "
-                "sweeps, from one"
-                f" cluster to {last['clusters']} of {problem.labels.max() + 1}",
+                f"sweeps, from one cluster to {last['clusters']} of {problem.labels.max() + 1}",
             )
         )
     return lines
@@ -207,8 +203,8 @@ def six_times(run):
             ratios.append((ratio, own))
             table.append(
                 compared(
-                    f"{title}, {n:,} rows, 50 clusters: MinSM as many times as fast as the better of SDDS and "
-                    "RGSM; our default",
+                    f"{title}, {n:,} rows, 50 clusters: MinSM as many times as fast as the better of SDDS and RGSM;"
+                    " our default",
                     "6",
                     f"{ratio:.2f}; {own:.2f}",
                     differs=ratio < 6,
@@ -240,15 +236,15 @@ ROWS = [
     Row(
         "splitmerge-table1",
         "Table 1: NMI and accuracy on S1 to S3",
-        "NMI and accuracy of RGSM, SDDS, LSHSM and MinSM on generated data of 100, 1000 and "
-        "10,000 rows, ten clusters, 25 columns (and on KDDCUP and PubMed).",
+        "NMI and accuracy of RGSM, SDDS, LSHSM and MinSM on generated data of 100, 1000 and 10,000 rows, ten"
+        " clusters, 25 columns (and on KDDCUP and PubMed).",
         table1,
     ),
     Row(
         "splitmerge-figure2",
         "Figure 2: log joint on large data",
-        "Likelihood over time and iterations on KDDCUP04Bio (145,751 x 74, 2000 clusters) and "
-        "PubMed (8.2 million abstracts): MinSM converges first in time.",
+        "Likelihood over time and iterations on KDDCUP04Bio (145,751 x 74, 2000 clusters) and PubMed (8.2 million"
+        " abstracts): MinSM converges first in time.",
         figure2,
         needs_data=True,
     ),
