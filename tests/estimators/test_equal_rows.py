@@ -90,6 +90,20 @@ def test_known_rows_and_their_equals(labels):
     assert len(set(linked.labels_[::20])) == 1
 
 
+@pytest.mark.filterwarnings("ignore:Mixture")
+@pytest.mark.parametrize("n_components", [None, 5])
+@pytest.mark.parametrize("labels", ["clusters", "classes"])
+@pytest.mark.parametrize("family", ["gaussian_diag", "poisson", "categorical"])
+def test_free_rows_stay_together_beside_known_rows_of_several_classes(family, labels, n_components):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.integers(0, 3, (80, 2))
+        y = np.where(rng.random(80) < 0.3, rng.integers(0, 2, 80), -1)  # equal rows are of both classes
+        mixture = Mixture(family, n_components, labels=labels, random_state=seed).fit(X, y)
+        assert_together(mixture.labels_[y == -1], X[y == -1])
+        assert not set(mixture.labels_[y == 0]) & set(mixture.labels_[y == 1])
+
+
 @pytest.mark.filterwarnings("ignore:Mixture.*(distinct|still rising)")
 def test_chunks_and_groups():
     chunks = [TWO[::2], TWO[1::2]]
