@@ -244,7 +244,7 @@ setup(
     include_package_data=False,
     package_data={
         "": ["*.pxd", "*.pyi", "*.h", "py.typed"],
-        "expfam.plugins": [f"templates/**/*{suffix}" for suffix in (".py", ".toml", ".md")],
+        "expfam.plugins": [f"templates/**/*{suffix}" for suffix in (".py", ".toml", ".md", ".in")],
     },
     cmdclass={"build_ext": BuildExt},
     ext_modules=extensions(),

@@ -32,7 +32,9 @@ def wheel_faults(names, root):
             yield f"no {suffix}"
     templates = (root / "plugins" / "templates").rglob("*")
     data = {
-        f"expfam/{file.relative_to(root).as_posix()}" for file in templates if file.suffix in {".py", ".toml", ".md"}
+        f"expfam/{file.relative_to(root).as_posix()}"
+        for file in templates
+        if file.suffix in {".py", ".toml", ".md", ".in"}
     }
     if not data or data - set(names):
         yield f"templates missing: {sorted(data - set(names)) or 'all'}"

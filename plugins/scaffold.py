@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["new_plugin"]
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_NOT_YET = ".in"  # end of the names of sources that are no sources of this package
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _TAKEN = {"Family", "CellProposal"}  # class names that the templates import
 
 
-def new_plugin(kind: str, name: str, folder: str | PathLike[str] = ".") -> Path:
+def new_plugin(kind: str, name: str, folder: str | PathLike[str] = ".", *, compiled: bool = False) -> Path:
     """Write a new distribution that offers a family or a proposal, with tests that pass.
 
     You replace its formulas by your own.
@@ -40,6 +41,8 @@ def new_plugin(kind: str, name: str, folder: str | PathLike[str] = ".") -> Path:
         offered already is refused.
     folder : path_like
         Directory in which the directory ``expfam-NAME`` is made.
+    compiled : bool
+        Write a family with components in Cython, which needs a C compiler.
 
     Returns
     -------
@@ -64,6 +67,8 @@ def new_plugin(kind: str, name: str, folder: str | PathLike[str] = ".") -> Path:
     """
     if kind not in GROUPS:
         raise ValueError(f"kind of plugin must be one of {list(GROUPS)}; got {kind!r}")
+    if compiled and kind != "family":
+        raise ValueError(f"compiled components are those of a family; got kind {kind!r}: leave out compiled=True")
     _check_name(kind, name)
     target = Path(folder, f"expfam-{name.replace('_', '-')}")
     if not target.parent.is_dir():
@@ -72,7 +77,7 @@ def new_plugin(kind: str, name: str, folder: str | PathLike[str] = ".") -> Path:
         raise FileExistsError(f"{target} exists; nothing was written: choose another name or folder, or remove it")
     stage = target.parent / f".{target.name}.{uuid.uuid4().hex}"
     try:
-        _copy(_TEMPLATES / kind, stage, _words(name))
+        _copy(_TEMPLATES / (f"compiled_{kind}" if compiled else kind), stage, _words(name))
         stage.rename(target)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
@@ -113,7 +118,7 @@ def _copy(source, target, words):
     """Copy a folder, with words replaced in the names and contents of its files; O(bytes)."""
     target.mkdir()
     for entry in sorted(source.iterdir()):
-        place = target / _replaced(entry.name, words)
+        place = target / _replaced(entry.name, words).removesuffix(_NOT_YET)
         if entry.is_dir() and entry.name != "__pycache__":
             _copy(entry, place, words)
         elif entry.is_file():

@@ -69,19 +69,23 @@ def add_new(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", type=Path, default=Path(), metavar="DIR", help="directory in which to make expfam-NAME; default: here"
     )
+    parser.add_argument("--compiled", action="store_true", help="a family with components in Cython")
 
 
 def run_new(args: argparse.Namespace) -> int:
     """Write a new distribution and return the exit code."""
     from expfam.plugins.scaffold import new_plugin
 
+    if args.compiled and args.kind != "family":
+        raise UsageError(f"--compiled: compiled components are those of a family: leave it out for a {args.kind}")
     try:
-        path = new_plugin(args.kind, args.name, args.to)
+        path = new_plugin(args.kind, args.name, args.to, compiled=args.compiled)
     except (FileExistsError, NotADirectoryError) as error:
         raise UsageError(str(error)) from error
     files = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
     say(args, f"{path}:\n  " + "\n  ".join(files))
-    say(args, f"\nnext      cd {path} && python -m pip install -e '.[test]' && python -m pytest")
+    own = " --no-build-isolation" if args.compiled else ""
+    say(args, f"\nnext      cd {path} && python -m pip install{own} -e '.[test]' && python -m pytest")
     print_json(args, {"kind": args.kind, "name": args.name, "path": str(path), "files": files})
     return 0
 

@@ -55,8 +55,8 @@ def test_declarations_stubs_and_headers_are_installed(package):
 
 def test_templates_of_plugins_are_installed():
     source, target = ROOT / "plugins" / "templates", installed("expfam.plugins") / "templates"
-    files = {file.relative_to(source) for suffix in ("py", "toml", "md") for file in source.rglob(f"*.{suffix}")}
-    assert len(files) >= 8
+    files = {file.relative_to(source) for suffix in ("py", "toml", "md", "in") for file in source.rglob(f"*.{suffix}")}
+    assert len(files) >= 13
     assert files <= {file.relative_to(target) for file in target.rglob("*")}
 
 

@@ -12,14 +12,15 @@ from expfam.errors import PluginError
 from expfam.plugins import scaffold
 from expfam.plugins.scaffold import new_plugin
 
-NAMES = {"family": "log_zeta", "proposal": "by_top_2"}
+NAMES = {"family": "log_zeta", "proposal": "by_top_2", "compiled": "fast_zeta"}
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def installed(request, tmp_path_factory):
     """A plugin made by the command, built and installed: (kind, source, python, site)."""
     folder = tmp_path_factory.mktemp(request.param)
-    assert main(["new", request.param, NAMES[request.param], "--to", str(folder)]) == 0
+    kind = ["family", "--compiled"] if request.param == "compiled" else [request.param]
+    assert main(["new", *kind, NAMES[request.param], "--to", str(folder)]) == 0
     (source,) = folder.iterdir()
     wheels = tmp_path_factory.mktemp("wheels")
     built_from = shutil.copytree(source, wheels / "source")  # building leaves files behind
@@ -34,13 +35,18 @@ def test_its_own_tests_pass_as_soon_as_it_is_made(installed):
     kind, source, python, site = installed
     run(python, "-P", "-m", "doctest", site / f"expfam_{NAMES[kind]}" / "__init__.py", cwd=source)
     report = own_tests(source, python)
-    assert int(report.rsplit(" passed", 1)[0].split()[-1]) >= {"family": 40, "proposal": 5}[kind]
+    assert int(report.rsplit(" passed", 1)[0].split()[-1]) >= {"family": 40, "proposal": 5, "compiled": 60}[kind]
     assert "template" not in "".join(path.name for path in source.rglob("*"))
-    assert not [p for p in source.rglob("*.*") if p.suffix in (".py", ".toml", ".md") and "emplate" in p.read_text()]
+    assert not [
+        p
+        for p in source.rglob("*.*")
+        if p.suffix in (".py", ".toml", ".md", ".pyx", ".in") and "emplate" in p.read_text()
+    ]
 
 
 SPOILED = {
     "family": ("(shape / rate).sum", "(shape / shape).sum"),
+    "compiled": ("np.log(self.b + n[:, None])).sum", "np.log(self.b + 1.01 * n[:, None])).sum"),
     "proposal": ("weight * share.T", "weight * np.random.random((5, len(snapshot.n)))"),
 }
 
@@ -103,6 +109,8 @@ def test_kinds_and_folders_are_checked(tmp_path, capsys):
         new_plugin("sampler", "zeta", tmp_path)
     assert main(["new", "family", "zeta", "--to", str(tmp_path / "nowhere")]) == 2
     assert "there is no directory" in capsys.readouterr().err
+    assert main(["new", "proposal", "zeta", "--compiled", "--to", str(tmp_path)]) == 2
+    assert "--compiled: compiled components are those of a family" in capsys.readouterr().err
     assert main(["new", "sampler", "zeta"]) == 2
     assert "'family', 'proposal'" in capsys.readouterr().err
 
