@@ -88,6 +88,8 @@ class Estimator(BaseEstimator):
             raise AttributeError(
                 f"this {type(self).__name__} was read from a file, which does not hold {name}: {self._not_kept[name]}"
             )
+        if name == "row_names_" and "_row_index" in self.__dict__:
+            return self._row_index.texts()
         known = hasattr(type(self), name)
         message = lacks_after_chunks(self, name) or (None if known else missing_attribute(self, name))
         if message is not None:

@@ -531,7 +531,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     def _leaf_names(self, names, *, is_short=False):
         """Return a name for each leaf, or None where there are none."""
-        names = self.__dict__.get("row_names_") if names is None else names
+        names = getattr(self, "row_names_", None) if names is None else names
         return None if names is None else leaf_names(names, self.leaf_, self.tree_.n_leaves, is_short=is_short)
 
     def node_params(self, node: int) -> dict[str, np.ndarray]:

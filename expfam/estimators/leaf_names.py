@@ -16,29 +16,6 @@ from expfam.amounts import counted
 _SHOWN = 3  # names of a leaf in a figure
 
 
-def row_names(X: Any) -> npt.NDArray[np.str_] | None:
-    """Return the names of the rows of a frame of pandas: (N,) ndarray of str, or None.
-
-    Rows whose names are the numbers from 0 on have no names.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from expfam.estimators.leaf_names import row_names
-    >>> row_names(pd.DataFrame({"height": [1.8, 1.6]}, index=["ann", "bob"]))
-    array(['ann', 'bob'], dtype='<U3')
-    >>> row_names([[1.8], [1.6]]) is None
-    True
-    """
-    index = getattr(X, "index", None) if type(X).__module__.startswith("pandas") else None
-    if index is None:
-        return None
-    names = [" ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in index.tolist()]
-    if names == [str(row) for row in range(len(names))]:
-        return None
-    return np.array(names, dtype=str)
-
-
 def leaf_names(
     names: Sequence[Any] | npt.NDArray[Any], leaf: npt.NDArray[np.integer], n_leaves: int, *, is_short: bool = False
 ) -> list[str]:
@@ -88,4 +65,4 @@ def leaf_names(
     return ["+".join(own) for own in below]
 
 
-__all__ = ["leaf_names", "row_names"]
+__all__ = ["leaf_names"]

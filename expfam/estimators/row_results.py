@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.estimators.leaf_names import row_names
 from expfam.frames.new_frames import new_frame
 
 
@@ -25,6 +24,13 @@ class RowIndex(NamedTuple):
 
     values: npt.NDArray[Any]
     names: list[Any]
+
+    def texts(self) -> npt.NDArray[np.str_]:
+        """Return the names as text: (N,), those of several levels with blanks between them."""
+        names = self.values.tolist()
+        return np.array(
+            [" ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in names], dtype=str
+        )
 
     def of_pandas(self) -> Any:
         """Return the index."""
@@ -47,9 +53,40 @@ def row_index(X: Any) -> RowIndex | None:
     >>> row_index(pd.DataFrame({"height": [1.8, 1.6]})) is None
     True
     """
-    if row_names(X) is None:
+    index = getattr(X, "index", None) if type(X).__module__.startswith("pandas") else None
+    if index is None or _are_numbers(index):
         return None
-    return RowIndex(X.index.to_numpy(), list(X.index.names))
+    # points in time and others without a type of NumPy are objects of pandas
+    return RowIndex(index.to_numpy(), list(index.names))
+
+
+def _are_numbers(index):
+    """Return whether the names of rows are their numbers, also written as text."""
+    if type(index).__name__ == "RangeIndex":
+        return (index.start, index.step) == (0, 1)
+    if index.nlevels > 1:
+        return False
+    if index.dtype.kind in "iu":
+        return np.array_equal(index.to_numpy(), np.arange(len(index)))
+    return all(str(name) == str(row) for row, name in enumerate(index))
+
+
+def row_names(X: Any) -> npt.NDArray[np.str_] | None:
+    """Return the names of the rows of a frame of pandas: (N,) ndarray of str, or None.
+
+    Rows whose names are the numbers from 0 on have no names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from expfam.estimators.row_results import row_names
+    >>> row_names(pd.DataFrame({"height": [1.8, 1.6]}, index=["ann", "bob"]))
+    array(['ann', 'bob'], dtype='<U3')
+    >>> row_names([[1.8], [1.6]]) is None
+    True
+    """
+    index = row_index(X)
+    return None if index is None else index.texts()
 
 
 def keep_row_names(estimator: Any, X: Any) -> None:
@@ -57,7 +94,7 @@ def keep_row_names(estimator: Any, X: Any) -> None:
     drop_row_names(estimator)
     index = row_index(X)
     if index is not None:
-        estimator._row_index, estimator.row_names_ = index, row_names(X)
+        estimator._row_index = index
 
 
 def drop_row_names(estimator: Any) -> None:
@@ -84,7 +121,7 @@ def rows_frame(columns: dict[str, Any], index: RowIndex | None, *, backend: str)
     if type(frame).__module__.startswith("pandas"):
         frame.index = index.of_pandas()
         return frame
-    names = [" ".join(map(str, name)) if isinstance(name, tuple) else name for name in index.values.tolist()]
+    names = index.texts().tolist() if len(index.names) > 1 else index.values.tolist()
     first = "row" if len(index.names) > 1 or index.names[0] is None else str(index.names[0])
     return new_frame({first: names, **columns}, backend=backend)
 
@@ -116,5 +153,6 @@ __all__ = [
     "in_asked_form",
     "keep_row_names",
     "row_index",
+    "row_names",
     "rows_frame",
 ]

@@ -13,7 +13,8 @@ from expfam import BayesianHierarchy, Mixture
 from expfam.cli import main
 from expfam.displays import DendrogramDisplay
 from expfam.errors import ArchiveError
-from expfam.estimators.leaf_names import leaf_names, row_names
+from expfam.estimators.leaf_names import leaf_names
+from expfam.estimators.row_results import row_names
 from expfam.io.saved_values import check_hierarchy
 
 RNG = np.random.default_rng(0)
