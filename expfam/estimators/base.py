@@ -333,7 +333,8 @@ class Estimator(BaseEstimator):
         self._check_fitted()
         more, lines = self._summary_parts()
         family = getattr(getattr(self, "family_", None), "name", "")
-        lines = [*family_lines(family, getattr(self, "family_scores_", None)), *lines]
+        given = self.__dict__
+        lines = [*family_lines(family, given.get("family_scores_"), given.get("family_agreement_")), *lines]
         sizes = np.asarray(self.cluster_sizes_)
         return summary_text(sizes, noun=self.of_clusters, unit=self.of_sizes, more=more, lines=lines)
 

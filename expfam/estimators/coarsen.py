@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FEWEST_ROWS = 4
 _OF_THE_FIT = (
     *("n_iter_", "interrupted_", "n_features_in_", "feature_names_in_", "documents_", "family_scores_"),
-    *("_not_kept", "_backend", "_output"),
+    *("family_agreement_", "_not_kept", "_backend", "_output"),
 )
 _OF_ROWS = ("_row_index", "row_names_")
 _OF_THE_GROUPS = ("classes_", "n_known_", "group_names_", "converged_")

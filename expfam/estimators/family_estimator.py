@@ -249,14 +249,20 @@ class FamilyEstimator(Estimator):
 
 
 def compare_families(estimator: Any, X: Any, weights: Any, sample_weight: Any = None) -> None:
-    """Let held-out rows choose the family of real columns, where it was left to the estimator."""
-    estimator.__dict__.pop("family_scores_", None)
+    """Let the rows choose the family of real columns, where it was left to the estimator."""
+    for name in ("family_scores_", "family_agreement_"):
+        estimator.__dict__.pop(name, None)
     if not is_auto(estimator.family) or type(estimator._family_of_data) is not DiagonalGaussian:
         return
     n_threads = getattr(estimator, "n_threads", None)
     choice = chosen_family(X, weights, sample_weight, seed=estimator._seed(), n_threads=n_threads)
-    if choice is not None:
-        estimator._family_of_data, estimator.family_scores_ = choice
+    if choice is None:
+        return
+    estimator._family_of_data = choice.family
+    if choice.agreement:
+        estimator.family_agreement_ = choice.agreement
+    else:
+        estimator.family_scores_ = choice.scores
 
 
 def _named_family(name: str, owner: str) -> Family:

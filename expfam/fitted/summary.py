@@ -45,7 +45,9 @@ def summary_text(
     return "\n".join([counted(len(held), noun, spec=",") + more, second, *lines])
 
 
-def family_lines(name: str, scores: Mapping[str, float] | None) -> list[str]:
+def family_lines(
+    name: str, scores: Mapping[str, float] | None, agreement: Mapping[str, float] | None = None
+) -> list[str]:
     """Return the line that says why the data chose a family, if they did.
 
     Parameters
@@ -54,13 +56,20 @@ def family_lines(name: str, scores: Mapping[str, float] | None) -> list[str]:
         Of the family of the fit.
     scores : mapping of str to float, optional
         Mean log density of held-out rows under each family that was compared, nats.
+    agreement : mapping of str to float, optional
+        Agreement of two halves of the rows under each family, where it chose.
 
     Examples
     --------
     >>> from expfam.fitted.summary import family_lines
     >>> family_lines("gaussian", {"gaussian_diag": -2.5, "gaussian": -1.25})
     ['family gaussian: held-out rows have 1.2 nats more than under gaussian_diag']
+    >>> family_lines("gaussian_spherical", None, {"gaussian_diag": 0.612, "gaussian_spherical": 0.844})
+    ['family gaussian_spherical: halves of the rows agree by 0.84, by 0.61 under gaussian_diag']
     """
+    if agreement and name in agreement:
+        others = ", ".join(f"by {agreement[other]:.2f} under {other}" for other in sorted(agreement.keys() - {name}))
+        return [f"family {name}: halves of the rows agree by {agreement[name]:.2f}, {others}"]
     if not scores or name not in scores:
         return []
     lines = []

@@ -3,6 +3,9 @@
 A fifth of some rows is held out. Each family in question is fitted to the others by the search for a start, and the
 density of the held-out rows is compared: free covariances of each cluster with a diagonal, and in many columns one
 variance that all clusters share with a diagonal. Where a fifth of the rows does not tell, other fifths are added.
+
+Of many columns in a given number of clusters another question is asked: under which family do two halves of the rows
+find the same clusters? A diagonal fits the spread of each column of embeddings better, and cuts their topics by it.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from expfam.families.gaussian.full import Gaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.fitting.held_rows import held_out_densities
 from expfam.fitting.plan import learned_hyper
+from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import compact_labels
@@ -37,6 +41,7 @@ _FEWEST_ROWS, _FEWEST_ROWS_A_CLUSTER = 20, 2
 _MOST_ROWS, _MOST_CELLS = 2500, 2_500_000
 _N_PARTS = 5
 _CLEAR = 2.0  # standard errors of a difference, from which no further part is held out
+_CLEARLY_AGREED = 0.05  # by which two halves of the rows agree more under one family
 _FEWEST_HELD = 50  # rows, of which a standard error says something
 _UNIT = 15  # stream of the purpose "start"
 
@@ -49,11 +54,15 @@ class FamilyChoice(NamedTuple):
     family : Family
         Unbound.
     scores : dict of str to float
-        Mean log density of the held-out rows under each family, by its name: nats a row.
+        Mean log density of the held-out rows under each family, by its name: nats a row. Empty where halves chose.
+    agreement : dict of str to float
+        Adjusted Rand index of the clusters of two halves of the rows under each family. Empty where held-out rows
+        chose.
     """
 
     family: Family
     scores: dict[str, float]
+    agreement: dict[str, float] = {}  # noqa: RUF012
 
 
 def chosen_family(
@@ -64,7 +73,7 @@ def chosen_family(
     seed: int,
     n_threads: int | None,
 ) -> FamilyChoice | None:
-    """Choose the family of real columns by the density of held-out rows.
+    """Choose the family of real columns by held-out rows, or by the agreement of halves.
 
     Parameters
     ----------
@@ -82,8 +91,10 @@ def chosen_family(
     Returns
     -------
     FamilyChoice or None
-        The diagonal Gaussian where no other one is better by a standard error. None where there is nothing to choose:
-        one column, or 41 to 63; fewer than 20 rows, or two a cluster that was asked for; rows that no family takes.
+        The diagonal Gaussian where no other one is better by a standard error. From 64 columns on and for a given
+        number of clusters it is the family under which two halves of the rows agree more, by 0.05. None where
+        there is nothing to choose: one column, or 41 to 63; fewer than 20 rows, or two a cluster that was asked for;
+        rows that no family takes.
 
     Examples
     --------
@@ -107,6 +118,11 @@ def chosen_family(
         try:
             data = Dataset(X[rows], DiagonalGaussian(), weight=None if weight is None else weight[rows])
             compared = _Comparison(spread_ties(data, weights.max_components, seed=seed), weights, seed, n_threads)
+            is_wide = type(other) is SphericalGaussian and weights.max_components is not None
+            if is_wide and len(rows) >= 2 * fewest:
+                agreed = compared.more_agreed(DiagonalGaussian(), other)
+                if agreed is not None:
+                    return agreed
             return compared.choice(DiagonalGaussian(), other)
         except ExpFamError:  # the fit itself says why
             return None
@@ -147,13 +163,35 @@ class _Comparison:
         scores = {family.name: mean for family, mean in zip((simple, other), means)}
         return FamilyChoice(other if gain > error else simple, scores)
 
+    def more_agreed(self, simple: Family, other: Family) -> FamilyChoice | None:
+        """Choose the family under which halves agree clearly more on the clusters, if one is."""
+        agreement = {family.name: self._agreement(family) for family in (simple, other)}
+        gain = agreement[other.name] - agreement[simple.name]
+        return FamilyChoice(other if gain > 0 else simple, {}, agreement) if abs(gain) > _CLEARLY_AGREED else None
+
+    def _agreement(self, family):
+        from sklearn.metrics import adjusted_rand_score
+
+        half = self.data.n_rows // 2
+        whole = Dataset(self.data.X, family, weight=self.data.weight)
+        found = []
+        for rows in (np.arange(half), np.arange(half, whole.n_rows)):
+            part = whole.take(rows)
+            start = self._start(family, part)
+            labels = compact_labels(start.labels)
+            found.append(extended_labels(start.model, part, labels, whole, n_threads=self.n_threads))
+        return float(adjusted_rand_score(*found))
+
+    def _start(self, family, data):
+        model = MixtureModel(data.family, self.weights)
+        settings: dict[str, Any] = {"adapt_prior": is_auto(getattr(family, "scale", None)), "n_threads": self.n_threads}
+        return search_start(model, data, learned=learned_hyper("auto", family), seed=self.seed, **settings)
+
     def _densities(self, family: Family, held: npt.NDArray[np.int64]) -> Floats:
         seen = np.delete(np.arange(self.data.n_rows), held)
         weight = self.data.weight
         data = Dataset(self.data.X[seen], family, weight=None if weight is None else weight[seen])
-        model = MixtureModel(data.family, self.weights)
-        settings: dict[str, Any] = {"adapt_prior": is_auto(getattr(family, "scale", None)), "n_threads": self.n_threads}
-        found = search_start(model, data, learned=learned_hyper("auto", family), seed=self.seed, **settings)
+        found = self._start(family, data)
         labels = compact_labels(found.labels)
         return held_out_densities(found.model, data, labels, self.data.X[held], n_threads=self.n_threads)
 

@@ -58,7 +58,7 @@ _OTHER_RESULTS = {
     TOPICS: "labels_ probabilities_ stream_",
     GROUPED: "labels_ probabilities_ doubtful_known_ likelier_classes_ stream_ group_names_",
 }
-_OF_COLUMNS = ("feature_names_in_", "documents_", "family_scores_")
+_OF_COLUMNS = ("feature_names_in_", "documents_", "family_scores_", "family_agreement_")
 _OF_ROWS = ("probabilities_", "doubtful_known_", "likelier_classes_")  # beside labels
 _NOT_KEPT = {
     "labels_": "write model.save(path, labels=True), or model.predict(X)",
@@ -240,8 +240,9 @@ def _write(estimator, path, kind, results, parts=None):
         kept["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
     if hasattr(estimator, "documents_"):
         kept["documents_"] = estimator.documents_
-    if hasattr(estimator, "family_scores_"):
-        kept["family_scores_"] = dict(estimator.family_scores_)
+    for name in ("family_scores_", "family_agreement_"):
+        if hasattr(estimator, name):
+            kept[name] = dict(getattr(estimator, name))
     header["results"] = _pack(kept | results, ("results",), arrays)
     write_archive(path, kind, header=header, arrays=arrays)
 

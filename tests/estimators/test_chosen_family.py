@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
+from sklearn.decomposition import TruncatedSVD
 from sklearn.metrics import adjusted_rand_score
 
 from expfam import (
@@ -84,6 +86,46 @@ def test_a_default_fit_takes_the_family_and_says_why(tmp_path):
     mixture.save(tmp_path / "model")
     assert Mixture.load(tmp_path / "model").family_scores_ == mixture.family_scores_
     assert not hasattr(mixture.fit(np.arange(12.0)[:, None] % 3), "family_scores_")  # of one column
+
+
+def embeddings(seed, n_words=12, k=15):
+    """Documents of topics as unit vectors of 64 columns."""
+    rng, topic = np.random.default_rng(seed), np.arange(600) % k
+    p = 0.6 * rng.dirichlet(np.full(400, 0.05), size=k) + 0.4 * rng.dirichlet(np.full(400, 0.5))
+    counts = np.array([rng.multinomial(n_words, p[t]) for t in topic])
+    Z = TruncatedSVD(64, random_state=0).fit_transform(np.log1p(counts))
+    return Z / np.linalg.norm(Z, axis=1, keepdims=True), topic
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_halves_choose_the_family_of_embeddings_in_a_given_number(seed, tmp_path):
+    Z, topic = embeddings(seed)
+    mixture = Mixture(n_components=15, random_state=0).fit(Z)
+    assert type(mixture.family_) is SphericalGaussian
+    agreement = mixture.family_agreement_
+    assert agreement["gaussian_spherical"] > agreement["gaussian_diag"] + 0.1
+    assert not hasattr(mixture, "family_scores_")
+    found = adjusted_rand_score(topic, mixture.labels_)
+    diagonal = adjusted_rand_score(topic, Mixture("gaussian_diag", 15, random_state=0).fit(Z).labels_)
+    kmeans = adjusted_rand_score(topic, KMeans(15, n_init=3, random_state=0).fit_predict(Z))
+    assert found > max(diagonal + 0.1, kmeans - 0.02)
+    line = "family gaussian_spherical: halves of the rows agree by 0."
+    assert line in mixture.summary()
+    mixture.save(tmp_path / "model")
+    loaded = Mixture.load(tmp_path / "model")
+    assert loaded.family_agreement_ == agreement
+    assert line in loaded.summary()
+    again = mixture.set_params(n_components=3).fit(PLAIN)
+    assert not hasattr(again, "family_agreement_")
+
+
+def test_halves_do_not_choose_spreads_that_clusters_share_where_they_differ():
+    rng, group = np.random.default_rng(0), np.arange(600) % 5
+    spread = np.exp(0.7 * rng.normal(size=(5, 80)))[group]
+    X = 0.5 * rng.normal(size=(5, 80))[group] + spread * rng.normal(size=(600, 80))
+    choice = chosen(X, SymmetricDirichlet(5, 1.0))
+    assert type(choice.family) is DiagonalGaussian
+    assert choice.agreement["gaussian_diag"] > 0.9 > choice.agreement["gaussian_spherical"]
 
 
 def test_frames_of_floats_are_as_arrays():
