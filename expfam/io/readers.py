@@ -664,10 +664,10 @@ def _load_text(path, *, lines_before, dtype, delimiter, usecols=None):
     except MemoryError:
         raise
     except Exception as error:
-        raise DataError(f"{path}: {_with_line(error, lines_before)}") from error
+        raise DataError(f"{path}: {_with_line(path, error, lines_before)}") from error
 
 
-def _with_line(error, lines_before):
+def _with_line(path, error, lines_before):
     """Return a parser's message with the line of the file that it is about.
 
     The parser counts rows without the header.
@@ -685,9 +685,11 @@ def _with_line(error, lines_before):
     where = f"line {line}, column {column.group(1)}" if column else f"line {line}"
     if not value.group(1).strip():
         return f"{where} is empty: fill or drop missing values first"
+    number = int(column.group(1)) - 1 if column else 0
     return (
-        f"{where} holds {value.group(1)!r}, which is not a number: name text columns with id_column or label_column, or"
-        " read the file as a table of columns of several kinds (frame=True, or `expfam fit` without --family)"
+        f"{where} holds {value.group(1)!r}, which is not a number: if it names the row, write read({str(path)!r},"
+        f" id_column={number}); for columns of several kinds, write read({str(path)!r}, frame=True), or at the command"
+        " line leave out --family"
     )
 
 
@@ -837,7 +839,8 @@ def _numeric_column(path, name, column):
     if values.dtype.kind not in "buif":
         raise DataError(
             f"{path}: column {name!r} is of type {column.type}, not numbers: "
-            "name text columns with id_column or label_column, or leave them out of the file"
+            f"if it names the rows, write read({str(path)!r}, id_column={name!r}); for columns of several kinds, write"
+            f" read({str(path)!r}, frame=True), or at the command line leave out --family"
         )
     return values
 

@@ -192,7 +192,7 @@ ERRORS = {
     "no file": (("--roles", "no-such.json"), "--roles: no-such.json cannot be read as JSON"),
     "text for numbers": (
         ("--family", "gaussian_diag"),
-        "holds 'p0', which is not a number: name text columns with id_column",
+        "holds 'p0', which is not a number: if it names the row, write --id-column 0;",
     ),
 }
 

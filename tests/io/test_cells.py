@@ -2,11 +2,13 @@
 
 import gzip
 import io
+import re
 import sys
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import parquet
 
@@ -153,11 +155,17 @@ def test_error(tmp_path, text, message):
         read(path, frame=True, header=True)
 
 
-def test_text_is_refused_with_the_remedy_where_numbers_are_asked_for(path):
-    with pytest.raises(
-        DataError, match=r"line 2, column 1 holds 'a', which is not a number: .*`expfam fit` without --family"
-    ):
+def test_text_is_refused_with_the_lines_where_numbers_are_asked_for(path, tmp_path):
+    with pytest.raises(DataError, match=r"line 2, column 1 holds 'a', which is not a number: .* leave out --family"):
         read(path)
+    named = tmp_path / "named.csv"
+    named.write_text("x,name,y\n1,a,2\n3,b,4\n")
+    pq.write_table(pa.table({"x": [1, 3], "name": ["a", "b"], "y": [2, 4]}), named.with_suffix(".parquet"))
+    for each in (named, named.with_suffix(".parquet")):
+        with pytest.raises(DataError) as found:
+            read(each)
+        lines = re.findall(r"write (read\(.*?\))", str(found.value))
+        assert [eval(line).X.shape for line in lines] == [(2, 2), (2, 3)]
 
 
 def test_no_column_is_left(tmp_path):
