@@ -161,10 +161,10 @@ class Mixture(BaseEstimator):
 
         Parameters
         ----------
-        X : dask array, dask frame, path or list of paths, or ndarray
-            Blocks of a dask array are NumPy or CSR; where their lengths are unknown, they are made once more to count
-            them. Files are .npy, or .parquet, which are read by row groups; all workers must see them. An ndarray is
-            sent to the workers, which cannot make it again by themselves.
+        X : dask array, dask frame, list of delayed blocks or futures, path or list of paths, or ndarray
+            Blocks are NumPy or CSR; where the lengths of those of a dask array are unknown, they are made once more to
+            count them. Files are .npy, or .parquet, which are read by row groups; all workers must see them. An ndarray
+            is sent to the workers, which cannot make it again by themselves.
         y : ignored
         sample_weight : (N,) dask array or array_like, optional
             How often each row counts; only EM takes weights. It is cut where the rows are.
@@ -432,11 +432,16 @@ def _parts_of_rows(X, client, columns):
         return _numbered((reader.n_rows, reader) for reader in readers), sizes
     if columns is not None:
         raise DataError("columns= is for Parquet files: write fit(X[columns]) for a frame")
+    if isinstance(X, Sequence) and X and all(map(_is_delayed, X)):
+        return _parts_of_blocks(X, client)
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array(lengths=True)
     if not isinstance(X, da.Array):
         if not hasattr(X, "shape"):
-            raise DataTypeError(f"fit takes a dask array or frame, paths or an array; got {type(X).__name__}")
+            raise DataTypeError(
+                "fit takes a dask array or frame, a list of delayed blocks, paths or an array; got"
+                f" {type(X).__name__}: write fit(dask.array.from_array(X))"
+            )
         X = da.from_array(X, chunks=(max(1, -(-X.shape[0] // len(client.nthreads()))), X.shape[1]))
     if X.ndim != 2:
         raise DataError(f"the rows need two dimensions; got shape {X.shape}: write X.reshape(-1, 1)")
@@ -446,6 +451,29 @@ def _parts_of_rows(X, client, columns):
         X.compute_chunk_sizes()
     sizes = Sizes(int(X.shape[1]), 0 if sparse.issparse(X._meta) else int(X.nbytes))
     return _numbered(zip(X.chunks[0], X.to_delayed().ravel())), sizes
+
+
+def _is_delayed(block):
+    return isinstance(block, distributed.Future) or hasattr(block, "__dask_graph__")
+
+
+def _parts_of_blocks(blocks, client):
+    """Return the parts of delayed blocks or futures, whose sizes the workers tell."""
+    futures = [block if isinstance(block, distributed.Future) else client.compute(block) for block in blocks]
+    sizes = client.gather(client.map(_size_of, futures, pure=False))
+    for number, (shape, _) in enumerate(sizes):
+        if len(shape) != 2:
+            raise DataError(
+                f"block {number} has shape {tuple(shape)}: the rows need two dimensions: write"
+                " fit([block.reshape(-1, 1) for block in blocks])"
+            )
+    parts = _numbered((shape[0], future) for (shape, _), future in zip(sizes, futures))
+    return parts, Sizes(sizes[0][0][1], sum(n_bytes for _, n_bytes in sizes))
+
+
+def _size_of(block):
+    """Return shape and bytes of a block, on the worker; 0 bytes of a sparse one."""
+    return np.shape(block) if not sparse.issparse(block) else block.shape, int(getattr(block, "nbytes", 0))
 
 
 def _free_bytes(client: distributed.Client) -> int:

@@ -7,9 +7,7 @@ Whole numbers need one piece, (K, 1, F): their sums are exact as they are.
 from libc.math cimport rint
 from libc.stdint cimport int32_t
 
-from expfam.structures.simd.column_sums cimport expfam_double_terms
-
-import numpy as np
+from expfam.structures.simd.column_sums cimport expfam_label_terms
 
 from expfam.amounts import counted
 
@@ -21,16 +19,17 @@ def add_rows_by_label(double[:, :, ::1] table, const double[:, ::1] phi, const i
     Rows of negative labels are left out. `table` is (K, P, F) with P = 1 or 3, `lift` (P, F). The terms of a column
     must be within the bounds from which `lift` was made.
     """
-    cdef Py_ssize_t i, k, F = table.shape[2], P = table.shape[1]
-    cdef double[::1] shift = np.zeros(F)
-    check_shapes(table, phi, lift, min(labels.shape[0], phi.shape[0]))
-    if F == 0:
+    cdef Py_ssize_t i, F = table.shape[2], P = table.shape[1]
+    check_shapes(table, phi, lift, labels.shape[0])
+    if F == 0 or phi.shape[0] == 0:
         return
     with nogil:
-        for i in range(phi.shape[0]):
-            k = labels[i]
-            if k >= 0:
-                add_row(&table[k, 0, 0], &phi[i, 0], &shift[0], &lift[0, 0], F, P)
+        if P == 3:
+            expfam_label_terms(&phi[0, 0], phi.shape[0], F, NULL, &labels[0], &lift[0, 0], &table[0, 0, 0])
+        else:
+            for i in range(phi.shape[0]):
+                if labels[i] >= 0:
+                    add_row(&table[labels[i], 0, 0], &phi[i, 0], F, 1.0)
 
 
 def move_rows_by_label(double[:, :, ::1] table, const double[:, ::1] phi, const int32_t[::1] old,
@@ -39,17 +38,17 @@ def move_rows_by_label(double[:, :, ::1] table, const double[:, ::1] phi, const 
 
     See `add_rows_by_label`; labels are not negative.
     """
-    cdef Py_ssize_t i, f, F = table.shape[2], P = table.shape[1]
-    cdef double[::1] shift = np.zeros(F), minus = np.empty(F)
+    cdef Py_ssize_t i, F = table.shape[2], P = table.shape[1]
     check_shapes(table, phi, lift, min(old.shape[0], new.shape[0]))
-    if F == 0:
+    if F == 0 or phi.shape[0] == 0:
         return
     with nogil:
-        for i in range(phi.shape[0]):
-            for f in range(F):      # the pieces of -x are those of x with the other sign
-                minus[f] = -phi[i, f]
-            add_row(&table[old[i], 0, 0], &minus[0], &shift[0], &lift[0, 0], F, P)
-            add_row(&table[new[i], 0, 0], &phi[i, 0], &shift[0], &lift[0, 0], F, P)
+        if P == 3:
+            expfam_label_terms(&phi[0, 0], phi.shape[0], F, &old[0], &new[0], &lift[0, 0], &table[0, 0, 0])
+        else:
+            for i in range(phi.shape[0]):
+                add_row(&table[old[i], 0, 0], &phi[i, 0], F, -1.0)
+                add_row(&table[new[i], 0, 0], &phi[i, 0], F, 1.0)
 
 
 cdef int check_shapes(double[:, :, ::1] table, const double[:, ::1] phi, const double[:, ::1] lift,
@@ -64,15 +63,11 @@ cdef int check_shapes(double[:, :, ::1] table, const double[:, ::1] phi, const d
     return 0
 
 
-cdef inline void add_row(double *sums, const double *row, const double *shift, const double *lift, Py_ssize_t F,
-                         Py_ssize_t P) noexcept nogil:
-    """Add the pieces of a row (F,) to sums (P, F)."""
+cdef inline void add_row(double *sums, const double *row, Py_ssize_t F, double sign) noexcept nogil:
+    """Add or subtract a row (F,) of whole numbers."""
     cdef Py_ssize_t f
-    if P == 1:
-        for f in range(F):
-            sums[f] += row[f]
-    else:
-        expfam_double_terms(row, 1, F, F, F, shift, NULL, lift, sums)
+    for f in range(F):
+        sums[f] += sign * row[f]
 
 
 def has_whole_cells(const double[:, ::1] phi):

@@ -65,4 +65,41 @@ EXPFAM_INSTANCES(EXPFAM_TERMS_FLOAT, void, expfam_float_terms, EXPFAM_TERMS_ARGU
 EXPFAM_INSTANCES(EXPFAM_TERMS_DOUBLE, void, expfam_double_terms, EXPFAM_TERMS_ARGUMENTS(double))
 EXPFAM_INSTANCES(EXPFAM_SQUARES_FLOAT, void, expfam_float_squares, EXPFAM_TERMS_ARGUMENTS(float))
 EXPFAM_INSTANCES(EXPFAM_SQUARES_DOUBLE, void, expfam_double_squares, EXPFAM_TERMS_ARGUMENTS(double))
+
+/* Add the terms x of each row to the three sums of pieces of its label, in a table (clusters, 3, n), and take them from
+ * those of its label before, unless `old` is NULL. Rows of negative labels are left out. The pieces of -x are those of x
+ * with the other sign. */
+#define EXPFAM_SPLIT_TERM(j)                                                                                \
+    const double x = row[j], term = x == x ? x : 0.0;                                                       \
+    const double first = (term + lift[j]) - lift[j], rest = term - first;                                   \
+    const double second = (rest + lift[n + j]) - lift[n + j], last = rest - second;                         \
+    const double third = (last + lift[2 * n + j]) - lift[2 * n + j];
+#define EXPFAM_LABEL_TERMS(NAME, TARGET)                                                                    \
+    TARGET EXPFAM_UNFUSED static void NAME(const double *rows, ptrdiff_t n_rows, ptrdiff_t n, const int32_t *old, \
+                                           const int32_t *labels, const double *lift, double *table) {      \
+        EXPFAM_UNFUSED_BODY                                                                                 \
+        for (ptrdiff_t i = 0; i < n_rows; i++) {                                                            \
+            if (labels[i] < 0) continue;                                                                    \
+            const double *row = rows + i * n;                                                               \
+            double *into = table + 3 * n * (ptrdiff_t)labels[i];                                            \
+            if (!old) {                                                                                     \
+                EXPFAM_SIMD                                                                                 \
+                for (ptrdiff_t j = 0; j < n; j++) {                                                         \
+                    EXPFAM_SPLIT_TERM(j)                                                                    \
+                    into[j] += first, into[n + j] += second, into[2 * n + j] += third;                      \
+                }                                                                                           \
+                continue;                                                                                   \
+            }                                                                                               \
+            double *from = table + 3 * n * (ptrdiff_t)old[i];                                               \
+            if (from == into) continue;                                                                     \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t j = 0; j < n; j++) {                                                             \
+                EXPFAM_SPLIT_TERM(j)                                                                        \
+                from[j] -= first, from[n + j] -= second, from[2 * n + j] -= third;                          \
+                into[j] += first, into[n + j] += second, into[2 * n + j] += third;                          \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_LABEL_TERMS, void, expfam_label_terms,
+                 (const double *, ptrdiff_t, ptrdiff_t, const int32_t *, const int32_t *, const double *, double *))
 #endif

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
@@ -75,6 +76,17 @@ def test_files_and_arrays_give_the_labels_of_collections(client, labels, tmp_pat
         (X, {}),
     ):
         np.testing.assert_array_equal(mixture.fit(rows, **options).labels_.compute(), labels)
+
+
+def test_delayed_blocks_and_futures_give_the_labels_of_collections(client, labels):
+    mixture = Mixture("gaussian_diag", 6, client=client, **SETTINGS)
+    blocks = [dask.delayed(X[a:b]) for a, b in ((0, 10), (10, 10), (10, 900), (900, 1500))]
+    np.testing.assert_array_equal(mixture.fit(blocks).labels_.compute(), labels)
+    np.testing.assert_array_equal(mixture.fit(client.scatter([X[:800], X[800:]])).labels_.compute(), labels)
+    weighted = Mixture("gaussian_diag", 6, sampler="em", n_steps=3, random_state=0, client=client)
+    assert weighted.fit(blocks, sample_weight=np.full(1500, 2.0)).n_.sum() == 3000.0
+    with pytest.raises(DataError, match=r"block 1 has shape \(3,\).*write fit\(\[block\.reshape"):
+        mixture.fit([blocks[0], dask.delayed(np.zeros(3))])
 
 
 def test_sparse_blocks(client):

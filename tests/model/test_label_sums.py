@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from instruction_sets import check_sets_agree
 from scipy import sparse
 
 from expfam import Dataset, DiagonalGaussian, Gaussian, Multinomial, Poisson
@@ -113,3 +114,30 @@ def test_bounds_of_parts_add_up():
 def test_a_cell_beyond_the_range_is_refused():
     with pytest.raises(DataError, match=r"statistic 1 reaches 1e\+300"):
         PhiBounds(np.array([1.0, 1e300]), False).scale(10)
+
+
+PIECES = """
+import sys
+import numpy as np
+from expfam.model.piece_sums import add_rows_by_label, move_rows_by_label
+from expfam.structures.rows.exact_sums import lifts
+
+rng, found = np.random.default_rng(0), []
+for width in (1, 7, 16, 65):
+    phi = rng.normal(size=(400, width)) * 10.0 ** rng.integers(-6, 6, size=(400, width))
+    phi[::9, 0] = np.nan
+    old, new = rng.integers(0, 5, size=(2, 400)).astype(np.int32)
+    lift = lifts(np.nanmax(np.abs(phi), axis=0), 400)
+    added, moved = np.zeros((2, 5, 3, width))
+    add_rows_by_label(added, phi, new, lift)
+    add_rows_by_label(moved, phi, old, lift)
+    move_rows_by_label(moved, phi, old, new, lift)
+    np.testing.assert_array_equal(moved, added)
+    found.append(added.ravel())
+np.save(sys.argv[1], np.concatenate(found))
+"""
+
+
+def test_pieces_are_the_same_bits_on_all_instruction_sets(tmp_path):
+    """Rows that move leave nothing behind, and cells that hold NaN are left out."""
+    check_sets_agree(PIECES, tmp_path, rtol=0.0, atol=0.0)
