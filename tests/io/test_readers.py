@@ -257,7 +257,7 @@ def test_nothing_is_unpickled(tmp_path, name):
         ("x.txt", b"2\n3\n2\n1 1 1\n2 0 1\n", "line 5 names word 0; the header allows 1 to 3"),
         ("x.txt", b"2\n3\n2\n1 1 1\n2 2 x\n", "line 5, column 3 holds 'x'"),
         ("x.txt", b"2\n3\n1\n1 1\n", "line 4 holds 2 numbers"),
-        ("x.weird", b"1", "unknown format '.weird'; known suffixes are .csv"),
+        ("x.weird", b"1", "unknown format '.weird'; known suffixes are .arrow, .csv"),
         ("x.csv", b"", "the file is empty"),
     ],
 )
