@@ -14,13 +14,13 @@ from expfam.displays import ClusterCountDisplay, SimilarityDisplay
 X = load_iris().data
 mixture = Mixture("gaussian", partition="vi", n_draws=400, n_chains=2, random_state=0).fit(X)
 posterior = mixture.posterior_
-ClusterCountDisplay.from_posterior(posterior).plot()
+ClusterCountDisplay.from_estimator(mixture).plot()
 
 # %%
 # How often two rows are together in the draws, rows in the order of their clusters. A dark block is a cluster that all
 # draws have; pale parts are rows that lie between two clusters.
 
-SimilarityDisplay(posterior).plot()
+SimilarityDisplay.from_estimator(mixture).plot()
 
 # %%
 # With probability .9 the number of clusters lies between

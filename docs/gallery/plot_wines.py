@@ -6,11 +6,11 @@ No family and no number of clusters is given. Held-out rows choose the family, t
 ``coarsen`` merges them into the groups that halves of the rows find again.
 """
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_wine
 
 from expfam import Mixture
+from expfam.displays import ScatterDisplay
 
 wines = load_wine(as_frame=True)
 mixture = Mixture(random_state=0).fit(wines.data)
@@ -24,12 +24,9 @@ groups.clusters_[["size", "alcohol", "flavanoids", "color_intensity", "proline"]
 pd.crosstab(groups.labels_, wines.target.to_numpy(), rownames=["group"], colnames=["grower"])
 
 # %%
-# Two measurements of each wine, coloured by its group:
+# The wines in the plane of two principal components, and of two measurements, coloured by their group:
 
-figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-for k in range(groups.n_components_):
-    rows = wines.data[groups.labels_ == k]
-    ax.scatter(rows["flavanoids"], rows["proline"], s=22, label=f"group {k}")
-ax.set_xlabel("flavanoids")
-ax.set_ylabel("proline")
-ax.legend(frameon=False)
+ScatterDisplay.from_estimator(groups, wines.data).plot()
+
+# %%
+ScatterDisplay.from_estimator(groups, wines.data, columns=("flavanoids", "proline")).plot()

@@ -62,6 +62,11 @@ class ClusterCountDisplay:
         """Make the display of a `PartitionPosterior`."""
         return cls(posterior.n_clusters, chain=posterior.chain, n_point=int(posterior.point.max()) + 1)
 
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> ClusterCountDisplay:
+        """Make the display of the draws that a fitted estimator has kept, its `posterior_`."""
+        return cls.from_posterior(estimator.posterior_)
+
     def plot(self, ax: Any = None) -> ClusterCountDisplay:
         """Draw a group of bars for each number of clusters, one bar a chain; return self."""
         if ax is None:
@@ -125,6 +130,16 @@ class SimilarityDisplay:
         for labels in draws:
             self.similarity += labels[:, None] == labels
         self.similarity /= len(draws)
+
+    @classmethod
+    def from_posterior(cls, posterior: Any, n_rows: int = 400) -> SimilarityDisplay:
+        """Make the display of a `PartitionPosterior`."""
+        return cls(posterior, n_rows)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, n_rows: int = 400) -> SimilarityDisplay:
+        """Make the display of the draws that a fitted estimator has kept, its `posterior_`."""
+        return cls(estimator.posterior_, n_rows)
 
     def plot(self, ax: Any = None) -> SimilarityDisplay:
         """Draw the shares as a picture, with lines between the clusters; return self."""
@@ -201,6 +216,11 @@ class BallDisplay:
         parts = [np.bincount(labels) for labels in (ball.upper, posterior.point, ball.lower)]
         return cls(parts, radius=ball.radius, probability=probability)
 
+    @classmethod
+    def from_estimator(cls, estimator: Any, probability: float = 0.9) -> BallDisplay:
+        """Make the display of the draws that a fitted estimator has kept, its `posterior_`."""
+        return cls.from_posterior(estimator.posterior_, probability)
+
     def plot(self, ax: Any = None) -> BallDisplay:
         """Draw one bar for each partition, cut into its clusters; return self."""
         if ax is None:
@@ -254,6 +274,11 @@ class ClusterCards:
     >>> ClusterCards(mixture, X).cards[0]["title"]
     'cluster 0: 50 rows'
     """
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, *, probability: float = 0.9) -> ClusterCards:
+        """Make the cards of a fitted mixture that has kept draws, and of its rows."""
+        return cls(estimator, X, probability=probability)
 
     def __init__(self, mixture: Any, X: Any, *, probability: float = 0.9) -> None:
         posterior = mixture.posterior_

@@ -43,7 +43,7 @@ PUBLIC = {
     """,
     "expfam.displays": """
         BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay CoarseningDisplay ColumnEvidenceDisplay
-        DendrogramDisplay SimilarityDisplay SizesDisplay TraceDisplay
+        DendrogramDisplay ScatterDisplay SimilarityDisplay SizesDisplay TraceDisplay
     """,
     "expfam.dask": "Mixture",
     "expfam.engines": """
