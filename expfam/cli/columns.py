@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from expfam.cli.arguments import add_data, family_of, read_data
 from expfam.cli.errors import UsageError
+from expfam.cli.lines import in_shell
 from expfam.cli.outputs import check_file, replacing
 from expfam.cli.results import as_text, print_json, say, shape_line
 from expfam.near_names import did_you_mean
@@ -240,6 +241,7 @@ def run(args: argparse.Namespace) -> int:
     frame = _selected(args, table.X)
     family: Any = _family(args, frame)
     found = Roles(family.roles).table(family.parts)
+    found["note"] = [in_shell(note, args) for note in found["note"]]
     say(args, f"data      {args.data}: {shape_line(frame)}\n")
     say(args, as_text(list(found), list(zip(*found.values())), left=True))
     if args.output is not None:

@@ -50,6 +50,7 @@ def test_roles_are_printed_and_written(path, tmp_path, capsys):
         ["kind", "category", "categorical"],
         ["income", "positive", "lognormal"],
     ]
+    assert printed.out.splitlines()[3].endswith("looks like an id: --column id=category keeps it")
     assert "1 column is left out: 'id' (looks like an id: --column id=category keeps it)" in printed.err
     assert [role["column"] for role in json.loads((tmp_path / "roles.json").read_text())] == [
         "id",
