@@ -53,7 +53,8 @@ CountVectorizer(analyzer=list).fit_transform(X)
     if isinstance(X, np.ndarray) and (X.ndim != 1 or X.dtype.kind not in "OUT"):
         return
     if hasattr(X, "obs") and hasattr(X, "X"):
-        call = f"{owner}(...).fit(adata.X)" if owner[:1].isupper() else "adata.X"
+        groups = ", groups=groups" if owner == "GroupedMixture" else ""
+        call = f"write {owner}().fit(adata.X{groups})" if owner[:1].isupper() else "adata.X"
         raise DataTypeError(
             f"{owner}: the data are an {type(X).__name__} object: give the matrix that it holds, {call}, or another one"
             " such as adata.obsm['X_pca']"

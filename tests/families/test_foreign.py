@@ -1,6 +1,7 @@
 """Texts, lists of tokens and objects of other libraries: the error comes at once, with a line that can be typed."""
 
 import pathlib
+import re
 import time
 
 import numpy as np
@@ -75,8 +76,27 @@ def test_lists_of_texts_are_refused_with_the_line_that_counts_their_words(entry)
 def test_annotated_data_are_refused_with_the_matrix_that_they_hold(entry):
     with pytest.raises(DataTypeError, match=r"adata\.X"):
         entry(Annotated())
-    with pytest.raises(DataTypeError, match=r"Mixture: the data are an Annotated .*Mixture\(\.\.\.\)\.fit\(adata\.X\)"):
-        Mixture().fit(Annotated())
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        Mixture("poisson", 2, random_state=0),
+        GroupedMixture("poisson", 2, random_state=0),
+        TopicModel(2, random_state=0),
+        BayesianHierarchy("poisson"),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_the_line_for_annotated_data_has_all_settings(estimator):
+    annotated, groups = Annotated(), np.zeros(12, dtype=int)
+    options = {"groups": groups} if isinstance(estimator, GroupedMixture) else {}
+    with pytest.raises(DataTypeError, match="the data are an Annotated object") as caught:
+        estimator.fit(annotated, **options)
+    line = re.search(r"write (.*\)), or another one", str(caught.value))[1]
+    annotated.X = np.arange(36).reshape(12, 3) % 5 + 1
+    made = eval(line, globals(), {"adata": annotated, "groups": groups})
+    assert made.get_params() == estimator.get_params()
 
 
 DOCUMENTS = {
