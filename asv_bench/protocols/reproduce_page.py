@@ -35,7 +35,7 @@ python asv_bench/protocols/reproduce.py --data DIR --quick   # small sizes, some
 ```
 
 All numbers, with the machine, version, threads and command of each row, are in
-[asv_bench/reproduced](../asv_bench/reproduced), one file a row. This page is made from them alone.
+`asv_bench/reproduced`, one file a row. This page is made from them alone.
 """
 MANY = 25  # points from which a line has no markers
 TAIL = """## What cannot be shown

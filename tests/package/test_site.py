@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from api_pages import api_page, escaped
+from api_pages import api_page, escaped, write_api
 from reference_page import MODULES, public
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -66,3 +66,12 @@ def test_characters_of_docstrings_stand_for_themselves(line, wanted):
 def test_examples_in_docstrings_are_left_alone():
     lines = [">>> a | b", "x_ | y", "", "x_"]
     assert escaped(lines) == [">>> a | b", "x_ | y", "", r"x\_"]
+
+
+def test_pages_of_names_that_are_gone_are_dropped(tmp_path):
+    (tmp_path / "generated").mkdir()
+    for name in ("expfam.Mixture", "expfam.NeverThere"):
+        (tmp_path / "generated" / f"{name}.rst").write_text(name)
+    write_api(tmp_path / "index.rst")
+    assert [page.stem for page in (tmp_path / "generated").iterdir()] == ["expfam.Mixture"]
+    assert (tmp_path / "index.rst").read_text() == api_page()

@@ -4,7 +4,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from reference_page import MODULES, rooms, summary
+from reference_page import MODULES, public, rooms, summary
 
 HEAD = """\
 API reference
@@ -37,9 +37,13 @@ def _headed(name, line):
 
 
 def write_api(path: Path) -> None:
-    """Write the page if it has changed: else sphinx would read all pages again."""
+    """Write the page if it has changed, or sphinx would read it again; drop pages of names that are gone."""
     path.parent.mkdir(exist_ok=True)
     text = api_page()
+    names = {f"{module}.{name}" for module in MODULES for name in public(module, import_module(module))}
+    for page in (path.parent / "generated").glob("*.rst"):
+        if page.stem not in names:
+            page.unlink()
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
