@@ -56,7 +56,7 @@ def live_weights(n: Floats, alpha: float, rng: np.random.Generator) -> tuple[Flo
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.samplers.uncollapsed.slices import live_weights
+    >>> from expfam.samplers.states.sticks import live_weights
     >>> log_pi, log_rest = live_weights(np.array([3.0, 0.0, 1.0]), 2.0, np.random.default_rng(0))
     >>> bool(np.isclose(np.exp(log_pi).sum() + np.exp(log_rest), 1.0)), float(log_pi[1])
     (True, -inf)
@@ -85,7 +85,7 @@ def with_new_sticks(
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.samplers.uncollapsed.slices import with_new_sticks
+    >>> from expfam.samplers.states.sticks import with_new_sticks
     >>> with_new_sticks(np.array([-0.1, -np.inf]), -2.0, -1.0, 1.0, np.random.default_rng(0)).tolist()
     [-0.1, -inf]
     """
