@@ -109,7 +109,7 @@ def summaries(rows):
     """Lines of means by kind and by halves of the sets by lot, and the goals that are missed."""
     missed = [f"{row['set']} {row['reached']}" for row in rows if row["answer"] is None]
     rows = [row for row in rows if row["answer"] is not None]
-    lines, lots = [], lots_of_sets()
+    lines, lots = [], lots_of_sets(row["set"] for row in rows)
     for lot in (None, 0, 1):
         part = [row for row in rows if lot is None or lots[row["set"]] == lot]
         if part:
@@ -134,10 +134,11 @@ def summaries(rows):
     return lines, missed
 
 
-def lots_of_sets():
-    """Return in which half of all sets each one is, by lot, whichever of them are asked for."""
-    order = np.random.default_rng(0).permutation(sorted({*tables(), *DENSE, *TEXTS}))
-    return {name: place % 2 for place, name in enumerate(order.tolist())}
+def lots_of_sets(others=()):
+    """Return in which half of all sets each one is, by lot, whichever of them are asked for; other sets come last."""
+    known = {*tables(), *DENSE, *TEXTS}
+    order = np.random.default_rng(0).permutation(sorted(known)).tolist()
+    return {name: place % 2 for place, name in enumerate([*order, *(name for name in others if name not in known)])}
 
 
 def means(rows):

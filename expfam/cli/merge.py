@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     before = [part.n_components_ for part in parts]
     rows = merged.cluster_sizes_.sum()
     say(args, f"result    {counted(merged.n_components_, 'cluster')} of {counted(rows, 'row', spec=',.6g')}")
-    say(args, f"          from {' + '.join(map(str, before))} clusters")
+    say(args, f"          those of the parts: {' + '.join(map(str, before))}")
     if saved:
         say(args, f"saved     {saved['output']}")
     result: dict[str, Any] = {"models": [str(path) for path in args.models], "n_clusters_before": before}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def dendrogram_purity(labels_true: npt.ArrayLike, tree: Any) -> float:
         raise DataError(f"dendrogram_purity: labels_true must have shape (N,), N >= 1; got shape {classes.shape}")
     names, classes = np.unique(classes, return_inverse=True)
     if len(names) == len(classes):
-        raise DataError(f"dendrogram_purity: no two of {len(classes)} rows share a class, so there is no pair to judge")
+        raise DataError(
+            f"dendrogram_purity: no two of {counted(len(classes), 'row')} share a class, so there is no pair to judge"
+        )
     merges, leaf = _merges_and_leaves(tree, len(classes))
     n_leaves = len(merges) + 1
     counts: list[dict[int, int]] = [{} for _ in range(n_leaves)]
@@ -104,16 +107,20 @@ def _merges_and_leaves(tree, n_rows):
             f" (M, 4); got shape {merges.shape}"
         )
     if len(leaf) != n_rows:
-        raise DataError(f"dendrogram_purity: labels_true has {n_rows} rows, the tree was fitted to {len(leaf)}")
+        raise DataError(
+            f"dendrogram_purity: labels_true has {counted(n_rows, 'row')}, the tree was fitted to {len(leaf)}"
+        )
     n_leaves = int(leaf.max()) + 1
     if len(merges) != n_leaves - 1:
         raise DataError(
-            f"dendrogram_purity: {n_leaves} leaves need {n_leaves - 1} merges to be one tree; got {len(merges)}"
+            f"dendrogram_purity: {counted(n_leaves, 'leaf needs', 'leaves need')} {counted(n_leaves - 1, 'merge')} to"
+            f" be one tree; got {len(merges)}"
         )
     pairs = merges[:, :2].astype(np.int64)
     used = np.sort(pairs.ravel())
     too_late = np.flatnonzero(pairs.max(axis=1, initial=-1) >= n_leaves + np.arange(len(pairs)))
     if not np.array_equal(used, np.arange(2 * len(pairs))) or too_late.size or not np.array_equal(pairs, merges[:, :2]):
         where = f"merge {too_late[0]} takes a node that is made later" if too_late.size else "a node is merged twice"
-        raise DataError(f"dendrogram_purity: the merges make no tree over {n_leaves} leaves: {where}")
+        leaves = counted(n_leaves, "leaf", "leaves")
+        raise DataError(f"dendrogram_purity: the merges make no tree over {leaves}: {where}")
     return pairs, leaf

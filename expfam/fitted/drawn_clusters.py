@@ -47,10 +47,11 @@ class DrawnClusters:
     ...     n, S = data.statistics(labels, max(labels) + 1)
     ...     parts.append(FittedClusters(data.family, n, S, np.log(n / 4), n, n / 4))
     >>> drawn = DrawnClusters(parts, [np.eye(2), np.eye(2)[[0, 0, 1]]])
-    >>> drawn.probabilities([[2], [40]]).round(3).tolist()
+    >>> drawn.probabilities(np.array([[2], [40]])).round(3).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
-    >>> mean = np.logaddexp(*(part.log_densities([[2]]) for part in parts)) - np.log(2)
-    >>> bool(np.isclose(drawn.log_densities([[2]]), mean).all())
+    >>> row = np.array([[2]])
+    >>> mean = np.logaddexp(*(part.log_densities(row) for part in parts)) - np.log(2)
+    >>> bool(np.isclose(drawn.log_densities(row), mean).all())
     True
     """
 

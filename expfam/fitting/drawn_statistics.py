@@ -61,7 +61,7 @@ def drawn_memory(n_draws: int, n_clusters: int, n_statistics: int) -> int:
     --------
     >>> from expfam.fitting.drawn_statistics import drawn_memory
     >>> drawn_memory(400, 3, 4), drawn_memory(0, 3, 4), drawn_memory(1, 3, 4)
-    (2880, 0, 144)
+    (3840, 0, 192)
     """
     each = 8 * n_clusters * (n_statistics + 1 + n_clusters)
     return min(n_draws, MOST_DRAWS, max(2, MOST_BYTES // each)) * each

@@ -156,7 +156,7 @@ def _best_of_many_rows(settler: Settler, reached: Fitted, rows: npt.NDArray[np.i
     """
     data, part = settler.data, settler.data.take(rows)
     one = settler.fitted(np.zeros(data.n_rows, dtype=np.int32))  # one cluster is its own mode
-    small = replace(settler, data=part, cuts={})
+    small = replace(settler, data=part)
     own = small.ascended(small.fitted(reached.labels[rows]))
     K = int(own.labels.max()) + 1
     divisions = Divisions(part, seed=settler.seed, n_threads=settler.n_threads)

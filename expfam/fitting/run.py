@@ -139,8 +139,7 @@ def run_chain(plan: Plan, *, chain: int = 0, shared: Shared | None = None) -> Ch
 def _gone_on(plan, run, begun):
     """Take the best draw and the start uphill; make more steps where that has gained."""
     model, data = plan.model, plan.seen
-    cuts = {} if run.divisions is None else run.divisions.cuts
-    settler = Settler(model, data, list(plan.learned), plan.adapts_prior, run.state.seed, plan.n_threads, cuts)
+    settler = Settler(model, data, list(plan.learned), plan.adapts_prior, run.state.seed, plan.n_threads)
     try:
         for left in reversed(range(_MOST_ENDINGS)):
             if run.trace.interrupted or run.best.labels is None:

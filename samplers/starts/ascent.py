@@ -256,8 +256,6 @@ class _Ascent:
                 self._note_near(margins)
                 self.is_partial = True
                 return wanted
-        if self.is_partial:
-            self._recount()
         found, margins = self.clusters.ranked(self.data, log_mass, _BEST if self.has_many else 2, **options)
         self.best, self.is_partial = found if self.has_many else None, False
         self._note_near(margins)
@@ -271,36 +269,21 @@ class _Ascent:
         if not self.is_partial:
             return False
         self.best, self.is_partial = None, False
-        self._recount()
-        return True
-
-    def _recount(self):
-        """Load the statistics of the labels, without rounding errors of earlier ones."""
         self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
+        return True
 
     def move(self, labels):
         """Take other labels if they raise the log joint; tell whether they do."""
         if self.log_joint is None:
             self.log_joint = self._log_joint(self.data)
-        changed = np.flatnonzero(labels != self.labels)
-        is_near_end = self._is_plain and changed.size <= _FEW_MOVED * self.data.n_rows
-        self.clusters.load(*self._statistics_of(labels, changed if is_near_end and self.is_partial else None))
+        self.clusters.load(*weighted_statistics(self.data, labels, len(self.clusters.n)))
         log_joint = self._log_joint(self.data)
         if not log_joint > self.log_joint:
             return False
-        self.is_near_end = is_near_end
+        n_moved, N = np.count_nonzero(labels != self.labels), self.data.n_rows
+        self.is_near_end = self._is_plain and n_moved <= _FEW_MOVED * N
         self.labels, self.log_joint = labels, log_joint
         return True
-
-    def _statistics_of(self, labels, changed):
-        """Return the statistics of labels, from those loaded if only some rows have changed.
-
-        Sums of rounding errors end with the next pass over all clusters, which begins with fresh statistics.
-        """
-        n, S = self.clusters.n, self.clusters.S
-        if changed is None:
-            return weighted_statistics(self.data, labels, len(n))
-        return moved_statistics(self.data.take(changed), n, S, self.labels[changed], labels[changed])
 
     def move_borders(self, max_passes, *, keep_clusters):
         """Make passes over the rows whose two best clusters are closest, until none of these moves."""
@@ -325,7 +308,7 @@ class _Ascent:
         labels = self.labels.copy()
         labels[near] = own
         if own is not begun and not self.move(labels):  # a pass that lowered the log joint may have been the last one
-            self._recount()
+            self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
 
     def _wanted_of(self, clusters, part, best):
         log_mass = self._log_mass(clusters)

@@ -62,8 +62,6 @@ class Exchanges:
         Decides the cuts.
     n_threads : int or None
         The result does not depend on it.
-    made : dict, optional
-        First cuts of rows, see `best_halves`.
 
     Examples
     --------
@@ -77,16 +75,8 @@ class Exchanges:
     array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        model: MixtureModel,
-        data: Dataset,
-        *,
-        seed: int,
-        n_threads: int | None = None,
-        made: dict[bytes, list[npt.NDArray[np.int8]]] | None = None,
-    ) -> None:
-        self.model, self.data, self.seed, self.n_threads, self._made = model, data, seed, n_threads, made
+    def __init__(self, model: MixtureModel, data: Dataset, *, seed: int, n_threads: int | None = None) -> None:
+        self.model, self.data, self.seed, self.n_threads = model, data, seed, n_threads
         self._cuts: dict[bytes, Halves | None] = {}
 
     def best(self, labels: npt.NDArray[np.integer], *, most: int) -> list[Exchange]:
@@ -128,7 +118,7 @@ class Exchanges:
         """Cut clusters in two: Halves or None of each."""
         names = [rows.tobytes() for rows in clusters]
         fresh = {name: rows for name, rows in zip(names, clusters) if name not in self._cuts}
-        options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "forced": True, "made": self._made}
+        options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "forced": True}
         self._cuts.update(zip(fresh, best_halves(self.model, self.data, list(fresh.values()), **options)))
         return [self._cuts[name] for name in names]
 

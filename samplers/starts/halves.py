@@ -7,7 +7,6 @@ large one.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from expfam.samplers.geometry.drawn_rows import drawn_rows
 from expfam.samplers.geometry.metrics import metrics_of
 from expfam.samplers.starts.ascent import ascend
 from expfam.structures.ground.rng import generator
-from expfam.structures.ground.threads import single_blas
 from expfam.structures.rows.kmeans import RowTiles
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ _HOPE = 1.5  # times the rise of a sample of the rows that all may have
 _FEWEST_ROWS = 4
 _PASSES = 4  # of the ascent from each cut
 _MOST_COLUMNS = 4096
-_UNIT, _STEP_OF_ROWS = 9, 1 << 60  # stream of the purpose "start"; steps of cuts are digests of rows, which are lower
+_UNIT = 9  # stream of the purpose "start"
 _SCORED_AT_ONCE = 1 << 21  # numbers in the statistics of clusters that are cut together
 
 
@@ -62,7 +60,6 @@ def best_halves(
     seed: int,
     n_threads: int | None = None,
     forced: bool = False,
-    made: dict[bytes, list[npt.NDArray[np.int8]]] | None = None,
 ) -> list[Halves | None]:
     """Cut the rows of each of some clusters in two so that their log evidence is highest.
 
@@ -80,9 +77,6 @@ def best_halves(
         The result does not depend on it.
     forced : bool
         Whether many rows are also cut where a sample of them shows that it does not pay.
-    made : dict, optional
-        First cuts of rows that were cut before, by a digest of the rows: those of the same data with the same seed,
-        under any model. It takes those that are made now.
 
     Returns
     -------
@@ -96,8 +90,8 @@ def best_halves(
     >>> from expfam.samplers.starts.halves import best_halves
     >>> data = Dataset([[0.0], [0.1], [0.2], [8.0], [8.1]], DiagonalGaussian())
     >>> (found,) = best_halves(MixtureModel(data.family, DirichletProcess()), data, [np.arange(5)], seed=0)
-    >>> found.labels[0] == found.labels[1] == found.labels[2] != found.labels[3] == found.labels[4]
-    np.True_
+    >>> found.labels
+    array([0, 0, 0, 1, 1], dtype=int32)
 
     Notes
     -----
@@ -106,15 +100,14 @@ def best_halves(
     made in all only if the rise for each row would outweigh the prior of the partition, or if it is forced.
     """
     data, free = data.without_known(), MixtureModel(model.family, DirichletProcess())
-    made = {} if made is None else made
-    drawn = [drawn_rows(len(rows), _MOST_ROWS, seed=seed, unit=_UNIT, step=_STEP_OF_ROWS) for rows in clusters]
+    drawn = [drawn_rows(len(rows), _MOST_ROWS, seed=seed, unit=_UNIT, step=2 * c) for c, rows in enumerate(clusters)]
     looked_at = [rows if chosen is None else rows[chosen] for rows, chosen in zip(clusters, drawn)]
     cut = [c for c, rows in enumerate(looked_at) if len(rows) >= _FEWEST_ROWS]
     found: list[Halves | None] = [None] * len(clusters)
     at_once = max(1, _SCORED_AT_ONCE // (2 * data.n_statistics))
     for start in range(0, len(cut), at_once):
         block = cut[start : start + at_once]
-        for c, halves in zip(block, _Cuts(free, data, [looked_at[c] for c in block], seed, made).best()):
+        for c, halves in zip(block, _Cuts(free, data, [looked_at[c] for c in block], block, seed).best()):
             found[c] = halves
     for c, halves in enumerate(found):
         if halves is not None and drawn[c] is not None:
@@ -143,9 +136,8 @@ def _evidence(model, data, labels):
 class _Cuts:
     """Cuts of several clusters, whose rows move to the likelier sides together."""
 
-    def __init__(self, free, data, clusters, seed, made):
-        self.free, self.seed, self.made = free, seed, made
-        self.names = [blake2b(np.ascontiguousarray(rows, dtype=np.int64)).digest() for rows in clusters]
+    def __init__(self, free, data, clusters, names, seed):
+        self.free, self.names, self.seed = free, names, seed
         sizes = [len(rows) for rows in clusters]
         self.data = data.take(np.concatenate(clusters).astype(np.int64))
         self.of_row = np.repeat(np.arange(len(clusters), dtype=np.int32), sizes)
@@ -211,8 +203,7 @@ class _Cuts:
 
     def _begun(self):
         """Yield first cuts of all clusters: (N,) int32; 0 where a cluster has no further cut."""
-        with single_blas():  # once for all: to make the setting takes as long as a cut of a few rows
-            cuts = [self._cuts_of(c) for c in range(len(self.ends))]
+        cuts = [list(self._cuts_of(c)) for c in range(len(self.ends))]
         for number in range(max(map(len, cuts), default=0)):
             halves = np.zeros(self.data.n_rows, dtype=np.int32)
             for c, (start, stop) in enumerate(zip(self.begins, self.ends)):
@@ -221,16 +212,10 @@ class _Cuts:
             yield halves
 
     def _cuts_of(self, c):
-        """Return the first cuts of a cluster, which are a function of its rows."""
-        if (name := self.names[c]) not in self.made:
-            self.made[name] = [halves.astype(np.int8) for halves in self._new_cuts_of(c)]
-        return self.made[name]
-
-    def _new_cuts_of(self, c):
         part = self.data.take(np.arange(self.begins[c], self.ends[c]))
         metrics = metrics_of(part, seed=self.seed)
         weight = None if part.weight is None else np.maximum(part.weight, np.finfo(np.float64).tiny)
-        rng = generator(self.seed, "start", unit=_UNIT, step=int.from_bytes(self.names[c][:7], "little"))
+        rng = generator(self.seed, "start", unit=_UNIT, step=2 * self.names[c] + 1)
         for points in metrics.values():
             yield RowTiles(points, weight=weight).kmeans(2, rng)[0]
         points = metrics["own"]

@@ -35,8 +35,6 @@ class Divisions:
     Attributes
     ----------
     metrics : list of str
-    cuts : dict
-        First cuts of rows, which those who cut clusters share, see `best_halves`.
 
     Examples
     --------
@@ -55,7 +53,6 @@ class Divisions:
         self._tiles: dict[str, RowTiles] = {}
         self._made: dict[tuple[str, int, int], npt.NDArray[np.int32]] = {}
         self.metrics = list(self._points)
-        self.cuts: dict[bytes, list[npt.NDArray[np.int8]]] = {}
 
     def kmeans(self, metric: str, n_clusters: int, run: int = 0) -> npt.NDArray[np.int32]:
         """Return the labels of a k-means run, which is made once, in a metric: (N,) int32."""

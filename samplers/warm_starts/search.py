@@ -150,8 +150,8 @@ class _Search:
         self.n_init, self.seed, self.n_threads = n_init, seed, n_threads
         self.is_weighted = data.weight is not None and bool((data.weight != 1.0).any())
         self.K = model.weights.max_components
+        self.settler = Settler(model, data, self.learned, adapts_prior, seed, n_threads)
         self.divisions = Divisions(data, seed=seed, n_threads=n_threads)
-        self.settler = Settler(model, data, self.learned, adapts_prior, seed, n_threads, self.divisions.cuts)
 
     def found(self):
         """Return the start that is best for what is asked."""

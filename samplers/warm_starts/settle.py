@@ -73,8 +73,6 @@ class Settler:
     seed : int
     n_threads : int or None
         No result depends on it.
-    cuts : dict, optional
-        First cuts of rows of these data with this seed, see `best_halves`; it takes those that are made.
 
     Examples
     --------
@@ -95,7 +93,6 @@ class Settler:
     adapts_prior: bool = False
     seed: int = 0
     n_threads: int | None = None
-    cuts: dict[bytes, list[npt.NDArray[np.int8]]] = field(default_factory=dict, repr=False, compare=False)
     _ascents: list[Ascents] = field(default_factory=list, init=False, repr=False, compare=False)  # the last ones
     _ends: set[tuple[str, bytes]] = field(default_factory=set, init=False, repr=False, compare=False)
 
@@ -169,8 +166,9 @@ class Settler:
         clusters = np.split(order, np.cumsum(sizes)[:-1])
         fresh = [k for k in range(n_clusters) if clusters[k].tobytes() not in tried]
         tried.update(clusters[k].tobytes() for k in fresh)
-        options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "made": self.cuts}
-        cuts = best_halves(present.model, self.data, [clusters[k] for k in fresh], **options)
+        cuts = best_halves(
+            present.model, self.data, [clusters[k] for k in fresh], seed=self.seed, n_threads=self.n_threads
+        )
         found = [
             (_gain(weights, sizes.astype(np.float64), k, cut), clusters[k][cut.labels == 1])
             for k, cut in zip(fresh, cuts)
@@ -187,8 +185,7 @@ class Settler:
 
     def exchanged(self, present: Fitted) -> Fitted:
         """Take the first exchange of clusters that leads higher; else keep the present ones."""
-        options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "made": self.cuts}
-        exchanges = Exchanges(present.model, self.data, **options)
+        exchanges = Exchanges(present.model, self.data, seed=self.seed, n_threads=self.n_threads)
         for one in exchanges.best(present.labels, most=_TRIED_EXCHANGES):
             if one.rise < 0.0:
                 break

@@ -33,6 +33,9 @@ def unpinned(text):
     return [line for line in lines if re.match(r"uses\s*:", line) and not PINNED.fullmatch(line)]
 
 
+FILLED_IN = "template-requirement"  # `expfam new family` writes the versions that the struct of this one serves
+
+
 def unbounded(requirements):
     """Requirements that the next major version of something, whatever it breaks, would satisfy."""
 
@@ -89,7 +92,7 @@ def test_the_job_that_signs_runs_no_code_of_others():
 def test_build_requirements_have_upper_bounds(name):
     requires = tomllib.loads((ROOT / name).read_text())["build-system"]["requires"]
     assert requires
-    assert unbounded(requires) == []
+    assert unbounded(each for each in requires if each != FILLED_IN) == []
 
 
 def test_tools_that_build_the_release_have_upper_bounds():

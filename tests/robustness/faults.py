@@ -346,8 +346,8 @@ FAULTS = [
     Fault(
         "weights and parameters drawn from the same random numbers",
         "samplers/states/uncollapsed.py",
-        'generator(self.seed, "posterior", unit=1, step=self.n_steps)',
-        'generator(self.seed, "posterior", unit=0, step=self.n_steps)',
+        'draw_log(self.n, generator(self.seed, "posterior", unit=1, step=self.n_steps)',
+        'draw_log(self.n, generator(self.seed, "posterior", unit=0, step=self.n_steps)',
         "tests/robustness/test_reproducible.py -k share_their_random_numbers",
     ),
     Fault(
@@ -519,8 +519,8 @@ FAULTS = [
     Fault(
         "a coarse model keeps the lighter statistics",
         "expfam/estimators/coarsen.py",
-        "coarse = _of_unions(mixture, home)",
-        "coarse = _of_unions(mixture, home)\n    coarse.n_ = (wish.robust or 1) * coarse.n_",
+        "grouped_unions)(mixture, home)",
+        "grouped_unions)(mixture, home)\n    coarse.n_ = (wish.robust or 1) * coarse.n_",
         "tests/estimators/test_coarsen.py -k 'mapped or less_weight'",
     ),
     Fault(
@@ -754,7 +754,7 @@ FAULTS = [
     # ---- estimators and files
     Fault(
         "log joint of a fit without the prior of the partition",
-        "expfam/estimators/mixture.py",
+        "expfam/estimators/mixture_results.py",
         "log_joint = model.weights.log_prior(n) + model.family",
         "log_joint = 0.0 * model.weights.log_prior(n) + model.family",
         "tests/estimators/test_mixture.py",

@@ -84,6 +84,7 @@ def test_every_check_reads_the_table_first(cls, table, settings):
     # some have one value: EM takes modes, and there is no reversal where a number is unknown
     one_value = {
         "ExpectationMaximization": {"theta"},
+        "StochasticEM": {"sticks"},
         "GroupedProcessGibbs": {"backward"},
         "GroupedProcessSplitMerge": {"backward", "learn_every", "order"},
         "TopicProcessGibbs": {"backward"},

@@ -30,7 +30,7 @@ def made(name):
 
 
 def halves_of_each(model, data, clusters, **options):
-    """Each cluster by a call of its own."""
+    """Each cluster by a call of its own: the random numbers of a cut depend on its place in the call."""
     return [best_halves(model, data, [rows], **options)[0] for rows in clusters]
 
 

@@ -126,17 +126,3 @@ def test_missing_cells_are_at_the_mean_of_the_column():
     assert np.isfinite(raw).all()
     assert raw[1, 0] == pytest.approx(raw[3, 0])
     assert raw[3, 1] == pytest.approx(raw[2, 1])
-
-
-def test_the_same_rows_are_cut_the_same_way_wherever_they_stand_and_once(monkeypatch):
-    rng = np.random.default_rng(4)
-    data = Dataset(rng.normal(size=(90, 3)) + 3.0 * rng.integers(0, 2, (90, 1)), DiagonalGaussian())
-    model, clusters = MixtureModel(data.family, DirichletProcess()), np.split(np.arange(90), [30, 50])
-    made = {}
-    found = best_halves(model, data, clusters, seed=0, made=made)
-    assert len(made) == 3
-    monkeypatch.setattr("expfam.samplers.starts.halves.metrics_of", None)  # a new cut would end in an error
-    for one, again in zip(found, best_halves(model, data, clusters[::-1], seed=0, made=made)[::-1]):
-        np.testing.assert_array_equal(again.labels, one.labels)
-    with pytest.raises(TypeError):
-        best_halves(model, data, [np.arange(40)], seed=0, made=made)
