@@ -7,8 +7,9 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
-from expfam import Mixture, Multinomial
+from expfam import DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, Multinomial
 from expfam.coarsening.curve import CoarseningCurve, curve_of
+from expfam.coarsening.half_fits import ComparedModel, half_fits
 from expfam.coarsening.overlapping import overlapping_groups
 from expfam.coarsening.recognised_groups import models_compared
 from expfam.coarsening.rows import some_rows
@@ -98,6 +99,16 @@ def test_halves_see_and_learn_what_the_fit_has_seen_and_learned(tmp_path):
     for family, of_fit in (("gaussian_diag", learned), (mixture.family_, ())):
         named = Mixture(family, random_state=0).fit(X)
         assert models_of(named, kept)[0].learned == of_fit
+
+
+def test_each_half_learns_the_hyper_parameters_that_are_named():
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.normal(size=(120, 2)) + 9.0 * (np.arange(120) % 2)[:, None], DiagonalGaussian(rate=40.0))
+    model = MixtureModel(data.family, DirichletProcess())
+    for learned in ((), ("rate",)):
+        for fit in half_fits([ComparedModel(model, data, learned, False)], seed=0, n_threads=1):
+            has_learned = not np.array_equal(fit.model.family.rate, model.family.rate)
+            assert has_learned == bool(learned)
 
 
 def test_a_fit_on_which_halves_agree_stays():
