@@ -52,22 +52,12 @@ class ShardedExpectationState(ShardedState, ExpectationState):
     array([2., 2.])
     """
 
-    def __init__(
-        self,
-        model: Any,
-        data: ShardedData,
-        sums: LabelSums,
-        *,
-        n_clusters: int,
-        seed: int,
-        n_steps: int = 0,
-        is_open: bool = False,
-    ) -> None:
+    def __init__(self, model: Any, data: ShardedData, sums: LabelSums, *, n_clusters: int, **options: Any) -> None:
         self._used: int | None = None
         most = data.weighted_bounds
         lend(data.engine, sizes_of(data, n_clusters), Bounds.of(most), is_weighted=data.is_weighted)
         self._scale = most.scale(data.n_rows)
-        super().__init__(model, data, sums, n_clusters=n_clusters, seed=seed, n_steps=n_steps, is_open=is_open)
+        super().__init__(model, data, sums, n_clusters=n_clusters, **options)
 
     def _take(self, sums: LabelSums) -> None:
         """Begin with the labels that the parts have now."""
