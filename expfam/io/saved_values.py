@@ -195,7 +195,8 @@ def check_mixture(results: Mapping[str, Any], family: Any, weights: Any) -> None
     if "n_warmup" in results:
         integers(results, "n_warmup", (), 0)
     integers(results, "n_components_", (), K, K + 1)
-    _check_run(results, family.n_features_in_, K, may_lack_log_joint="trace_" not in results)  # merged, no fit of its own
+    is_fit = "trace_" in results  # what was merged has none
+    _check_run(results, family.n_features_in_, K, may_lack_log_joint=not is_fit)
     if "_draws" in results:
         _check_draws(results["_draws"], np.size(results.get("labels_", ())), family)
     if "trace_" in results:
