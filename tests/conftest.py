@@ -33,12 +33,34 @@ LONGEST = (  # files that take the most time, in this order: begun last, one of 
     "robustness/test_killed.py",
     "benchmarks/test_versions.py",
 )
-SHARES = {  # tests of many long cases: of n, each n-th runs always, and all of them with the slow ones
-    "exactness/test_certificate.py::test_a_wrong_sampler_fails_and_its_twin_passes": 4,
-    "exactness/test_certificate.py::test_right_samplers_pass": 5,
+SHARES = {  # tests of many long cases: of each n cases one runs always, and all of them with the slow ones
+    "benchmarks/test_report.py::test_every_script_starts_in_a_process_of_its_own": 3,
+    "cli/test_known.py::test_links_of_a_column_of_text_or_with_empty_cells": 3,
+    "estimators/test_audit.py::test_the_size_of_a_file_does_not_depend_on_the_number_of_rows": 4,
+    "estimators/test_checks.py::test_scikit_learn": 2,
+    "estimators/test_columns.py::test_every_sampler_finds_the_clusters_of_a_table_with_holes": 3,
+    "estimators/test_dominance.py::test_a_default_fit_is_not_below_a_simple_partition": 3,
+    "estimators/test_grouped_endings.py::test_default_fits_are_not_below_simple_partitions": 3,
+    "estimators/test_known_doubts.py::test_plain_classes_are_not_said_to_have_parts": 3,
+    "estimators/test_known_doubts.py::test_rows_with_wrong_classes_are_listed": 3,
+    "estimators/test_missing_values.py::test_every_sampler_finds_clusters_in_data_with_holes": 3,
     "exactness/test_admixture_certificate.py::test_a_wrong_sampler_fails": 3,
     "exactness/test_admixture_certificate.py::test_right_samplers_pass": 3,
+    "exactness/test_certificate.py::test_a_wrong_sampler_fails_and_its_twin_passes": 4,
+    "exactness/test_certificate.py::test_right_samplers_pass": 5,
+    "exactness/test_columns.py::test_uncollapsed_steps_keep_the_posterior": 3,
+    "exactness/test_exact_posterior.py::test_metropolis": 3,
+    "exactness/test_geweke.py::test_joint_distribution": 3,
+    "exactness/test_kernel_laws.py::test_exact_kernels_keep_the_laws": 2,
+    "exactness/test_known.py::test_chains_visit_the_allowed_partitions_by_their_posterior": 3,
+    "exactness/test_reversed.py::test_a_backward_sweep_has_the_matrix_of_the_reversal": 3,
+    "exactness/test_shards.py::test_visits_of_parts": 3,
+    "families/test_von_mises_fisher.py::test_chains_visit_partitions_as_often_as_the_law_says": 3,
     "forecast/test_peak.py::test_so_does_that_of_other_models": 3,
+    "robustness/test_containers_of_counts.py::test_dense_and_csr_counts_give_the_same_chain": 3,
+    "robustness/test_killed.py::test_every_kernel_goes_on_from_any_step": 3,
+    "robustness/test_tiny_data.py::test_few_rows_are_served": 3,
+    "samplers/collapsed/test_metropolis.py::test_each_update_is_reversible": 3,
     "samplers/nonparametric/test_group_moves.py::test_a_mistake_is_seen": 2,
     "samplers/nonparametric/test_group_moves.py::test_partitions_of_rows_are_visited_by_their_probability": 3,
     "samplers/nonparametric/test_groups.py::test_partitions_of_rows_are_visited_by_their_probability": 3,
@@ -47,6 +69,15 @@ SHARES = {  # tests of many long cases: of n, each n-th runs always, and all of 
     "samplers/nonparametric/test_topic_moves.py::test_a_mistake_is_seen": 2,
     "samplers/nonparametric/test_topic_moves.py::test_partitions_of_tokens_are_visited_by_their_probability": 3,
     "samplers/nonparametric/test_topics.py::test_partitions_of_tokens_are_visited_by_their_probability": 3,
+    "samplers/proposals/test_hash.py::test_updates_are_reversible_on_all_partitions": 3,
+    "samplers/proposals/test_int8.py::test_chain_visits_partitions_as_the_posterior_does": 3,
+    "samplers/proposals/test_int8.py::test_each_update_is_reversible": 3,
+    "samplers/split_merge/test_exact.py::test_a_move_is_invariant_and_reversible": 3,
+    "samplers/split_merge/test_exact.py::test_moves_have_the_transition_matrix_of_the_reference": 3,
+    "samplers/test_compositions.py::test_every_cell": 3,
+    "samplers/variational/test_cluster_moves.py::test_no_step_lowers_the_bound": 3,
+    "structures/test_merge_queue.py::test_longer_runs": 4,
+    "structures/test_min_hash.py::test_splits_happen_as_often_as_they_should": 3,
 }
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != TESTS.parent]
 
@@ -74,7 +105,8 @@ def pytest_collection_modifyitems(items):
     seen = Counter()
     for item in items:
         name = f"{item.path.relative_to(TESTS).as_posix()}::{getattr(item, 'originalname', item.name)}"
-        if seen[name] % SHARES.get(name, 1):
+        share, case = SHARES.get(name, 1), seen[name]
+        if (case + case // share) % share:  # another place in each n: a fixed one would take one value of a parameter
             item.add_marker("slow")
         seen[name] += 1
 
