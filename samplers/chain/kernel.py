@@ -245,6 +245,22 @@ class Kernel(Settings):
         """Tell whether steps draw labels; False where they improve soft ones."""
         return True
 
+    def own_state(self, state: Any) -> Any:
+        """Return the state that the kernel moves: `state`, or one that is made from it.
+
+        `Cycle` and `RandomScan` call it before each step, and give what has moved back to `state`.
+
+        Parameters
+        ----------
+        state : State
+
+        Raises
+        ------
+        CapabilityError
+            The chain cannot become one of this kernel.
+        """
+        return state if self.state_type is None else state.as_type(self.state_type)
+
     def step(self, state: Any) -> Info:
         """Move the state in place by one sweep, pass or batch of moves.
 
@@ -392,7 +408,7 @@ class Cycle(Kernel):
 
     def _apply(self, index, state):
         kernel = self.kernels[index]
-        own = state.as_type(kernel.state_type) if kernel.state_type is not None else state
+        own = kernel.own_state(state)
         # two kernels of one type must not share working objects: each gets its own part of the state's memory
         outer = state.memory
         own.memory = outer.setdefault(str(index), {})

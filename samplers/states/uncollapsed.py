@@ -357,6 +357,18 @@ class UncollapsedState:
         return state
 
     @classmethod
+    def open_of(cls, state: CollapsedState) -> UncollapsedState:
+        """Make the state of a collapsed chain whose number of components is open.
+
+        Components without data hold no part of the law, so the clusters keep their order.
+        """
+        labels = state.partition
+        K = int(labels.max()) + 1
+        made = cls(state.model, state.data, labels, n_clusters=K, seed=state.seed, n_steps=state.n_steps, is_open=True)
+        made.stamp = state.stamp + 1
+        return made
+
+    @classmethod
     def _of_collapsed(cls, state: CollapsedState) -> UncollapsedState:
         """Make the state of a collapsed chain, with the clusters in random components.
 

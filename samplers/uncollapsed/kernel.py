@@ -17,6 +17,7 @@ from expfam.errors import CapabilityError
 from expfam.model.partitions import fitted_labels
 from expfam.params import Real, refuse_unused
 from expfam.samplers.chain.kernel import Kernel, check_sticks
+from expfam.samplers.states.collapsed import CollapsedState
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed import dense as dense_draw
 from expfam.samplers.uncollapsed import slices
@@ -99,6 +100,19 @@ class UncollapsedKernel(Kernel):
         """Make a state with labels in 0..K-1; the first step makes its parameters."""
         K = model.weights.max_components or self.truncation
         return UncollapsedState(model, data, fitted_labels(labels, K, self), n_clusters=K, seed=seed)
+
+    def own_state(self, state: Any) -> Any:
+        """Return the state that the kernel moves, with sticks closed or open as its own."""
+        is_open = self.max_clusters(state.model) is None
+        if is_open and isinstance(state, CollapsedState):
+            return UncollapsedState.open_of(state)
+        own = super().own_state(state)
+        if own.is_open != is_open:
+            raise CapabilityError(
+                "closed and open sticks have other posteriors and cannot take turns: write"
+                " UncollapsedGibbs(sticks='slice') in the place of each kernel with closed sticks"
+            )
+        return own
 
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
         """Return the bytes of the parameters and of the statistics from which they are made.

@@ -12,7 +12,7 @@ from visits import LIMIT, worst_t
 from expfam import DiagonalGaussian, DirichletProcess, MixtureModel, Multinomial, PitmanYor, Poisson, SymmetricDirichlet
 from expfam.engines import Part
 from expfam.errors import CapabilityError, ResourceError
-from expfam.samplers import CollapsedGibbs, Cycle, ShardedData, UncollapsedGibbs, UpdateHyper, sample
+from expfam.samplers import CollapsedGibbs, Cycle, RandomScan, ShardedData, UncollapsedGibbs, UpdateHyper, sample
 from expfam.samplers.states import sticks
 from expfam.samplers.uncollapsed import slices
 
@@ -62,11 +62,32 @@ def test_any_strength(alpha):
     assert worst_t(seen, partitions, pi) < LIMIT
 
 
-def test_a_cycle_with_collapsed_sweeps_is_exact():
+@pytest.mark.parametrize("kernels", [(KERNEL, CollapsedGibbs()), (CollapsedGibbs(), KERNEL)])
+def test_a_cycle_with_collapsed_sweeps_is_exact(kernels):
     family, X = FAMILIES["poisson"]
     partitions, pi = exact_posterior(MixtureModel(family, WEIGHTS), X)
-    seen, _ = chain(Cycle(KERNEL, CollapsedGibbs()), family, X, n_steps=2000)
+    seen, _ = chain(Cycle(*kernels), family, X, n_steps=2000)
     assert worst_t(seen, partitions, pi) < LIMIT
+
+
+def test_a_random_scan_with_collapsed_sweeps_is_exact_and_goes_on_from_its_arrays():
+    family, X = FAMILIES["poisson"]
+    kernel = RandomScan(CollapsedGibbs(), KERNEL)
+    partitions, pi = exact_posterior(MixtureModel(family, WEIGHTS), X)
+    seen, state = chain(kernel, family, X, n_steps=2500)
+    assert worst_t(seen, partitions, pi) < LIMIT
+    again = kernel.init(state.model, X, seed=2, start="one")
+    again.from_arrays(state.to_arrays())
+    for _ in range(20):
+        kernel.step(state)
+        kernel.step(again)
+    np.testing.assert_array_equal(state.labels, again.labels)
+
+
+@pytest.mark.parametrize("kernels", [(KERNEL, UncollapsedGibbs()), (UncollapsedGibbs(), KERNEL)])
+def test_closed_and_open_sticks_do_not_take_turns(kernels):
+    with pytest.raises(CapabilityError, match=r"write UncollapsedGibbs\(sticks='slice'\) in the place"):
+        chain(Cycle(*kernels), Poisson(), np.array([[0], [1], [40]]), n_steps=1)
 
 
 def test_without_new_sticks_the_law_is_another_one(monkeypatch):
