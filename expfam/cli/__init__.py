@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from expfam.cli import certificate, coarsen, columns, demo, fit, merge, plugins, predict, tables, tree
+from expfam.cli import certificate, coarsen, columns, demo, fit, groups, merge, plugins, predict, tables, topics, tree
 from expfam.cli.errors import UsageError, fail, is_bad_input, message_of, show_warning
 from expfam.cli.given_files import check_given_files
 from expfam.cli.lines import in_shell
@@ -70,7 +70,6 @@ def build_parser() -> argparse.ArgumentParser:
         prog="expfam",
         description="Fast Bayesian clustering with exponential families.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -80,6 +79,10 @@ def build_parser() -> argparse.ArgumentParser:
     fit.add_arguments(_command(commands, "fit", fit.run, "cluster the rows of a file"))
     columns.add_arguments(
         _command(commands, "roles", columns.run, "say what each column of a table is taken for, before a fit")
+    )
+    topics.add_arguments(_command(commands, "topics", topics.run, "find the topics of texts, or of counts of words"))
+    groups.add_arguments(
+        _command(commands, "groups", groups.run, "find clusters of rows in groups, and their weights in each group")
     )
     tree.add_arguments(_command(commands, "tree", tree.run, "make a hierarchy of clusters of the rows of a file"))
     predict.add_arguments(

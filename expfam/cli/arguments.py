@@ -42,8 +42,8 @@ positive_float = _checked_type(float, lambda value: 0 < value < float("inf"), "m
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a command that reads a saved mixture."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
+    """Add the arguments of a command that reads a saved model."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="directory that --output or the method save wrote")
     parser.add_argument(
         "--trust",
         action="store_true",

@@ -87,7 +87,7 @@ def fitting(columns: dict[str, list[str]], taken: int) -> tuple[list[str], str]:
     >>> fitting({"age": ["31"], "town": ["x" * 200]}, 20)
     (['age'], 'and 1 more column that tells less')
     """
-    room = shutil.get_terminal_size((_WIDTH, 24)).columns - taken
+    room = _terminal_width() - taken
     shown: list[str] = []
     for name, cells in columns.items():
         room -= max(map(len, [name, *cells])) + _GAP
@@ -97,3 +97,25 @@ def fitting(columns: dict[str, list[str]], taken: int) -> tuple[list[str], str]:
     left = len(columns) - len(shown)
     verb = "tells" if left == 1 else "tell"
     return shown, f"and {counted(left, 'more column')} that {verb} less" if left else ""
+
+
+def fitting_words(words: Sequence[str], taken: int) -> str:
+    """Return the first words that fit beside `taken` characters, at least one, in one text.
+
+    Examples
+    --------
+    >>> from expfam.cli.contents import fitting_words
+    >>> fitting_words(["cat", "x" * 200, "dog"], 20)
+    'cat'
+    """
+    room = _terminal_width() - taken - _GAP
+    shown = list(words[:1])
+    for word in words[1:]:
+        if len(" ".join([*shown, word])) > room:
+            break
+        shown.append(word)
+    return " ".join(shown)
+
+
+def _terminal_width():
+    return shutil.get_terminal_size((_WIDTH, 24)).columns

@@ -7,18 +7,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.amounts import counted
 from expfam.cli.arguments import (
     add_data,
     add_family,
-    memory_amount,
     natural_int,
     positive_float,
     positive_int,
-    seed_number,
-    thread_count,
-    time_amount,
 )
+from expfam.cli.cluster_lines import cluster_text, largest_clusters
 from expfam.cli.columns import (
     add_columns,
     check_family,
@@ -27,12 +23,10 @@ from expfam.cli.columns import (
     given_data,
     is_automatic,
 )
-from expfam.cli.contents import contents, fitting
 from expfam.cli.figures import FIGURE_SUFFIXES, figure_writer, require_matplotlib
 from expfam.cli.known import (
     add_known,
     check_known_arguments,
-    class_of_cluster,
     doubtful_facts,
     doubtful_line,
     known_line,
@@ -41,7 +35,6 @@ from expfam.cli.known import (
 )
 from expfam.cli.outputs import check_outputs, result_writers, save_all
 from expfam.cli.results import (
-    as_text,
     exit_code,
     plain,
     print_json,
@@ -53,14 +46,13 @@ from expfam.cli.results import (
     short,
     table_scores,
 )
+from expfam.cli.running import add_limits, add_outputs, output_line
 
 if TYPE_CHECKING:
     import argparse
 
     from expfam import Mixture
 
-_LISTED = 10  # clusters in a printed table
-_WORDS = 8
 _TIMED_ROWS = 50_000  # from this number of rows on, the time is forecast also without a limit
 
 
@@ -114,40 +106,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "buckets",
         "variational",
     ]
-    group.add_argument("--start", default="auto", choices=starts, help="first partition; default: %(default)s")
-    group.add_argument("--seed", type=seed_number, metavar="INT", help="seed; default: a random one, which is printed")
     group.add_argument(
-        "--threads",
-        type=thread_count,
-        metavar="N",
-        help="number of threads, -1 for all cores; results do not depend on it",
+        "--start",
+        default="auto",
+        choices=starts,
+        metavar="NAME",
+        help=f"first partition: {', '.join(starts[:-1])} or {starts[-1]}; default: %(default)s",
     )
-    group.add_argument(
-        "--memory-limit",
-        type=memory_amount,
-        metavar="SIZE",
-        help="most memory for the fit without the data, and for unpacked DATA, for example 4GB; default: all free "
-        "memory",
-    )
-    group.add_argument(
-        "--time-limit",
-        type=time_amount,
-        metavar="TIME",
-        help="refuse a fit that is expected to take longer, for example 10min; default: no limit",
-    )
-    out = parser.add_argument_group("output")
-    out.add_argument("--output", type=Path, metavar="DIR", help="save the model to this directory")
-    out.add_argument(
-        "--labels",
-        type=Path,
-        metavar="FILE",
-        help="save the labels: .csv (row_id,label) or .npy; in .csv, an apostrophe is put before a name that a "
-        "spreadsheet would read as a formula",
-    )
-    out.add_argument(
-        "--figure", type=Path, metavar="FILE", help="draw the clusters: .png, .pdf or .svg; needs matplotlib"
-    )
-    out.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_limits(group)
+    add_outputs(parser, figure="draw the clusters")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -179,8 +146,8 @@ def run(args: argparse.Namespace) -> int:
     duration = _forecast_time(args, plan)
     if duration is not None:
         say(args, f"time      about {duration}")
-    if args.output is None and args.labels is None and args.figure is None:
-        say(args, "output    none: give --output DIR to save the model, --labels FILE to save the labels")
+    if output_line(args):
+        say(args, output_line(args))
     began = time.perf_counter()
     with watching(not args.quiet, sys.stderr):
         mixture.fit_plan(plan)
@@ -188,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
     # save before printing: if the output pipe is closed, the result is not lost
     saved, failed = save_all(args, result_writers(mixture, table) | {"figure": figure_writer(mixture, table)})
     scores = None if given.labels else table_scores(table, mixture.labels_)  # no scores of rows that were given
-    clusters = _largest(mixture, table.column_names)
+    clusters = largest_clusters(mixture, table.column_names)
     say(args, run_line(mixture, seconds))
     if known_line(mixture, given):
         say(args, f"known     {known_line(mixture, given)}")
@@ -200,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
         say(args, f"learned   {', '.join(f'{name} = {short(value)}' for name, value in learned.items())}")
     if scores:
         say(args, f"scores    {score_line(scores)} (against the labels in the file)")
-    say(args, "\n" + _cluster_text(clusters, mixture))
+    say(args, "\n" + cluster_text(clusters, mixture))
     if saved:
         say(args, "\nsaved     " + ", ".join(saved.values()))
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
@@ -265,50 +232,6 @@ def fit_with_progress(
     bar = Progress(total_steps(mixture), disable=True if args.quiet else None, leave=False, file=sys.stderr)
     mixture.set_params(callbacks=[bar]).fit(X, y, links=links)
     return mixture.set_params(callbacks=None)  # the saved model must not hold the bar
-
-
-def _largest(mixture, column_names):
-    """Return the largest clusters: number, size, and typical words for named count columns."""
-    import numpy as np
-
-    order = np.argsort(-mixture.cluster_sizes_, kind="stable")[:_LISTED].tolist()
-    clusters = [{"cluster": k, "size": int(mixture.cluster_sizes_[k])} for k in order]
-    if mixture.labels is not None:
-        for entry in clusters:
-            entry["class"] = class_of_cluster(mixture, entry["cluster"])
-    if column_names is not None and mixture.family_.has_counts:
-        from expfam.displays.means import ClusterMeansDisplay
-
-        display = ClusterMeansDisplay.from_estimator(mixture, feature_names=column_names, n_max=_LISTED)
-        for entry, words in zip(clusters, display.top_words(_WORDS)):
-            entry["words"] = words
-    columns = contents(mixture, order)
-    for place, entry in enumerate(clusters):
-        if columns:
-            entry["columns"] = {name: plain(cells[place]) for name, cells in columns.items()}
-    return clusters
-
-
-def _cluster_text(clusters, mixture):
-    total = int(mixture.cluster_sizes_.sum())
-    more_columns = [name for name in ("class", "words") if name in clusters[0]]
-    text = {"class": lambda name: "-" if name is None else name, "words": " ".join}
-    head = ("cluster", "size", "share", *more_columns)
-    rows = [
-        (
-            entry["cluster"],
-            f"{entry['size']:,}",
-            f"{entry['size'] / total:.1%}",
-            *(text[name](entry[name]) for name in more_columns),
-        )
-        for entry in clusters
-    ]
-    more = mixture.n_components_ - len(clusters)
-    others = f"\n  and {counted(more, 'smaller one')}" if more else ""
-    columns = {name: [short(entry["columns"][name]) for entry in clusters] for name in clusters[0].get("columns", {})}
-    shown, left = fitting(columns, max(map(len, as_text(head, rows).splitlines())))
-    rows = [(*row, *(columns[name][place] for name in shown)) for place, row in enumerate(rows)]
-    return as_text((*head, *shown), rows) + others + (f"\n  {left}" if left else "")
 
 
 def _learned(before, after):

@@ -1,4 +1,4 @@
-"""Rows of a data file as a saved model reads them."""
+"""Saved models of any estimator, and rows of a data file as they read them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,38 @@ from expfam.cli.columns import rows_of_table
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
 _SVMLIGHT = re.compile(r"\.(svm|svmlight|libsvm)(\.gz)?$", re.IGNORECASE)
 
 
-def rows_for_model(args: argparse.Namespace, mixture: Any) -> tuple[Any, Any]:
-    """Return the table that was read from DATA, and its rows for the model."""
+def load_model(path: Path, *, trust: bool = False) -> Any:
+    """Read a saved model of whichever estimator it is.
+
+    Raises
+    ------
+    ArchiveError
+        There is no such model, or it is damaged.
+    """
+    from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
+    from expfam.archive import is_archive
+
+    for estimator in (TopicModel, GroupedMixture, BayesianHierarchy):
+        if is_archive(path, estimator.saved_kind):
+            return estimator.load(path, trust=trust)
+    return Mixture.load(path, trust=trust)
+
+
+def rows_for_model(args: argparse.Namespace, model: Any, **options: Any) -> tuple[Any, Any]:
+    """Return the table that was read from DATA, and its rows for the model.
+
+    Options are those of reading.
+    """
     # the last columns of a sparse file may be empty; the model knows the number of columns
-    known = {"n_features": mixture.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
-    table = read_data(args, frame=True, **known)
+    known: dict[str, Any] = {"n_features": model.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
+    if getattr(model, "documents_", None) is not None:
+        known["texts"] = True
+    table = read_data(args, frame=True, **known, **options)
     if table.documents is not None:
         return table, table.documents
-    return table, table.X if getattr(mixture.family_, "roles", None) else rows_of_table(table)
+    return table, table.X if getattr(model.family_, "roles", None) else rows_of_table(table)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from expfam.amounts import counted
 from expfam.cli.arguments import add_data, add_model, positive_int, thread_count
 from expfam.cli.errors import UsageError
-from expfam.cli.model_rows import rows_for_model
+from expfam.cli.groups_of_rows import add_groups, groups_of, reading_groups
+from expfam.cli.model_rows import load_model, rows_for_model
 from expfam.cli.outputs import check_file, ranked, replacing, write_csv, write_labels
 from expfam.cli.results import print_json, score_line, table_scores
 
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam predict`."""
     add_model(parser)
     add_data(parser)
+    add_groups(parser, required=False)
     parser.add_argument(
         "--output",
         type=Path,
@@ -39,8 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run `expfam predict` and return its exit code."""
-    from expfam import Mixture
-
     suffixes = (".csv", ".npy", ".npz")
     if args.output is not None:
         check_file(args, args.output, "--output", suffixes)
@@ -48,12 +48,12 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--output: .npz holds probabilities; add --proba TOP, or choose .csv or .npy")
         if (args.output.suffix.lower() == ".npy") and args.proba is not None:
             raise UsageError("--output: .npy holds labels only; choose .csv or .npz for probabilities")
-    mixture = Mixture.load(args.model, trust=args.trust)
-    table, X = rows_for_model(args, mixture)
-    mixture.set_params(n_threads=args.threads)
+    model = load_model(args.model, trust=args.trust)
+    table, X, more = _rows(args, model)
+    model.set_params(n_threads=args.threads)
     began = time.perf_counter()
-    labels = mixture.predict(X)
-    probabilities = None if args.proba is None else mixture.predict_proba(X, n_top=args.proba)
+    labels = model.predict(X, **more)
+    probabilities = None if args.proba is None else model.predict_proba(X, n_top=args.proba, **more)
     seconds = time.perf_counter() - began
     scores = table_scores(table, labels)
     _write_prediction(args, labels, probabilities, table.row_ids)
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         print(line, file=sys.stderr)
     result = {"model": str(args.model), "data": str(args.data), "n_rows": len(labels), "seconds": seconds}
-    result |= {"n_clusters": int(mixture.n_components_), "scores": scores}
+    result |= {"n_clusters": int(model.n_clusters_), "scores": scores}
     if args.output is None:
         result |= {"labels": labels.tolist()}
         if probabilities is not None:
@@ -69,6 +69,19 @@ def run(args: argparse.Namespace) -> int:
             result |= {"clusters": clusters.tolist(), "probabilities": values.tolist()}
     print_json(args, result | {"output": str(args.output) if args.output else None})
     return 0
+
+
+def _rows(args, model):
+    """Return the table, its rows for the model, and more keywords: their groups."""
+    is_grouped = model.saved_kind == "grouped_mixture"
+    if not is_grouped:
+        if args.groups is not None:
+            raise UsageError(f"--groups: {args.model} is no model of rows in groups: leave out --groups")
+        return (*rows_for_model(args, model), {})
+    if args.groups is None:
+        raise UsageError(f"{args.model} is a model of rows in groups: write --groups COLUMN, the group of each new row")
+    table, X = reading_groups(args, lambda column: rows_for_model(args, model, link_column=column))
+    return table, X, {"groups": groups_of(args, table)}
 
 
 def _write_prediction(args, labels, probabilities, row_ids):

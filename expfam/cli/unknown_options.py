@@ -34,11 +34,12 @@ def unknown_options(unknown: Sequence[str], args: argparse.Namespace) -> str:
 
 def _hint(word, following, args):
     """Return what to write in place of an option, or which one is near."""
-    from expfam import BayesianHierarchy, Mixture
+    from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
     from expfam.estimators.foreign_names import arguments_for
 
     option, equals, value = word.partition("=")
-    owner = BayesianHierarchy if args.command == "tree" else Mixture
+    owners = {"tree": BayesianHierarchy, "topics": TopicModel, "groups": GroupedMixture}
+    owner = owners.get(args.command, Mixture)
     instead = arguments_for(owner, option[2:].replace("-", "_"), value if equals else following)
     line = "" if instead is None else in_shell(f"write {instead}", args)
     if line.startswith("write --"):

@@ -88,6 +88,7 @@ class ClusterMeansDisplay:
         *,
         feature_names: npt.ArrayLike | None = None,
         n_max: int = 20,
+        clusters: Sequence[int] | None = None,
     ) -> ClusterMeansDisplay:
         """Make the display of a fitted estimator's largest clusters at their posterior means.
 
@@ -100,6 +101,8 @@ class ClusterMeansDisplay:
             By default the estimator's `feature_names_in_`, if it has them.
         n_max : int
             Largest number of clusters to show.
+        clusters : sequence of int, optional
+            Numbers of the clusters to show, in place of the largest.
 
         Returns
         -------
@@ -119,7 +122,8 @@ class ClusterMeansDisplay:
         family.require("map", cls.__name__)
         if not hasattr(family, "to_params"):
             raise CapabilityError(f"{cls.__name__} needs to_params(), which family {family.name!r} does not implement")
-        top = np.argsort(-np.asarray(estimator.n_), kind="stable")[:n_max]
+        largest = np.argsort(-np.asarray(estimator.n_), kind="stable")[:n_max]
+        top = largest if clusters is None else np.asarray(clusters, dtype=np.intp)
         params = family.to_params(*family.map_natural(estimator.n_[top], _rows(estimator.S_, top)))
         everything = np.asarray(estimator.S_.sum(axis=0), dtype=np.float64).reshape(1, -1)
         background = family.to_params(*family.map_natural(np.array([estimator.n_.sum()]), everything))

@@ -97,6 +97,7 @@ def read(
     vocab: str | PathLike[str] | None = None,
     memory_limit: float | str | None = None,
     frame: bool = False,
+    texts: bool = False,
     **options: Any,
 ) -> Table:
     """Read a table of data from a file.
@@ -119,6 +120,9 @@ def read(
     frame : bool
         Read delimited text and Parquet as a `Frame`, whose columns may hold text and missing cells: "", NA, NaN, null
         and None. Without it they are refused, and X is an array of numbers.
+    texts : bool
+        Whether texts are expected: then lines of words in a `.txt` are texts where they could be rows of a table too,
+        because all have the same number of words or commas.
     **options
         Options of a format. ``key``: array of an `.npz` file. ``delimiter``, ``header`` (bool): delimited text, both
         guessed by default. ``id_column``, ``label_column``, ``link_column`` (name, or number from 0): delimited text
@@ -160,10 +164,10 @@ def read(
     """
     if str(path) == "-":
         with standard_input() as copy, _named(copy, "standard input"):
-            return read(copy, vocab=vocab, memory_limit=memory_limit, frame=frame, **options)
+            return read(copy, vocab=vocab, memory_limit=memory_limit, frame=frame, texts=texts, **options)
     path = Path(path)
     limit = _limit(memory_limit)
-    reader, known = _reader_of(path, limit, frame)
+    reader, known = _reader_of(path, limit, frame, texts)
     options = {name: value for name, value in options.items() if value is not None}
     unknown = sorted(set(options) - known)
     if unknown:
@@ -300,7 +304,7 @@ def _suffix(path):
     return suffixes[-1] if suffixes else ""
 
 
-def _reader_of(path, limit, frame):
+def _reader_of(path, limit, frame, texts):
     _require_file(path)
     suffix = _suffix(path)
     readers = _READERS | _FRAME_READERS if frame else _READERS
@@ -309,7 +313,7 @@ def _reader_of(path, limit, frame):
     if suffix == ".txt":
         if _is_docword(path):
             return _read_docword, set()
-        return (_read_documents, set()) if _holds_documents(path) else readers[".csv"]
+        return (_read_documents, set()) if _holds_documents(path, texts) else readers[".csv"]
     if suffix not in _READERS:
         known = ", ".join(sorted([*_READERS, ".txt"]))
         raise DataError(f"{path}: unknown format {suffix!r}; known suffixes are {known} (text also .gz)")
@@ -588,11 +592,13 @@ def _is_docword(path):
     return len(lines) == 3 and all(re.fullmatch(r"\s*[0-9]{1,18}\s*", line) for line in lines)
 
 
-def _holds_documents(path):
+def _holds_documents(path, are_expected):
     """Tell whether a file holds texts, one a line, and no table."""
     lines = [line for line in _first_lines(path, _LINES_OF_TEXTS) if line.strip()]
     if len(lines) < 2 or sum(map(_is_prose, lines)) < _SHARE_OF_TEXTS * len(lines):
         return False
+    if are_expected:
+        return True
     has_columns = any(min(counts) == max(counts) > 0 for counts in ([line.count(c) for line in lines] for c in "\t;|,"))
     return not has_columns and len({len(line.split()) for line in lines}) > 1
 

@@ -1,0 +1,77 @@
+"""Options and lines that all commands share which fit a model: limits, outputs, progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from expfam.cli.arguments import memory_amount, seed_number, thread_count, time_amount
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_limits(group: argparse._ArgumentGroup) -> None:
+    """Add the seed, the threads, and what a fit may need."""
+    group.add_argument("--seed", type=seed_number, metavar="INT", help="seed; default: a random one, which is printed")
+    group.add_argument(
+        "--threads",
+        type=thread_count,
+        metavar="N",
+        help="number of threads, -1 for all cores; results do not depend on it",
+    )
+    group.add_argument(
+        "--memory-limit",
+        type=memory_amount,
+        metavar="SIZE",
+        help="most memory for the fit without the data, and for unpacked DATA, for example 4GB; default: all free "
+        "memory",
+    )
+    group.add_argument(
+        "--time-limit",
+        type=time_amount,
+        metavar="TIME",
+        help="refuse a fit that is expected to take longer, for example 10min; default: no limit",
+    )
+
+
+def add_outputs(parser: argparse.ArgumentParser, *, figure: str | None = None) -> None:
+    """Add the files that a fit writes; `figure` says what a picture shows, if there is one."""
+    out = parser.add_argument_group("output")
+    out.add_argument("--output", type=Path, metavar="DIR", help="save the model to this directory")
+    out.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="save the labels: .csv (row_id,label) or .npy; in .csv, an apostrophe is put before a name that a "
+        "spreadsheet would read as a formula",
+    )
+    if figure is not None:
+        out.add_argument("--figure", type=Path, metavar="FILE", help=f"{figure}: .png, .pdf or .svg; needs matplotlib")
+    out.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def fit_shown(args: argparse.Namespace, estimator: Any, X: Any, **given: Any) -> float:
+    """Fit an estimator, show its progress on standard error, and return the seconds."""
+    from expfam.estimators.base import total_steps
+    from expfam.samplers.chain.callbacks import Progress
+    from expfam.stages import watching
+
+    bar = Progress(total_steps(estimator), disable=True if args.quiet else None, leave=False, file=sys.stderr)
+    began = time.perf_counter()
+    with watching(not args.quiet, sys.stderr):
+        estimator.set_params(callbacks=[bar]).fit(X, **given)
+    estimator.set_params(callbacks=None)  # the saved model must not hold the bar
+    return time.perf_counter() - began
+
+
+def output_line(args: argparse.Namespace) -> str:
+    """Return a line that nothing is saved, or an empty text."""
+    if any(getattr(args, name, None) is not None for name in ("output", "labels", "figure")):
+        return ""
+    return "output    none: give --output DIR to save the model, --labels FILE to save the labels"
+
+
+__all__ = ["add_limits", "add_outputs", "fit_shown", "output_line"]
