@@ -40,6 +40,7 @@ _WITH_STEPS: _Keywords = {
 _WITH_ROWS: _Keywords = {
     "covariance_type": lambda value: f"family={_FAMILIES.get(str(value), 'gaussian')!r}",
     **_named("init init_params", lambda value: f"start={_STARTS.get(str(value), 'auto')!r}"),
+    "n_init": lambda value: "start='auto'",  # which tries several and keeps the best
     **_named("likelihood distribution model", _renamed("family")),
 }
 _KEYWORDS: Mapping[str, _Keywords] = {
@@ -268,6 +269,8 @@ _WITHOUT: Mapping[str, Mapping[str, str]] = {  # results that other estimators h
     "TopicModel": {
         "posterior_": "it keeps no draws of labels, and its topics are means over the counted sweeps: see trace_",
         "coarsen": "topics that documents mix are not merged: write TopicModel(n_components=10).fit(X) for fewer",
+        "score_documents": "write document_completion(model.components_, model.alpha_, X, per='document')[0], after"
+        " from expfam.estimators.topics import document_completion",
         "impute": "counts of words are never missing: write transform(X) for the topics of new documents",
         "sample": "the numbers of words of documents are no part of it: draw from params_['probability']",
     },

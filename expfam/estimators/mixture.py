@@ -69,8 +69,8 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         Number of chains, and of draws of the partition that they keep together for `posterior_`.
     learn_hyper : bool or "auto"
         Learn hyper-parameters of the family: all, none, or those left at "auto".
-    start, n_init : str, (N,) array_like of int, or list of these; int
-        First labels or the name of a start, one for each chain; "auto" searches one, also by `n_init` runs of k-means.
+    start : str, (N,) array_like of int, or list of these
+        First labels or the name of a start, one for each chain; "auto" searches one.
     partition : {"mode", "vi", "binder", "omari", "last"}
         What becomes `labels_`: the best draw, taken uphill; the partition of least expected loss; the last draw.
     labels : {None, "clusters", "classes"}
@@ -126,7 +126,6 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         *,
         weights: Weights | None = None,
         sampler: str | Kernel = "auto",
-        n_init: int = 3,
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",
         n_chains: int = 1,
@@ -146,7 +145,6 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         self.n_components = n_components
         self.weights = weights
         self.sampler = sampler
-        self.n_init = n_init
         self.n_steps = n_steps
         self.n_warmup = n_warmup
         self.n_chains = n_chains

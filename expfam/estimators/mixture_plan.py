@@ -31,7 +31,6 @@ def plan_of(mixture: Any, whole: Dataset, family: Family) -> Plan:
     n_steps, n_warmup = step_numbers(mixture)
     check_learn_hyper(mixture)
     check_value("Mixture: partition", mixture.partition, PARTITIONS)
-    check_value("Mixture: n_init", mixture.n_init, (Integer(1),))
     data = whole.counted()  # rows of weight 0 have no part in the fit
     return Plan(
         asked,
@@ -45,7 +44,6 @@ def plan_of(mixture: Any, whole: Dataset, family: Family) -> Plan:
         starts=tuple(starts),
         has_own_starts=any(start is not mixture.start for start in starts),
         seed=mixture._seed(),
-        n_init=mixture.n_init,
         n_steps=n_steps,
         n_warmup=n_warmup,
         is_automatic=is_auto(mixture.sampler),

@@ -548,7 +548,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         -------
         float
         """
-        return self._completion(X, "token")
+        self._check_fitted()
+        X = self._validate(X, reset=False)
+        return document_completion(*all_topics(self), X, n_threads=self.n_threads)[0]
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
         """Return a lower bound of the log probability of each document: (D,) nats, with log-base.
@@ -582,18 +584,6 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             gamma = _collapsed(components, alpha, part, self.n_threads) + alpha
             found[start:stop] += bounds_of_documents(part, probability, alpha, gamma)
         return found
-
-    def score_documents(self, X: Any) -> float:
-        """Return the mean log probability of the left-out tokens of a document together.
-
-        Nats per document; see `score`.
-        """
-        return self._completion(X, "document")
-
-    def _completion(self, X, per):
-        self._check_fitted()
-        X = self._validate(X, reset=False)
-        return document_completion(*all_topics(self), X, per=per, n_threads=self.n_threads)[0]
 
     def perplexity(self, X: Any) -> float:
         """Return the perplexity per left-out token, exp(-score).

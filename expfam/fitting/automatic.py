@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError
 from expfam.fitting.phases import automatic_phases
+from expfam.fitting.searched_starts import open_start
 from expfam.model.assignment import extended_labels
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.named import SplitMerge
@@ -82,13 +83,15 @@ def begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
     found = search_start(
         plan.model,
         part.without_known(),
-        n_init=plan.n_init,
         adapt_prior=plan.adapts_prior,
         learned=list(plan.learned),
         moves=moves,
         seed=seed,
         n_threads=n_threads,
     )
+    if K is None and not plan.is_automatic:
+        limit, is_drawn = plan.kernel.max_clusters(plan.model), plan.kernel.makes_draws
+        found = open_start(found, part, limit, is_drawn=is_drawn)
     model, labels = found.model, found.labels
     if data.known is not None:
         labels = start_with_classes(model, part, labels, moves=moves, seed=seed, n_threads=n_threads)

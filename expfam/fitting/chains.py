@@ -89,8 +89,8 @@ def check_chains(kernel: Kernel, n_chains: int, start: Any = "auto") -> None:
     """Refuse several chains of a sampler that has no hard labels; `start` is what begins them."""
     if n_chains > 1 and not kernel.makes_draws:
         raise CapabilityError(
-            f"Mixture: n_chains={n_chains}: {type(kernel).__name__} makes no draws of a partition; it keeps the best of"
-            f" several starts: use n_init: write Mixture(n_init={n_chains}, n_chains=1{_one_start(start, n_chains)})"
+            f"Mixture: n_chains={n_chains}: {type(kernel).__name__} makes no draws of a partition; it begins with the"
+            f" best of several starts: write Mixture(n_chains=1{_one_start(start, n_chains)})"
         )
 
 

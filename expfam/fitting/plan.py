@@ -87,8 +87,6 @@ class Plan:
     has_own_starts : bool
         Whether each chain was given its own start.
     seed : int
-    n_init : int
-        k-means runs in the coordinates of the family, among the candidates of a start.
     n_steps, n_warmup : int
         As given, or what "auto" stands for where no rule decides.
     is_automatic : bool
@@ -124,7 +122,6 @@ class Plan:
     starts: tuple[Any, ...]
     has_own_starts: bool
     seed: int
-    n_init: int
     n_steps: int
     n_warmup: int
     is_automatic: bool
@@ -172,7 +169,7 @@ class Plan:
 
     def searches_start(self, start: Any) -> bool:
         """Tell whether a start is left to the search."""
-        return is_auto(start) and (self.is_automatic or bool(self.max_clusters))
+        return is_auto(start)
 
     def shares_variance(self, start: Any) -> bool:
         """Tell whether one variance of all clusters is learned, and labels come from k-means.

@@ -91,7 +91,7 @@ def searched_start(
         n_threads=n_threads,
     )
     if n_clusters is None:
-        found = _open_start(found, part, most_clusters)
+        found = open_start(found, part, most_clusters)
     labels = found.labels
     if rows is not None:
         labels = extended_labels(found.model, part, labels, plain, n_threads=n_threads)
@@ -99,12 +99,24 @@ def searched_start(
     return SearchedStart(labels, found.model.family)
 
 
-def _open_start(found, part, most_clusters):
-    """Return the partition of an open number of clusters that passes without draws begin with.
+def open_start(found: Any, data: Dataset, most_clusters: int | None, *, is_drawn: bool = False) -> Any:
+    """Return what a search has found, with the labels that a run of an open number begins with.
 
-    Chains of counts begin with random labels, which passes would leave as they are.
+    Parameters
+    ----------
+    found : Start
+    data : Dataset
+        The rows of the search.
+    most_clusters : int or None
+        More clusters than the sampler has are merged.
+    is_drawn : bool
+        Whether the run draws labels. Such runs begin with random labels of counts; others would leave them as they are,
+        and begin with the partition that is compared with the end of the former.
     """
-    labels = next(iter(found.others.values())) if found.others else found.labels
+    labels = next(iter(found.others.values())) if found.others and not is_drawn else found.labels
     if most_clusters is not None and labels.max() >= most_clusters:
-        labels = merged_labels(found.model, part, labels, n_clusters=most_clusters)
+        labels = merged_labels(found.model, data, labels, n_clusters=most_clusters)
     return found._replace(labels=labels)
+
+
+__all__ = ["SearchedStart", "open_start", "searched_start"]

@@ -223,6 +223,7 @@ def _load_grouped(estimator, results, parts):
 
 
 _SAVED = {MIXTURE: _saved_mixture, HIERARCHY: _saved_hierarchy, TOPICS: _saved_topics, GROUPED: _saved_grouped}
+_GONE_SETTINGS = {MIXTURE: ("n_init",)}
 _LOADED = {MIXTURE: _load_mixture, HIERARCHY: _load_hierarchy, TOPICS: _load_topics, GROUPED: _load_grouped}
 
 
@@ -255,7 +256,8 @@ def _read(path, kind, estimator_class, trust):
         if not {"params", "results"} <= header.keys():
             raise ArchiveError("the header does not describe a model that this version can make: fit and save again")
         check_keywords(header.get("not_kept", {}), estimator_class, "settings that were not kept")
-        estimator = _made(estimator_class, header["params"], arrays, classes, "settings")
+        settings = _present_settings(header["params"], kind)
+        estimator = _made(estimator_class, settings, arrays, classes, "settings")
         results = _unpack(header["results"], arrays, classes)
         check_threads(getattr(estimator, "n_threads", None))
         parts = {name: _unpack(header[name], arrays, classes) for name in _PARTS if name in header}
@@ -264,6 +266,16 @@ def _read(path, kind, estimator_class, trust):
             # scikit-learn compares names of this dtype
             results["feature_names_in_"] = results["feature_names_in_"].astype(object)
     return estimator, results, parts
+
+
+def _present_settings(settings, kind):
+    """Return the settings of a file without those that only earlier versions had."""
+    gone = _GONE_SETTINGS.get(kind, ())
+    return (
+        {name: value for name, value in settings.items() if name not in gone}
+        if isinstance(settings, dict)
+        else settings
+    )
 
 
 def _set(estimator, results):

@@ -21,7 +21,7 @@ from expfam.samplers.shards.sample import bound_to_parts, check_kinds, gathered,
 from expfam.samplers.shards.shard import Shard, WeightedRows
 from expfam.samplers.shards.soft_state import ShardedExpectationState
 from expfam.samplers.shards.state import ShardedState
-from expfam.samplers.starts.rules import default_n_clusters, starting_labels
+from expfam.samplers.starts.rules import automatic_rule, default_n_clusters, starting_labels
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.structures.ground.rng import resolve_seed
@@ -170,7 +170,7 @@ class ShardedData:
     def _begin(self, model, start, n_first, K, seed):
         """Give all rows their first labels; return the sums."""
         if isinstance(start, str) and start == "auto":
-            start = "random" if self.family.is_discrete else "kmeans++"
+            start = automatic_rule(model)
         if isinstance(start, str) and start in STARTS:
             return self.engine.change("begin", model, start, n_first, K, self.scale, seed)
         if not isinstance(start, str) and not hasattr(start, "labels"):

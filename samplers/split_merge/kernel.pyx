@@ -334,8 +334,8 @@ cdef class MoveRunner:
         """Return the work of the last step, in predictives of one cluster."""
         return self.w.d.work_done
 
-    def set_eager(self, bint eager):
-        """Refuse no merge before its log q is complete, for tests."""
+    def _set_eager(self, bint eager):
+        """Refuse no merge before its log q is complete: a reference for early refusals."""
         self.w.eager = eager
 
     cdef int away(self, Py_ssize_t place) except -1:
@@ -449,18 +449,6 @@ class CollapsedSplitMerge(Kernel):
     def init_state(self, model, data, labels, *, seed):
         """Make the collapsed state of the labels."""
         return self.state_type(model, data, labels, seed=seed)
-
-    def first_labels(self, start, model, data, seed, n_clusters):
-        """Return the labels that a start stands for.
-
-        Only "auto" differs from other kernels: real-valued data with an open number of clusters start from passes of
-        `SparseVariational`, merged greedily. These cost as much as one or two sweeps over the clusters of k-means++,
-        and from the labels of k-means++ it takes dozens of sweeps with moves to come down to as few clusters.
-        """
-        is_open = isinstance(start, str) and start == "auto" and model.weights.max_components is None
-        if is_open and not data.family.is_discrete and "variational" in data.family.capabilities:
-            start = "variational"
-        return super().first_labels(start, model, data, seed, n_clusters)
 
     def memory(self, model, data, n_clusters):
         """Return the bytes of member lists, scratch and hash tables."""

@@ -52,14 +52,11 @@ def starting_labels(
         - "tree_point": nearest of those cells' centres;
         - "buckets": the sides of random hyperplanes through the middle of the data on which a datum lies, at most
           `n_clusters` different ones;
-        - "variational": ten passes of `SparseVariational` from k-means++ with `n_clusters`, merged greedily: the rule
-          to take for real-valued data with fewer clusters than that, whose number is not known. Counts that many
-          columns share rarely leave the one cluster that they begin as;
+        - "variational": ten passes of `SparseVariational` from k-means++ with `n_clusters`, merged greedily. It finds
+          fewer clusters than that. Counts that many columns share rarely leave the one cluster that they begin as;
         - "sequential": one pass in random order, each datum drawn from its predictive given those before it;
         - "one": all in cluster 0;
-        - "auto": "kmeans++" on real-valued data, else "random". A sequential pass over counts lets the clusters that
-          come first swallow the rest, and Gibbs sweeps hardly mend it. Kernels may have another one: that of splits
-          and merges takes "variational" on real-valued data where the weights leave the number of clusters open.
+        - "auto": what `automatic_rule` says, for every kernel.
     model : MixtureModel
         Bound to the data.
     data : Dataset
@@ -109,7 +106,7 @@ def starting_labels(
     if not isinstance(start, str):
         return _checked(start, model.weights, data.n_rows)
     if start == "auto":
-        start = "random" if data.family.is_discrete else "kmeans++"
+        start = automatic_rule(model)
     if start in _GONE:
         raise ValueError(
             f"start={start!r} was a rule of earlier versions and is gone: write start={_GONE[start]!r}, or"
@@ -125,6 +122,35 @@ def starting_labels(
     counted = data if start in _BLIND else data.counted()
     labels = rule(model, counted, seed, limit, n_threads).astype(np.int32)
     return labels if counted is data else extended_labels(model, counted, labels, data, n_threads=n_threads)
+
+
+def automatic_rule(model: MixtureModel) -> str:
+    """Return the name of the rule that ``start="auto"`` is, for every kernel.
+
+    Discrete data begin at "random": a sequential pass over counts lets the clusters that come first swallow the rest,
+    and Gibbs sweeps hardly mend it. Real-valued data begin at "kmeans++" where the number of clusters is given, and at
+    "variational" where it is open: from the many clusters of k-means++ it takes dozens of sweeps to come down to as
+    few. Estimators search a start instead, before a kernel begins.
+
+    Parameters
+    ----------
+    model : MixtureModel
+
+    Examples
+    --------
+    >>> from expfam import DiagonalGaussian, DirichletProcess, MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.samplers.starts.rules import automatic_rule
+    >>> automatic_rule(MixtureModel(DiagonalGaussian(), SymmetricDirichlet(3)))
+    'kmeans++'
+    >>> automatic_rule(MixtureModel(DiagonalGaussian(), DirichletProcess()))
+    'variational'
+    >>> automatic_rule(MixtureModel(Poisson(), DirichletProcess()))
+    'random'
+    """
+    if model.family.is_discrete:
+        return "random"
+    is_open = model.weights.max_components is None
+    return "variational" if is_open and "variational" in model.family.capabilities else "kmeans++"
 
 
 def default_n_clusters(model: MixtureModel, n_rows: int) -> int:

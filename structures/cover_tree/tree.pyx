@@ -575,13 +575,6 @@ cdef class CoverTree:
         ids = self._ids[self._cells["lo"][self.cells_at(level)]]
         return ids[ids >= 0].astype(np.intp)
 
-    def level_sets(self):
-        """Return the prototypes of each level that occurs: level to (m,) intp ndarray.
-
-        Lower levels have more prototypes.
-        """
-        return {int(level): self.prototypes(level) for level in self.levels}
-
     def frontier(self, max_size):
         """Return the largest cells with at most `max_size` data.
 
@@ -645,18 +638,6 @@ cdef class CoverTree:
                                 out[self.ids[p]] = t
                     c = self.next_below(c, tops[t])
         return group
-
-    def ancestors(self, datum):
-        """Return the cells that contain a datum, from the root down: (depth,) intp ndarray."""
-        self._index()
-        if not 0 <= datum < self._next_id or self._where[datum] < 0:
-            raise KeyError(f"datum {datum} is not in the tree")
-        cdef Py_ssize_t c = self._home[datum]
-        path = []
-        while c >= 0:
-            path.append(c)
-            c = self.cells[c].parent
-        return np.array(path, dtype=np.intp)[::-1]
 
     def vectors(self, data):
         """Return the stored rows of some data in the coordinates of X: (m, F) float64."""

@@ -279,11 +279,6 @@ cdef class MemberLists:
         """Return the occupied slots in no particular order: (n_clusters,) int32."""
         return self.slot_array[: self.table.n_active].copy()
 
-    def empty_slot(self):
-        """Return an empty slot, or None. O(1)."""
-        cdef Py_ssize_t k = members_empty_slot(&self.table)
-        return None if k < 0 else int(k)
-
     def members(self, k):
         """Return the members of a slot in no particular order: (size,) int32."""
         cdef member_list *list_k = &self.table.lists[self.slot(k)]
@@ -311,19 +306,11 @@ cdef class MemberLists:
         cdef Py_ssize_t place = rng.integers(list_k.size)
         return int(list_k.items[place])
 
-    def draw_members(self, k, size, seed, *, unit=0, step=0):
-        """Draw uniform members of a slot with repetition, as compiled samplers draw them.
+    def _drawn_members(self, k, size, seed, *, unit=0, step=0):
+        """Return members of a slot as compiled samplers draw them: (size,) int32 ndarray.
 
-        Parameters
-        ----------
-        k, size : int
-        seed, unit, step : int
-            Keys of the counter-based stream (seed, "move"; unit, step). Each draw uses one word, and a further one with
-            probability size / 2**64.
-
-        Returns
-        -------
-        (size,) int32 ndarray
+        They are uniform, with repetition. The stream is that of (seed, "move"; unit, step). Each draw takes one word,
+        and a further one with probability size / 2**64.
         """
         cdef Py_ssize_t number = self.slot(k), j
         cdef philox_stream stream

@@ -126,20 +126,6 @@ cdef class DataCells:
         return cls(_by_appearance(labels), phi=phi, n_threads=n_threads)
 
     @classmethod
-    def from_buckets(cls, codes, *, phi=None, n_threads=None):
-        """Make one group for each hash code, numbered by first appearance.
-
-        Parameters
-        ----------
-        codes : (N,) or (N, W) array_like of integers
-            Each row is one code.
-        """
-        codes = np.asarray(codes)
-        if codes.ndim not in (1, 2) or codes.dtype.kind not in "iub":
-            raise ValueError(f"codes must be (N,) or (N, W) integers; got shape {codes.shape}, dtype {codes.dtype}")
-        return cls(_by_appearance(codes if codes.ndim == 1 else _row_keys(codes)), phi=phi, n_threads=n_threads)
-
-    @classmethod
     def from_duplicates(cls, X, *, phi=None, n_threads=None):
         """Make one group for each distinct row, numbered by first appearance.
 
@@ -206,25 +192,8 @@ cdef class DataCells:
         """Return the number of data in each group: (G,) intp ndarray."""
         return np.diff(self.indptr)
 
-    def members_of(self, g):
-        """Return the data of one group, ascending: (m,) intp ndarray, a read-only view."""
-        if not 0 <= g < self.n_groups:
-            raise IndexError(f"group {g} does not exist: there are {self.n_groups}")
-        return self.members[self.indptr[g] : self.indptr[g + 1]]
-
-    def draw_members(self, n, rng):
-        """Draw random members of every group with replacement.
-
-        Parameters
-        ----------
-        n : int
-            Number of members drawn from each group.
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        (G, n) intp ndarray
-        """
+    def _drawn_members(self, n, rng):
+        """Return n members of every group as compiled samplers draw them: (G, n) intp ndarray."""
         words = rng.integers(0, 2**64, size=(self.n_groups, n), dtype=np.uint64)
         drawn = np.empty((self.n_groups, n), dtype=np.intp)
         cdef const uint64_t[:, ::1] word = words

@@ -313,15 +313,6 @@ cdef class InvertedIndex:
         order = np.argsort(slots)
         return slots[order], np.asarray(self._value)[place][order]
 
-    def iter_postings(self):
-        """Iterate over (term, slots, values) by ascending term; see `postings`.
-
-        Terms that no cluster contains are left out.
-        """
-        for term in range(self.n_terms):
-            if self._size[term]:
-                yield (term, *self.postings(term))
-
     def scores(self, Py_ssize_t k, *, function="product"):
         """Sum a function over the terms that one cluster shares with each other cluster.
 
@@ -401,18 +392,6 @@ cdef class InvertedIndex:
         """Free the memory of merged and removed entries. O(entries + terms)."""
         arrays = self.to_arrays()
         self._build(tuple(arrays["shape"]), arrays["indptr"], arrays["terms"], arrays["values"])
-
-    def to_csr(self):
-        """Return the present rows as a CSR matrix.
-
-        Returns
-        -------
-        (n_slots, n_terms) scipy.sparse.csr_array of float64
-        """
-        from scipy.sparse import csr_array
-
-        arrays = self.to_arrays()
-        return csr_array((arrays["values"], arrays["terms"], arrays["indptr"]), shape=tuple(arrays["shape"]))
 
     def to_arrays(self):
         """Return the state as a dict of arrays: ``shape``, ``indptr``, ``terms``, ``values``.

@@ -58,7 +58,7 @@ def test_the_key_of_an_archive(tmp_path, capsys):
         ("write read('x.svm', zero_based=True)", "write --zero-based"),
         ("write read('x.svm', n_features=3, zero_based=False), or say", "write --n-features 3 --no-zero-based, or say"),
         ("write Mixture(n_components=4)", "write --components 4"),
-        ("write Mixture(n_init=4)", "write Mixture(n_init=4)"),  # the command has no such option
+        ("write Mixture(n_chains=4)", "write Mixture(n_chains=4)"),  # the command has no such option
         ("or write Columns.from_frame(df, missing_values=['?', '1e9']), x", "or write --missing-values '?' 1e9, x"),
         ("write Columns.from_frame(df, missing_values=['-1.5'])", "write --missing-values -1.5"),
         *[  # as words of their own they would be options

@@ -91,10 +91,9 @@ def test_an_unknown_partition_is_refused_before_any_work():
         Mixture(partition="best").fit(blobs()[0])
 
 
-@pytest.mark.parametrize("n_init", [0, True, 2.5, "3"])
-def test_a_number_of_runs_that_is_none_is_refused(n_init):
-    with pytest.raises(ValueError, match="Mixture: n_init must be an integer of at least 1; got"):
-        Mixture(n_init=n_init).fit(blobs()[0])
+def test_the_number_of_starts_is_no_setting():
+    with pytest.raises(TypeError, match=r"no keyword 'n_init': write Mixture\(n_components=3, start='auto'\)"):
+        Mixture(n_components=3, n_init=10)
 
 
 def test_splits_and_merges_over_all_rows_are_for_an_open_number_of_clusters():

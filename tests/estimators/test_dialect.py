@@ -31,7 +31,7 @@ from expfam.samplers import (
     TopicVariational,
 )
 
-ORDER = ["family", "n_components", "weights", "alpha", "eta", "sampler", "n_init"]
+ORDER = ["family", "n_components", "weights", "alpha", "eta", "sampler"]
 ORDER += ["n_steps", "n_warmup", "n_chains", "n_draws", "learn_hyper"]
 ORDER += ["seeds", "seed_tokens", "vocabulary", "start", "leaves"]
 ORDER += [

@@ -230,7 +230,7 @@ def test_a_list_of_starts_of_another_length_is_refused():
 
 @pytest.mark.parametrize("sampler", ["em", "variational"])
 def test_samplers_without_draws_take_one_chain(sampler):
-    with pytest.raises(CapabilityError, match=r"n_chains=2.*keeps the best of several starts: use n_init"):
+    with pytest.raises(CapabilityError, match=r"n_chains=2.*begins with the best of several starts: write Mixture"):
         Mixture("gaussian", 3, sampler=sampler, n_chains=2).fit(X)
 
 

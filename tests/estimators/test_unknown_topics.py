@@ -71,7 +71,6 @@ def test_scores_are_of_a_proper_law(planted, fitted):
     assert fitted.score(X) > TopicModel(1, random_state=0, **QUICK).fit(X).score(X) + 0.1
     assert np.isfinite(fitted.score_samples(X[:20])).all()
     assert fitted.score_samples(X[:20]).mean() < 0
-    assert np.isfinite(fitted.score_documents(X))
 
 
 def test_results_that_all_topic_models_have(planted, fitted):

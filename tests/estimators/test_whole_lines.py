@@ -212,13 +212,13 @@ def test_bases_are_named_as_the_class_of_the_user():
 def test_keywords_of_other_libraries_are_all_kept(given, kept):
     message = message_of(lambda: Mixture(**given))
     assert {name: made(message).get_params(deep=False)[name] for name in kept} == kept
-    model = Mixture(n_init=2)
+    model = Mixture(n_chains=2)
     known = {name: value for name, value in given.items() if name in model.get_params(deep=False)}
     message = message_of(
         lambda: model.set_params(**known).set_params(**{k: v for k, v in given.items() if k not in known})
     )
     assert {name: made(message).get_params(deep=False)[name] for name in kept} == kept
-    assert made(message).n_init == 2
+    assert made(message).n_chains == 2
 
 
 TABLE = pd.DataFrame({"a": X[:, 0], "b": np.where(HALVES > 0, "red", "blue"), "c": X[:, 1]})
