@@ -61,7 +61,7 @@ class Mixture(BaseEstimator):
     Parameters
     ----------
     family : str or Family
-        See `expfam.Mixture`. Of more than 100,000 rows, hyper-parameters "auto" come from as many, drawn at random.
+        See `expfam.Mixture`. Hyper-parameters "auto" are those of all rows, but for `Columns`: see `ShardedData`.
     n_components : int, optional
         Number of clusters; some may stay empty. If not given, any number, under a Dirichlet process: only
         "uncollapsed_gibbs" finds it, by slices.

@@ -23,11 +23,12 @@ from scipy import sparse
 from expfam.errors import CapabilityError, ExpFamError
 from expfam.families import support as _support
 from expfam.families._checked import check_methods
+from expfam.families.all_rows import RowsHere
 from expfam.families.generic import GenericComponents
 from expfam.families.questions import DataQuestions
 from expfam.families.slice_sampling import climb_to_mode, slice_sample
 from expfam.families.support import dense_rows
-from expfam.families.weighing import checked_weight, of_counted_rows
+from expfam.families.weighing import checked_weight, of_all_rows, of_counted_rows
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Self
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 _OPTIONAL = {  # ability: the method that a family needs for it
@@ -135,6 +137,7 @@ class Family(DataQuestions, ABC):
     worth_hyper: ClassVar[tuple] = ()
     has_full_covariance: ClassVar[bool] = False
     has_independent_columns: ClassVar[bool] = False
+    reads_uncounted_rows: ClassVar[bool] = False  # whether `resolve` is called with rows of weight 0 too
     n_features_in_: int
     n_statistics_: int
     hyper_factors_: dict[str, float | Floats]
@@ -254,8 +257,60 @@ class Family(DataQuestions, ABC):
         dict
             Values by name: constructor keywords, and names that end in an underscore. The values must not depend on
             the order of the rows.
+
+        Notes
+        -----
+        By default it is `resolve_rows` of the rows. A family that overrides `resolve` reads all rows at once: of data
+        in parts, it gets a sample of them.
+        """
+        return self.resolve_rows(RowsHere(X, weight))
+
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
+        """Choose what `resolve` chooses, from answers of all rows that are added up.
+
+        The rows may lie in several places. The results must be the same bits wherever they lie.
+
+        Parameters
+        ----------
+        rows : AllRows
+            ``rows.total(question)`` is the sum of the answers of all rows. Weights are above 0.
+
+        Returns
+        -------
+        dict
+            Values by name, as of `resolve`.
+
+        Examples
+        --------
+        >>> from expfam import Poisson
+        >>> from expfam.families.all_rows import RowsHere
+        >>> import numpy as np
+        >>> Poisson().resolve_rows(RowsHere(np.array([[1.0], [4.0]])))
+        {'shape': array([3.]), 'rate': 1.0}
         """
         return {}
+
+    @classmethod
+    def resolves_from_rows(cls) -> bool:
+        """Return whether `resolve_rows` says all: no class below it reads all rows at once.
+
+        Examples
+        --------
+        >>> from expfam import Poisson
+        >>> class AtOnce(Poisson):
+        ...     def resolve(self, X, weight=None):
+        ...         return super().resolve(X, weight)
+        >>> Poisson.resolves_from_rows(), AtOnce.resolves_from_rows()
+        (True, False)
+        """
+        by_rows = ("resolve_rows", "bind_rows")
+        at_once = ("resolve", "bind", "_resolved")
+        for ancestor in cls.__mro__:
+            if any(name in ancestor.__dict__ for name in by_rows):
+                return True
+            if any(name in ancestor.__dict__ for name in at_once):
+                return False
+        return True
 
     def separable(self) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] | None:
         """Return functions (a, f) with A(n, S) = a(n, S.) + sum_w f(w, S_w), or None.
@@ -363,15 +418,33 @@ class Family(DataQuestions, ABC):
             return self
         if weight is not None:
             weight = checked_weight(weight, X.shape[0])
+        return self._bound(self._resolved(X, weight), X[:1])
+
+    def for_kind(self, kind: np.dtype[Any]) -> Self:
+        """Return the family for rows of a dtype; itself by default."""
+        return self
+
+    def bind_rows(self, rows: AllRows, first: Any) -> Self:
+        """Return what `bind` returns, of rows that were validated where they lie.
+
+        Parameters
+        ----------
+        rows : AllRows
+        first : (1, V) ndarray or CSR
+            One of the rows.
+        """
+        return self if self.is_bound else self._bound(self.resolve_rows(rows), first)
+
+    def _bound(self, values, row):
+        """Return the bound copy with some values; `row` is a row of the data."""
         bound = copy.copy(self)
-        bound.__dict__["n_features_in_"] = int(X.shape[1])
-        for name, value in self._resolved(X, weight).items():
-            bound.__dict__[name] = value
-        bound.__dict__["n_statistics_"] = int(bound.sufficient_statistics(X[:1]).shape[1])
+        bound.__dict__["n_features_in_"] = int(row.shape[1])
+        bound.__dict__.update(values)
+        bound.__dict__["n_statistics_"] = int(bound.sufficient_statistics(row).shape[1])
         return bound
 
     def _resolved(self, X, weight):
-        return of_counted_rows(self.resolve, X, weight)
+        return (of_all_rows if self.reads_uncounted_rows else of_counted_rows)(self.resolve, X, weight)
 
     def check_learned(self) -> None:
         """Raise ValueError for learned attributes that `bind` cannot have set.

@@ -22,19 +22,19 @@ def check_positive(family: Family, names: Iterable[str] | None = None) -> None:
         check_hyper(family.name, name, getattr(family, name))
 
 
-def resolved(family: Family, X: Any, **auto: Any) -> dict[str, Any]:
+def resolved(family: Family, n_columns: int, **auto: Any) -> dict[str, Any]:
     """Return hyper-parameters of a family as numbers or arrays.
 
-    The value in `auto` replaces ``"auto"``. Sequences become arrays, which must have one value for each column of X.
+    The value in `auto` replaces ``"auto"``. Sequences become arrays, which must have one value for each of `n_columns`.
     """
     out = {}
     for name, default in auto.items():
         value = getattr(family, name)
         value = default if isinstance(value, str) else np.asarray(value, dtype=np.float64)
-        if value.ndim and value.shape != (X.shape[1],):
+        if value.ndim and value.shape != (n_columns,):
             raise DataError(
                 f"{family.name}: {name} has {counted(value.shape[0], 'value')} for data of "
-                f"{counted(X.shape[1], 'column')}"
+                f"{counted(n_columns, 'column')}"
             )
         out[name] = value if value.ndim else float(value)
     return out

@@ -124,6 +124,34 @@ def named_columns(names: Sequence[str] | None) -> Iterator[None]:
     def named(text):
         return with_places(text, lambda number: repr(str(names[number])) if number < len(names) else None)
 
+    with _renamed(named):
+        yield
+
+
+@contextmanager
+def rows_from(first_row: int) -> Iterator[None]:
+    """Let errors and warnings of this package count rows from the first row of a part.
+
+    Examples
+    --------
+    >>> from expfam.errors import DataError
+    >>> from expfam.frames.names import rows_from
+    >>> with rows_from(1000):
+    ...     raise DataError("row 4, column 1 holds -1")
+    Traceback (most recent call last):
+        ...
+    expfam.errors.DataError: row 1004, column 1 holds -1
+    """
+    if not first_row:
+        yield
+        return
+    with _renamed(lambda text: with_places(text, lambda number: None, lambda number: str(first_row + number))):
+        yield
+
+
+@contextmanager
+def _renamed(named):
+    """Let errors and warnings of this package have their texts changed by a function."""
     try:
         with renamed_warnings(named):
             yield

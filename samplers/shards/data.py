@@ -40,8 +40,8 @@ class ShardedData:
     parts : iterable of Part, or (N, V) ndarray or CSR, or WeightedRows
         An array is cut into `n_parts`.
     family : Family
-        If it is not bound, it is bound to the rows of all parts; of more than 100,000 rows to as many of them, drawn at
-        random.
+        If it is not bound, it is bound to the rows of all parts, by their sums; a family that reads all rows at once,
+        such as `Columns`, to 100,000 of them, drawn at random.
     engine : Engine, optional
         The parts are placed in it. `SerialEngine` if not given.
     n_parts : int
@@ -99,7 +99,7 @@ class ShardedData:
         self.engine.place(parts, Shard)
         kinds = check_kinds(self.engine)
         self.is_sparse, self.is_weighted = bool(kinds["is_sparse"]), bool(kinds["is_weighted"])
-        self.family = family = bound_to_parts(self.engine, family, is_weighted=self.is_weighted)
+        self.family = family = bound_to_parts(self.engine, family, kinds)
         bounds = self.engine.change("bind", family)
         self.n_rows, self.n_features = self.engine.n_rows, int(family.n_features_in_)
         self.n_statistics = int(family.n_statistics_)

@@ -15,6 +15,7 @@ from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.errors import DataError, DataTypeError
 from expfam.families.weighing import bound_family
+from expfam.samplers.shards.all_rows import RowsOfParts
 from expfam.structures.ground.rng import generator
 
 MOST_BINDING_ROWS = 100_000
@@ -44,7 +45,8 @@ def gathered_weights(engine: Engine, numbers: npt.NDArray[np.int64]) -> npt.NDAr
 def check_kinds(engine: Engine) -> dict[str, Any]:
     """Refuse parts of different kinds or widths; return what holds for all of them.
 
-    It is "is_sparse" and "is_weighted".
+    It is "is_sparse", "is_weighted", "n_columns", "dtype", the number "n_counted" of rows of weight above 0, and
+    whether these are "is_of_ones".
     """
     kinds = engine.each("kind")
     for part, kind in zip(engine.parts, kinds):
@@ -68,19 +70,31 @@ def check_kinds(engine: Engine) -> dict[str, Any]:
                 f"the part that begins at row {part.first_row} has {counted(kind['n_columns'], 'column')}, the first"
                 f" part {kinds[0]['n_columns']}: give all parts the same columns"
             )
-    if kinds[0]["is_weighted"] and not any(kind["heaviest"] for kind in kinds):
+    n_counted = sum(kind["n_counted"] for kind in kinds)
+    if not n_counted:
         raise DataError("the weights are zero in all rows: at least one must count")
-    return dict(kinds[0])
+    return kinds[0] | {"n_counted": n_counted, "is_of_ones": all(kind["is_of_ones"] for kind in kinds)}
 
 
-def bound_to_parts(engine: Engine, family: Any, *, is_weighted: bool = False) -> Any:
-    """Return a family bound to the rows of all parts.
+def bound_to_parts(engine: Engine, family: Any, kind: dict[str, Any]) -> Any:
+    """Return a family bound to the rows of all parts, of which `check_kinds` has found the kind.
 
-    Up to 100,000 rows it is ``family.bind(X)``. Of more, hyper-parameters come from as many rows drawn at random; where
-    the values are categories, a row with the largest level of each column is among them.
+    It is ``family.bind(X)``, by sums of the parts. A family that reads all rows at once, as those do that override
+    `Family.resolve`, gets all of up to 100,000 rows. Of more it gets as many, drawn at random; where the values are
+    categories, a row with the largest level of each column is among them.
     """
     if family.is_bound:
         return family
+    if family.resolves_from_rows() and kind["dtype"] != np.float16:  # half precision has checks of its own
+        family = family.for_kind(kind["dtype"])
+        engine.change("check", family)
+        rows = RowsOfParts(engine, kind, reads_uncounted=family.reads_uncounted_rows)
+        return family.bind_rows(rows, gathered(engine, np.zeros(1, dtype=np.int64)))
+    return _bound_to_sample(engine, family, is_weighted=kind["is_weighted"])
+
+
+def _bound_to_sample(engine, family, *, is_weighted):
+    """Return a family bound to all of few rows, or to a sample of many."""
     numbers = chosen_rows(engine.n_rows, MOST_BINDING_ROWS, _SEED, 1)
     if numbers.size < engine.n_rows and family.support == "categories":
         largest = engine.each("largest")

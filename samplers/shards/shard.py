@@ -11,7 +11,9 @@ from scipy import sparse
 
 from expfam.engines.parts import Least
 from expfam.errors import CapabilityError
+from expfam.families.all_rows import Block
 from expfam.families.weighing import checked_weight
+from expfam.frames.names import rows_from
 from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
 from expfam.model.label_sums import (
@@ -151,9 +153,9 @@ class Reply:
 class Shard:
     """Rows of a part, and the labels that a chain gives them.
 
-    It is made where the rows are to stay. Engines ask it by the names of its methods. The methods `bind`, `begin`,
-    `begin_near`, `redraw`, `borrow`, `expect`, `keep`, `take_kept`, `set_labels`, `read_labels` and `restore` change
-    it: they replace attributes and write into none.
+    It is made where the rows are to stay. Engines ask it by the names of its methods. The methods `check`, `bind`,
+    `begin`, `begin_near`, `redraw`, `borrow`, `expect`, `keep`, `take_kept`, `set_labels`, `read_labels` and
+    `restore` change it: they replace attributes and write into none.
 
     Parameters
     ----------
@@ -185,22 +187,40 @@ class Shard:
 
     # ---- binding and start -------------------------------------------------------------------------------------------
 
+    def check(self, family: Any) -> None:
+        """Check the rows against a family that is not bound yet."""
+        with rows_from(self.first_row):
+            self.X = family.validate(self.X)
+
+    def answer(self, question: Any, is_weighted: bool, reads_uncounted: bool) -> Any:
+        """Return the answer of the rows to a question; see `expfam.families.all_rows`.
+
+        Rows of weight 0 are left out unless the question is one about all rows.
+        """
+        X, weight = self.X, self.weight
+        if weight is not None and not (reads_uncounted or weight.all()):
+            X, weight = X[weight > 0], weight[weight > 0]
+        return question(Block(X, weight if is_weighted else None, self.first_row))
+
     def bind(self, family: Any) -> PhiBounds:
         """Check the rows against a bound family; return the bounds of their statistics."""
-        self.data = Dataset(self.X, family, row_offset=self.first_row)
+        with rows_from(self.first_row):
+            self.data = Dataset(self.X, family, row_offset=self.first_row)
         self.X, self.data.weight = self.data.X, self.weight
         return phi_bounds(self.data)
 
     def kind(self) -> dict[str, Any]:
-        """Return whether the rows are sparse and weighted, and their numbers of rows and columns."""
+        """Return of what kind the rows and their weights are, and their numbers."""
         n_rows, n_columns = (int(size) for size in self.X.shape)
-        heaviest = None if self.weight is None else float(self.weight.max(initial=0.0))
+        weight = np.ones(n_rows) if self.weight is None else self.weight
         return {
             "is_sparse": sparse.issparse(self.X),
             "n_rows": n_rows,
             "n_columns": n_columns,
             "is_weighted": self.weight is not None,
-            "heaviest": heaviest,
+            "dtype": self.X.dtype,
+            "n_counted": int(np.count_nonzero(weight)),
+            "is_of_ones": bool(((weight == 0) | (weight == 1)).all()),
         }
 
     def largest(self) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from expfam.families.gaussian.columns import column_summaries
+from expfam.families.gaussian.summaries import column_summaries
 from expfam.model.data import Dataset
 from expfam.structures.ground.rng import generator
 

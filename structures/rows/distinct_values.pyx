@@ -1,10 +1,10 @@
 """Number of distinct values of columns, and their smallest gap, in one pass.
 
 Values are rounded to a grid of 1e9 steps between the least and the largest value of the column, so that 0.3 and 0.1 * 3
-are one value, and hashed. The hashes below a threshold are kept; the threshold is halved whenever more than 2048 are
-held, so the number of all distinct values is about the number held divided by the share of the range below the
-threshold (Wegman's adaptive sampling, Flajolet 1990). What is kept depends on the set of values alone: never on the
-order of the rows, or on parts that are merged.
+are one value, and hashed. The hashes below a threshold are kept; the threshold is halved whenever too many are held, so
+the number of all distinct values is about the number held divided by the share of the range below the threshold
+(Wegman's adaptive sampling, Flajolet 1990). What is kept depends on the set of values alone: never on the order of the
+rows, or on parts that are merged.
 """
 
 import numpy as np
@@ -16,9 +16,7 @@ from libc.stdlib cimport free, malloc
 from expfam.amounts import counted
 from expfam.structures.simd.value_hashes cimport expfam_double_hashes, expfam_float_hashes
 
-cdef enum:
-    MOST_HELD = 2048
-
+MOST_HELD = 2048        # values of a column: the estimate of more has a standard error of 3 %
 STEPS = 1e9
 
 ctypedef fused real:
@@ -29,19 +27,21 @@ ctypedef struct table:
     uint64_t *keys          # (mask + 1,) hashes of values; places with low > high are free
     double *low             # the least and the largest value with that hash
     double *high
-    Py_ssize_t mask, n_held
+    Py_ssize_t mask, n_held, most_held
     uint64_t limit
 
 
 cdef class DistinctValues:
-    """Distinct values of F columns, exact up to 2048 of them and estimated beyond.
+    """Distinct values of F columns, exact up to `most_held` of them and estimated beyond.
 
     Parameters
     ----------
     low, high : arrays of shape (F,)
         The least and the largest value of each column, over all rows that will ever be added or merged.
     n_rows : int
-        Largest number of rows; memory is 48 bytes for each row and column, at most 98 kB a column.
+        Largest number of rows; memory is 48 bytes for each row and column, at most 98 kB a column by default.
+    most_held : int
+        Number of values of a column that are held. The standard error of an estimate is about 1.4 divided by its root.
 
     Examples
     --------
@@ -54,20 +54,23 @@ cdef class DistinctValues:
     ([3.0, 2.0], [0.25, 1.0])
     """
 
-    cdef readonly Py_ssize_t n_columns
+    cdef readonly Py_ssize_t n_columns, most_held
     cdef object first, last, n_rows
     cdef object keys, lows, highs, held, limits         # of all columns
     cdef double[::1] origin, scale
 
-    def __init__(self, low, high, n_rows):
+    def __init__(self, low, high, n_rows, most_held=MOST_HELD):
         low, high = np.array(low, dtype=np.float64, ndmin=1), np.array(high, dtype=np.float64, ndmin=1)
         if low.ndim != 1 or low.shape != high.shape:
             raise ValueError(f"low and high must be vectors of one length; got shapes {low.shape} and {high.shape}")
+        if most_held < 1:
+            raise ValueError(f"most_held must be at least 1; got {most_held!r}")
         self.first, self.last, self.n_rows, self.n_columns = low, high, int(n_rows), low.size
+        self.most_held = most_held
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scale = STEPS / (high - low)
         self.origin, self.scale = low, np.where((high > low) & np.isfinite(scale), scale, 0.0)
-        places = 2 << int(min(MOST_HELD + 1, max(n_rows, 1))).bit_length()
+        places = 2 << int(min(most_held + 1, max(n_rows, 1))).bit_length()
         shape = (self.n_columns, places)
         self.keys = np.zeros(shape, dtype=np.uint64)
         self.lows, self.highs = np.full(shape, np.inf), np.full(shape, -np.inf)
@@ -79,7 +82,8 @@ cdef class DistinctValues:
 
     def merge(self, DistinctValues other):
         """Add the values of another object, made for the same extremes."""
-        if not (np.array_equal(self.first, other.first) and np.array_equal(self.last, other.last)):
+        same = np.array_equal(self.first, other.first, equal_nan=True)
+        if not (same and np.array_equal(self.last, other.last, equal_nan=True)):
             raise ValueError("values of other extremes cannot be merged")
         cdef Py_ssize_t j, h
         cdef table into, source
@@ -94,16 +98,13 @@ cdef class DistinctValues:
             self._keep(j, &into)
 
     def counts(self):
-        """Return the number of distinct values of each column (F,), estimated above 2048.
-
-        The standard error of an estimate is about 3 % of it.
-        """
+        """Return the number of distinct values of each column (F,), estimated above `most_held`."""
         return self.held * (2.0**64 / (self.limits.astype(np.float64) + 1.0))
 
     def gaps(self):
         """Return the smallest gap between distinct values of each column (F,).
 
-        It is inf for a column of one value, and NaN where there are more than 2048 values.
+        It is inf for a column of one value, and NaN where there are more than `most_held` values.
         """
         out = np.full(self.n_columns, np.nan)
         for j in np.flatnonzero(self.limits == ~np.uint64(0)):
@@ -115,12 +116,23 @@ cdef class DistinctValues:
             out[j] = gaps.min() if gaps.size else np.inf
         return out
 
+    def __reduce__(self):
+        used = self.lows <= self.highs
+        held = np.flatnonzero(used.ravel())
+        state = (held, self.keys[used], self.lows[used], self.highs[used], self.held, self.limits)
+        return DistinctValues, (self.first, self.last, self.n_rows, self.most_held), state
+
+    def __setstate__(self, state):
+        held, keys, lows, highs, self.held, self.limits = state
+        for own, found in ((self.keys, keys), (self.lows, lows), (self.highs, highs)):
+            own.ravel()[held] = found
+
     cdef table _column(self, Py_ssize_t j):
         cdef table t
         cdef uint64_t[:, ::1] keys = self.keys
         cdef double[:, ::1] lows = self.lows, highs = self.highs
         t.keys, t.low, t.high = &keys[j, 0], &lows[j, 0], &highs[j, 0]
-        t.mask, t.n_held, t.limit = keys.shape[1] - 1, self.held[j], self.limits[j]
+        t.mask, t.n_held, t.limit, t.most_held = keys.shape[1] - 1, self.held[j], self.limits[j], self.most_held
         return t
 
     cdef int _keep(self, Py_ssize_t j, const table *t) except -1:
@@ -186,7 +198,7 @@ cdef void insert(table *t, uint64_t key, double low, double high) noexcept nogil
         t.low[h] = low
     if high > t.high[h]:
         t.high[h] = high
-    while t.n_held > MOST_HELD:
+    while t.n_held > t.most_held:
         t.limit >>= 1
         drop(t)
 

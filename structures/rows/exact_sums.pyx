@@ -81,7 +81,7 @@ def sum_entries(values, columns, bounds):
         piece = (values + lift[columns]) - lift[columns]
         sums.append(np.bincount(columns, weights=piece, minlength=len(bounds)))
         values = values - piece
-    return sums[0] + (sums[1] + sums[2])
+    return total_of(sums)
 
 
 def lifts(bounds, n_terms):
@@ -90,6 +90,17 @@ def lifts(bounds, n_terms):
     exponents = np.frexp(bounds)[1]
     units = np.array([exponents + 1 - bits * (piece + 1) for piece in range(N_PIECES)])
     return np.ldexp(1.5, 52 + np.maximum(units, -1074))     # below the least number of all there is nothing to round
+
+
+def total_of(pieces):
+    """Return the sums (F,) that pieces (3, F) add up to, largest piece first.
+
+    >>> import numpy as np
+    >>> from expfam.structures.rows.exact_sums import total_of
+    >>> total_of(np.array([[8.0], [0.5], [0.25]])).tolist()
+    [8.75]
+    """
+    return pieces[0] + (pieces[1] + pieces[2])
 
 
 cdef class ExactSums:
@@ -150,8 +161,11 @@ cdef class ExactSums:
 
     def total(self):
         """Return the sums (F,)."""
-        pieces = self.sums.reshape(N_PIECES, self.fold, self.n_columns).sum(axis=1)     # exact: in any order
-        return pieces[0] + (pieces[1] + pieces[2])
+        return total_of(self.pieces())
+
+    def pieces(self):
+        """Return the sums of the pieces (3, F); those of parts of the rows may be added up in any order."""
+        return self.sums.reshape(N_PIECES, self.fold, self.n_columns).sum(axis=1)
 
     def __reduce__(self):
         return ExactSums, (self.bounds, self.n_terms), self.sums

@@ -757,6 +757,9 @@ def test_levels_are_counted_in_blocks_of_any_size(monkeypatch, cells, least):
     X = np.random.default_rng(5).integers(least, 4, size=(83, 3))
     X[0] = [3, 6, 1]
     sizes = X.max(axis=0) + 1
-    found = categorical._counts_of_all(X, np.concatenate([[0], np.cumsum(sizes)]))
-    expected = [np.bincount(x[x >= 0], minlength=size) for x, size in zip(X.T, sizes)]
-    np.testing.assert_array_equal(found, np.concatenate(expected))
+    weight = np.random.default_rng(6).gamma(2.0, size=83)
+    whole = Categorical().bind(X).concentration
+    weighted = Categorical().bind(X, weight).concentration
+    for found, own in ((whole, np.ones(83)), (weighted, weight)):
+        masses = [np.bincount(x[x >= 0], own[x >= 0], minlength=size) + 0.5 for x, size in zip(X.T, sizes)]
+        np.testing.assert_allclose(found, np.concatenate([4 * mass / mass.sum() for mass in masses]), rtol=1e-14)

@@ -7,21 +7,22 @@ missing. A score costs O(columns) for each datum and cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.special import digamma
 
 from expfam.amounts import counted
+from expfam.engines.parts import Least
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families import support as _support
+from expfam.families.all_rows import AllRows, Block, RowsHere
 from expfam.families.column_factors import ColumnFactors
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts._natural import CountLaw
 from expfam.families.counts.components import CountComponents
-from expfam.families.weighing import of_all_rows
-from expfam.structures.rows.exact_sums import sum_entries
+from expfam.structures.rows.exact_sums import lifts, total_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +85,7 @@ class Categorical(ColumnFactors):
     count_model: ClassVar[str] = "categorical"  # the model that the compiled components compute; subclasses inherit it
     support = "categories"
     accepts_sparse = False
+    reads_uncounted_rows: ClassVar[bool] = True  # a level is there however much its rows count
     hyper: ClassVar[dict] = {"concentration": "positive"}
     hyper_by_column = ("concentration",)
     learned_by_default = ("concentration",)
@@ -122,7 +124,7 @@ class Categorical(ColumnFactors):
                 f" holds {bad[2]}: code the categories first, for example with an OrdinalEncoder"
             )
         if self.is_bound:
-            self._check_known(X, self.levels_)
+            self._check_known(RowsHere(X), self.levels_, _levels_of(RowsHere(X)))
         else:
             self._check_size(X.max(axis=0))
         return X
@@ -145,21 +147,22 @@ class Categorical(ColumnFactors):
             " occur 0, 1, ..., for example with an OrdinalEncoder, or join rare ones"
         )
 
-    def _check_known(self, X, levels):
-        unknown = np.flatnonzero(X.max(axis=0) >= levels)
+    def _check_known(self, rows, levels, found):
+        """Refuse codes above those of `levels` (V,); `found` (V,) are the levels of the rows."""
+        unknown = np.flatnonzero(found > levels)
         if unknown.size:
             column = int(unknown[0])
-            row = int(np.argmax(X[:, column] >= levels[column]))
+            first = rows.total(_AskUnknown(column, levels[column]))
             raise SupportError(
-                f"categorical: column {column} has the levels 0..{levels[column] - 1}; row {row} holds the unknown code"
-                f" {int(X[row, column])}: write Categorical(n_levels={self._room_for(X, levels)}) to leave room for"
-                " levels not seen at fit, or code it as -1"
+                f"categorical: column {column} has the levels 0..{levels[column] - 1}; row {first.row} holds the"
+                f" unknown code {first.code}: write Categorical(n_levels={self._room_for(found, levels)}) to leave room"
+                " for levels not seen at fit, or code it as -1"
             )
 
     @staticmethod
-    def _room_for(X, levels):
+    def _room_for(found, levels):
         """Return `n_levels` that hold known and new codes: a number, or one for each column."""
-        room = np.maximum(levels, X.max(axis=0).astype(np.int64) + 1)
+        room = np.maximum(levels, found)
         return int(room.max()) if room.size > _MOST_TYPED or (room == room[0]).all() else room.tolist()
 
     def example_rows(self, n_columns: int) -> npt.NDArray[np.float64]:
@@ -167,38 +170,36 @@ class Categorical(ColumnFactors):
         last = self.levels_ - 1.0 if self.is_bound else np.ones(n_columns)
         return np.stack([np.zeros(n_columns), last])
 
-    def _resolved(self, X, weight):
-        return of_all_rows(self.resolve, X, weight)  # a level is there however much its rows count
-
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the levels of each column, and the concentration of each level."""
-        levels = np.maximum(X.max(axis=0).astype(np.int64) + 1, 1)
+        levels = found = np.maximum(_levels_of(rows), 1)
         if self.n_levels is not None:
             given = self._check_levels(self.n_levels)
-            if given.ndim and given.shape[0] != X.shape[1]:
+            if given.ndim and given.shape[0] != rows.n_columns:
                 raise DataError(
                     f"categorical: n_levels has {counted(given.shape[0], 'entry', 'entries')} for "
-                    f"{counted(X.shape[1], 'column')}"
+                    f"{counted(rows.n_columns, 'column')}"
                 )
-            levels = np.array(np.broadcast_to(given, X.shape[1]))
+            levels = np.array(np.broadcast_to(given, rows.n_columns))
             self._check_size(levels - 1)
-            self._check_known(X, levels)
+            self._check_known(rows, levels, found)
         offsets = np.concatenate([[0], np.cumsum(levels)])
         return {
-            "concentration": self._pseudocounts_of(X, levels, offsets, weight),
+            "concentration": self._pseudocounts_of(rows, offsets),
             "levels_": levels,
             "offsets_": offsets,
         }
 
-    def _pseudocounts_of(self, X, levels, offsets, weight):
+    def _pseudocounts_of(self, rows, offsets):
         """Return the concentration of each level, or the number that all have."""
         a = counts.check_positive(self.concentration, "concentration", self.name, size=int(offsets[-1]))
         if not isinstance(a, str):
             return a
-        if weight is None:
-            observed = iter(np.split(_counts_of_all(X, offsets), offsets[1:-1]))
+        if rows.is_weighted:
+            observed = total_of(rows.total(_LevelWeights(offsets, rows.heaviest, rows.n_rows)))
         else:
-            observed = (_level_counts(x, size, weight) for x, size in zip(X.T, levels))
+            observed = rows.total(_LevelCounts(offsets))
+        observed = np.split(observed, offsets[1:-1])
         return np.concatenate([_PRIOR_ROWS * (n + 0.5) / (n + 0.5).sum() for n in observed])
 
     def of_columns(self, columns: Sequence[int]) -> tuple[Self, npt.NDArray[np.intp]]:
@@ -406,30 +407,86 @@ class Categorical(ColumnFactors):
         return CountComponents(self, data, capacity, layout=layout)
 
 
-def _counts_of_all(X, offsets):
-    """Return the number of rows at each level of all columns.
+# ---- questions that the rows answer ----------------------------------------------------------------------------------
+
+
+def _levels_of(rows):
+    """Return the largest code of each column, plus 1: (V,) int64."""
+    return 1 - rows.total(_negative_codes).values
+
+
+def _negative_codes(block: Block) -> Least:
+    """Return the largest code of each column, times -1."""
+    return Least(-np.max(block.X, axis=0, initial=-1.0).astype(np.int64))
+
+
+class Unknown(NamedTuple):
+    """Row and code of an unknown level; ``a + b`` is the first of both."""
+
+    row: int
+    code: int
+
+    def __add__(self, other: Unknown) -> Unknown:  # type: ignore[override]
+        return min(self, other)
+
+
+_NONE_UNKNOWN = Unknown(1 << 62, 0)
+
+
+class _AskUnknown:
+    """The first row whose code of a column is at least a number."""
+
+    def __init__(self, column: int, n_levels: int) -> None:
+        self.column, self.n_levels = column, n_levels
+
+    def __call__(self, block: Block) -> Unknown:
+        codes = block.X[:, self.column]
+        places = np.flatnonzero(codes >= self.n_levels)
+        return Unknown(block.first_row + int(places[0]), int(codes[places[0]])) if places.size else _NONE_UNKNOWN
+
+
+class _LevelCounts:
+    """Number of rows at each level of all columns: (F,) int64.
 
     Blocks of rows are read once: a column alone would be read as slowly as all of them.
     """
-    total = np.zeros(int(offsets[-1]), dtype=np.int64)
-    rows = max(1, max(_BLOCK_CELLS, total.size) // X.shape[1])
-    for start in range(0, X.shape[0], rows):
-        block = X[start : start + rows]
-        levels = block.astype(np.int64)
-        seen = levels >= 0
-        levels += offsets[:-1]
-        total += np.bincount(levels.ravel() if seen.all() else levels[seen], minlength=total.size)
-    return total
+
+    def __init__(self, offsets: npt.NDArray[np.int64]) -> None:
+        self.offsets = offsets
+
+    def __call__(self, block: Block) -> npt.NDArray[Any]:
+        total = np.zeros(int(self.offsets[-1]), dtype=np.int64)
+        for levels, seen, _ in self._levels(block):
+            total += np.bincount(levels[seen].ravel(), minlength=total.size)
+        return total
+
+    def _levels(self, block):
+        """Yield columns of phi, which of them are there, and the rows, in blocks."""
+        X, width = block.X, int(self.offsets[-1])
+        step = max(1, max(_BLOCK_CELLS, width) // X.shape[1])
+        for start in range(0, X.shape[0], step):
+            levels = X[start : start + step].astype(np.int64)
+            seen = levels >= 0
+            levels += self.offsets[:-1]
+            yield levels, slice(None) if seen.all() else seen, slice(start, start + step)
 
 
-def _level_counts(codes, n_levels, weight):
-    """Return the weight of the rows at each level of a column.
+class _LevelWeights(_LevelCounts):
+    """Pieces (3, F) of the weight of the rows at each level of all columns."""
 
-    The bits are the same in any order of the rows.
-    """
-    seen = codes >= 0
-    codes = codes[seen].astype(np.int64)
-    return sum_entries(weight[seen], codes, np.full(n_levels, weight.max()))
+    def __init__(self, offsets: npt.NDArray[np.int64], heaviest: float, n_rows: int) -> None:
+        super().__init__(offsets)
+        self.lifts = lifts(np.array([heaviest]), n_rows)[:, 0]
+
+    def __call__(self, block: Block) -> Floats:
+        total = np.zeros((len(self.lifts), int(self.offsets[-1])))
+        for levels, seen, rows in self._levels(block):
+            terms = np.broadcast_to(block.weight[rows, None], levels.shape)[seen].ravel()  # type: ignore[index]
+            for of_piece, up in zip(total, self.lifts):
+                piece = (terms + up) - up
+                of_piece += np.bincount(levels[seen].ravel(), weights=piece, minlength=total.shape[1])
+                terms = terms - piece
+        return total
 
 
 def _distinct(columns, values):

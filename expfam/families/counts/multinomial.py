@@ -7,20 +7,20 @@ O(nnz).
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
 from expfam.amounts import counted
 from expfam.errors import DataWarning
+from expfam.families.all_rows import AllRows, Block, pieces_of
 from expfam.families.base import Family
 from expfam.families.coordinates import roots_of_shares
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts._natural import CountLaw
 from expfam.families.counts.components import CountComponents
-from expfam.families.weighing import of_all_rows, total_weight
+from expfam.structures.rows.exact_sums import lifts, total_of
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Multinomial(Family):
     count_model: ClassVar[str] = "multinomial"  # the model that the compiled components compute; subclasses inherit it
     support = "counts"
     accepts_sparse = True
+    reads_uncounted_rows: ClassVar[bool] = True  # a warning of empty rows names them by their numbers
     hyper: ClassVar[dict] = {"concentration": "positive"}
     concentration: Any
     length_: int
@@ -73,26 +74,22 @@ class Multinomial(Family):
         self.concentration = concentration
         self.allow_fractional = allow_fractional
 
-    def _resolved(self, X, weight):
-        return of_all_rows(self.resolve, X, weight)  # a warning of empty rows names them by their numbers
-
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the concentration, and the mean number of tokens of a row."""
-        n_words = X.shape[1]
+        n_words = rows.n_columns
         a = counts.check_positive(self.concentration, "concentration", self.name, size=n_words)
-        totals = counts.row_sums(X)
-        empty = np.flatnonzero(totals == 0)
-        if empty.size:
-            rows = counted(X.shape[0], "row")
+        lengths = rows.total(_row_lengths)
+        if lengths.n_empty:
+            of_all = counted(rows.n_rows, "row")
             warn(
-                f"multinomial: {counted(empty.size, f'of {rows} is', f'of {rows} are')} empty, the first is row "
-                f"{empty[0]}; only the prior of the weights decides their cluster",
+                f"multinomial: {counted(lengths.n_empty, f'of {of_all} is', f'of {of_all} are')} empty, the first is"
+                f" row {lengths.first_empty}; only the prior of the weights decides their cluster",
                 DataWarning,
             )
-        totals = totals if weight is None else totals * weight
+        tokens = float(total_of(rows.total(_TotalLength(lengths.longest, rows.n_rows)))[0])
         return {
             "concentration": min(0.5, 500.0 / n_words) if isinstance(a, str) else a,
-            "length_": max(1, round(math.fsum(totals) / total_weight(X, weight))),
+            "length_": max(1, round(tokens / rows.total_weight)),
         }
 
     def sufficient_statistics(self, X: Any) -> Any:
@@ -198,3 +195,39 @@ class Multinomial(Family):
         """Return the pseudo-counts of the columns (V,) and their total (1,)."""
         a = np.ascontiguousarray(np.broadcast_to(np.asarray(self.concentration, dtype=np.float64), self.n_features_in_))
         return a, np.array([self._total(a[None])])
+
+
+# ---- questions that the rows answer ----------------------------------------------------------------------------------
+
+
+class Lengths(NamedTuple):
+    """Number of empty rows, the first of them, and the largest weighted length."""
+
+    n_empty: int
+    first_empty: int
+    longest: float
+
+    def __add__(self, other: Lengths) -> Lengths:  # type: ignore[override]
+        first = min(self.first_empty, other.first_empty)
+        return Lengths(self.n_empty + other.n_empty, first, max(self.longest, other.longest))
+
+
+def _row_lengths(block: Block) -> Lengths:
+    totals = counts.row_sums(block.X)
+    empty = np.flatnonzero(totals == 0)
+    first = block.first_row + int(empty[0]) if empty.size else 1 << 62
+    return Lengths(int(empty.size), first, float(_weighted(totals, block).max(initial=0.0)))
+
+
+def _weighted(totals, block):
+    return totals if block.weight is None else totals * block.weight
+
+
+class _TotalLength:
+    """Pieces (3, 1) of the sum of the weighted lengths of the rows."""
+
+    def __init__(self, longest: float, n_rows: int) -> None:
+        self.lifts = lifts(np.array([longest]), n_rows)
+
+    def __call__(self, block: Block) -> Floats:
+        return pieces_of(_weighted(counts.row_sums(block.X), block), self.lifts)

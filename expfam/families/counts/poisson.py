@@ -12,18 +12,18 @@ import numpy as np
 from scipy.special import digamma
 
 from expfam.families.base import Family
-from expfam.families.column_sums import column_means
+from expfam.families.column_sums import means_of_rows
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts._natural import CountLaw
 from expfam.families.counts.components import CountComponents
 from expfam.families.support import dense_rows
-from expfam.families.weighing import total_weight
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 
@@ -67,13 +67,13 @@ class Poisson(Family):
         self.shape = shape
         self.rate = rate
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return shape and rate."""
         rate = counts.check_positive(self.rate, "rate", self.name, scalar=True)
         rate = 1.0 if isinstance(rate, str) else rate
-        shape = counts.check_positive(self.shape, "shape", self.name, size=X.shape[1])
+        shape = counts.check_positive(self.shape, "shape", self.name, size=rows.n_columns)
         if isinstance(shape, str):
-            shape = rate * (column_means(X, weight) + 1.0 / max(total_weight(X, weight), 1.0))
+            shape = rate * (means_of_rows(rows) + 1.0 / max(rows.total_weight, 1.0))
         return {"shape": shape, "rate": rate}
 
     def sufficient_statistics(self, X: Any) -> Any:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Self
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 UNITS = {"degrees": 360.0, "radians": 2.0 * np.pi, "hours": 24.0}  # of which a full turn has this many
@@ -32,6 +33,16 @@ UNITS = {"degrees": 360.0, "radians": 2.0 * np.pi, "hours": 24.0}  # of which a 
 def turn_of(unit: str | float) -> float:
     """Return how many of a unit of angles make a full turn."""
     return UNITS[unit] if isinstance(unit, str) else float(unit)
+
+
+class _Taken:
+    """Function that takes some columns of rows."""
+
+    def __init__(self, columns: list[int]) -> None:
+        self.columns = columns
+
+    def __call__(self, X: Any) -> Any:
+        return X[:, self.columns]
 
 
 class VonMises(Family):
@@ -151,16 +162,15 @@ class VonMises(Family):
 
     # ---- hyper-parameters --------------------------------------------------------------------------------------------
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
-        d = X.shape[1]
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
+        d = rows.n_columns
         given = {name: _each(self.name, name, getattr(self, name), d) for name in ("kappa", "mean", "strength")}
-        phi = self.sufficient_statistics(X)
-        circles = []
+        phi, circles = rows.mapped(self.sufficient_statistics, 2 * d), []
         for j in range(d):
             mean = given["mean"][j]
             direction = mean if is_auto(mean) else _point(self.radians(mean))
             circle = VonMisesFisher(given["kappa"][j], direction, given["strength"][j], normalize=False)
-            circles.append(circle.bind(phi[:, [j, d + j]], weight))
+            circles.append(circle.bind_rows(phi.mapped(_Taken([j, d + j]), 2), np.array([[1.0, 0.0]])))
         points = np.array([circle.mean for circle in circles])
         out: dict[str, Any] = {"strength": np.array([circle.strength for circle in circles])}
         out["mean"] = self._angles(points[:, 0], points[:, 1])

@@ -13,7 +13,7 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.base import Family
-from expfam.families.column_sums import column_means
+from expfam.families.column_sums import means_of_rows
 from expfam.families.directions._von_mises_fisher import VonMisesFisherComponents, bessel_ratio, log_bessel
 from expfam.families.support import check_hyper, check_unit, left_out, row_lengths
 from expfam.params import is_auto
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Self
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 _MOST_NODES = 512
@@ -158,12 +159,20 @@ class VonMisesFisher(Family):
         if self.is_bound or not is_auto(self.normalize):
             return super().bind(X, weight)
         kind = np.dtype(getattr(X, "dtype", None) or np.asarray(X).dtype)
-        chosen = self._copy()
-        chosen.__dict__["normalize"] = kind.kind in "biu" or kind == np.float16
-        bound: Self = Family.bind(chosen, X, weight)
+        bound: Self = Family.bind(self._of_kind(kind), X, weight)
         if kind == np.float16:
             check_unit(bound.validate(X), family=self.name, tolerance=1e-3, remedy=_REMEDY)
         return bound
+
+    def _of_kind(self, kind):
+        """Return the family that normalises rows of this dtype, or not."""
+        chosen = self._copy()
+        chosen.__dict__["normalize"] = kind.kind in "biu" or kind == np.float16
+        return chosen
+
+    def for_kind(self, kind: np.dtype[Any]) -> Self:
+        """Return the family that normalises rows of this dtype, or not, where that is "auto"."""
+        return self if self.is_bound or not is_auto(self.normalize) else self._of_kind(kind)
 
     def validate(self, X: Any) -> Any:
         if isinstance(X, np.ndarray) and X.dtype in _NARROW_KINDS:
@@ -213,9 +222,9 @@ class VonMisesFisher(Family):
 
     # ---- hyper-parameters --------------------------------------------------------------------------------------------
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
-        d = X.shape[1]
-        centre = column_means(self.sufficient_statistics(X), weight)
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
+        d = rows.n_columns
+        centre = means_of_rows(rows.mapped(self.sufficient_statistics, d))
         length = min(float(np.sqrt(centre @ centre)), 1.0 - 1e-6)
         spread = 1.0 - length**2
         direction = centre / np.sqrt(centre @ centre) if length > 1e-12 else np.full(d, d**-0.5)

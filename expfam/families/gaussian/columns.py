@@ -1,8 +1,7 @@
 """Shared parts of Gaussian families: column summaries, checks, packed symmetric matrices.
 
 Statistics are sums about `center_`, the column means at binding, because S2 - n m m' would lose all digits if the data
-lie far from the origin. Column summaries are exact sums, so that their bits do not depend on the order of the rows.
-Binding reads the rows four times, in blocks, and costs O(V N).
+lie far from the origin.
 """
 
 from __future__ import annotations
@@ -18,27 +17,20 @@ from expfam.errors import DataError, DataTypeError, DataWarning
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.families.gaussian.definite import invert_definite
+from expfam.families.gaussian.summaries import summaries_of_rows
 from expfam.families.support import check_hyper, check_scales, dense_rows
-from expfam.families.weighing import total_weight, weight_shares
 from expfam.params import is_auto
 from expfam.structures.ground.threads import single_blas
-from expfam.structures.rows.distinct_values import STEPS, DistinctValues
-from expfam.structures.rows.exact_sums import ExactSums, column_extremes, sum_entries
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 PRIOR_SHARE = 0.1  # prior mean of a variance within a cluster, as a share of the column's variance
-_TINY = np.finfo(np.float64).tiny
-_MOST_WIDTH = 2.0**448  # of a column whose squares can be summed
-_BLOCK_CELLS = 1 << 18  # cells of rows that are read together
-_FEW_ROWS = 1 << 15  # up to here sorting a column is faster than counting its distinct values
-_COLUMNS = 16  # columns whose distinct values are counted in one pass: their tables stay in the cache
-_SURELY_FREE = 0.6  # share of distinct values, estimated within 3 %, above which fewer than half of them are repeats
 LEARNED_SHARE = 0.001  # least learned share: the evidence of tied values grows without bound as it falls
 # of a learned mean strength: without them it left its value at binding by factors of 100 (breast cancer) and 2e4 (wine)
 STRENGTHS = (0.01, 1.0)
@@ -53,12 +45,12 @@ class RealFamily(Family):
     resolution_: Floats
     variance_floor_: Floats
 
-    def resolve_center(self, X: Any, weight: Floats | None = None) -> tuple[dict[str, Floats], Floats]:
+    def resolve_center(self, rows: AllRows) -> tuple[dict[str, Floats], Floats]:
         """Return the attributes learned from the columns, and the column variances (V,).
 
-        The attributes are center_, resolution_ and variance_floor_, each (V,). The weights (N,) are above 0.
+        The attributes are center_, resolution_ and variance_floor_, each (V,). The weights of the rows are above 0.
         """
-        mean, variance, resolution = column_summaries(X, weight, of_logs=self.of_logs)
+        mean, variance, resolution = summaries_of_rows(rows, of_logs=self.of_logs)
         empty = np.flatnonzero(np.isnan(mean))
         if empty.size:
             raise DataError(f"{self.name}: {_listed(empty)} without a value in any row: leave out such columns")
@@ -106,135 +98,7 @@ class Rows:
         self.is_sparse = sparse.issparse(X)
 
 
-# ---- columns -------------------------------------------------------------------------------------------------------
-
-
-def column_summaries(X: Any, weight: Floats | None = None, *, of_logs: bool = False) -> tuple[Floats, Floats, Floats]:
-    """Return mean, variance (divided by N) and resolution of each column, or of its logarithms.
-
-    The resolution of a column is the smallest gap between its distinct values, if at least half of the values are
-    repeats; otherwise it is 0.0. It is 0.0 for all columns of CSR data. A variance that overflows is infinite. Cells
-    that hold NaN are left out; all three are NaN for a column of such cells. The bits of the results do not depend on
-    the order of the rows. Rows count as often as their weights (N,) say, which are above 0.
-
-    The rows are read in blocks; no column is sorted or copied, unless it has more than 2048 distinct values and many
-    repeats.
-    """
-    if sparse.issparse(X):
-        mean, variance = _sparse_moments(X, weight)
-        return mean, variance, np.zeros(X.shape[1])
-    low, high, count = _extremes(X, of_logs)
-    with np.errstate(over="ignore"):
-        width = high - low
-    wide = width > _MOST_WIDTH
-    usable = np.where(width <= _MOST_WIDTH, width, 0.0)
-    if weight is None:
-        mean, second = _moments(X, of_logs, low, usable, count)
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):  # in columns that are too wide
-            mean, second, count = _weighted_moments(X, of_logs, low, usable, weight)
-    # squares that underflow do not make a column constant
-    variance = np.where(width == 0, 0.0, np.maximum(second, _TINY))
-    resolution = _resolutions(X, of_logs, low, high, count)
-    return np.where(wide, low / 2 + high / 2, low + mean), np.where(wide, np.inf, variance), resolution
-
-
-def _moments(X, of_logs, low, width, count):
-    """Return the mean of each column less its least value, and the variance."""
-    sums, squares = ExactSums(width, len(X)), ExactSums(width**2, len(X))
-    for rows in _blocks(X, of_logs):
-        sums.add(rows, low)
-    mean = sums.total() / count
-    for rows in _blocks(X, of_logs):
-        squares.add_squares(rows, low, mean)
-    return mean, squares.total() / count
-
-
-def _weighted_moments(X, of_logs, low, width, weight):
-    """Return the mean less the least value, the variance, and the weight of each column."""
-    share, unit = weight_shares(weight)
-    sums, squares, counts = (ExactSums(bound, len(X)) for bound in (width, width**2, np.ones(len(width))))
-    for rows, own in _weighted_blocks(X, of_logs, share):
-        sums.add((rows - low) * own)
-        counts.add(np.where(np.isnan(rows), 0.0, own))
-    mean = sums.total() / counts.total()
-    for rows, own in _weighted_blocks(X, of_logs, share):
-        squares.add((rows - low - mean) ** 2 * own)
-    return mean, squares.total() / counts.total(), counts.total() * unit
-
-
-def _weighted_blocks(X, of_logs, weight):
-    start = 0
-    for rows in _blocks(X, of_logs):
-        yield rows.astype(np.float64), weight[start : start + len(rows), None]
-        start += len(rows)
-
-
-def _blocks(X, of_logs):
-    """Yield the rows in blocks, of their logarithms if asked for."""
-    rows = max(1, _BLOCK_CELLS // max(X.shape[1], 1))
-    for start in range(0, len(X), rows):
-        block = X[start : start + rows]
-        yield np.log(block, dtype=np.float64) if of_logs else np.ascontiguousarray(block)
-
-
-def _extremes(X, of_logs):
-    """Return least value, largest value and number of values of each column; NaN if it has none."""
-    low, high, count = (np.full(X.shape[1], start) for start in (np.inf, -np.inf, 0.0))
-    for rows in _blocks(X, of_logs):
-        least, largest, values = column_extremes(rows)
-        low, high, count = np.minimum(low, least), np.maximum(high, largest), count + values
-    return tuple(np.where(count > 0, each, np.nan) for each in (low, high, count))
-
-
-def _resolutions(X, of_logs, low, high, count):
-    """Return the resolution of each column (V,)."""
-    out = np.where(count > 0, 0.0, np.nan)
-    if len(X) <= _FEW_ROWS:
-        for j in np.flatnonzero(low < high):
-            out[j] = _sorted_resolution(X[:, j], of_logs, count[j])
-        return out
-    for first in range(0, X.shape[1], _COLUMNS):
-        columns = slice(first, first + _COLUMNS)
-        values = DistinctValues(low[columns], high[columns], len(X))
-        for rows in _blocks(X, of_logs):
-            values.add(rows[:, columns])
-        counts, gaps = values.counts(), values.gaps()
-        tied = np.isfinite(gaps) & (2 * counts <= count[columns])
-        out[columns][tied] = gaps[tied]
-        # the estimate is within 3 %: a column that may have as many repeats as that is sorted
-        for j in np.flatnonzero(np.isnan(gaps) & (counts < _SURELY_FREE * count[columns])):
-            out[first + j] = _sorted_resolution(X[:, first + j], of_logs, count[first + j])
-    return out
-
-
-def _sorted_resolution(values, of_logs, count):
-    values = values.astype(np.float64)
-    values = np.sort(np.log(values) if of_logs else values)  # NaN comes last
-    values = values[: np.searchsorted(values, np.inf, side="right")]
-    gaps = np.diff(values)
-    # gaps of rounding errors do not count: 0.3 and 0.1 * 3 are one value
-    gaps = gaps[gaps > (values[-1] - values[0]) / STEPS]
-    return gaps.min() if gaps.size and 2 * (gaps.size + 1) <= count else 0.0
-
-
-def _sparse_moments(X, weight):
-    columns, values = X.indices, X.data.astype(np.float64)
-    own, total = 1.0, X.shape[0]
-    if weight is not None:
-        shares, unit = weight_shares(weight)
-        own, total = shares[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))], total_weight(X, weight) / unit
-    largest = np.zeros(X.shape[1])
-    np.maximum.at(largest, columns, np.abs(values))
-    wide = largest > _MOST_WIDTH
-    values = np.where(wide[columns], 0.0, values)
-    largest[wide] = 0.0
-    mean = sum_entries(values * own, columns, largest) / total
-    squares = sum_entries((values - mean[columns]) ** 2 * own, columns, 4.0 * largest**2)
-    present = sum_entries(np.ones(values.size) * own, columns, np.ones(X.shape[1]))
-    variance = (squares + np.maximum(total - present, 0.0) * mean**2) / total
-    tiny = (mean != 0) & (np.abs(mean) < np.sqrt(_TINY))
-    return mean, np.where(wide, np.inf, np.where(tiny, np.maximum(variance, _TINY), variance))
+# ---- columns ---------------------------------------------------------------------------------------------------------
 
 
 def usable_variance(variance: Floats, family: str) -> Floats:

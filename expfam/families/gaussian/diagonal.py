@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 
@@ -114,13 +115,13 @@ class DiagonalGaussian(RealFamily):
         self.require_bound()
         return np.arange(self.n_statistics_) < self.n_statistics_ - 2 * self.n_features_in_
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the hyper-parameters as (V,) arrays, and the learned attributes.
 
         These are center_, resolution_ and variance_floor_.
         """
-        learned, variance = self.resolve_center(X, weight)
-        d, name = X.shape[1], self.name
+        learned, variance = self.resolve_center(rows)
+        d, name = rows.n_columns, self.name
         shape = per_column(name, "shape", self.shape, d)
         strength = PRIOR_SHARE if is_auto(self.mean_strength) else self.mean_strength
         if is_auto(self.rate):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 
@@ -203,13 +204,13 @@ class Gaussian(_Wishart):
         check_scale("gaussian", scale, dof)
         self.mean, self.mean_strength, self.dof, self.scale = mean, mean_strength, dof, scale
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the hyper-parameters as arrays, and the learned attributes.
 
         These are center_, resolution_ and variance_floor_.
         """
-        learned, variance = self.resolve_center(X, weight)
-        d = X.shape[1]
+        learned, variance = self.resolve_center(rows)
+        d = rows.n_columns
         center = learned["center_"]
         mean = center.copy() if is_auto(self.mean) else per_column(self.name, "mean", self.mean, d)
         strength = PRIOR_SHARE if is_auto(self.mean_strength) else float(self.mean_strength)
@@ -440,11 +441,11 @@ class ZeroMeanGaussian(_Wishart):
         check_scale("gaussian_zero", scale, dof)
         self.dof, self.scale = dof, scale
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the hyper-parameters as arrays, and the learned resolution_ and variance_floor_."""
-        learned, variance = self.resolve_center(X, weight)
+        learned, variance = self.resolve_center(rows)
         center = learned.pop("center_")
-        return {**learned, **self._resolve_scale(X.shape[1], variance + center**2)}
+        return {**learned, **self._resolve_scale(rows.n_columns, variance + center**2)}
 
     def sufficient_statistics(self, X: Any) -> Floats:
         """Return phi of each row, svec xx': (N, V (V + 1) / 2) float64."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Self
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 _KEYWORDS = {  # those that each law reads, beside variance and mean
@@ -189,11 +190,11 @@ class SphericalGaussian(RealFamily):
             require_dense(self.name, X)
         return X
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the hyper-parameters, and the learned center_, resolution_ and variance_floor_."""
-        learned, variance = self.resolve_center(X, weight)
-        d = X.shape[1]
-        if sparse.issparse(X):
+        learned, variance = self.resolve_center(rows)
+        d = rows.n_columns
+        if rows.is_sparse:
             learned["center_"] = np.zeros(d)
             if not is_auto(self.mean) and np.any(self.mean):
                 raise DataTypeError(f"{self.name} reads sparse data only with mean=0; got mean={self.mean!r}")

@@ -8,15 +8,15 @@ import numpy as np
 from scipy.special import betaln, digamma, expit
 
 from expfam.families.base import Family
-from expfam.families.column_sums import column_sums
+from expfam.families.column_sums import sums_of_rows
 from expfam.families.independent_columns import check_positive, draw_log_gamma, resolved
 from expfam.families.trials._beta import BetaComponents
 from expfam.families.trials._natural import BetaLaw
-from expfam.families.weighing import total_weight
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 
@@ -54,9 +54,9 @@ class Bernoulli(Family):
         self.a, self.b = a, b
         check_positive(self)
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
-        share = (column_sums(X, weight) + 0.5) / (total_weight(X, weight) + 1.0)
-        return resolved(self, X, a=5.0 * share, b=5.0 * (1.0 - share))
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
+        share = (sums_of_rows(rows) + 0.5) / (rows.total_weight + 1.0)
+        return resolved(self, rows.n_columns, a=5.0 * share, b=5.0 * (1.0 - share))
 
     def sufficient_statistics(self, X: Any) -> Any:
         return X

@@ -8,16 +8,16 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from expfam.families.base import Family
-from expfam.families.column_sums import column_mean_squares, column_means
+from expfam.families.column_sums import mean_squares_of_rows, means_of_rows
 from expfam.families.independent_columns import check_positive, draw_log_gamma, resolved
 from expfam.families.trials._beta import BetaComponents
 from expfam.families.trials._natural import BetaLaw
-from expfam.families.weighing import total_weight
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 _SIZES = (1e-2, 1e4)  # of "auto"; beyond 1e4 the law is that of a Poisson family
@@ -62,13 +62,13 @@ class NegativeBinomial(Family):
         self.r, self.a, self.b = r, a, b
         check_positive(self)
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
-        mean = column_means(X, weight)
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
+        mean = means_of_rows(rows)
         r = self.r
         if is_auto(r):
-            excess = float((column_mean_squares(X, weight) - mean * mean - mean).sum())
+            excess = float((mean_squares_of_rows(rows) - mean * mean - mean).sum())
             r = float(np.clip(float((mean * mean).sum()) / max(excess, 1e-300), *_SIZES))
-        auto = resolved(self, X, a=mean + 1.0 / max(total_weight(X, weight), 1.0), b=np.full(X.shape[1], 1.0 + r))
+        auto = resolved(self, len(mean), a=mean + 1.0 / max(rows.total_weight, 1.0), b=np.full(len(mean), 1.0 + r))
         return {**auto, "r": r} if is_auto(self.r) else auto
 
     def sufficient_statistics(self, X: Any) -> Any:

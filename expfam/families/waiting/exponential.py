@@ -9,7 +9,7 @@ from scipy.special import digamma, gammaln
 
 from expfam.errors import DataWarning
 from expfam.families.base import Family
-from expfam.families.column_sums import column_means
+from expfam.families.column_sums import means_of_rows
 from expfam.families.independent_columns import check_positive, draw_log_gamma, resolved
 from expfam.families.support import check_scales
 from expfam.user_warnings import warn
@@ -17,6 +17,7 @@ from expfam.user_warnings import warn
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 
@@ -52,8 +53,8 @@ class Exponential(Family):
         self.a, self.b = a, b
         check_positive(self)
 
-    def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
-        mean = column_means(X, weight)
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
+        mean = means_of_rows(rows)
         zero = np.flatnonzero(mean == 0)
         if zero.size:
             message = f"exponential: column {zero[0]} holds zeros only; its prior uses a mean of 1"
@@ -61,7 +62,7 @@ class Exponential(Family):
             mean[zero] = 1.0
         check_scales(mean**2, family=self.name)  # the standard deviation of a waiting time is its mean
         a = np.asarray(2.0 if isinstance(self.a, str) else self.a, dtype=np.float64)
-        return resolved(self, X, a=np.full(X.shape[1], 2.0), b=np.maximum(a - 1.0, 0.5) * mean)
+        return resolved(self, rows.n_columns, a=np.full(rows.n_columns, 2.0), b=np.maximum(a - 1.0, 0.5) * mean)
 
     def sufficient_statistics(self, X: Any) -> Any:
         return X

@@ -20,10 +20,28 @@ LEVELS[[17, 260], [0, 1]] = [6, 9]  # levels that a sample rarely holds
 KERNEL = UncollapsedGibbs()
 
 
-def placed(X, bounds):
+class RealAtOnce(DiagonalGaussian):
+    """A family that reads all rows at once."""
+
+    def resolve(self, X, weight=None):
+        return super().resolve(X, weight)
+
+
+class LevelsAtOnce(Categorical):
+    """A family that reads all rows at once."""
+
+    def resolve(self, X, weight=None):
+        return super().resolve(X, weight)
+
+
+def at_once(base):
+    return RealAtOnce() if base is DiagonalGaussian else LevelsAtOnce()
+
+
+def bound(X, bounds, family):
     engine, bounds = SerialEngine(), [0, *bounds, len(X)]
     engine.place([Part(a, b - a, X[a:b]) for a, b in pairwise(bounds)], Shard)
-    return engine
+    return sample.bound_to_parts(engine, family, sample.check_kinds(engine))
 
 
 @pytest.mark.parametrize(
@@ -32,17 +50,23 @@ def placed(X, bounds):
 )
 def test_few_rows_bind_as_on_one_machine(family, X):
     assert ShardedData(X, family, n_parts=1).family == family.bind(X)
-    assert sample.bound_to_parts(placed(X, [10, 150]), family) == family.bind(X)
+    assert bound(X, [10, 150], family) == family.bind(X)
 
 
-def test_many_rows_bind_alike_for_any_parts(monkeypatch):
+@pytest.mark.parametrize(("base", "X"), [(DiagonalGaussian, REAL), (Categorical, LEVELS)])
+def test_many_rows_bind_by_sums(monkeypatch, base, X):
     monkeypatch.setattr(sample, "MOST_BINDING_ROWS", 50)
-    whole = sample.bound_to_parts(placed(REAL, []), DiagonalGaussian())
-    assert whole == sample.bound_to_parts(placed(REAL, [1, 100, 299]), DiagonalGaussian())
-    assert whole != DiagonalGaussian().bind(REAL)
-    family = sample.bound_to_parts(placed(LEVELS, [99]), Categorical())
+    assert bound(X, [1, 100, 299], base()) == base().bind(X)
+
+
+def test_a_family_that_reads_rows_at_once_is_bound_to_some_of_many(monkeypatch):
+    monkeypatch.setattr(sample, "MOST_BINDING_ROWS", 50)
+    whole = bound(REAL, [], at_once(DiagonalGaussian))
+    assert whole == bound(REAL, [1, 100, 299], at_once(DiagonalGaussian))
+    assert whole.mean.tolist() != DiagonalGaussian().bind(REAL).mean.tolist()
+    family = bound(LEVELS, [99], at_once(Categorical))
     assert family.levels_.tolist() == [7, 10]
-    assert family == sample.bound_to_parts(placed(LEVELS, [5, 17, 260]), Categorical())
+    assert family == bound(LEVELS, [5, 17, 260], at_once(Categorical))
 
 
 @pytest.mark.parametrize("start", ["kmeans++", "tree", "one", "random"])

@@ -1,0 +1,152 @@
+"""All rows of data, wherever they lie: a family is bound by their answers to questions.
+
+The answers of parts of the rows are added up. They must be the same bits for any order of the rows and any division
+into parts: counts, extremes, and exact sums.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from expfam.engines.parts import Least
+from expfam.structures.rows.exact_sums import lifts, total_of
+
+if TYPE_CHECKING:
+    from expfam.protocols import Floats
+
+
+class Block(NamedTuple):
+    """Rows that lie in one place.
+
+    Attributes
+    ----------
+    X : (n, V) ndarray or CSR
+    weight : (n,) float64 ndarray or None
+    first_row : int
+        Number of the first row among all.
+    """
+
+    X: Any
+    weight: Floats | None
+    first_row: int
+
+
+class AllRows(ABC):
+    """All rows to which a family is bound; `Family.resolve_rows` asks them.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+    is_sparse, is_weighted : bool
+    dtype : numpy.dtype
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.families.all_rows import RowsHere
+    >>> rows = RowsHere(np.array([[1.0, 5.0], [2.0, 3.0]]))
+    >>> rows.total(lambda block: block.X.sum(axis=0))
+    array([3., 8.])
+    """
+
+    n_rows: int
+    n_columns: int
+    is_sparse: bool
+    is_weighted: bool
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def total(self, question: Callable[[Block], Any]) -> Any:
+        """Return the sum of the answers of all blocks of rows.
+
+        Parameters
+        ----------
+        question : callable
+            Called as ``question(block)``, with a `Block`. It can be pickled, and its answers have ``a + b``.
+        """
+
+    @abstractmethod
+    def mapped(self, function: Callable[[Any], Any], n_columns: int) -> AllRows:
+        """Return the rows that a function makes of these, (n, V) of (n, U), with the same weights."""
+
+    @cached_property
+    def heaviest(self) -> float:
+        """Return the largest weight of a row; 1 without weights."""
+        return float(-self.total(_Heaviest()).values) if self.is_weighted else 1.0
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Return the sum of the weights of the rows; without weights it is their number."""
+        if not self.is_weighted:
+            return float(self.n_rows)
+        return float(total_of(self.total(_WeightSum(self.heaviest, self.n_rows)))[0])
+
+
+class RowsHere(AllRows):
+    """Rows that lie in this process.
+
+    Parameters
+    ----------
+    X : (N, V) ndarray or CSR
+    weight : (N,) float64 ndarray, optional
+        Multiplicity of each row.
+    """
+
+    def __init__(self, X: Any, weight: Floats | None = None) -> None:
+        self.X, self.weight = X, weight
+        self.n_rows, self.n_columns = (int(size) for size in X.shape)
+        self.is_sparse, self.is_weighted, self.dtype = sparse.issparse(X), weight is not None, X.dtype
+
+    def total(self, question: Callable[[Block], Any]) -> Any:
+        """Return the answer of the rows."""
+        return question(Block(self.X, self.weight, 0))
+
+    def mapped(self, function: Callable[[Any], Any], n_columns: int) -> RowsHere:
+        """Return the rows that a function makes of these."""
+        return RowsHere(function(self.X), self.weight)
+
+
+# Questions are classes, not functions: their objects are sent to the rows by pickle.
+
+
+class _Heaviest:
+    """The largest weight, times -1."""
+
+    def __call__(self, block: Block) -> Least:
+        return Least(-np.asarray(block.weight, dtype=np.float64).max(initial=0.0))
+
+
+class _WeightSum:
+    """Pieces (3, 1) of the sum of the weights."""
+
+    def __init__(self, heaviest: float, n_rows: int) -> None:
+        self.lifts = lifts(np.array([heaviest]), n_rows)
+
+    def __call__(self, block: Block) -> Floats:
+        return pieces_of(block.weight, self.lifts)
+
+
+def pieces_of(terms: Any, lift: npt.NDArray[np.float64]) -> Floats:
+    """Return the sums of the pieces of terms (n,), by the `lifts` of one column: (3, 1).
+
+    >>> import numpy as np
+    >>> from expfam.families.all_rows import pieces_of
+    >>> from expfam.structures.rows.exact_sums import lifts, total_of
+    >>> total_of(pieces_of(np.array([1e16, 1.0, -1e16]), lifts(np.array([1e16]), 3))).tolist()
+    [1.0]
+    """
+    sums, terms = np.zeros((len(lift), 1)), np.asarray(terms, dtype=np.float64)
+    for piece, up in enumerate(lift[:, 0]):
+        taken = (terms + up) - up
+        sums[piece], terms = taken.sum(), terms - taken
+    return sums
+
+
+__all__ = ["AllRows", "Block", "RowsHere", "pieces_of"]

@@ -1,0 +1,353 @@
+"""Mean, variance and resolution of columns of real numbers.
+
+Column summaries are exact sums, so their bits do not depend on the order of the rows, or on how they are divided into
+parts. The rows are read in blocks, a few times; no column is copied, or sorted where there are many rows, unless it has
+more than 2048 distinct values and many repeats. The cost is O(V N).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from expfam.families.all_rows import AllRows, Block, RowsHere
+from expfam.structures.rows.distinct_values import MOST_HELD, STEPS, DistinctValues
+from expfam.structures.rows.exact_sums import ExactSums, column_extremes, lifts, total_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
+_TINY = np.finfo(np.float64).tiny
+_MOST_WIDTH = 2.0**448  # of a column whose squares can be summed
+_BLOCK_CELLS = 1 << 18  # cells of rows that are read together
+_FEW_ROWS = 1 << 15  # up to here sorting a column is faster than counting its distinct values
+_COLUMNS = 128  # columns whose distinct values are counted in one pass: their tables stay in the cache
+_FIRST_HELD = 256  # distinct values of a column that a first count holds: it is within 9 %, and a third of the time
+# shares of distinct values, as estimated, above which fewer than half of all values are repeats: five errors
+_SURELY_FREE = {_FIRST_HELD: 0.75, MOST_HELD: 0.6}
+_MOST_DISTINCT = 1 << 20  # of a column whose gaps are looked at: smaller ones change no bound of a variance
+
+
+def column_summaries(X: Any, weight: Floats | None = None, *, of_logs: bool = False) -> tuple[Floats, Floats, Floats]:
+    """Return mean, variance (divided by N) and resolution of each column of an array.
+
+    See `summaries_of_rows`.
+
+    >>> import numpy as np
+    >>> from expfam.families.gaussian.summaries import column_summaries
+    >>> [values.tolist() for values in column_summaries(np.array([[1.0], [3.0], [3.0], [1.0]]))]
+    [[2.0], [1.0], [2.0]]
+    """
+    return summaries_of_rows(RowsHere(X, weight), of_logs=of_logs)
+
+
+def summaries_of_rows(rows: AllRows, *, of_logs: bool = False) -> tuple[Floats, Floats, Floats]:
+    """Return mean, variance (divided by N) and resolution of each column, or of its logarithms.
+
+    The resolution of a column is the smallest gap between its distinct values, if at least half of the values are
+    repeats; otherwise, or if there are more than 2^20 distinct values, it is 0.0. It is 0.0 for all columns of CSR
+    data. A variance that overflows is infinite. Cells that hold NaN are left out; all three are NaN for a column of
+    such cells. Rows count as often as their weights say, which are above 0.
+    """
+    if rows.is_sparse:
+        mean, variance = _sparse_moments(rows)
+        return mean, variance, np.zeros(rows.n_columns)
+    found = rows.total(_AskExtremes(of_logs))
+    low, high, count = (np.where(found.count > 0, each, np.nan) for each in (found.low, found.high, found.count))
+    with np.errstate(over="ignore"):
+        width = high - low
+    wide = width > _MOST_WIDTH
+    usable = np.where(width <= _MOST_WIDTH, width, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # in columns that are too wide
+        mean, second, mass = _moments(rows, of_logs, low, usable, count)
+    # squares that underflow do not make a column constant
+    variance = np.where(width == 0, 0.0, np.maximum(second, _TINY))
+    resolution = _resolutions(rows, of_logs, low, high, np.where(count > 0, mass, 0.0))
+    return np.where(wide, low / 2 + high / 2, low + mean), np.where(wide, np.inf, variance), resolution
+
+
+def _moments(rows, of_logs, low, width, count):
+    """Return the mean less the least value, the variance, and the weight of each column."""
+    if not rows.is_weighted:
+        mean = total_of(rows.total(_Sums(of_logs, low, width, rows.n_rows))) / count
+        squares = rows.total(_Squares(of_logs, low, width, rows.n_rows, mean))
+        return mean, total_of(squares) / count, count
+    unit = _power_above(rows.heaviest)
+    pieces = rows.total(_WeightedSums(of_logs, low, width, rows.n_rows, unit))
+    sums, shares = total_of(pieces[0]), total_of(pieces[1])
+    mean = sums / shares
+    squares = rows.total(_WeightedSquares(of_logs, low, width, rows.n_rows, unit, mean))
+    return mean, total_of(squares) / shares, shares * unit
+
+
+def _power_above(weight):
+    """Return the least power of two above a weight, by which weights are divided exactly."""
+    return float(np.ldexp(1.0, int(np.frexp(weight)[1])))
+
+
+def _blocks(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
+    """Yield the rows in blocks, of their logarithms if asked for."""
+    step = max(1, _BLOCK_CELLS // max(X.shape[1], 1))
+    for start in range(0, len(X), step):
+        block = X[start : start + step]
+        yield np.log(block, dtype=np.float64) if of_logs else np.ascontiguousarray(block)
+
+
+# ---- questions that the rows answer ----------------------------------------------------------------------------------
+
+
+class Extremes:
+    """Least value, largest value and number of values of each column (V,)."""
+
+    def __init__(self, low: Floats, high: Floats, count: Floats) -> None:
+        self.low, self.high, self.count = low, high, count
+
+    def __add__(self, other: Extremes) -> Extremes:
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        return Extremes(low, high, self.count + other.count)
+
+
+class _AskExtremes:
+    def __init__(self, of_logs: bool) -> None:
+        self.of_logs = of_logs
+
+    def __call__(self, block: Block) -> Extremes:
+        V = block.X.shape[1]
+        found = Extremes(np.full(V, np.inf), np.full(V, -np.inf), np.zeros(V))
+        for rows in _blocks(block.X, self.of_logs):
+            found = found + Extremes(*column_extremes(rows))
+        return found
+
+
+class _Sums:
+    """Pieces (3, V) of sums of cells less `low`."""
+
+    def __init__(self, of_logs: bool, low: Floats, width: Floats, n_rows: int) -> None:
+        self.of_logs, self.low, self.width, self.n_rows = of_logs, low, width, n_rows
+
+    def __call__(self, block: Block) -> Floats:
+        sums = ExactSums(self.width, self.n_rows)
+        for rows in _blocks(block.X, self.of_logs):
+            sums.add(rows, self.low)
+        return sums.pieces()
+
+
+class _Squares(_Sums):
+    """Pieces (3, V) of sums of squares about `low` + `mean`."""
+
+    def __init__(self, of_logs: bool, low: Floats, width: Floats, n_rows: int, mean: Floats) -> None:
+        super().__init__(of_logs, low, width, n_rows)
+        self.mean = mean
+
+    def __call__(self, block: Block) -> Floats:
+        squares = ExactSums(self.width**2, self.n_rows)
+        for rows in _blocks(block.X, self.of_logs):
+            squares.add_squares(rows, self.low, self.mean)
+        return squares.pieces()
+
+
+class _WeightedSums(_Sums):
+    """Pieces (2, 3, V) of weighted sums of cells less `low`, and of weights, by `unit`."""
+
+    def __init__(self, of_logs: bool, low: Floats, width: Floats, n_rows: int, unit: float) -> None:
+        super().__init__(of_logs, low, width, n_rows)
+        self.unit = unit
+
+    def __call__(self, block: Block) -> Floats:
+        sums, shares = ExactSums(self.width, self.n_rows), ExactSums(np.ones(len(self.width)), self.n_rows)
+        for rows, own in self._shared(block):
+            sums.add((rows - self.low) * own)
+            shares.add(np.where(np.isnan(rows), 0.0, own))
+        return np.stack([sums.pieces(), shares.pieces()])
+
+    def _shared(self, block):
+        """Yield blocks of rows in float64, with their weights (n, 1) divided by the unit."""
+        start = 0
+        for rows in _blocks(block.X, self.of_logs):
+            yield rows.astype(np.float64), block.weight[start : start + len(rows), None] / self.unit
+            start += len(rows)
+
+
+class _WeightedSquares(_WeightedSums):
+    """Pieces (3, V) of weighted sums of squares about `low` + `mean`, divided by `unit`."""
+
+    def __init__(self, of_logs: bool, low: Floats, width: Floats, n_rows: int, unit: float, mean: Floats) -> None:
+        super().__init__(of_logs, low, width, n_rows, unit)
+        self.mean = mean
+
+    def __call__(self, block: Block) -> Floats:
+        squares = ExactSums(self.width**2, self.n_rows)
+        for rows, own in self._shared(block):
+            squares.add((rows - self.low - self.mean) ** 2 * own)
+        return squares.pieces()
+
+
+# ---- repeated values -------------------------------------------------------------------------------------------------
+
+
+def _resolutions(rows, of_logs, low, high, count):
+    """Return the resolution of each column (V,); `count` is the number of its values."""
+    out = np.where(count > 0, 0.0, np.nan)
+    doubtful = np.flatnonzero(low < high)
+    if rows.n_rows > _FEW_ROWS:
+        for held, surely_free in _SURELY_FREE.items():
+            doubtful = _counted(rows, of_logs, low, high, count, doubtful, held, surely_free, out)
+    if doubtful.size:
+        for column, values in zip(doubtful, rows.total(_AskDistinct(of_logs, doubtful)).values):
+            out[column] = _gap(values, count[column])
+    return out
+
+
+def _counted(rows, of_logs, low, high, count, columns, held, surely_free, out):
+    """Note resolutions of columns with few distinct values; return the doubtful columns."""
+    if not columns.size:
+        return columns
+    question = _AskCounts(of_logs, columns, low[columns], high[columns], rows.n_rows, held)
+    counts, gaps = rows.total(question).found()
+    is_tied = np.isfinite(gaps) & (2 * counts <= count[columns])
+    out[columns[is_tied]] = gaps[is_tied]
+    return columns[np.isnan(gaps) & (counts < surely_free * count[columns])]
+
+
+def _gap(values, count):
+    """Return the resolution of a column from its distinct values in order; None is too many."""
+    if values is None:
+        return 0.0
+    gaps = np.diff(values)
+    # gaps of rounding errors do not count: 0.3 and 0.1 * 3 are one value
+    gaps = gaps[gaps > (values[-1] - values[0]) / STEPS]
+    return gaps.min() if gaps.size and 2 * (gaps.size + 1) <= count else 0.0
+
+
+class DistinctCounts:
+    """Distinct values of blocks of columns; ``a + b`` are those of the rows of both."""
+
+    def __init__(self, blocks: list[DistinctValues]) -> None:
+        self.blocks = blocks
+
+    def __add__(self, other: DistinctCounts) -> DistinctCounts:
+        for own, added in zip(self.blocks, other.blocks):
+            own.merge(added)
+        return self
+
+    def found(self) -> tuple[Floats, Floats]:
+        """Return the number of distinct values, and their smallest gap, of each column."""
+        counts = np.concatenate([block.counts() for block in self.blocks])
+        return counts, np.concatenate([block.gaps() for block in self.blocks])
+
+
+class _AskCounts:
+    def __init__(self, of_logs: bool, columns: Any, low: Floats, high: Floats, n_rows: int, held: int) -> None:
+        self.of_logs, self.columns, self.low, self.high = of_logs, columns, low, high
+        self.n_rows, self.held = n_rows, held
+
+    def __call__(self, block: Block) -> DistinctCounts:
+        found = []
+        for first in range(0, len(self.columns), _COLUMNS):
+            own = slice(first, first + _COLUMNS)
+            values = DistinctValues(self.low[own], self.high[own], self.n_rows, self.held)
+            for rows in self._cells(block.X, self.columns[own]):
+                values.add(rows)
+            found.append(values)
+        return DistinctCounts(found)
+
+    def _cells(self, X, columns):
+        """Yield the cells of the columns: as they lie where the columns follow each other."""
+        if not self.of_logs and columns[-1] - columns[0] == len(columns) - 1:
+            yield X[:, columns[0] : columns[-1] + 1]
+            return
+        step = max(1, _BLOCK_CELLS // len(columns))
+        for start in range(0, len(X), step):
+            cells = np.ascontiguousarray(X[start : start + step, columns])
+            yield np.log(cells, dtype=np.float64) if self.of_logs else cells
+
+
+class DistinctLists:
+    """Distinct values of columns in order, None where there are too many."""
+
+    def __init__(self, values: list[Floats | None]) -> None:
+        self.values = values
+
+    def __add__(self, other: DistinctLists) -> DistinctLists:
+        return DistinctLists([_joined(own, added) for own, added in zip(self.values, other.values)])
+
+
+def _joined(own, added):
+    if own is None or added is None:
+        return None
+    return _few(np.union1d(own, added))
+
+
+def _few(values):
+    return values if len(values) <= _MOST_DISTINCT else None
+
+
+class _AskDistinct:
+    def __init__(self, of_logs: bool, columns: npt.NDArray[np.intp]) -> None:
+        self.of_logs, self.columns = of_logs, columns
+
+    def __call__(self, block: Block) -> DistinctLists:
+        return DistinctLists([self._distinct(block.X[:, column]) for column in self.columns])
+
+    def _distinct(self, cells):
+        cells = cells.astype(np.float64)
+        cells = np.unique(np.log(cells) if self.of_logs else cells)
+        return _few(cells[~np.isnan(cells)])
+
+
+# ---- CSR -------------------------------------------------------------------------------------------------------------
+
+
+def _sparse_moments(rows):
+    """Return mean and variance of the columns of CSR data."""
+    found = rows.total(_largest_entries)
+    wide = found.high > _MOST_WIDTH
+    largest, unit = np.where(wide, 0.0, found.high), _power_above(rows.heaviest) if rows.is_weighted else 1.0
+    total, V = rows.total_weight / unit, rows.n_columns
+    mean = total_of(rows.total(_Entries(largest, wide, rows.n_rows, unit))) / total
+    squares = total_of(rows.total(_Entries(4.0 * largest**2, wide, rows.n_rows, unit, centre=mean)))
+    present = total_of(rows.total(_Entries(np.ones(V), wide, rows.n_rows, unit, is_count=True)))
+    variance = (squares + np.maximum(total - present, 0.0) * mean**2) / total
+    tiny = (mean != 0) & (np.abs(mean) < np.sqrt(_TINY))
+    return mean, np.where(wide, np.inf, np.where(tiny, np.maximum(variance, _TINY), variance))
+
+
+def _largest_entries(block: Block) -> Extremes:
+    """Return the largest size of an entry of each column."""
+    largest = np.zeros(block.X.shape[1])
+    np.maximum.at(largest, block.X.indices, np.abs(block.X.data.astype(np.float64)))
+    return Extremes(np.zeros_like(largest), largest, np.zeros_like(largest))
+
+
+class _Entries:
+    """Pieces (3, V) of weighted sums of entries, of squares about a centre, or of ones."""
+
+    def __init__(
+        self, bounds: Floats, wide: Any, n_rows: int, unit: float, *, centre: Any = None, is_count: bool = False
+    ) -> None:
+        self.bounds, self.wide, self.n_rows, self.unit = bounds, wide, n_rows, unit
+        self.centre, self.is_count = centre, is_count
+
+    def __call__(self, block: Block) -> Floats:
+        X, columns = block.X, block.X.indices
+        values = np.where(self.wide[columns], 0.0, X.data.astype(np.float64))
+        if self.is_count:
+            values = np.ones(len(columns))
+        elif self.centre is not None:
+            values = (values - self.centre[columns]) ** 2
+        if sparse.issparse(X) and block.weight is not None:
+            values = values * (block.weight / self.unit)[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))]
+        lift, sums = lifts(self.bounds, self.n_rows), []
+        for up in lift:
+            piece = (values + up[columns]) - up[columns]
+            sums.append(np.bincount(columns, weights=piece, minlength=len(self.bounds)))
+            values = values - piece
+        return np.array(sums)
+
+
+__all__ = ["column_summaries", "summaries_of_rows"]
