@@ -1,4 +1,4 @@
-"""Rows of all parts as a family sees them that is bound to them: they answer questions where they lie."""
+"""Rows of all parts as a family sees them: they answer questions where they lie."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ cdef class ExactSums:
         return total_of(self.pieces())
 
     def pieces(self):
-        """Return the sums of the pieces (3, F); those of parts of the rows may be added up in any order."""
+        """Return the sums of the pieces (3, F); those of parts may be added up in any order."""
         return self.sums.reshape(N_PIECES, self.fold, self.n_columns).sum(axis=1)
 
     def __reduce__(self):
