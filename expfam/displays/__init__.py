@@ -7,6 +7,7 @@ from expfam.lazy import load_name
 _HOMES = {
     "expfam.displays.trace": ["TraceDisplay"],
     "expfam.displays.sizes": ["SizesDisplay"],
+    "expfam.displays.pairs": ["PairsDisplay"],
     "expfam.displays.scatter": ["ScatterDisplay"],
     "expfam.displays.means": ["ClusterMeansDisplay"],
     "expfam.displays.evidence": ["ColumnEvidenceDisplay"],

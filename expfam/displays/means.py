@@ -37,6 +37,8 @@ class ClusterMeansDisplay:
         Covariances that the ellipses show.
     points, point_labels : (N, V) and (N,) array_like, optional
         Data to draw below the ellipses, and their clusters.
+    are_words : bool
+        Whether the columns are words of texts, which are drawn as words however few they are.
 
     Attributes
     ----------
@@ -62,6 +64,7 @@ class ClusterMeansDisplay:
         covariances: npt.ArrayLike | None = None,
         points: npt.NDArray[Any] | None = None,
         point_labels: npt.ArrayLike | None = None,
+        are_words: bool = False,
     ) -> None:
         self.means, self.sizes = np.asarray(means, dtype=np.float64), np.asarray(sizes)
         K, V = self.means.shape
@@ -79,6 +82,7 @@ class ClusterMeansDisplay:
             )
         self.background, self.covariances = background, covariances
         self.points, self.point_labels = points, point_labels
+        self.are_words = bool(are_words)
 
     @classmethod
     def from_estimator(
@@ -94,7 +98,8 @@ class ClusterMeansDisplay:
 
         Parameters
         ----------
-        estimator : Mixture
+        estimator : Mixture, GroupedMixture, TopicModel or BayesianHierarchy
+            Clusters of texts, and topics, are drawn as words.
         X : (N, V) array_like, optional
             Data to draw below the ellipses, if there are two columns.
         feature_names : (V,) sequence of str, optional
@@ -111,7 +116,8 @@ class ClusterMeansDisplay:
         Raises
         ------
         CapabilityError
-            The family has no `map_natural` or no `to_params`.
+            The family has no `map_natural` or no `to_params`, or its means are no picture: those of tables and of
+            embeddings.
         """
         family = estimator.family_
         if family.name == "columns":
@@ -119,14 +125,21 @@ class ClusterMeansDisplay:
                 f"{cls.__name__} draws columns of one family; the clusters of a table are in `clusters_`, and"
                 " ColumnEvidenceDisplay draws what tells them apart"
             )
+        if family.name == "von_mises_fisher":
+            raise CapabilityError(
+                f"{cls.__name__}: the {family.n_features_in_} columns of embeddings have no meaning of their own: write"
+                " ScatterDisplay.from_estimator(mixture, X), which draws the rows in the plane"
+            )
         family.require("map", cls.__name__)
         if not hasattr(family, "to_params"):
             raise CapabilityError(f"{cls.__name__} needs to_params(), which family {family.name!r} does not implement")
-        largest = np.argsort(-np.asarray(estimator.n_), kind="stable")[:n_max]
+        fitted = estimator._clusters()
+        n, S = np.asarray(fitted.n, dtype=np.float64), fitted.S
+        largest = np.argsort(-n, kind="stable")[:n_max]
         top = largest if clusters is None else np.asarray(clusters, dtype=np.intp)
-        params = family.to_params(*family.map_natural(estimator.n_[top], _rows(estimator.S_, top)))
-        everything = np.asarray(estimator.S_.sum(axis=0), dtype=np.float64).reshape(1, -1)
-        background = family.to_params(*family.map_natural(np.array([estimator.n_.sum()]), everything))
+        params = family.to_params(*family.map_natural(n[top], _rows(S, top)))
+        everything = np.asarray(S.sum(axis=0), dtype=np.float64).reshape(1, -1)
+        background = family.to_params(*family.map_natural(np.array([n.sum()]), everything))
         location = next(iter(params))
         means = np.asarray(params[location])
         drawn = X is not None and means.shape[1] == 2
@@ -134,11 +147,12 @@ class ClusterMeansDisplay:
             means,
             estimator.cluster_sizes_[top],
             names=top.tolist(),
-            feature_names=getattr(estimator, "feature_names_in_", None) if feature_names is None else feature_names,
+            feature_names=_names_of(estimator) if feature_names is None else feature_names,
             background=np.asarray(background[location])[0],
             covariances=_covariances(params, means.shape),
             points=np.asarray(X) if drawn else None,
             point_labels=_renamed(estimator.predict(X), top) if drawn else None,
+            are_words=_are_words(estimator),
         )
 
     def plot(
@@ -156,8 +170,8 @@ class ClusterMeansDisplay:
         ax : matplotlib Axes, optional
         kind : {"auto", "image", "words", "heat", "ellipses"}
             ``"auto"`` draws ellipses for two columns. It draws images if `image_shape` is given, or if there are no
-            names of columns and their number is a square of at least 64. It draws words for more than 64 named columns
-            of non-negative means, and otherwise a heat map.
+            names of columns and their number is a square of at least 64. It draws words for texts, topics, and more
+            than 64 named columns of non-negative means, and otherwise a heat map.
         image_shape : (height, width), optional
         n_words : int
             Number of words for each cluster.
@@ -213,8 +227,16 @@ class ClusterMeansDisplay:
 
     def _automatic(self, image_shape):
         V = self.means.shape[1]
+        if self.are_words and self.feature_names is not None:
+            return "words"
         if V == 2:
             return "ellipses"
+        if V > 64 and self.feature_names is None and image_shape is None and (self.means < 0).any():
+            raise CapabilityError(
+                f"{type(self).__name__}: {V} columns without names, with means of either sign, are hardly a picture:"
+                " write ScatterDisplay.from_estimator(mixture, X), which draws the rows in the plane, or"
+                " plot(kind='heat')"
+            )
         if image_shape is not None or (self.feature_names is None and V >= 64 and math.isqrt(V) ** 2 == V):
             return "image"
         return "words" if self.feature_names is not None and V > 64 and (self.means >= 0).all() else "heat"
@@ -324,6 +346,18 @@ class ClusterMeansDisplay:
         ax.autoscale_view()
         _clean(ax, grid="both")
         return ax
+
+
+def _names_of(estimator):
+    """Return the names of the columns, if they have any."""
+    if estimator.saved_kind == "topic_model":
+        return estimator._names(estimator.n_features_in_)
+    return getattr(estimator, "feature_names_in_", None)
+
+
+def _are_words(estimator):
+    """Return whether the columns are words of texts or of topics."""
+    return estimator.saved_kind == "topic_model" or estimator.__dict__.get("documents_") is not None
 
 
 def _rows(S, chosen):

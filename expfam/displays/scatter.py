@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _MOST_POINTS = 20_000  # more would hide each other
-_OTHERS = "#b8c0c7"  # of clusters beyond those that have a colour
-_COLOURS = 10
+OTHERS = "#b8c0c7"  # of clusters beyond those that have a colour
+COLOURS = 10
 
 
 class ScatterDisplay:
@@ -61,14 +61,16 @@ class ScatterDisplay:
             )
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, *, columns: Sequence[int | str] | None = None) -> ScatterDisplay:
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, *, columns: Sequence[int | str] | None = None
+    ) -> ScatterDisplay:
         """Make the display of rows, with the clusters that a fitted estimator predicts for them.
 
         Parameters
         ----------
-        estimator : Mixture or BayesianHierarchy
-        X : (N, V) array_like, sparse matrix or frame
-            Rows as in `fit`.
+        estimator : Mixture, GroupedMixture or BayesianHierarchy
+        X : (N, V) array_like, sparse matrix or frame, optional
+            Rows as in `fit`; by default those that the estimator has kept of its fit, at most 5,000.
         columns : pair of int or str, optional
             Numbers of two columns, or their names in a frame. By default two columns are the axes, and of more columns
             the two principal components of the coordinates of the family: standardised columns, square roots of counts.
@@ -77,11 +79,11 @@ class ScatterDisplay:
         -------
         ScatterDisplay
         """
-        labels = estimator.predict(X)
+        rows, labels = labelled_rows(estimator, X, owner=cls.__name__)
         if columns is not None:
-            first, second = (_column(X, column) for column in columns)
-            return cls(np.column_stack([first, second]), labels, names=(str(columns[0]), str(columns[1])))
-        rows = estimator._validate(X, reset=False)
+            known = list(map(str, estimator._form().columns))
+            chosen = [_column(rows if X is None else X, column, known) for column in columns]
+            return cls(np.column_stack(chosen), labels, names=(str(columns[0]), str(columns[1])))
         names = getattr(estimator, "feature_names_in_", ("first column", "second column"))
         if rows.shape[1] == 2 and not getattr(estimator.family_, "roles", None):
             return cls(
@@ -96,12 +98,12 @@ class ScatterDisplay:
             _, ax = _pyplot().subplots(figsize=(5.8, 4.8), layout="constrained")
         step = -(-len(self.labels) // _MOST_POINTS)
         clusters, sizes = np.unique(self.labels[self.labels >= 0], return_counts=True)
-        largest = np.sort(np.argsort(-sizes, kind="stable")[:_COLOURS])
+        largest = np.sort(np.argsort(-sizes, kind="stable")[:COLOURS])
         coloured, width = clusters[largest], 20.0 if len(self.labels) < 2000 else 8.0
         points, labels = self.points[::step], self.labels[::step]
         rest = ~np.isin(labels, coloured)
         if rest.any():
-            ax.scatter(*points[rest].T, s=width, color=_OTHERS, lw=0, label="others", rasterized=True)
+            ax.scatter(*points[rest].T, s=width, color=OTHERS, lw=0, label="others", rasterized=True)
         colours = _pyplot().get_cmap("tab10")
         for place, (k, size) in enumerate(zip(coloured, sizes[largest])):
             shown = points[labels == k]
@@ -122,8 +124,50 @@ class ScatterDisplay:
         return self
 
 
-def _column(X, column):
+def labelled_rows(estimator: Any, X: Any, *, owner: str) -> tuple[Any, npt.NDArray[np.integer]]:
+    """Return rows as the family reads them, and their clusters.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    X : array_like, sparse matrix, frame or None
+        None: the rows that were kept of the fit.
+    owner : str
+        For the message.
+
+    Raises
+    ------
+    DataError
+        There is no X, and no rows were kept.
+    """
+    if X is not None:
+        return estimator._validate(X, reset=False), _labels(estimator, X, owner)
+    kept = estimator._kept_rows()
+    if kept is None:
+        raise DataError(
+            f"{owner}: the {type(estimator).__name__} has kept no rows of its fit: write"
+            f" {owner}.from_estimator(estimator, X)"
+        )
+    return kept
+
+
+def _labels(estimator, X, owner):
+    """Return the clusters of rows; those of rows in groups are the labels of the fit."""
+    if estimator.saved_kind != "grouped_mixture":
+        return estimator.predict(X)
+    labels, n_rows = estimator.__dict__.get("labels_"), X.shape[0] if hasattr(X, "shape") else len(X)
+    if labels is None or len(labels) != n_rows:
+        raise DataError(
+            f"{owner}: rows of new groups need their groups to be predicted: write {owner}(values,"
+            " mixture.predict(X, groups=groups))"
+        )
+    return labels
+
+
+def _column(X, column, names=()):
     """Return a column of an array by number, or of a frame by name."""
+    if isinstance(column, str) and not hasattr(X, "columns") and column in names:
+        column = list(names).index(column)
     if hasattr(X, "columns"):
         name = X.columns[column] if isinstance(column, (int, np.integer)) and column not in X.columns else column
         if name not in X.columns:

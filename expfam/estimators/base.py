@@ -17,14 +17,15 @@ from expfam.estimators.arguments import names_unknown_keywords, with_whole_lines
 from expfam.estimators.documents import vectorizer
 from expfam.estimators.foreign_names import lacks_after_chunks, missing_attribute, unknown_keyword
 from expfam.estimators.lines import settings_of
-from expfam.estimators.loaded import drop_loaded, loaded_clusters, names_of_fit
+from expfam.estimators.loaded import drop_loaded, loaded_clusters, names_of_fit, rows_of_fit
+from expfam.estimators.plotted import chosen_display
 from expfam.estimators.row_results import assignments
 from expfam.families.columns.roles import Roles
 from expfam.fitted.cluster_table import cluster_table
 from expfam.fitted.clusters import FittedClusters
 from expfam.fitted.form import ResultForm
 from expfam.fitted.row_certainty import certainty_of_state
-from expfam.fitted.summary import family_lines, summary_text
+from expfam.fitted.summary import Summary, family_lines, summary_text
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
@@ -307,18 +308,21 @@ class Estimator(BaseEstimator):
         self._check_fitted()
         return self._clusters().params()
 
-    def summary(self) -> str:
-        """Return what was found, in a few lines of text.
+    def summary(self) -> Summary:
+        """Return what was found: a few lines of text, with facts and a frame of the clusters.
 
         The first line has the number of clusters, the second one their sizes. After a `Mixture` with an open number of
         clusters the first one also names the method that merges them, and after `coarsen()` or `coarsening_curve_` how
         many groups halves of the data agree on. Where the data chose the family of real columns, a line says by how
         much. A last one counts the known rows, and those that the data contradict,
-        after a fit with classes of rows.
+        after a fit with classes of rows. A run that Ctrl-C has ended is said to be so.
 
         Returns
         -------
-        str
+        Summary
+            A text, also in comparisons; notebooks show it with tables. Its `facts` are a dict of the number of
+            clusters, the rows or tokens, the family, the log joint, the interval of the number of clusters where draws
+            were kept, and whether the run has converged or was interrupted. ``summary().to_frame()`` is `clusters_`.
 
         Examples
         --------
@@ -336,7 +340,57 @@ class Estimator(BaseEstimator):
         given = self.__dict__
         lines = [*family_lines(family, given.get("family_scores_"), given.get("family_agreement_")), *lines]
         sizes = np.asarray(self.cluster_sizes_)
-        return summary_text(sizes, noun=self.of_clusters, unit=self.of_sizes, more=more, lines=lines)
+        if given.get("interrupted_"):
+            lines.append("Ctrl-C ended the run early")
+        text = summary_text(sizes, noun=self.of_clusters, unit=self.of_sizes, more=more, lines=lines)
+        return Summary(text, self._facts(family), lambda: self.clusters_)
+
+    def _facts(self, family: str) -> dict[str, Any]:
+        """Return facts about the fit by name, None where one is not known."""
+        given, log_joint = self.__dict__, getattr(self, "log_joint_", None)
+        interval = None
+        if "_draws" in given:
+            interval = tuple(int(end) for end in self.posterior_.n_clusters_interval())  # type: ignore[attr-defined]
+        return {
+            f"n_{self.of_clusters}s": int(self.n_components_),
+            f"n_{self.of_sizes}s": float(np.asarray(self.cluster_sizes_).sum()),
+            "family": family or None,
+            "log_joint": None if log_joint is None or log_joint != log_joint else float(log_joint),
+            "n_clusters_interval": interval,
+            "converged": given.get("converged_"),
+            "interrupted": given.get("interrupted_"),
+        }
+
+    def plot(self, X: Any = None, ax: Any = None) -> Any:
+        """Draw the picture that fits the model, and return its display.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, optional
+            Rows for the pictures that draw rows; by default those that were kept of the fit.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        display
+            A `ColumnEvidenceDisplay` of tables, `ClusterMeansDisplay` of words, topics and up to 64 columns of numbers
+            or pixels, `ScatterDisplay` of embeddings and other wide rows, `DendrogramDisplay` of a hierarchy, and
+            `SizesDisplay` where nothing else is known. Its class says which one it is, and its `figure_` is the figure.
+
+        Examples
+        --------
+        >>> from expfam import Mixture
+        >>> mixture = Mixture("poisson", 2, random_state=0).fit([[1, 0, 3], [0, 2, 4], [40, 50, 1], [44, 47, 2]])
+        >>> type(mixture.plot()).__name__
+        'ClusterMeansDisplay'
+        """
+        self._check_fitted()
+        return chosen_display(self, X).plot(ax)
+
+    def _kept_rows(self) -> tuple[Any, npt.NDArray[np.integer]] | None:
+        """Return rows that were kept of the fit, and their clusters; or None."""
+        kept = rows_of_fit(self) if "n_" in self.__dict__ else None
+        return None if kept is None else (kept.data.X, kept.labels)
 
     def _summary_parts(self) -> tuple[str, list[str]]:
         """Return the end of the first line of a summary, and lines after the first two."""

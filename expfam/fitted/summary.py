@@ -9,9 +9,83 @@ import numpy as np
 from expfam.amounts import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
+
+
+class Summary(str):
+    """What a fit has found: a text of a few lines, facts by name, and a frame of the clusters.
+
+    Parameters
+    ----------
+    text : str
+    facts : dict
+        Numbers and truth values by name, None where they are not known.
+    frame : callable
+        Returns the frame with one row a cluster.
+
+    Attributes
+    ----------
+    facts : dict
+
+    Examples
+    --------
+    >>> from expfam.fitted.summary import Summary
+    >>> found = Summary("2 clusters", {"n_clusters": 2, "family": "poisson"}, lambda: None)
+    >>> found, found.facts["family"]
+    (2 clusters, 'poisson')
+    """
+
+    facts: dict[str, Any]
+    _frame: Callable[[], Any]
+
+    def __new__(cls, text: str, facts: Mapping[str, Any], frame: Callable[[], Any]) -> Summary:
+        """Return the text with its facts and its frame."""
+        self = super().__new__(cls, text)
+        self.facts, self._frame = dict(facts), frame
+        return self
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __reduce__(self) -> Any:
+        """Return what makes the text again: copies and pickles are plain texts."""
+        return str, (str(self),)
+
+    def to_frame(self) -> Any:
+        """Return the clusters as a frame, one row each: the estimator's `clusters_`."""
+        return self._frame()
+
+    def _repr_html_(self) -> str:
+        """Return the text, the facts and the clusters for notebooks."""
+        from html import escape
+
+        lines = "<br>".join(map(escape, self.splitlines()))
+        known = {name: value for name, value in self.facts.items() if value is not None}
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{escape(name.replace('_', ' '))}</th>"
+            f"<td style='text-align:left'>{escape(_shown(value))}</td></tr>"
+            for name, value in known.items()
+        )
+        return f"<p>{lines}</p><table>{cells}</table>{_table(self._frame())}"
+
+
+def _shown(value):
+    """Return a fact as text."""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return " to ".join(map(_shown, value))
+    return f"{value:,.6g}" if isinstance(value, (int, float, np.number)) else str(value)
+
+
+def _table(frame):
+    """Return a frame as HTML: by its own library, or as plain text."""
+    from html import escape
+
+    render = getattr(frame, "_repr_html_", None)
+    return render() if callable(render) else f"<pre>{escape(str(frame))}</pre>"
 
 
 def summary_text(
@@ -80,4 +154,4 @@ def family_lines(
     return sorted(lines)
 
 
-__all__ = ["family_lines", "summary_text"]
+__all__ = ["Summary", "family_lines", "summary_text"]

@@ -86,6 +86,10 @@ class StoredTrace(WarmedColumns):
     def __len__(self):
         return len(next(iter(self.columns.values()), ()))
 
+    def names(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self.columns)
+
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column by name: (T,) ndarray."""
         if name not in self.columns:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import ArchiveError
+from expfam.frames.new_frames import new_frame
 from expfam.model.partitions import by_first_appearance, compact_labels, contingency
 from expfam.params import Real, check_value
 from expfam.protocols import Info
@@ -28,12 +29,13 @@ _COLUMNS |= {"accepted": np.int64, "seconds": np.float64}
 class WarmedColumns:
     """Base class of traces: columns of numbers whose leading steps are a warm-up.
 
-    Subclasses have `column`, `n_warmup` and a length.
+    Subclasses have `column`, `names`, `n_warmup` and a length.
     """
 
     n_warmup: int
 
-    column: Any  # a method of the subclasses
+    column: Any  # methods of the subclasses
+    names: Any
 
     if TYPE_CHECKING:
 
@@ -55,6 +57,30 @@ class WarmedColumns:
             Empty if the run ended in its warm-up.
         """
         return self.column(name)[_as_warmup(self.n_warmup if n_warmup is None else n_warmup) :]
+
+    def to_frame(self, *, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """Return the numbers of all steps as a frame, one row a step.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+            If it is not installed, another one of them is used.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            A column of truth values, "is_warmup", says which steps were the warm-up.
+
+        Examples
+        --------
+        >>> from expfam import Mixture
+        >>> mixture = Mixture("poisson", 2, n_steps=3, n_warmup=2, random_state=0).fit([[0], [1], [40], [44]])
+        >>> mixture.trace_.to_frame()["is_warmup"].tolist()
+        [True, True, False, False, False]
+        """
+        columns = {name: self.column(name) for name in self.names()}
+        columns["is_warmup"] = np.arange(len(self)) < self.n_warmup
+        return new_frame(columns, backend=backend)
 
     def n_clusters_interval(self, probability: float = 0.9, *, n_warmup: int | None = None) -> tuple[int, int]:
         """Compute the shortest credible interval of the number of clusters.
@@ -243,6 +269,10 @@ class Trace(WarmedColumns):
             self._origin = row + 1
         self._kept.append(labels)
         self._kept_rows.append(row)
+
+    def names(self) -> list[str]:
+        """Return the names of the columns."""
+        return [*_COLUMNS, *self._extra]
 
     def column(self, name: str) -> np.ndarray:
         """Return one number of every step.

@@ -43,7 +43,7 @@ PUBLIC = {
     """,
     "expfam.displays": """
         BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay CoarseningDisplay ColumnEvidenceDisplay
-        DendrogramDisplay ScatterDisplay SimilarityDisplay SizesDisplay TraceDisplay
+        DendrogramDisplay PairsDisplay ScatterDisplay SimilarityDisplay SizesDisplay TraceDisplay
     """,
     "expfam.dask": "Mixture",
     "expfam.engines": """
