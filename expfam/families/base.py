@@ -802,7 +802,7 @@ class Family(DataQuestions, ABC):
             evidence = self._evidence_along(name, n, S)
             climb = getattr(evidence, "climb", None)  # of compiled evidences
             if climb is not None and isfinite(found := climb(t, low, high)):
-                return found, True
+                return found, evidence.is_checked
             return climb_to_mode(_finite(self._target_of(evidence, name, n, S)), t, low=low, high=high), False
 
     def log_hyper_prior(self, names: Sequence[str]) -> float:

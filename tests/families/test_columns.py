@@ -6,6 +6,7 @@ from scipy import sparse
 
 from expfam import Categorical, Columns, Dataset, DiagonalGaussian, Gaussian, Mixture, Poisson, load_family
 from expfam.errors import CapabilityError, DataError, SupportError
+from expfam.families.columns.stacked import stacked_rows
 from expfam.families.components import Components
 from expfam.families.generic import GenericComponents
 
@@ -341,3 +342,23 @@ def test_rows_that_the_layout_has_no_count_for_are_scored_and_not_added():
     with pytest.raises(DataError, match="row 3 lacks columns 1, 3 or one of them"):
         components.add(3, 0)
     assert components.export()[0].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_blocks_are_stacked_as_scipy_stacks_them(kind):
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(40, 3)) * (rng.random((40, 3)) < 0.5)
+    codes = sparse.csr_array((np.ones(40), rng.integers(0, 6, 40), np.arange(41)), shape=(40, 6))
+    codes.indices, codes.indptr = codes.indices.astype(kind), codes.indptr.astype(kind)
+    unsorted = sparse.csr_array(([2.0, 1.0], [3, 0], np.repeat([0, 2], [1, 40])), shape=(40, 4))
+    blocks = [dense, codes, np.zeros((40, 2)), unsorted, np.asfortranarray(dense[:, :2])]
+    stacked = stacked_rows(blocks, 40)
+    expected = sparse.csr_array(sparse.hstack([sparse.csr_array(block) for block in blocks]))
+    expected.sort_indices()
+    for name in ("indptr", "indices", "data"):
+        assert np.array_equal(getattr(stacked, name), getattr(expected, name))
+    assert stacked.shape == expected.shape
+    assert stacked.indices.dtype == stacked.indptr.dtype == np.int32
+    assert stacked_rows([np.zeros((0, 2)), codes[:0]], 0).shape == (0, 8)
+    with pytest.raises(ValueError, match=r"blocks of 40 rows are stacked; got one of shape \(39, 3\)"):
+        stacked_rows([codes, dense[1:]], 40)

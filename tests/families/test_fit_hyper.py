@@ -63,6 +63,22 @@ def test_the_compiled_climb_is_that_of_the_definition(family, name):
     assert np.isnan(broken.climb(0.0, -14.0, 14.0))
 
 
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [(Gaussian(), "scale"), (Gaussian(mean_strength=2.0), "mean_strength"), (load_family("gaussian_zero"), "scale")],
+    ids=["scale", "strength", "zero mean"],
+)
+def test_evidence_along_a_full_covariance_is_the_total(family, name):
+    data = Dataset(REAL, family)
+    n, S = data.statistics(LABELS, 4)
+    evidence, target = data.family._evidence_along(name, n, S), data.family._target_along(name, n, S)
+    places = [-4.0, -1.0, 0.0, 0.7, 3.0]
+    total = np.array([data.family._at_factor(name, t).total_log_marginal(n, S) for t in places])
+    along = np.array([evidence(t) for t in places])
+    np.testing.assert_allclose(along - along[0], total - total[0], rtol=1e-9, atol=1e-8)
+    assert evidence.climb(0.0, -9.0, 9.0) == pytest.approx(climb_to_mode(target, 0.0, low=-9.0, high=9.0), abs=1e-9)
+
+
 def test_only_named_hyper_parameters_move():
     data = Dataset(REAL, DiagonalGaussian())
     fitted = data.family.fit_hyper(*data.statistics(LABELS, 4), names=["rate"])

@@ -11,7 +11,7 @@ from scipy import sparse, stats
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
 from expfam.families.base import Family
 from expfam.families.components import Components
-from expfam.families.gaussian.columns import inverse
+from expfam.families.gaussian.columns import inverse, unsvec
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
@@ -1018,3 +1018,38 @@ def test_inverses_by_factors_are_those_of_general_solvers(d):
         M[11] = bad
         with pytest.raises(FloatingPointError, match="gaussian: the posterior scale of cluster 11 is not"):
             inverse(M.copy(), "gaussian")
+
+
+def solved_prior(family, theta):
+    """Log prior density of natural parameters by general solvers."""
+    d = family.n_features_in_
+    precision = -2.0 * unsvec(theta[:, d:], d)
+    off = np.linalg.solve(precision, theta[:, :d, None])[:, :, 0] - (family.mean - family.center_)
+    trace = np.einsum("ij,kji->k", family.scale, precision)
+    away = family.mean_strength * np.einsum("ki,kij,kj->k", off, precision, off)
+    return 0.5 * ((family.dof - d - 2.0) * np.linalg.slogdet(precision)[1] - trace - away)
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 40])
+def test_modes_and_prior_densities_are_those_of_general_solvers(d):
+    X = make_data(d, offset=30.0)
+    family = Gaussian(mean=20.0, scale=np.eye(d) + 0.1).bind(X)
+    n, S = statistics(family, X, [[], [3], list(range(25))])
+    theta, g = family.map_natural(n, S)
+    m0, first, second = family.mean - family.center_, S[:, :d], unsvec(S[:, d:], d)
+    strength = family.mean_strength + n
+    mean = (family.mean_strength * m0 + first) / strength[:, None]
+    scale = family.scale + second + family.mean_strength * np.outer(m0, m0)
+    scale = scale - strength[:, None, None] * mean[:, :, None] * mean[:, None, :]
+    precision = np.maximum(family.dof + n - d - 2.0, 1.0)[:, None, None] * np.linalg.inv(scale)
+    np.testing.assert_allclose(theta[:, :d], np.einsum("kij,kj->ki", precision, mean), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(-2.0 * unsvec(theta[:, d:], d), precision, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(g, family.log_partition(theta), rtol=1e-9)
+    np.testing.assert_allclose(family.log_prior(theta, g), solved_prior(family, theta), rtol=1e-9)
+    theta[1, d] = 1.0  # a negative precision in one cluster changes no other
+    changed = family.log_prior(theta, g)
+    assert changed[1] == -np.inf
+    np.testing.assert_allclose(changed[[0, 2]], solved_prior(family, theta[[0, 2]]), rtol=1e-9)
+    S[2, d] = -1e9
+    with pytest.raises(FloatingPointError, match="gaussian: the posterior scale of cluster 2 is not positive definite"):
+        family.map_natural(n, S)

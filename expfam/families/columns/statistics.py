@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from expfam.errors import DataError
 from expfam.families import support as _support
 from expfam.families.columns.opening import Opening
+from expfam.families.columns.stacked import stacked_rows
 from expfam.families.columns.table import PRESENCE, Part, Rows, cells_of, is_missing
 from expfam.families.components import Components
 from expfam.families.counts.categorical import Categorical
@@ -30,7 +30,7 @@ class PartSums(Opening):
         """
         blocks = [self._phi(part, X) for part in self._parts]
         if self._is_sparse:
-            return sparse.csr_array(sparse.hstack([sparse.csr_array(block) for block in blocks]))
+            return stacked_rows(blocks, X.shape[0])
         return np.concatenate([_support.dense_rows(block) for block in blocks], axis=1)
 
     def _phi(self, part, X):

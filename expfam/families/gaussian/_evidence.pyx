@@ -1,4 +1,4 @@
-"""Sums of log evidences of diagonal Gaussian clusters as functions of one hyper-parameter.
+"""Sums of log evidences of Gaussian clusters as functions of one hyper-parameter.
 
 Learning asks for them tens of times for a few clusters, where each NumPy call takes longer than the numbers.
 """
@@ -6,7 +6,7 @@ Learning asks for them tens of times for a few clusters, where each NumPy call t
 import numpy as np
 
 from cython cimport final
-from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan
+from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, log, log1p
 
 from expfam.structures.simd.logs cimport expfam_log
 
@@ -35,8 +35,8 @@ def posterior_of_columns(const double[:, :] count, const double[:, :] S, locatio
     cdef Py_ssize_t K = S.shape[0], d = S.shape[1] // 2, k, f, bad = -1
     if count.shape[0] != K or count.shape[1] not in (1, d) or S.shape[1] != 2 * d:
         raise ValueError(f"counts of shape {np.shape(count)} and sums of shape {np.shape(S)} do not agree")
-    cdef const double[::1] at = _of_columns(location, d), strength0 = _of_columns(strength, d)
-    cdef const double[::1] shape0 = _of_columns(shape, d), rate0 = _of_columns(rate, d)
+    cdef const double[::1] at = of_columns(location, d), strength0 = of_columns(strength, d)
+    cdef const double[::1] shape0 = of_columns(shape, d), rate0 = of_columns(rate, d)
     strengths, locations, shapes, rates = np.empty((K, d)), np.empty((K, d)), np.empty((K, d)), np.empty((K, d))
     cdef double[:, ::1] new_strength = strengths, new_location = locations, new_shape = shapes, new_rate = rates
     cdef double n, about, second
@@ -55,7 +55,15 @@ def posterior_of_columns(const double[:, :] count, const double[:, :] S, locatio
 
 
 cdef class _Evidence:
-    """Sum of log evidences as a function of the log t of a factor, up to a constant."""
+    """Sum of log evidences as a function of the log t of a factor, up to a constant.
+
+    Attributes
+    ----------
+    is_checked : bool
+        Whether the value is NaN where the evidence of a cluster is not a number.
+    """
+
+    cdef readonly bint is_checked
 
     cdef double value(self, double t) noexcept:
         return NAN
@@ -158,9 +166,9 @@ cdef class _ColumnEvidence(_Evidence):
 
     def __init__(self, const double[:, :] count, const double[:, :] S, location, shape, other, base):
         cdef Py_ssize_t d = S.shape[1] // 2
-        cdef const double[::1] at = _of_columns(location, d), own_shape = _of_columns(shape, d)
-        cdef const double[::1] fixed = _of_columns(other, d)
-        self.base = _of_columns(base, d)
+        cdef const double[::1] at = of_columns(location, d), own_shape = of_columns(shape, d)
+        cdef const double[::1] fixed = of_columns(other, d)
+        self.base, self.is_checked = of_columns(base, d), True
         if count.shape[0] != S.shape[0] or count.shape[1] not in (1, d) or S.shape[1] != 2 * d:
             raise ValueError(f"counts of shape {np.shape(count)} and sums of shape {np.shape(S)} do not agree")
         self.shape, self.own = np.empty((S.shape[0], d)), np.empty((S.shape[0], d))
@@ -183,7 +191,7 @@ cdef class _ColumnEvidence(_Evidence):
         """Keep what does not depend on t, of the sums about the prior location and of their squares."""
 
 
-cdef const double[::1] _of_columns(value, Py_ssize_t d):
+def of_columns(value, Py_ssize_t d):
     """Return a number for each column."""
     array = np.asarray(value, dtype=np.float64)
     return np.ascontiguousarray(array if array.shape == (d,) else np.broadcast_to(array, (d,)))
@@ -248,4 +256,74 @@ cdef class StrengthEvidence(_ColumnEvidence):
                 expfam_log(terms, terms, 2 * size)
                 for j in range(size):
                     total += 0.5 * terms[j] - self.shape[k, start + j] * terms[size + j]
+        return total
+
+
+# ---- full covariances ------------------------------------------------------------------------------------------------
+
+@final
+cdef class ScaleEvidence(_Evidence):
+    """Sum of log evidences along the log t of the factor of the prior scale.
+
+    Parameters
+    ----------
+    own : (K, d) float64 ndarray
+        Eigenvalues of the posterior scales less the prior one, where the prior scale without its factor is the
+        identity.
+    dof : (K,) float64 ndarray
+        Degrees of freedom of the posteriors.
+    prior_dof : float
+    """
+
+    cdef const double[:, ::1] own
+    cdef const double[::1] dof
+    cdef double slope
+
+    def __init__(self, const double[:, ::1] own, const double[::1] dof, double prior_dof):
+        if own.shape[0] != dof.shape[0]:
+            raise ValueError(f"eigenvalues of {own.shape[0]} clusters, degrees of freedom of {dof.shape[0]}")
+        self.own, self.dof, self.slope = own, dof, 0.5 * prior_dof * own.shape[0] * own.shape[1]
+
+    cdef double value(self, double t) noexcept:
+        cdef double factor = exp(t), total = self.slope * t, logs
+        cdef Py_ssize_t k, f
+        for k in range(self.own.shape[0]):
+            logs = 0.0
+            for f in range(self.own.shape[1]):
+                logs += log(self.own[k, f] + factor)
+            total -= 0.5 * self.dof[k] * logs
+        return total
+
+
+@final
+cdef class LocationEvidence(_Evidence):
+    """Sum of log evidences along the log t of the factor of the strength of the prior location.
+
+    Parameters
+    ----------
+    n, q : (K,) float64 ndarray
+        Number of data, and the squared distance of their mean to the prior location under the posterior scale about
+        that mean.
+    dof : (K,) float64 ndarray
+        Degrees of freedom of the posteriors.
+    base : float
+        Strength whose factor it is.
+    d : int
+        Number of columns.
+    """
+
+    cdef const double[::1] n, q, dof
+    cdef double base, d
+
+    def __init__(self, const double[::1] n, const double[::1] q, const double[::1] dof, double base, Py_ssize_t d):
+        if not n.shape[0] == q.shape[0] == dof.shape[0]:
+            raise ValueError(f"{n.shape[0]} counts, {q.shape[0]} distances and {dof.shape[0]} degrees of freedom")
+        self.n, self.q, self.dof, self.base, self.d = n, q, dof, base, d
+
+    cdef double value(self, double t) noexcept:
+        cdef double strength = self.base * exp(t), total = 0.0, share
+        cdef Py_ssize_t k
+        for k in range(self.n.shape[0]):
+            share = strength / (strength + self.n[k])
+            total += 0.5 * self.d * log(share) - 0.5 * self.dof[k] * log1p(share * self.n[k] * self.q[k])
         return total

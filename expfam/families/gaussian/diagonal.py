@@ -9,6 +9,7 @@ from scipy.special import gammaln, psi
 
 from expfam.families.gaussian._diagonal import DiagonalComponents
 from expfam.families.gaussian._evidence import RateEvidence, StrengthEvidence, posterior_of_columns
+from expfam.families.gaussian._modes import log_prior_of_columns, modes_of_columns
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
 from expfam.families.gaussian._statistics import columns_and_squares, seen_columns_and_squares
@@ -173,11 +174,17 @@ class DiagonalGaussian(RealFamily):
 
     def _posterior(self, n, S):
         """Return posterior strength, location, shape and rate, each (K, d), in centred coordinates."""
-        prior = (self.mean - self.center_, self.mean_strength, self.shape, self.rate)
-        *posterior, bad = posterior_of_columns(*self._counts_and_sums(n, S), *prior)
+        *posterior, bad = posterior_of_columns(*self._counts_and_sums(n, S), *self._prior())
+        self._check_rates(bad)
+        return posterior
+
+    def _prior(self):
+        """Return location, strength, shape and rate, each (d,); the location is centred."""
+        return self.mean - self.center_, self.mean_strength, self.shape, self.rate
+
+    def _check_rates(self, bad):
         if bad >= 0:
             raise FloatingPointError(f"{self.name}: the posterior rate of cluster {bad} is not finite and positive")
-        return posterior
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
@@ -212,8 +219,11 @@ class DiagonalGaussian(RealFamily):
 
         It has mean mn and precision (an - 3/2) / bn, with an - 3/2 at least 0.5.
         """
-        _, mean, shape, rate = self._posterior(n, S)
-        return self._natural(mean, np.maximum(shape - 1.5, 0.5) / rate)
+        theta, g, bad = modes_of_columns(*self._counts_and_sums(n, S), *self._prior())
+        self._check_rates(bad)
+        if self.missing:
+            return np.concatenate([-g, theta], axis=1), np.zeros(len(g))
+        return theta, g.sum(axis=1)
 
     def _natural(self, mean, precision):
         g = 0.5 * (mean * mean * precision - np.log(precision))
@@ -241,10 +251,7 @@ class DiagonalGaussian(RealFamily):
 
         It is -inf outside the domain.
         """
-        mean, precision, inside = self._usual(theta)
-        off = mean - (self.mean - self.center_)
-        quadratic = (self.rate + 0.5 * self.mean_strength * off * off) * precision
-        return np.where(inside, ((self.shape - 1.5) * np.log(precision) - quadratic).sum(axis=1), -np.inf)
+        return log_prior_of_columns(theta[:, -2 * self.n_features_in_ :], *self._prior())
 
     def log_partition(self, theta: Floats) -> Floats:
         """Return g of each natural parameter: (K,) nats; +inf outside the domain."""

@@ -7,13 +7,14 @@ packed by `svec`, which keeps Frobenius inner products and norms.
 
 from __future__ import annotations
 
-from math import exp
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import gammaln, multigammaln, psi
 
+from expfam.families.gaussian._evidence import LocationEvidence, ScaleEvidence
 from expfam.families.gaussian._full import GaussianComponents
+from expfam.families.gaussian._modes import log_prior_of_full, modes_of_full, posterior_of_full
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._statistics import columns_and_products
 from expfam.families.gaussian.columns import (
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
 def _multipsi(x, d):
     """Return the derivative of the multivariate log-gamma function of order d at each x: (K,)."""
     return psi(x[:, None] - 0.5 * np.arange(d)).sum(axis=1)
+
+
+def _as_sums(n: npt.ArrayLike, S: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return counts and sums as contiguous arrays of double precision."""
+    return np.ascontiguousarray(n, dtype=np.float64), np.ascontiguousarray(S, dtype=np.float64)
 
 
 class _Wishart(RealFamily):
@@ -117,12 +123,11 @@ class _Wishart(RealFamily):
         `scale` (K, d, d) is that of the posteriors. In the coordinates in which the prior scale is the identity, its
         factor is added to the eigenvalues of the rest.
         """
-        d, L = self.n_features_in_, factor(self._base_of("scale")[None], self.name)[0]
+        L = factor(self._base_of("scale")[None], self.name)[0]
         root = np.linalg.inv(L)  # once; `solve` would factor it for each cluster
         rest = root @ (scale - self.scale) @ root.T
         own = np.maximum(np.linalg.eigvalsh(0.5 * (rest + rest.transpose(0, 2, 1))), 0.0)
-        dof, slope = 0.5 * (self.dof + n)[:, None], 0.5 * self.dof * d * len(n)
-        return lambda t: slope * t - float((dof * np.log(own + exp(t))).sum())
+        return ScaleEvidence(own, self.dof + n, float(self.dof))
 
     def _expected_log_det(self, n, log_det_n):
         d = self.n_features_in_
@@ -238,19 +243,13 @@ class Gaussian(_Wishart):
         moved.__dict__["center_"] = np.zeros(self.n_features_in_)
         return moved
 
+    def _prior(self) -> tuple[Floats, float, Floats]:
+        """Return location, strength and scale as the compiled functions take them."""
+        return self.mean - self.center_, float(self.mean_strength), np.ascontiguousarray(self.scale)
+
     def _posterior(self, n, S):
         """Return posterior strength (K,), location (K, d) and scale (K, d, d), centred."""
-        n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
-        d = self.n_features_in_
-        m0 = self.mean - self.center_
-        strength = self.mean_strength + n
-        first = S[:, :d]
-        about = first - n[:, None] * m0
-        cross = first[:, :, None] * m0
-        # sums about m0 do not cancel the digits of the prior scale when m0 lies far from the data
-        second = unsvec(S[:, d:], d) - cross - cross.transpose(0, 2, 1) + n[:, None, None] * np.outer(m0, m0)
-        scale = self.scale + second - about[:, :, None] * about[:, None, :] / strength[:, None, None]
-        return strength, m0 + about / strength[:, None], scale
+        return posterior_of_full(*_as_sums(n, S), *self._prior())
 
     def predictive_law(self, n: Floats, S: Floats) -> PredictiveLaw:
         """Return the multivariate t law of a new row in each cluster.
@@ -302,14 +301,7 @@ class Gaussian(_Wishart):
         own = self.mean_strength * n / strength
         about = scale - own[:, None, None] * shift[:, :, None] * shift[:, None, :]
         q = np.einsum("ki,ki->k", shift, np.linalg.solve(about, shift[:, :, None])[:, :, 0])
-        base, d, dof = float(self._base_of(name)), self.n_features_in_, 0.5 * (self.dof + n)
-
-        def evidence(t):
-            strength = base * exp(t)
-            share = strength / (strength + n)
-            return float((0.5 * d * np.log(share) - dof * np.log1p(share * n * q)).sum())
-
-        return evidence
+        return LocationEvidence(n, q, self.dof + n, float(self._base_of(name)), self.n_features_in_)
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
@@ -341,11 +333,11 @@ class Gaussian(_Wishart):
 
         It has mean mn and covariance Psin / (nun - d - 2), with nun - d - 2 at least 1.
         """
-        n = np.asarray(n, dtype=np.float64)
-        _, mean, scale = self._posterior(n, S)
-        weight = np.maximum(self.dof + n - self.n_features_in_ - 2.0, 1.0)
-        log_dets = self.n_features_in_ * np.log(weight) - log_det(factor(scale, self.name))
-        return self._natural(mean, weight[:, None, None] * np.linalg.inv(scale), log_dets)
+        n, S = _as_sums(n, S)
+        theta, g, bad = modes_of_full(n, S, *self._prior(), float(self.dof))
+        if bad >= 0:
+            raise FloatingPointError(f"{self.name}: the posterior scale of cluster {bad} is not positive definite")
+        return theta, g
 
     @staticmethod
     def _natural(mean, precision, log_dets):
@@ -371,12 +363,7 @@ class Gaussian(_Wishart):
 
         It is -inf outside the domain.
         """
-        mean, precision, log_dets = self._usual(theta)
-        off = mean - (self.mean - self.center_)
-        away = self.mean_strength * np.einsum("ki,kij,kj->k", off, precision, off)
-        inside = np.einsum("ij,kij->k", self.scale, precision)
-        density = 0.5 * (self.dof - self.n_features_in_ - 2.0) * np.where(np.isfinite(log_dets), log_dets, 0.0)
-        return np.where(np.isfinite(log_dets), density - 0.5 * (inside + away), -np.inf)
+        return log_prior_of_full(theta, *self._prior(), float(self.dof))
 
     def log_partition(self, theta: Floats) -> Floats:
         """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
