@@ -32,6 +32,7 @@ from expfam.samplers.split_merge.allocators import (
 from expfam.samplers.split_merge.anchors import FarAnchors, NearAnchors, UniformAnchors
 from expfam.samplers.split_merge.kernel import CollapsedSplitMerge
 from expfam.samplers.split_merge.moves import AnchoredMoves, BucketMoves, CutMoves, MemberMoves, SoftmaxMoves
+from expfam.samplers.starts.many_exchanges import has_many_clusters
 from expfam.samplers.starts.rules import default_n_clusters
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.variational import TopicVariational
@@ -414,7 +415,9 @@ _FEW_ROWS = 500  # up to which a collapsed sampler of a family in NumPy is quick
 def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None) -> Kernel:
     """Return the kernel that ``sampler="auto"`` stands for.
 
-    Splits and merges of clusters take turns with collapsed Gibbs sweeps. A family written in NumPy makes single steps
+    Splits and merges of clusters take turns with collapsed Gibbs sweeps. Labels of all rows are drawn together, given
+    drawn parameters, where clusters and their statistics are many, see
+    `expfam.samplers.starts.many_exchanges.has_many_clusters`. A family written in NumPy makes single steps
     of a collapsed sampler slow: above 500 rows, labels are drawn for all rows together where the family can draw
     parameters, and variational passes are made where it cannot.
 
@@ -443,6 +446,8 @@ def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None
             return UncollapsedGibbs(n_threads=n_threads)
         if "variational" in abilities:
             return SparseVariational(n_threads=n_threads)
+    if has_many_clusters(model, data):
+        return UncollapsedGibbs(n_threads=n_threads)
     # where rows are few, the moves of a step would take longer than the sweep
     few: dict[str, Any] = {"every": 5} if data.n_rows < _ROWS_FOR_MOVES else {}
     if few and model.weights.max_components is not None:  # an open number of clusters would never settle

@@ -13,6 +13,7 @@ from expfam.fitting.searched_starts import open_start
 from expfam.model.assignment import extended_labels
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.named import SplitMerge
+from expfam.samplers.starts.many_exchanges import has_many_clusters
 from expfam.samplers.warm_starts.classes import start_with_classes
 from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_rows
@@ -141,8 +142,8 @@ def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> n
     """Return the labels of the higher mode, of those above the best draw and above the start.
 
     Draws are chosen by the log joint of their labels, which prefers lopsided clusters where clusters overlap. Labels
-    stay as they are where the search has drawn a sample of the rows, where these are the labels of EM already, and
-    for families without a mode.
+    stay as they are where the search has drawn a sample of the rows, where these are the labels of EM already, where
+    clusters are so many that their labels are drawn together, and for families without a mode.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> n
     """
     model, data = state.model, state.data
     K = model.weights.max_components
-    if has_many_rows(data.n_rows, K) or has_few_rows(model, data):
+    if has_many_rows(data.n_rows, K) or has_few_rows(model, data) or has_many_clusters(model, data):
         return best
     candidates = {"chain": best} if start is None else {"chain": best, "start": start}
     try:

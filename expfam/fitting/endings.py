@@ -22,6 +22,7 @@ from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.starts.exchanges import Exchanges
+from expfam.samplers.starts.many_exchanges import ManyExchanges, has_many_clusters
 from expfam.samplers.starts.refill import Refill
 from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_rows
@@ -231,9 +232,12 @@ def given_ending(
     -------
     (N,) int32 ndarray
         See `refilled`. Of up to 6,000 rows no exchange of clusters that was tried leads to a better mode. Where there
-        are more rows than a search looks at, a sample of the rows decides whether k-means is the better start.
+        are more rows than a search looks at, a sample of the rows decides whether k-means is the better start. Where
+        clusters are many, see `has_many_clusters`, many exchanges are made at once, and k-means has been the start.
     """
     seek = _GivenNumber(model, data, n_clusters, max_passes, seed, n_threads)
+    if has_many_clusters(model, data):
+        return seek.exchanged_together(labels, others)
     rows = search_rows(data.n_rows, n_clusters, seed)
     if rows is None:
         found = seek.best_of_simple(seek.mode(labels), others, divisions)
@@ -306,6 +310,15 @@ class _GivenNumber:
                 break
             labels = better
         return labels
+
+    def exchanged_together(self, labels, others):
+        """Return the mode above the best of some labels, by exchanges of many clusters at once.
+
+        All of them come from one start by draws, so they differ in few rows, and the modes above them hardly.
+        """
+        begun = {one.tobytes(): one for one in (compact_labels(each) for each in (labels, *others))}.values()
+        best = max(begun, key=self.refill.rows.log_joint)
+        return self.mode(ManyExchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads).risen(best))
 
     def _best(self, labels, begun, *, takes_first=False):
         """Return the labels, or a better mode with all clusters."""

@@ -60,6 +60,7 @@ def best_halves(
     seed: int,
     n_threads: int | None = None,
     forced: bool = False,
+    by_columns: bool = True,
 ) -> list[Halves | None]:
     """Cut the rows of each of some clusters in two so that their log evidence is highest.
 
@@ -77,6 +78,8 @@ def best_halves(
         The result does not depend on it.
     forced : bool
         Whether many rows are also cut where a sample of them shows that it does not pay.
+    by_columns : bool
+        Whether cuts of single columns are tried too. Each column is sorted for it.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def best_halves(
     at_once = max(1, _SCORED_AT_ONCE // (2 * data.n_statistics))
     for start in range(0, len(cut), at_once):
         block = cut[start : start + at_once]
-        for c, halves in zip(block, _Cuts(free, data, [looked_at[c] for c in block], block, seed).best()):
+        for c, halves in zip(block, _Cuts(free, data, [looked_at[c] for c in block], block, seed, by_columns).best()):
             found[c] = halves
     for c, halves in enumerate(found):
         if halves is not None and drawn[c] is not None:
@@ -136,8 +139,8 @@ def _evidence(model, data, labels):
 class _Cuts:
     """Cuts of several clusters, whose rows move to the likelier sides together."""
 
-    def __init__(self, free, data, clusters, names, seed):
-        self.free, self.names, self.seed = free, names, seed
+    def __init__(self, free, data, clusters, names, seed, by_columns):
+        self.free, self.names, self.seed, self.by_columns = free, names, seed, by_columns
         sizes = [len(rows) for rows in clusters]
         self.data = data.take(np.concatenate(clusters).astype(np.int64))
         self.of_row = np.repeat(np.arange(len(clusters), dtype=np.int32), sizes)
@@ -219,5 +222,7 @@ class _Cuts:
         for points in metrics.values():
             yield RowTiles(points, weight=weight).kmeans(2, rng)[0]
         points = metrics["own"]
+        if not self.by_columns:
+            return
         if points.shape[1] <= _MOST_COLUMNS and (cut := best_cut(points, weight)) is not None:
             yield (points[:, cut.column] >= cut.threshold).astype(np.int32)

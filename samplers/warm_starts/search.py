@@ -29,6 +29,7 @@ from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.starts.greedy_merge import merged_labels
+from expfam.samplers.starts.many_exchanges import ManyExchanges, has_many_clusters
 from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.samplers.states.collapsed import CollapsedState
 from expfam.samplers.warm_starts.candidates import Divisions
@@ -42,6 +43,7 @@ _FREE_ROWS = 1000  # fewer rows are divided as well by k-means, for a fraction o
 _COUNT_STEPS = 5  # sweeps of random labels of counts
 _FEW_CENTRES = 16
 _SETTLED = 2  # candidates for an open number that are taken uphill, beside one cluster
+_INITS_A_RUN = 3  # of `n_init`, where clusters are many and exchanged: one run by default
 _RACED = 4  # candidates for a given number from which EM is run; those of the highest log joint
 _CLOSE = 0.02  # nats a row between candidates that steps of the chain are to tell apart
 _MOST_OF_A_BLOB = 0.5  # share of the rows in the largest of a given number of clusters
@@ -99,7 +101,8 @@ def search_start(
         Bound to the data. Weights with a fixed number of components stand for as many clusters.
     data : Dataset
     n_init : int
-        Number of k-means runs in the coordinates of the family.
+        Number of k-means runs in the coordinates of the family; a third of it where clusters are many, see
+        `has_many_clusters`, and their exchanges take the place of other candidates.
     adapt_prior : bool
         Whether the prior may take the shape of the clusters, see `Family.prior_from_clusters`.
     moves : Kernel, optional
@@ -211,6 +214,8 @@ class _Search:
 
     def of_real_values(self):
         """Take the candidate from which EM reaches the highest posterior density."""
+        if has_many_clusters(self.model, self.data):
+            return self.of_many_clusters()
         candidates = {f"lloyd {run + 1}": self.divisions.kmeans("own", self.K, run) for run in range(self.n_init)}
         is_narrow = has_few_rows(self.model, self.data)  # evidence then prefers one wide cluster and tight remainders
         for metric in self.divisions.metrics:
@@ -235,6 +240,21 @@ class _Search:
         except CapabilityError:  # no mode or prior density
             return FoundStart(candidates[first], first, model, {name: one.log_joint for name, one in fitted.items()})
         return FoundStart(best.labels, best.name, model, best.scores)
+
+    def of_many_clusters(self):
+        """Take the best of few k-means runs, after exchanges of clusters.
+
+        An exchange mends at once what one run does wrong in one place; further runs do as much wrong in others.
+        """
+        n_runs = -(-self.n_init // _INITS_A_RUN)
+        runs = {f"lloyd {run + 1}": self.divisions.kmeans("own", self.K, run) for run in range(n_runs)}
+        fitted = {name: self.settler.fitted(labels) for name, labels in runs.items()}
+        for name, one in fitted.items():
+            exchanges = ManyExchanges(one.model, self.data, seed=self.seed, n_threads=self.n_threads)
+            fitted[name] = self.settler.fitted(exchanges.risen(one.labels))
+        name = max(fitted, key=lambda each: fitted[each].log_joint)
+        scores = {each: one.log_joint for each, one in fitted.items()}
+        return FoundStart(fitted[name].labels, name, fitted[name].model, scores)
 
     def of_counts(self):
         """Take the candidate of the highest log joint after some sweeps."""

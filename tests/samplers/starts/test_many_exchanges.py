@@ -1,0 +1,148 @@
+"""Exchanges of many clusters at once mend what k-means with many centres leaves, and never lower the log joint."""
+
+import numpy as np
+import pytest
+
+from expfam import (
+    Dataset,
+    DiagonalGaussian,
+    DirichletProcess,
+    Gaussian,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    SphericalGaussian,
+    SymmetricDirichlet,
+    load_family,
+)
+from expfam.model.partitions import by_first_appearance
+from expfam.samplers import UncollapsedGibbs
+from expfam.samplers.named import automatic_sampler
+from expfam.samplers.starts.many_exchanges import ManyExchanges, _matched, _Partition, has_many_clusters
+from expfam.samplers.warm_starts.search import search_start
+
+RNG = np.random.default_rng(0)
+K, EACH, COLUMNS = 70, 12, 12
+TRUE = np.repeat(np.arange(K, dtype=np.int32), EACH)
+CENTRES = RNG.normal(size=(K, COLUMNS))
+CENTRES *= 12.0 / np.linalg.norm(CENTRES, axis=1, keepdims=True)
+X = CENTRES[TRUE] + 0.5 * RNG.normal(size=(K * EACH, COLUMNS))
+
+
+def made(family, rows=X):
+    data = Dataset(rows, family)
+    return MixtureModel(data.family, SymmetricDirichlet(K, 1.0)), data
+
+
+def with_errors(n_errors):
+    """True labels in which pairs of groups are one cluster, and as many other groups are cut in two."""
+    labels = TRUE.copy()
+    for e in range(n_errors):
+        labels[2 * e + 1 == TRUE] = 2 * e
+        halved = np.flatnonzero(K - 1 - e == TRUE)
+        labels[halved[: EACH // 2]] = 2 * e + 1
+    return labels
+
+
+@pytest.mark.parametrize("family", [SphericalGaussian(), DiagonalGaussian(), load_family("von_mises_fisher")])
+def test_all_errors_are_mended_together(family):
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True) if family.name == "von_mises_fisher" else X
+    model, data = made(family, rows)
+    found = ManyExchanges(model, data, seed=0).risen(with_errors(6))
+    assert np.array_equal(by_first_appearance(found)[1], by_first_appearance(TRUE)[1])
+
+
+def test_the_true_labels_stay_the_same_array():
+    model, data = made(SphericalGaussian())
+    assert ManyExchanges(model, data, seed=0).risen(TRUE) is TRUE
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_log_joint_never_falls_and_no_cluster_is_lost(seed):
+    model, data = made(SphericalGaussian())
+    labels = np.random.default_rng(seed).integers(K, size=len(X)).astype(np.int32)
+    labels[:K] = np.arange(K)
+    found = ManyExchanges(model, data, seed=seed).risen(labels)
+    assert len(np.unique(found)) == K
+    assert model.log_joint(data, found) > model.log_joint(data, labels)
+
+
+def test_the_number_of_threads_changes_nothing():
+    model, data = made(SphericalGaussian())
+    one, two = (ManyExchanges(model, data, seed=3, n_threads=n).risen(with_errors(5)) for n in (1, 2))
+    assert np.array_equal(one, two)
+
+
+def test_rises_of_cuts_and_merges_add_up_to_that_of_the_log_joint():
+    model, data = made(SphericalGaussian())
+    exchanges, labels = ManyExchanges(model, data, seed=0), with_errors(4)
+    state = _Partition(model, data, labels)
+    chosen = _matched(exchanges._paying_cuts(state), state.merges())
+    assert len(chosen) >= 4
+    moved = labels.copy()
+    for cut, merge in chosen:
+        moved[labels == merge.other] = merge.kept
+        moved[cut.rows] = merge.other
+    rise = sum(cut.rise + merge.rise for cut, merge in chosen)
+    assert rise == pytest.approx(model.log_joint(data, moved) - model.log_joint(data, labels), rel=1e-9)
+    touched = [k for cut, merge in chosen for k in (cut.cluster, merge.kept, merge.other)]
+    assert len(touched) == len(set(touched))
+
+
+def test_what_a_round_keeps_of_the_last_one_is_what_it_would_compute():
+    model, data = made(SphericalGaussian())
+    exchanges = ManyExchanges(model, data, seed=0)
+    state = _Partition(model, data, with_errors(6))
+    later = state.exchanged(_matched(exchanges._paying_cuts(state), state.merges()), n_threads=1)
+    assert 0 < len(later.pairs) < len(state.pairs)
+    anew = _Partition(model, data, later.labels)
+    assert np.array_equal(later.own, anew.own)
+    assert later.merges() == anew.merges()
+
+
+def test_where_clusters_are_many():
+    wide = np.random.default_rng(0).poisson(900.0, size=(5, 1000)).astype(float)
+    data = Dataset(wide, SphericalGaussian())
+
+    def answer(weights, of=data):
+        return has_many_clusters(MixtureModel(of.family, weights), of)
+
+    assert answer(SymmetricDirichlet(100))
+    assert not answer(SymmetricDirichlet(60))  # exchanges look at every pair
+    assert not answer(DirichletProcess())
+    assert not answer(SymmetricDirichlet(100), Dataset(wide[:, :100], SphericalGaussian()))
+    assert not answer(SymmetricDirichlet(100), Dataset(wide, Multinomial()))
+    assert not answer(SymmetricDirichlet(100), Dataset(wide[:, :100], Gaussian()))
+    assert not answer(SymmetricDirichlet(100), Dataset(wide, SphericalGaussian(), weight=np.full(5, 2.0)))
+
+
+def directions(n_clusters, each, columns, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(n_clusters), each)
+    rows = rng.normal(size=(n_clusters, columns))[labels] + rng.normal(size=(len(labels), columns))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32), labels
+
+
+def test_a_default_fit_of_many_clusters_draws_labels_together_and_finds_them_all():
+    rows, labels = directions(300, 8, 256)
+    mixture = Mixture("gaussian_spherical", 300, random_state=0, n_threads=1).fit(rows)
+    assert mixture.n_components_ == 300
+    assert np.array_equal(by_first_appearance(mixture.labels_)[1], labels)
+    other = Mixture("gaussian_spherical", 300, random_state=0, n_threads=2).fit(rows)
+    assert np.array_equal(other.labels_, mixture.labels_)
+    assert other.log_joint_ == mixture.log_joint_
+
+
+def test_the_automatic_sampler_of_many_clusters_is_exact_and_draws_all_labels():
+    data = Dataset(directions(300, 4, 256)[0], SphericalGaussian())
+    kernel = automatic_sampler(MixtureModel(data.family, SymmetricDirichlet(300)), data)
+    assert type(kernel) is UncollapsedGibbs
+    assert kernel.is_sampler
+
+
+def test_a_third_of_the_starts_is_tried():
+    rows, _ = directions(300, 4, 256)
+    data = Dataset(rows, SphericalGaussian())
+    model = MixtureModel(data.family, SymmetricDirichlet(300, 1.0))
+    assert len(search_start(model, data, n_init=3, seed=0).scores) == 1
+    assert len(search_start(model, data, n_init=4, seed=0).scores) == 2
