@@ -6,6 +6,7 @@ For mixtures ``"auto"`` is exact: collapsed Gibbs sweeps with splits and merges,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -285,7 +286,8 @@ class SplitMerge(CollapsedSplitMerge):
             refuse_unused(self, ["preset"], why=why, remedy="leave out anchors and allocator")
             rho = 1.0 if self.rho is None else self.rho
             return [AnchoredMoves(named_proposal(self.anchors), named_proposal(self.allocator), rho=rho)]
-        moves = PRESETS[self.preset](self.n_threads, _passes(model.family))
+        in_numpy = not model.family.is_compiled and "variational" in model.family.capabilities
+        moves = list(_preset_moves(self.preset, self.n_threads, in_numpy))
         return moves if self.rho is None else _thinned(moves, self.rho, self.preset)
 
 
@@ -315,11 +317,14 @@ def _near_merges(n_threads, passes):
     return [_near(n_threads, _CANDIDATES, 40.0 / len(allocators), allocator) for allocator in allocators]
 
 
-def _passes(family):
-    """Return the sequential allocators; for a family in NumPy one that works on all rows."""
-    if not family.is_compiled and "variational" in family.capabilities:
-        return [FrozenAllocator()]
-    return [SequentialAllocator(), DelayedAllocator()]
+@lru_cache(maxsize=64, typed=True)  # they are asked for at each check, and settings never change
+def _preset_moves(preset, n_threads, in_numpy):
+    """Return the moves of a preset.
+
+    Their allocators are sequential; for a family in NumPy there is one that works on all rows.
+    """
+    passes = [FrozenAllocator()] if in_numpy else [SequentialAllocator(), DelayedAllocator()]
+    return tuple(PRESETS[preset](n_threads, passes))
 
 
 _CANDIDATES = 64  # maximal number of data of which the nearest one becomes the anchor

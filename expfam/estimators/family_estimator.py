@@ -33,6 +33,8 @@ from expfam.plugins.registry import load_family
 from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from expfam.fitted.clusters import FittedClusters
     from expfam.fitted.drawn_clusters import DrawnClusters
 
@@ -68,8 +70,9 @@ class FamilyEstimator(Estimator):
         raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")
 
     def _validate(self, X: Any, *, reset: bool, family: Family | None = None, learns: bool = False) -> Any:
-        validate = partial(_validated, self, reset=reset, family=family, learns=learns)
-        takes_counts = not reset or is_auto(self.family) or self._family().accepts_sparse
+        own = self._family() if reset and not is_auto(self.family) else None
+        validate = partial(_validated, self, reset=reset, family=own if family is None else family, learns=learns)
+        takes_counts = own is None or own.accepts_sparse
         return validated_documents(self, X, validate, reset=reset, is_chunk=learns, takes_counts=takes_counts)
 
     @property
@@ -248,14 +251,17 @@ class FamilyEstimator(Estimator):
         return tags
 
 
-def compare_families(estimator: Any, X: Any, weights: Any, sample_weight: Any = None) -> None:
-    """Let the rows choose the family of real columns, where it was left to the estimator."""
+def compare_families(estimator: Any, X: Any, weights: Callable[[], Any], sample_weight: Any = None) -> None:
+    """Let the rows choose the family of real columns, where it was left to the estimator.
+
+    `weights` returns the prior of the mixture weights.
+    """
     for name in ("family_scores_", "family_agreement_"):
         estimator.__dict__.pop(name, None)
     if not is_auto(estimator.family) or type(estimator._family_of_data) is not DiagonalGaussian:
         return
     n_threads = getattr(estimator, "n_threads", None)
-    choice = chosen_family(X, weights, sample_weight, seed=estimator._seed(), n_threads=n_threads)
+    choice = chosen_family(X, weights(), sample_weight, seed=estimator._seed(), n_threads=n_threads)
     if choice is None:
         return
     estimator._family_of_data = choice.family

@@ -233,7 +233,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         X, y, groups = grouped_rows(X, groups, y, labels=self.labels)
         X = self._validate(X, reset=True)
         K = self._check_components()
-        compare_families(self, X, DirichletProcess() if K is None else SymmetricDirichlet(K, 1.0), sample_weight)
+        of_rows = DirichletProcess() if K is None else SymmetricDirichlet(K, 1.0)  # without their groups
+        compare_families(self, X, lambda: of_rows, sample_weight)
         groups = as_groups(groups, X.shape[0])
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
         known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])

@@ -223,7 +223,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         (5, 2)
         """
         X = self._validate(X, reset=True)
-        compare_families(self, X, self._weights(), sample_weight)
+        compare_families(self, X, self._weights, sample_weight)
         family = self._family()
         if family.is_bound and family.allows_missing:
             family = family.bind(X)  # other missing cells than those of its own data may open it
@@ -250,7 +250,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         family = self._family() if family is None else family
         line = partial(line_of, self)
         settings = (self.n_components, self.learn_hyper, self.n_threads, line, type(self).__name__)
-        return Asked(family, self._weights(), *settings)
+        return Asked(family, self._weights(family), *settings)
 
     def _follows_rule(self) -> bool:
         return is_auto(self.sampler) and is_auto(self.n_steps)
@@ -272,7 +272,8 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
             self._posterior_of_draws = posterior_of_draws(self).about(self.labels_)
         return self._posterior_of_draws
 
-    def _weights(self):
+    def _weights(self, family: Family | None = None):
+        """Return the prior of the mixture weights; `family` is that of `_family()`, if at hand."""
         K = self._check_components()
         if self.weights is not None:
             checked_weights(self.weights, owner="Mixture", n_components=K)
@@ -285,7 +286,8 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         if K is None:
             return DirichletProcess()
         # alpha of 1/K prefers empty clusters, which on real values costs clusters that are there
-        return SymmetricDirichlet(K) if self._family().is_discrete else SymmetricDirichlet(K, 1.0)
+        family = self._family() if family is None else family
+        return SymmetricDirichlet(K) if family.is_discrete else SymmetricDirichlet(K, 1.0)
 
     # ---- chunks ----------------------------------------------------------------------------------------------------
 

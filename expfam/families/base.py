@@ -26,7 +26,7 @@ from expfam.families._checked import check_methods
 from expfam.families.all_rows import RowsHere
 from expfam.families.generic import GenericComponents
 from expfam.families.questions import DataQuestions
-from expfam.families.slice_sampling import climb_to_mode, slice_sample
+from expfam.families.slice_sampling import climb_to_mode, finite, log_target, slice_sample
 from expfam.families.support import dense_rows
 from expfam.families.weighing import checked_weight, of_all_rows, of_counted_rows
 from expfam.user_warnings import warn
@@ -787,7 +787,7 @@ class Family(DataQuestions, ABC):
                 family = family._at_factor(name, t)
             if moved < _SETTLED:
                 break
-        if is_sound or np.isfinite(_finite(lambda t: family.total_log_marginal(n, S))(0.0)):
+        if is_sound or np.isfinite(finite(lambda t: family.total_log_marginal(n, S))(0.0)):
             return family
         return self
 
@@ -803,7 +803,7 @@ class Family(DataQuestions, ABC):
             climb = getattr(evidence, "climb", None)  # of compiled evidences
             if climb is not None and isfinite(found := climb(t, low, high)):
                 return found, evidence.is_checked
-            return climb_to_mode(_finite(self._target_of(evidence, name, n, S)), t, low=low, high=high), False
+            return climb_to_mode(finite(self._target_of(evidence, name, n, S)), t, low=low, high=high), False
 
     def log_hyper_prior(self, names: Sequence[str]) -> float:
         """Return the log prior density of learned hyper-parameters, nats, up to a constant.
@@ -818,13 +818,7 @@ class Family(DataQuestions, ABC):
         return self._target_of(self._evidence_along(name, n, S), name, n, S)
 
     def _target_of(self, evidence, name, n, S):
-        def target(t):
-            value = evidence(t) if evidence is not None else np.nan
-            if not isfinite(value):
-                value = self._at_factor(name, t).total_log_marginal(n, S)
-            return value - 0.5 * (t / 3.0) ** 2
-
-        return target
+        return log_target(evidence, lambda t: self._at_factor(name, t).total_log_marginal(n, S))
 
     def _at_factor(self, name, t):
         """Return a copy with a hyper-parameter exp(t) times its value at binding."""
@@ -940,19 +934,6 @@ def _warn_numeric(name):
         warn(
             f"{name} has no expected_natural(); its log_marginal is differentiated numerically, which is slow",
         )
-
-
-def _finite(target):
-    """Return a log target that is -inf where it cannot be computed, far out."""
-
-    def of(t: float) -> float:
-        try:
-            value = target(t)
-        except FloatingPointError:
-            return -np.inf
-        return value if isfinite(value) else -np.inf
-
-    return of
 
 
 def _block_clusters(S):

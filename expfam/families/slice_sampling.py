@@ -5,6 +5,7 @@ Either evaluates the target about ten times.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,37 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 20  # outwards, of one update
 _LEAST_WIDTH = 1e-12  # of an interval, relative to the present value: what is narrower holds nothing else
+
+
+def log_target(
+    evidence: Callable[[float], float] | None, otherwise: Callable[[float], float]
+) -> Callable[[float], float]:
+    """Return the log target of a hyper-parameter as a function of the log t of its factor.
+
+    The prior of t is normal with standard deviation 3. `otherwise` gives the log evidence where `evidence` is None or
+    not finite.
+    """
+
+    def target(t):
+        value = np.nan if evidence is None else evidence(t)
+        if not isfinite(value):
+            value = otherwise(t)
+        return value - 0.5 * (t / 3.0) ** 2
+
+    return target
+
+
+def finite(target: Callable[[float], float]) -> Callable[[float], float]:
+    """Return a log target that is -inf where it cannot be computed, far out."""
+
+    def of(t: float) -> float:
+        try:
+            value = target(t)
+        except FloatingPointError:
+            return -np.inf
+        return value if isfinite(value) else -np.inf
+
+    return of
 
 
 def slice_sample(

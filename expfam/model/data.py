@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,7 +103,6 @@ class Dataset:
         if known is not None and known.n_rows != self.n_rows:
             raise DataError(f"known has {counted(known.n_rows, 'row')}, the data {self.n_rows}")
         self.known = known
-        self._has_sparse_phi: bool | None = None
         self._log_base: npt.NDArray[np.float64] | None = None
         self._n_nonzero: int | None = None
         self._whole_counts: tuple[bool, float] | None = None
@@ -194,12 +194,10 @@ class Dataset:
         """Say whether X is CSR."""
         return sparse.issparse(self.X)
 
-    @property
+    @cached_property
     def has_sparse_phi(self) -> bool:
         """Say whether the family makes CSR statistics of these data; found out once."""
-        if self._has_sparse_phi is None:
-            self._has_sparse_phi = sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
-        return self._has_sparse_phi
+        return sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
 
     @property
     def n_nonzero(self) -> int:

@@ -10,6 +10,7 @@ of the Dirichlet, or the first K sticks of a process, in the given order. Every 
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -196,17 +197,17 @@ class SymmetricDirichlet(_Weights):
 
     _constraints: ClassVar = {"n_components": Integer(1), "alpha": (POSITIVE, None)}
 
-    @property
+    @cached_property
     def max_components(self) -> int:
         """Return K, the largest possible number of clusters."""
         return int(self.n_components)
 
-    @property
+    @cached_property
     def offset(self) -> float:
         """Return alpha per component; 1/K if it was not given."""
         return 1.0 / self.n_components if self.alpha is None else float(self.alpha)
 
-    @property
+    @cached_property
     def strength(self) -> float:
         """Return the sum of the concentrations, K alpha."""
         return self.n_components * self.offset

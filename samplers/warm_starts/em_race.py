@@ -91,26 +91,27 @@ def best_by_em(
             gains, n_moved = {}, 0
             for name, state in states.items():
                 n_moved += kernel.move(state)[1]  # nobody reads the report of a step, which takes as long
-                gains[name], scores[name] = state.log_joint - scores[name], state.log_joint
+                reached = state.log_joint
+                gains[name], scores[name] = reached - scores[name], reached
             hopes = {name: max(2.0 * gain, _HOPE * data.n_rows) * (_MOST_STEPS - step) for name, gain in gains.items()}
-            states = _in_the_race(states, hopes)
+            states = _in_the_race(states, scores, hopes)
             if all(state.converged for state in states.values()) or (len(states) == 1 and not n_moved):
                 break
     name = max(states, key=lambda each: scores[each])
     return RaceResult(name, np.asarray(states[name].labels, dtype=np.int32), scores)
 
 
-def _in_the_race(states: dict[str, Any], hopes: dict[str, float]) -> dict[str, Any]:
+def _in_the_race(states: dict[str, Any], scores: dict[str, float], hopes: dict[str, float]) -> dict[str, Any]:
     """Return the states that may become the best, one of those with the same labels."""
     if len(states) == 1:
         return states
-    best = max(state.log_joint for state in states.values())
+    best = max(scores[name] for name in states)
     kept: dict[bytes, str] = {}
     for name, state in states.items():
-        if state.log_joint + (0.0 if state.converged else hopes[name]) < best:
+        if scores[name] + (0.0 if state.converged else hopes[name]) < best:
             continue
         division = by_first_appearance(state.labels)[1].tobytes()
         rival = kept.setdefault(division, name)
-        if states[rival].log_joint < state.log_joint:
+        if scores[rival] < scores[name]:
             kept[division] = name
     return {name: state for name, state in states.items() if name in kept.values()}

@@ -267,10 +267,10 @@ cdef class RowTiles:
         cdef _Seeding seeding = _Seeding(self, n_trials)
         tasks = self._tasks(2 * _TASK_GROUPS)
         picked = [seeding.first(uniform[0])]
-        run(seeding.measure, tasks, n_threads, uses_blas=False)
+        _each(seeding.measure, tasks, n_threads)
         seeding.keep()
         while len(picked) < K and seeding.draw(uniform[1 + (len(picked) - 1) * n_trials :][:n_trials]):
-            run(seeding.measure, tasks, n_threads, uses_blas=False)
+            _each(seeding.measure, tasks, n_threads)
             picked.append(seeding.keep())
         return np.array(picked, dtype=np.intp)
 
@@ -310,13 +310,13 @@ cdef class RowTiles:
         cdef _Lloyd state = _Lloyd(self, centres.copy())
         inertia = math.inf
         for _ in range(max_passes):
-            run(state.assign, state.tasks, n_threads, uses_blas=False)
+            _each(state.assign, state.tasks, n_threads)
             if not state.n_changed():
                 return state.result()
             before, inertia = inertia, state.update()
             if not inertia < (1.0 - tol) * before and not state.n_refilled:
                 break
-        run(state.assign, state.tasks, n_threads, uses_blas=False)
+        _each(state.assign, state.tasks, n_threads)
         if state.has_empty():
             state.update()
         return state.result()
@@ -661,6 +661,17 @@ def _matrix(X, name):
     if X.ndim != 2:
         raise DataError(f"{name} must be a matrix; got shape {X.shape}")
     return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+
+
+def _each(function, tasks, n_threads):
+    """Call a function with each task.
+
+    One task needs no pool, whose call takes as long as a pass over few rows.
+    """
+    if len(tasks) == 1:
+        function(*tasks[0])
+    else:
+        run(function, tasks, n_threads, uses_blas=False)
 
 
 def _positive(weight, n_rows):

@@ -79,14 +79,14 @@ FAULTS = [
     ),
     Fault(
         "prior of learned hyper-parameters left out",
-        BASE,
+        "expfam/families/slice_sampling.py",
         " - 0.5 * (t / 3.0) ** 2",
         "",
         "tests/exactness/test_calibration.py -k prior_of_learned",
     ),
     Fault(
         "prior of learned hyper-parameters left out, by its target",
-        BASE,
+        "expfam/families/slice_sampling.py",
         " - 0.5 * (t / 3.0) ** 2",
         "",
         "tests/exactness/test_calibration.py -k target_is_the_evidence",

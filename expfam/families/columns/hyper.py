@@ -179,7 +179,7 @@ class PartHyper(PartSums):
         """Return the log evidence of the parts that have a hyper-parameter, up to a constant."""
         owner, _, hyper = name.rpartition(".")
         parts = [_evidence_of(family, hyper, count, sums) for family, count, sums in self._sums_of(owner, n, S)]
-        return lambda t: sum(evidence(t) for evidence in parts)
+        return parts[0] if len(parts) == 1 else lambda t: sum(evidence(t) for evidence in parts)
 
     def _at_factor(self, name, t):
         owner, _, hyper = name.rpartition(".")
