@@ -42,6 +42,7 @@ from expfam.samplers.shards.checkpoint import PartsCheckpoint, restore_parts, st
 from expfam.samplers.shards.data import ShardedData
 from expfam.samplers.shards.sample import chosen_rows
 from expfam.samplers.shards.shard import WeightedRows
+from expfam.samplers.shards.split_merge import FrozenSplitMerge
 from expfam.samplers.states.storage import model_arrays, with_model_arrays
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs
@@ -64,7 +65,7 @@ class Mixture(BaseEstimator):
         See `expfam.Mixture`. Hyper-parameters "auto" are those of all rows, but for `Columns`: see `ShardedData`.
     n_components : int, optional
         Number of clusters; some may stay empty. If not given, any number, under a Dirichlet process: only
-        "uncollapsed_gibbs" finds it, by slices.
+        "uncollapsed_gibbs" finds it, by slices, splits and merges.
     weights : SymmetricDirichlet or DirichletProcess, optional
         Prior on their weights.
     sampler : str or Kernel
@@ -205,7 +206,8 @@ class Mixture(BaseEstimator):
             is_soft = isinstance(kernel, ExpectationMaximization)
             names = () if is_soft else local._asked().learned_of(local._family())
             if names:
-                kernel = Cycle(kernel, UpdateHyper(family=names, weights=False))
+                kernels = kernel.kernels if type(kernel) is Cycle else (kernel,)
+                kernel = Cycle(*kernels, UpdateHyper(family=names, weights=False))
             start = SampledFit() if model.weights.max_components is None and is_auto(self.start) else self.start
             seed, start = (self.random_state, start) if resume is None else (stored_seed(resume), "one")
             state = kernel.init(model, data, seed=seed, start=start)
@@ -247,7 +249,9 @@ class Mixture(BaseEstimator):
                     f"{weights!r} has sticks without end, which no sweep over parts can break: write"
                     f" {line_of(self, weights=DirichletProcess(weights.alpha))}"
                 )
-            kernel = UncollapsedGibbs(sticks="slice", n_threads=self.n_threads)
+            slices = UncollapsedGibbs(sticks="slice", n_threads=self.n_threads)
+            has_means = "variational" in self._local()._family().capabilities
+            kernel = Cycle(FrozenSplitMerge(), slices) if has_means else slices
         if isinstance(kernel, ExpectationMaximization) and self.learn_hyper is True:
             raise CapabilityError(
                 "EM of rows in parts keeps the hyper-parameters of the family: write"

@@ -23,6 +23,7 @@ _HOMES = {
     "expfam.samplers.proposals.table": ["TableProposal"],
     "expfam.samplers.shards.data": ["ShardedData"],
     "expfam.samplers.shards.shard": ["WeightedRows"],
+    "expfam.samplers.shards.split_merge": ["FrozenSplitMerge"],
     "expfam.samplers.shards.soft_state": ["ShardedExpectationState"],
     "expfam.samplers.shards.state": ["ShardedState"],
     "expfam.samplers.hyper.slice": ["UpdateHyper"],

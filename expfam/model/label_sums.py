@@ -9,7 +9,7 @@ piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -135,11 +135,40 @@ class LabelSums:
     def widened(self, n_clusters: int) -> LabelSums:
         """Return the same sums with clusters without rows up to `n_clusters`."""
         n_new = n_clusters - self.n.size
+        if n_new == 0:
+            return self
         n = np.append(self.n, np.zeros(n_new))
         if not isinstance(self.pieces, tuple):
             return LabelSums(n, np.concatenate([self.pieces, np.zeros((n_new, *self.pieces.shape[1:]))]))
         empty = sparse.csr_array((n_new, self.pieces[0].shape[1]))
         return LabelSums(n, tuple(sparse.csr_array(sparse.vstack([piece, empty])) for piece in self.pieces))
+
+    def row(self, cluster: int) -> Floats:
+        """Return the pieces (P, F) of a cluster, a copy."""
+        if not isinstance(self.pieces, tuple):
+            return np.array(self.pieces[cluster])
+        found = np.zeros((len(self.pieces), self.pieces[0].shape[1]))
+        for p, piece in enumerate(self.pieces):
+            cells = slice(piece.indptr[cluster], piece.indptr[cluster + 1])
+            found[p, piece.indices[cells]] = piece.data[cells]
+        return found
+
+    def with_rows(self, n: Floats, rows: Mapping[int, Floats]) -> LabelSums:
+        """Return sums with other counts (K,), and with other pieces (P, F) of some clusters."""
+        wide = self.widened(n.size)
+        if not rows:
+            return LabelSums(n, wide.pieces)
+        chosen, table = np.fromiter(rows, dtype=np.int64), np.stack(list(rows.values()))
+        if not isinstance(wide.pieces, tuple):
+            pieces = wide.pieces.copy()
+            pieces[chosen] = table
+            return LabelSums(n, pieces)
+        kept = np.ones(n.size)
+        kept[chosen] = 0.0
+        kept = sparse.dia_array((kept[None], [0]), shape=(n.size, n.size)).tocsr()
+        place = sparse.csr_array((np.ones(chosen.size), (chosen, np.arange(chosen.size))), (n.size, chosen.size))
+        made = [kept @ piece + place @ sparse.csr_array(table[:, p]) for p, piece in enumerate(wide.pieces)]
+        return LabelSums(n, tuple(map(sparse.csr_array, made)))
 
     def total(self) -> tuple[Floats, Any]:
         """Return the counts n (K,) and the sums S (K, F): dense, or CSR without stored zeros."""
@@ -156,7 +185,7 @@ class LabelSums:
 def phi_bounds(data: Any) -> PhiBounds:
     """Return the bounds of the sufficient statistics of the rows of a data set."""
     most, is_whole = np.zeros(data.n_statistics), True
-    for _, phi in _blocks(data, np.arange(data.n_rows)):
+    for _, phi in phi_blocks(data, np.arange(data.n_rows)):
         if sparse.issparse(phi):
             np.maximum.at(most, phi.indices, np.abs(phi.data))
             is_whole = is_whole and bool((phi.data == np.rint(phi.data)).all())
@@ -185,7 +214,7 @@ def label_sums(data: Any, labels: npt.NDArray[np.int32], n_clusters: int, scale:
         sums = [label_statistics(_PieceOf(data, scale, p), labels, n_clusters)[1] for p in range(scale.n_pieces)]
         return LabelSums(n, tuple(sums))
     table = np.zeros((n_clusters, scale.n_pieces, data.n_statistics))
-    for rows, phi in _blocks(data, np.arange(data.n_rows)):
+    for rows, phi in phi_blocks(data, np.flatnonzero(labels >= 0)):
         add_rows_by_label(table, phi, labels[rows], scale.lift)
         del phi  # before the next block is made: both would not fit the cache
     return LabelSums(n, table)
@@ -277,13 +306,13 @@ def updated_sums(
 
 def _move(table, data, moved, old, new, scale):
     """Move the statistics of the rows `moved` to their new labels, in a dense table."""
-    for rows, phi in _blocks(data, moved):
+    for rows, phi in phi_blocks(data, moved):
         move_rows_by_label(table, phi, old[rows], new[rows], scale.lift)
         del phi
 
 
-def _blocks(data: Any, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
-    """Yield row numbers and phi of blocks of the given rows: dense float64, or CSR."""
+def phi_blocks(data: Any, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
+    """Yield numbers and phi of blocks of the given rows, which ascend: dense float64, or CSR."""
     step = _BLOCK_ROWS if data.has_sparse_phi else max(1, _BLOCK_CELLS // max(data.n_statistics, 1))
     for start in range(0, rows.size, step):
         chosen = rows[start : start + step]

@@ -28,6 +28,7 @@ from expfam.model.label_sums import (
 from expfam.samplers.shards.checkpoint import read_rows, write_rows
 from expfam.samplers.shards.soft import Cuts, SoftPart, SoftReply, soft_labels
 from expfam.samplers.starts.rules import starting_labels
+from expfam.samplers.states.divisions import Division, Sides, divided_labels, sides_of
 from expfam.samplers.states.sticks import log_slices
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Shard:
     """Rows of a part, and the labels that a chain gives them.
 
     It is made where the rows are to stay. Engines ask it by the names of its methods. The methods `check`, `bind`,
-    `begin`, `begin_near`, `redraw`, `borrow`, `expect`, `keep`, `take_kept`, `set_labels`, `read_labels` and
+    `begin`, `begin_near`, `redraw`, `divide`, `borrow`, `expect`, `keep`, `take_kept`, `set_labels`, `read_labels` and
     `restore` change it: they replace attributes and write into none.
 
     Parameters
@@ -270,6 +271,17 @@ class Shard:
         self.labels, self.K = labels, parameters.K
         return reply
 
+    def divide(
+        self,
+        division: Division | None,
+        relabelled: npt.NDArray[np.int32],
+        target: npt.NDArray[np.int32],
+        n_clusters: int,
+    ) -> None:
+        """Make splits and merges, see `expfam.samplers.states.divisions`."""
+        self.labels = divided_labels(self.data, self.labels, division, relabelled, target)
+        self.K = n_clusters
+
     def borrow(self, sizes: Sizes, bounds: Bounds, own: tuple[Cuts, Any, Any]) -> None:
         """Take rows of other parts that complete the last segment of sums.
 
@@ -311,6 +323,10 @@ class Shard:
         """Return the least log slice of the rows, see `expfam.samplers.states.sticks`."""
         return Least(log_slices(self.first_row, self.labels, log_pi, seed, step).min())
 
+    def sides(self, division: Division) -> Sides:
+        """Return the sums of a division of clusters."""
+        return sides_of(self.data, self.labels, division, self.scale)
+
     def first_rows(self) -> Least:
         """Return the global number of the first row of each cluster: (K,) int64."""
         first = np.full(self.K, NO_ROW)
@@ -321,6 +337,11 @@ class Shard:
     def labels_now(self) -> npt.NDArray[np.int32]:
         """Return the labels of the rows."""
         return self.labels
+
+    def labels_at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """Return the labels of the rows with these global numbers that are here."""
+        here = numbers[(numbers >= self.first_row) & (numbers < self.first_row + self.labels.size)]
+        return self.labels[here - self.first_row]
 
     def rows(self, numbers: npt.NDArray[np.int64]) -> tuple[Any, Any]:
         """Return the rows with these global numbers that are here, and the places of the numbers."""

@@ -10,12 +10,14 @@ import numpy.typing as npt
 from expfam.errors import CapabilityError
 from expfam.model.label_sums import LabelSums
 from expfam.model.partitions import by_first_appearance
+from expfam.samplers.shards.sample import gathered
 from expfam.samplers.shards.shard import NO_ROW, Parameters
 from expfam.samplers.states.uncollapsed import UncollapsedState
 
 if TYPE_CHECKING:
     from expfam.protocols import Floats
     from expfam.samplers.shards.data import ShardedData
+    from expfam.samplers.states.divisions import Division, Sides
 
 
 class ShardedState(UncollapsedState):
@@ -126,6 +128,29 @@ class ShardedState(UncollapsedState):
         reply = self.data.engine.change("redraw", kernel.of_parts(), self.parameters())
         self._take(self.sums + reply.sums)
         return reply.n_moved, reply.means()
+
+    def rows_at(self, numbers: npt.NDArray[np.int64]) -> Any:
+        """Return the rows with these global numbers, which ascend: ndarray or CSR."""
+        return gathered(self.data.engine, numbers)
+
+    def labels_at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """Return the labels of the rows with these global numbers, which ascend."""
+        return np.concatenate(self.data.engine.each("labels_at", numbers))
+
+    def sides(self, division: Division) -> Sides:
+        """Have the parts draw the sides of a division of clusters; return the sums over all rows."""
+        return self.data.engine.total("sides", division)
+
+    def divide(
+        self,
+        division: Division | None,
+        relabelled: npt.NDArray[np.int32],
+        target: npt.NDArray[np.int32],
+        sums: LabelSums,
+    ) -> None:
+        """Have the parts make splits and merges; `sums` are those of the new labels."""
+        self.data.engine.change("divide", division, relabelled, target, sums.n.size)
+        self._take_divided(sums)
 
     def move_labels(self, labels: npt.NDArray[np.int32]) -> int:
         """Replace the labels of all rows; return how many changed."""

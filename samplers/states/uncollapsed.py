@@ -14,6 +14,7 @@ from expfam.families.support import dense_rows
 from expfam.model.label_sums import LabelSums, label_sums, updated_sums
 from expfam.model.partitions import by_first_appearance, slots_by_first_appearance
 from expfam.samplers.states.collapsed import CollapsedState
+from expfam.samplers.states.divisions import Division, Sides, divided_labels, sides_of
 from expfam.samplers.states.sticks import live_weights, log_slices, with_new_sticks
 from expfam.samplers.states.storage import MOST_GAP, memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.structures.ground.rng import generator
@@ -232,6 +233,47 @@ class UncollapsedState:
         self._take(sums)
         return n_moved
 
+    # ---- splits and merges -------------------------------------------------------------------------------------------
+
+    def rows_at(self, numbers: npt.NDArray[np.int64]) -> Any:
+        """Return the rows with these global numbers, which ascend: ndarray or CSR."""
+        return self.data.X[numbers - self.data.row_offset]
+
+    def labels_at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """Return the labels of the rows with these global numbers, which ascend."""
+        return self.labels[numbers - self.data.row_offset]
+
+    def sides(self, division: Division) -> Sides:
+        """Return the sums of a division of clusters over all rows."""
+        return sides_of(self.data, self.labels, division, self.data.scale)
+
+    def divide(
+        self,
+        division: Division | None,
+        relabelled: npt.NDArray[np.int32],
+        target: npt.NDArray[np.int32],
+        sums: LabelSums,
+    ) -> None:
+        """Make splits and merges, see `expfam.samplers.states.divisions`.
+
+        Parameters
+        ----------
+        division : Division or None
+        relabelled : (K,) int32 ndarray
+            New label of the rows of each label.
+        target : (M,) int32 ndarray
+            New label of the rows on side 1 of each division; -1 where there is none.
+        sums : LabelSums
+            Of the new labels.
+        """
+        self.labels = divided_labels(self.data, self.labels, division, relabelled, target)
+        self._take_divided(sums)
+
+    def _take_divided(self, sums):
+        """Make `sums` the statistics, with as many components as they have; parameters are dropped."""
+        self.K, self.Theta, self.G, self.log_pi = sums.n.size, None, None, None
+        self._take(sums)
+
     def set_model(self, model: Any) -> None:
         """Replace the model by one of the same kind with other hyper-parameters; keep the labels."""
         self.model, self._log_joint = model, None
@@ -388,6 +430,25 @@ class UncollapsedState:
         )
         made.stamp = state.stamp + 1
         return made
+
+
+def converted(state: Any, *, is_open: bool) -> UncollapsedState:
+    """Return a chain as an `UncollapsedState` with open or closed sticks.
+
+    Raises
+    ------
+    CapabilityError
+        Its sticks are of the other kind, or it cannot become such a state.
+    """
+    if is_open and isinstance(state, CollapsedState):
+        return UncollapsedState.open_of(state)
+    own: UncollapsedState = state.as_type(UncollapsedState)
+    if own.is_open != is_open:
+        raise CapabilityError(
+            "closed and open sticks have other posteriors and cannot take turns: write"
+            " UncollapsedGibbs(sticks='slice') in the place of each kernel with closed sticks"
+        )
+    return own
 
 
 def _refuse_truncation(weights):

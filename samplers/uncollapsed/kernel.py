@@ -17,8 +17,7 @@ from expfam.errors import CapabilityError
 from expfam.model.partitions import fitted_labels
 from expfam.params import Real, refuse_unused
 from expfam.samplers.chain.kernel import Kernel, check_sticks
-from expfam.samplers.states.collapsed import CollapsedState
-from expfam.samplers.states.uncollapsed import UncollapsedState
+from expfam.samplers.states.uncollapsed import UncollapsedState, converted
 from expfam.samplers.uncollapsed import dense as dense_draw
 from expfam.samplers.uncollapsed import slices
 from expfam.samplers.uncollapsed.known import with_known
@@ -103,16 +102,9 @@ class UncollapsedKernel(Kernel):
 
     def own_state(self, state: Any) -> Any:
         """Return the state that the kernel moves, with sticks closed or open as its own."""
-        is_open = self.max_clusters(state.model) is None
-        if is_open and isinstance(state, CollapsedState):
-            return UncollapsedState.open_of(state)
-        own = super().own_state(state)
-        if own.is_open != is_open:
-            raise CapabilityError(
-                "closed and open sticks have other posteriors and cannot take turns: write"
-                " UncollapsedGibbs(sticks='slice') in the place of each kernel with closed sticks"
-            )
-        return own
+        if self.state_type is not UncollapsedState:
+            return super().own_state(state)
+        return converted(state, is_open=self.max_clusters(state.model) is None)
 
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
         """Return the bytes of the parameters and of the statistics from which they are made.

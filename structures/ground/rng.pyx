@@ -29,6 +29,7 @@ class RandomPurpose(IntEnum):
     SUBSAMPLE = Purpose.SUBSAMPLE
     CHAINS = 11  # seeds of chains; no compiled sampler reads it
     SLICE = 12  # slices of data under open sticks
+    SIDE = 13  # sides of data in splits whose data are independent
 
 
 def generator(seed, purpose, *, unit=0, step=0):
@@ -96,6 +97,27 @@ def log_uniforms(seed, purpose, uint64_t first_unit, Py_ssize_t n, uint64_t step
     with nogil:
         for i in range(n):
             philox_aim(&stream, first_unit + <uint64_t> i, step)
+            out[i] = log(1.0 - philox_double(&stream))
+    return logs
+
+
+def log_uniforms_of(seed, purpose, const uint64_t[::1] units, uint64_t step):
+    """Return what `log_uniforms` returns, for units that do not follow each other: (n,) float64.
+
+    >>> import numpy as np
+    >>> from expfam.structures.ground.rng import log_uniforms, log_uniforms_of
+    >>> both = log_uniforms(3, "slice", 5, 2, 0)
+    >>> bool((log_uniforms_of(3, "slice", np.array([6, 5], dtype=np.uint64), 0) == both[::-1]).all())
+    True
+    """
+    cdef philox_stream stream
+    cdef Py_ssize_t i
+    logs = np.empty(units.shape[0])
+    cdef double[::1] out = logs
+    philox_init(&stream, seed, int(RandomPurpose[purpose.upper()]))
+    with nogil:
+        for i in range(units.shape[0]):
+            philox_aim(&stream, units[i], step)
             out[i] = log(1.0 - philox_double(&stream))
     return logs
 

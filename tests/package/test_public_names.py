@@ -23,7 +23,8 @@ PUBLIC = {
         Allocator AnchoredMoves Anchors BucketMoves Canopy CellProposal Checkpoint ClusterMoves
         ClusterTree CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge
         CollapsedState Collect CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
-        FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedProcessGibbs GroupedProcessSplitMerge
+        FarAnchors FastEx FrozenAllocator FrozenSplitMerge Full GroupedGibbs GroupedProcessGibbs
+        GroupedProcessSplitMerge
         GroupedProcessState GroupedState GroupedStream GroupedVariational GroupedVariationalState HashProposal
         HierarchicalClustering HierarchyTree Int8Proposal Kernel LinkedGibbs MemberMoves Memoized MergeState
         NearAnchors Progress Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator
