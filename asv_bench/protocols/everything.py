@@ -117,6 +117,7 @@ PROTOCOLS = [
     Protocol("Sweeps over parts of the data", "many_machines.py", "", "--quick"),
     Protocol("Tables beside stepmix", "tables.py", "", "--quick"),
     Protocol("Wide rows: von Mises-Fisher", "wide.py", "vmf", "--quick"),
+    Protocol("Wide rows: embeddings beside faiss", "wide.py", "embeddings", "--quick"),
     Protocol("Known rows: what 5 % of labels do", "labels.py", "lift", "--quick", "", True),
     Protocol("Known rows: a sweep", "labels.py", "sweep", "--quick"),
     Protocol("Known rows: linked groups", "labels.py", "links", "--quick"),

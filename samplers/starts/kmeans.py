@@ -30,6 +30,7 @@ def lloyd_labels(
     seed: int,
     run: int,
     rows: npt.ArrayLike | RowTiles | None = None,
+    n_trials: int | None = None,
     n_threads: int | None = None,
 ) -> npt.NDArray[np.int32]:
     """Make labels of rows by one run of k-means.
@@ -46,6 +47,8 @@ def lloyd_labels(
     rows : (M,) array_like of int or RowTiles, optional
         The rows of the data that are divided, all if not given. Several runs on the same rows cost less with their
         `row_tiles`, which are made once.
+    n_trials : int, optional
+        Rows that are tried for each seed, see `RowTiles.seeds`. Of many clusters the seeds take most of the time.
     n_threads : int or None
         The labels do not depend on it.
 
@@ -64,7 +67,7 @@ def lloyd_labels(
     np.True_
     """
     tiles = rows if isinstance(rows, RowTiles) else row_tiles(data, seed=seed, rows=rows, n_threads=n_threads)
-    return _run(tiles, K, seed, run, n_threads)[0]
+    return _run(tiles, K, seed, run, n_threads, n_trials)[0]
 
 
 def row_tiles(data: Dataset, *, seed: int, rows: npt.ArrayLike | None = None, n_threads: int | None = None) -> RowTiles:
@@ -134,5 +137,7 @@ def kmeans_labels(data: Dataset, K: int, *, seed: int, n_threads: int | None = N
     return np.concatenate(run_tasks(labels_of, coordinates.blocks(centres.shape[1]), n_threads))
 
 
-def _run(tiles, K, seed, run, n_threads):
-    return tiles.kmeans(min(K, tiles.n_rows), generator(seed, "start", unit=_RUN_UNIT, step=run), n_threads=n_threads)
+def _run(tiles, K, seed, run, n_threads, n_trials=None):
+    rng = generator(seed, "start", unit=_RUN_UNIT, step=run)
+    seeds = tiles.seeds(min(K, tiles.n_rows), rng, n_trials=n_trials, n_threads=n_threads)
+    return tiles.lloyd(tiles.take(seeds), n_threads=n_threads)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 _UNIT = 5  # stream of the purpose "start"; runs of the family's coordinates are those of `lloyd_labels`
-_MANY_NUMBERS, _FEW_TRIALS = 100_000, 2  # of all centres together; of each of their seeds
 _RUNS_A_METRIC = 1 << 16
 _LEAST_TOLD = 0.05  # nats a row by which a cut of a column must pay
 _MOST_LEVELS = 20
@@ -91,9 +90,4 @@ class Divisions:
 
     def _run(self, tiles, n_clusters, step):
         rng = generator(self._seed, "start", unit=_UNIT, step=step)
-        n_clusters, options = min(n_clusters, self._data.n_rows), {"n_threads": self._n_threads}
-        if n_clusters * tiles.n_columns < _MANY_NUMBERS:
-            return tiles.kmeans(n_clusters, rng, **options)[0]
-        # many trials of each seed take longer than all passes, and these mend most of what fewer do worse
-        seeds = tiles.seeds(n_clusters, rng, n_trials=_FEW_TRIALS, **options)
-        return tiles.lloyd(tiles.take(seeds), **options)[0]
+        return tiles.kmeans(min(n_clusters, self._data.n_rows), rng, n_threads=self._n_threads)[0]

@@ -12,6 +12,7 @@ hard partition prefers lopsided clusters where clusters overlap.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.starts.greedy_merge import merged_labels
+from expfam.samplers.starts.kmeans import lloyd_labels, row_tiles
 from expfam.samplers.starts.many_exchanges import ManyExchanges, has_many_clusters
 from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.samplers.states.collapsed import CollapsedState
@@ -44,6 +46,7 @@ _COUNT_STEPS = 5  # sweeps of random labels of counts
 _FEW_CENTRES = 16
 _SETTLED = 2  # candidates for an open number that are taken uphill, beside one cluster
 _INITS_A_RUN = 3  # of `n_init`, where clusters are many and exchanged: one run by default
+_TRIED_SEEDS = 2  # rows for each seed there: more take longer than all passes, which mend most of the difference
 _RACED = 4  # candidates for a given number from which EM is run; those of the highest log joint
 _CLOSE = 0.02  # nats a row between candidates that steps of the chain are to tell apart
 _MOST_OF_A_BLOB = 0.5  # share of the rows in the largest of a given number of clusters
@@ -134,7 +137,7 @@ def search_start(
     search = _Search(model, part, moves, learned, adapt_prior, n_init, seed, n_threads)
     found = search.found()
     if rows is None:
-        return found._replace(divisions=search.divisions)
+        return found if search.is_of_many else found._replace(divisions=search.divisions)
     others = {
         name: extended_labels(found.model, part, one, data, n_threads=n_threads) for name, one in found.others.items()
     }
@@ -154,7 +157,12 @@ class _Search:
         self.is_weighted = data.weight is not None and bool((data.weight != 1.0).any())
         self.K = model.weights.max_components
         self.settler = Settler(model, data, self.learned, adapts_prior, seed, n_threads)
-        self.divisions = Divisions(data, seed=seed, n_threads=n_threads)
+        self.is_of_many = has_many_clusters(model, data)
+
+    @cached_property
+    def divisions(self):
+        """Return the candidates that are divisions of the rows; many clusters have none of them."""
+        return Divisions(self.data, seed=self.seed, n_threads=self.n_threads)
 
     def found(self):
         """Return the start that is best for what is asked."""
@@ -214,7 +222,7 @@ class _Search:
 
     def of_real_values(self):
         """Take the candidate from which EM reaches the highest posterior density."""
-        if has_many_clusters(self.model, self.data):
+        if self.is_of_many:
             return self.of_many_clusters()
         candidates = {f"lloyd {run + 1}": self.divisions.kmeans("own", self.K, run) for run in range(self.n_init)}
         is_narrow = has_few_rows(self.model, self.data)  # evidence then prefers one wide cluster and tight remainders
@@ -247,7 +255,12 @@ class _Search:
         An exchange mends at once what one run does wrong in one place; further runs do as much wrong in others.
         """
         n_runs = -(-self.n_init // _INITS_A_RUN)
-        runs = {f"lloyd {run + 1}": self.divisions.kmeans("own", self.K, run) for run in range(n_runs)}
+        tiles = row_tiles(self.data, seed=self.seed, n_threads=self.n_threads)
+        options: dict[str, Any] = {"rows": tiles, "n_trials": _TRIED_SEEDS, "n_threads": self.n_threads}
+        runs = {
+            f"lloyd {run + 1}": lloyd_labels(self.data, self.K, seed=self.seed, run=run, **options)
+            for run in range(n_runs)
+        }
         fitted = {name: self.settler.fitted(labels) for name, labels in runs.items()}
         for name, one in fitted.items():
             exchanges = ManyExchanges(one.model, self.data, seed=self.seed, n_threads=self.n_threads)
