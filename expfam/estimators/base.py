@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +18,7 @@ from expfam.estimators.foreign_names import lacks_after_chunks, missing_attribut
 from expfam.estimators.lines import settings_of
 from expfam.estimators.loaded import drop_loaded, loaded_clusters, names_of_fit, rows_of_fit
 from expfam.estimators.plotted import chosen_display
-from expfam.estimators.row_results import assignments
+from expfam.estimators.row_results import asked_output, assignments
 from expfam.families.columns.roles import Roles
 from expfam.fitted.cluster_table import cluster_table
 from expfam.fitted.clusters import FittedClusters
@@ -60,6 +59,7 @@ class Estimator(BaseEstimator):
     """
 
     default_steps: ClassVar[int] = 100
+    ends_by_rule: ClassVar[bool] = False  # whether a run with all settings left to the package does
     saved_kind: ClassVar[str]
     no_components: ClassVar[str | None] = None
     of_clusters: ClassVar[str] = "cluster"  # what clusters are called in a summary, and what their sizes count
@@ -177,10 +177,6 @@ class Estimator(BaseEstimator):
         n_threads = getattr(self, "n_threads", None)
         return lambda state: certainty_of_state(model, state, n_threads=n_threads)
 
-    def _follows_rule(self) -> bool:
-        """Tell whether a rule ends the run, so that nobody knows its number of steps before."""
-        return False
-
     def _set_trace(self, trace: Trace) -> None:
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
@@ -215,15 +211,9 @@ class Estimator(BaseEstimator):
             columns=list(Roles(roles).names) if roles else list(map(str, columns)),
             has_names=names is not None,
             roles=Roles(roles) if roles else None,
-            asked=self._asked_output(),
+            asked=asked_output(self),
             backend=self.__dict__.get("_backend", "pandas"),
         )
-
-    def _asked_output(self) -> str:
-        """Return the library of frames that the user asked for, or "default"."""
-        given = self.__dict__.get("_sklearn_output_config", {}).get("transform", self.__dict__.get("_output"))
-        asked: str = get_config().get("transform_output", "default") if given is None else given
-        return asked
 
     def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
         """Choose the kind of frames that results come as.
@@ -555,7 +545,12 @@ def step_numbers(estimator: Any) -> tuple[int, int]:
 
 def total_steps(estimator: Any) -> int | None:
     """Return the number of steps of a fit with its warm-up; None where a rule decides it."""
-    return None if estimator._follows_rule() else sum(step_numbers(estimator))
+    return None if follows_rule(estimator) else sum(step_numbers(estimator))
+
+
+def follows_rule(estimator: Any) -> bool:
+    """Return whether a rule ends the run, so that nobody knows its number of steps before."""
+    return estimator.ends_by_rule and is_auto(estimator.sampler) and is_auto(estimator.n_steps)
 
 
 def known_line(estimator: Any) -> list[str]:

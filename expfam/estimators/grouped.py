@@ -27,7 +27,7 @@ from expfam.estimators.grouped_chunks import GroupedChunks, learns_groups, soft_
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import keep_rows, loaded_clusters, names_of_fit
-from expfam.estimators.row_results import in_asked_form
+from expfam.estimators.row_results import asked_output, in_asked_form
 from expfam.estimators.unknown_groups import (
     GUESSED_CLUSTERS,
     UNKNOWN_RESULTS,
@@ -608,7 +608,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         """
         X, groups = self._checked(X, groups)
         weights = _weights(self._place(X, groups)[0], self.alpha_)
-        asked = self._asked_output()
+        asked = asked_output(self)
         if asked == "default":
             return weights
         frame = new_frame({f"groupedmixture{k}": weights[:, k] for k in range(len(self.alpha_))}, backend=asked)

@@ -36,7 +36,6 @@ from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
 from expfam.model.given_weights import checked_weights
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
-from expfam.params import is_auto
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -114,6 +113,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
     """
 
     default_steps = 50
+    ends_by_rule = True
     saved_kind = "mixture"
     fit_predict = Estimator.fit_predict  # that of scikit-learn drops y
     score = FamilyEstimator.score  # that of scikit-learn computes nothing
@@ -251,9 +251,6 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         line = partial(line_of, self)
         settings = (self.n_components, self.learn_hyper, self.n_threads, line, type(self).__name__)
         return Asked(family, self._weights(family), *settings)
-
-    def _follows_rule(self) -> bool:
-        return is_auto(self.sampler) and is_auto(self.n_steps)
 
     @property
     @made_on_use

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from expfam.estimators.base import check_learn_hyper, step_numbers
+from expfam.estimators.base import check_learn_hyper, follows_rule, step_numbers
 from expfam.fitting.chains import check_chains, starts_of_chains
 from expfam.fitting.kernels import kernel_of_rows
 from expfam.fitting.plan import LOSSES, PARTITIONS, Plan, n_automatic_draws
@@ -47,7 +47,7 @@ def plan_of(mixture: Any, whole: Dataset, family: Family) -> Plan:
         n_steps=n_steps,
         n_warmup=n_warmup,
         is_automatic=is_auto(mixture.sampler),
-        has_rule=mixture._follows_rule(),
+        has_rule=follows_rule(mixture),
         is_warmup_left=is_auto(mixture.n_warmup),
         partition=mixture.partition,
         n_draws=most_draws(mixture, data.n_rows),

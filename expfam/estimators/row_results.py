@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn import get_config
 
 from expfam.frames.new_frames import new_frame
 
@@ -137,9 +138,16 @@ def assignments(estimator: Any) -> Any:
     return rows_frame(columns, index, backend=estimator._form().kind or "pandas")
 
 
+def asked_output(estimator: Any) -> str:
+    """Return the library of frames that the user asked for, or "default"."""
+    given = estimator.__dict__.get("_sklearn_output_config", {}).get("transform", estimator.__dict__.get("_output"))
+    asked: str = get_config().get("transform_output", "default") if given is None else given
+    return asked
+
+
 def in_asked_form(estimator: Any, X: Any, p: Any) -> Any:
     """Return probabilities of rows X as the frame that `set_output` asks for, or as they are."""
-    asked = estimator._asked_output()
+    asked = asked_output(estimator)
     if asked == "default" or sparse.issparse(p):
         return p
     names = [f"{type(estimator).__name__.lower()}{k}" for k in range(p.shape[1])]
@@ -148,6 +156,7 @@ def in_asked_form(estimator: Any, X: Any, p: Any) -> Any:
 
 __all__ = [
     "RowIndex",
+    "asked_output",
     "assignments",
     "drop_row_names",
     "in_asked_form",
