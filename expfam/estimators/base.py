@@ -25,6 +25,7 @@ from expfam.fitted.clusters import FittedClusters
 from expfam.fitted.form import ResultForm
 from expfam.fitted.row_certainty import certainty_of_state
 from expfam.fitted.summary import Summary, family_lines, summary_text
+from expfam.fitting.candidates import name_of
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
@@ -326,9 +327,11 @@ class Estimator(BaseEstimator):
         """
         self._check_fitted()
         more, lines = self._summary_parts()
-        family = getattr(getattr(self, "family_", None), "name", "")
-        given = self.__dict__
-        lines = [*family_lines(family, given.get("family_scores_"), given.get("family_agreement_")), *lines]
+        given, family = self.__dict__, getattr(getattr(self, "family_", None), "name", "")
+        scores, agreement = given.get("family_scores_"), given.get("family_agreement_")
+        if scores or agreement:
+            family = name_of(self.family_)  # type: ignore[attr-defined]
+        lines = [*family_lines(family, scores, agreement), *lines]
         sizes = np.asarray(self.cluster_sizes_)
         if given.get("interrupted_"):
             lines.append("Ctrl-C ended the run early")

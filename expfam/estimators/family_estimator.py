@@ -19,14 +19,18 @@ from expfam.estimators.tables import family_of_array, family_of_frame, require_r
 from expfam.families.base import Family
 from expfam.families.columns.cells import may_lack_cells
 from expfam.families.columns.family import Columns
+from expfam.families.columns.kinds.registry import DROPPED
 from expfam.families.columns.roles import Roles
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.support import check_given
 from expfam.fitted.cells import drawn_rows, filled_rows
 from expfam.fitted.dependent_cells import filled_dependent_rows
 from expfam.fitting.chosen_family import chosen_family
+from expfam.fitting.whole_numbers import columns_of_array, has_many_values
+from expfam.frames.array_frame import frame_of_array
 from expfam.frames.frame import as_frame, is_frame
 from expfam.frames.names import named_columns
+from expfam.frames.numbers import numbers_of_frame
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value, is_auto
 from expfam.plugins.registry import load_family
@@ -251,24 +255,81 @@ class FamilyEstimator(Estimator):
         return tags
 
 
-def compare_families(estimator: Any, X: Any, weights: Callable[[], Any], sample_weight: Any = None) -> None:
-    """Let the rows choose the family of real columns, where it was left to the estimator.
+def compared_rows(estimator: Any, given: Any, X: Any, weights: Callable[[], Any], sample_weight: Any = None) -> Any:
+    """Let the rows choose the family of columns of numbers, where it was left to the estimator.
 
-    `weights` returns the prior of the mixture weights.
+    Parameters
+    ----------
+    estimator : FamilyEstimator
+    given : array_like or frame
+        What the user gave.
+    X : (N, V) array or CSR
+        The same, validated.
+    weights : callable
+        Returns the prior of the mixture weights.
+    sample_weight : (N,) array_like, optional
+
+    Returns
+    -------
+    (N, V) array or CSR
+        The rows as the chosen family reads them.
     """
     for name in ("family_scores_", "family_agreement_"):
         estimator.__dict__.pop(name, None)
-    if not is_auto(estimator.family) or type(estimator._family_of_data) is not DiagonalGaussian:
-        return
+    if not is_auto(estimator.family):
+        return X
+    own, numbers = estimator._family_of_data, X
+    if type(own) is DiagonalGaussian:
+        by_roles = columns_of_array(X, names_of_fit(estimator))
+    elif is_frame(given):
+        frame = as_frame(given, owner=type(estimator).__name__)
+        numbers, by_roles = _whole_numbers(frame, own), own
+        numbers = None if numbers is None or has_many_values(numbers) else numbers
+    else:
+        return X
+    if numbers is None:
+        return X
     n_threads = getattr(estimator, "n_threads", None)
-    choice = chosen_family(X, weights(), sample_weight, seed=estimator._seed(), n_threads=n_threads)
+    choice = chosen_family(
+        numbers, weights(), sample_weight, seed=estimator._seed(), n_threads=n_threads, by_roles=by_roles
+    )
     if choice is None:
-        return
-    estimator._family_of_data = choice.family
+        return X
     if choice.agreement:
         estimator.family_agreement_ = choice.agreement
     else:
         estimator.family_scores_ = choice.scores
+    estimator._family_of_data = choice.family
+    if isinstance(choice.family, Columns) is isinstance(own, Columns):
+        return X
+    return _as_read_by(estimator, choice.family, given, numbers)
+
+
+def _whole_numbers(frame, family):
+    """Return a frame's whole numbers; None if it holds others, holes, or columns left out."""
+    roles = getattr(family, "roles", None)
+    columns = [frame.column(name) for name in frame.names] if roles else []
+    if not columns or any(column.kind != "integer" or column.missing.any() for column in columns):
+        return None
+    if any((columns[j].values != columns[j].values[0]).any() for j in range(len(columns)) if _is_left_out(roles[j])):
+        return None
+    return numbers_of_frame(frame, of_fit=True)
+
+
+def _is_left_out(role):
+    return role["role"] == DROPPED
+
+
+def _as_read_by(estimator, family, given, numbers):
+    """Return numbers as another family than that of their kind reads them."""
+    roles = Roles(getattr(family, "roles", None) or ())
+    if roles.by_place:
+        return roles.encode_array(numbers, owner=type(estimator).__name__)
+    if roles.roles:
+        frame = frame_of_array(numbers, names_of_fit(estimator))
+        frame.backend = estimator._backend
+        return _encoded(estimator, frame, roles, reset=True)
+    return checked_input(estimator, given, reset=True, accepts_sparse=False)
 
 
 def _named_family(name: str, owner: str) -> Family:
@@ -290,6 +351,9 @@ def _validated(estimator, X, *, reset, family, learns):
     if family is None:
         family = estimator._family() if reset else estimator.family_
     roles = getattr(family, "roles", None)
+    if roles and Roles(roles).by_place:
+        cells = checked_input(estimator, X, frame=frame, reset=reset, accepts_sparse=False, may_lack=True)
+        return Roles(roles).encode_array(cells, owner=owner)
     if roles and frame is not None:
         return _encoded(estimator, frame, Roles(roles), reset=reset)
     return checked_input(
@@ -323,4 +387,4 @@ def _encoded(estimator, frame, roles, *, reset):
     return matrix
 
 
-__all__ = ["FamilyEstimator", "compare_families"]
+__all__ = ["FamilyEstimator", "compared_rows"]

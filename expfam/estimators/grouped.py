@@ -21,7 +21,7 @@ from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, known_line, run_steps, step_numbers
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
-from expfam.estimators.family_estimator import FamilyEstimator, compare_families
+from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_chunks import GroupedChunks, learns_groups, soft_sums
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
@@ -231,10 +231,9 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         kernel = self._kernel()
         is_sampled = kernel.is_sampler
         X, y, groups = grouped_rows(X, groups, y, labels=self.labels)
-        X = self._validate(X, reset=True)
-        K = self._check_components()
+        rows, K = self._validate(X, reset=True), self._check_components()
         of_rows = DirichletProcess() if K is None else SymmetricDirichlet(K, 1.0)  # without their groups
-        compare_families(self, X, lambda: of_rows, sample_weight)
+        X = compared_rows(self, X, rows, lambda: of_rows, sample_weight)
         groups = as_groups(groups, X.shape[0])
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
         known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])

@@ -20,7 +20,7 @@ from expfam.estimators.averages import answering_clusters
 from expfam.estimators.base import Estimator, known_line
 from expfam.estimators.classes import line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
-from expfam.estimators.family_estimator import FamilyEstimator, compare_families
+from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
 from expfam.estimators.lines import completed, line_of
 from expfam.estimators.loaded import keep_rows, names_of_fit
 from expfam.estimators.mixture_chunks import MixtureChunks, learns_chunks
@@ -222,8 +222,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         >>> plan.n_steps, mixture.fit_plan(plan).n_components_
         (5, 2)
         """
-        X = self._validate(X, reset=True)
-        compare_families(self, X, self._weights, sample_weight)
+        X = compared_rows(self, X, self._validate(X, reset=True), self._weights, sample_weight)
         family = self._family()
         if family.is_bound and family.allows_missing:
             family = family.bind(X)  # other missing cells than those of its own data may open it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -51,7 +51,8 @@ class ResultForm:
         """Library of the frames to return; None for arrays."""
         if self.asked != "default":
             return self.asked
-        return self.backend if self.has_names or self.roles is not None else None
+        is_table = self.roles is not None and not self.roles.by_place
+        return self.backend if self.has_names or is_table else None
 
     @property
     def kept_roles(self) -> Sequence[Any]:
@@ -81,11 +82,15 @@ class ResultForm:
         """Return encoded rows as the kind of data of the fit."""
         if self.roles is None:
             return X if self.kind is None else self.frame(dict(zip(self.columns, X.T)))
+        if self.kind is None:
+            return self.roles.decode_array(X)
         return self.frame(self.roles.decode(X, whole=True), types=self.roles.types)
 
     def like(self, X: Any, filled: npt.NDArray[Any], holes: npt.NDArray[np.bool_]) -> Any:
         """Return data with the cells of their holes filled, in the form that they were given in."""
         names = self.columns
+        if self.roles is not None and self.roles.by_place:
+            return self._like_array(X, filled, holes)
         if not is_frame(X):
             return filled if self.asked == "default" else new_frame(dict(zip(names, filled.T)), backend=self.asked)
         if self.roles is None and not self.has_names:
@@ -98,6 +103,23 @@ class ResultForm:
                 cells[name] = (at, [_plain(values[name][row]) for row in at])
         found = with_cells(X, cells, None if self.roles is None else self.roles.types)
         return found if self.asked == "default" else in_backend(found, self.asked)
+
+    def _like_array(self, X, filled, holes):
+        """Return rows that were read by place with the cells of their holes filled."""
+        roles, frame = cast("Roles", self.roles), as_frame(X) if is_frame(X) else None
+        cells, values = {}, roles.decode(filled)
+        for j, role in enumerate(roles.kept):
+            at = np.flatnonzero(holes[:, j])
+            if at.size:
+                cells[int(role.column)] = (at, [_plain(values[role.column][row]) for row in at])
+        if frame is not None:
+            found = with_cells(X, {frame.names[place]: cell for place, cell in cells.items()}, None)
+            return found if self.asked == "default" else in_backend(found, self.asked)
+        whole = np.array(X, dtype=np.float64)
+        for place, (at, of_rows) in cells.items():
+            whole[at, place] = of_rows
+        names = [role.column for role in roles.roles]
+        return whole if self.asked == "default" else new_frame(dict(zip(names, whole.T)), backend=self.asked)
 
 
 def _plain(value):

@@ -20,8 +20,10 @@ from expfam.errors import ExpFamError
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
+from expfam.fitting.candidates import Candidate
 from expfam.fitting.held_rows import held_out_densities
 from expfam.fitting.plan import learned_hyper
+from expfam.fitting.whole_numbers import whole_candidates
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -32,7 +34,10 @@ from expfam.samplers.warm_starts.ties import spread_ties
 from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from expfam.families.base import Family
+    from expfam.families.columns.family import Columns
     from expfam.protocols import Floats, Weights
 
 _MOST_COLUMNS_OF_FULL = 40  # more, and a sample has too few rows for covariances
@@ -47,7 +52,7 @@ _UNIT = 15  # stream of the purpose "start"
 
 
 class FamilyChoice(NamedTuple):
-    """Family of real columns, and how well each one in question describes held-out rows.
+    """Family of columns of numbers, and how well each one in question describes held-out rows.
 
     Attributes
     ----------
@@ -72,13 +77,14 @@ def chosen_family(
     *,
     seed: int,
     n_threads: int | None,
+    by_roles: Columns | None = None,
 ) -> FamilyChoice | None:
-    """Choose the family of real columns by held-out rows, or by the agreement of halves.
+    """Choose the family of columns of numbers by held-out rows, or by the agreement of halves.
 
     Parameters
     ----------
     X : (N, V) ndarray
-        Real values without holes.
+        Numbers without holes.
     weights : Weights
         Prior of the clusters' weights.
     sample_weight : (N,) array_like of float, optional
@@ -87,14 +93,17 @@ def chosen_family(
         Decides which rows are held out.
     n_threads : int or None
         The choice does not depend on it.
+    by_roles : Columns, optional
+        Of whole numbers: the family by the roles of the columns, such as categories, which encodes the rows. It and, of
+        numbers from 0 on, Poisson columns are compared too.
 
     Returns
     -------
     FamilyChoice or None
         The diagonal Gaussian where no other one is better by a standard error. From 64 columns on and for a given
         number of clusters it is the family under which two halves of the rows agree more, by 0.05. None where
-        there is nothing to choose: one column, or 41 to 63; fewer than 20 rows, or two a cluster that was asked for;
-        rows that no family takes.
+        there is nothing to choose: one column of fractions, or 41 to 63 of them; fewer than 20 rows, or two a cluster
+        that was asked for; rows that no family takes.
 
     Examples
     --------
@@ -107,7 +116,7 @@ def chosen_family(
     ('gaussian', ['gaussian', 'gaussian_diag'])
     """
     other, weight = _other_family(X.shape[1]), None if sample_weight is None else np.asarray(sample_weight)
-    if other is None or (weight is not None and weight.shape != X.shape[:1]):
+    if (other is None and by_roles is None) or (weight is not None and weight.shape != X.shape[:1]):
         return None
     rows = _sample(X, weight, seed)
     fewest = max(_FEWEST_ROWS, _FEWEST_ROWS_A_CLUSTER * (weights.max_components or 0))
@@ -116,14 +125,17 @@ def chosen_family(
     with warnings.catch_warnings():  # what they say of the rows, the fit itself says
         warnings.simplefilter("ignore")
         try:
-            data = Dataset(X[rows], DiagonalGaussian(), weight=None if weight is None else weight[rows])
-            compared = _Comparison(spread_ties(data, weights.max_components, seed=seed), weights, seed, n_threads)
+            few = X[rows]
+            compared = _Comparison(None if weight is None else weight[rows], weights, seed, n_threads)
+            reals = [DiagonalGaussian()] if other is None else [DiagonalGaussian(), other]
             is_wide = type(other) is SphericalGaussian and weights.max_components is not None
             if is_wide and len(rows) >= 2 * fewest:
-                agreed = compared.more_agreed(DiagonalGaussian(), other)
+                agreed = compared.more_agreed([Candidate(one, compared.spread(few)) for one in reals])
                 if agreed is not None:
                     return agreed
-            return compared.choice(DiagonalGaussian(), other)
+            if by_roles is not None:
+                return compared.choice(whole_candidates(few, reals, by_roles, seed=seed))
+            return compared.choice([Candidate(one, compared.spread(few)) for one in reals])
         except ExpFamError:  # the fit itself says why
             return None
 
@@ -145,58 +157,71 @@ def _sample(X, weight, seed):
 class _Comparison:
     """Densities of parts of the rows under families that are fitted to the other parts."""
 
-    def __init__(self, data: Dataset, weights: Weights, seed: int, n_threads: int | None) -> None:
-        self.data, self.weights, self.seed, self.n_threads = data, weights, seed, n_threads
+    def __init__(self, weight: Floats | None, weights: Weights, seed: int, n_threads: int | None) -> None:
+        self.weight, self.weights, self.seed, self.n_threads = weight, weights, seed, n_threads
 
-    def choice(self, simple: Family, other: Family) -> FamilyChoice:
-        """Choose the simple family, unless the other one is clearly better."""
-        held, of_simple, of_other = [], [], []
+    def spread(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the rows with their repeated values spread, as a fit sees them."""
+        data = Dataset(X, DiagonalGaussian(), weight=self.weight)
+        return spread_ties(data, self.weights.max_components, seed=self.seed).X
+
+    def choice(self, candidates: Sequence[Candidate]) -> FamilyChoice:
+        """Choose the first candidate that is not clearly worse than the best.
+
+        Simpler ones stand first.
+        """
+        n_rows, held = len(candidates[0].X), []
+        found: list[list[Floats]] = [[] for _ in candidates]
         for part in range(_N_PARTS):
-            rows = np.arange(part, self.data.n_rows, _N_PARTS)
+            rows = np.arange(part, n_rows, _N_PARTS)
             held.append(rows)
-            of_simple.append(self._densities(simple, rows))
-            of_other.append(self._densities(other, rows))
-            gain, error = self._mean(np.concatenate(of_other) - np.concatenate(of_simple), np.concatenate(held))
-            if abs(gain) > _CLEAR * error and sum(map(len, held)) >= _FEWEST_HELD:
+            for one, scores in zip(candidates, found):
+                scores.append(self._densities(one, rows))
+            scores_of, tested = [np.concatenate(scores) for scores in found], np.concatenate(held)
+            means = [self._mean(scores, tested)[0] for scores in scores_of]
+            best, second = np.argsort(means)[::-1][:2]
+            gain, error = self._mean(scores_of[best] - scores_of[second], tested)
+            if gain > _CLEAR * error and len(tested) >= _FEWEST_HELD:
                 break
-        means = [self._mean(np.concatenate(each), np.concatenate(held))[0] for each in (of_simple, of_other)]
-        scores = {family.name: mean for family, mean in zip((simple, other), means)}
-        return FamilyChoice(other if gain > error else simple, scores)
+        lacks = [self._mean(scores_of[best] - scores, tested) for scores in scores_of]
+        chosen = next(one for one, (lack, error) in zip(candidates, lacks) if lack <= error)
+        return FamilyChoice(chosen.family, {one.name: mean for one, mean in zip(candidates, means)})
 
-    def more_agreed(self, simple: Family, other: Family) -> FamilyChoice | None:
-        """Choose the family under which halves agree clearly more on the clusters, if one is."""
-        agreement = {family.name: self._agreement(family) for family in (simple, other)}
-        gain = agreement[other.name] - agreement[simple.name]
-        return FamilyChoice(other if gain > 0 else simple, {}, agreement) if abs(gain) > _CLEARLY_AGREED else None
+    def more_agreed(self, candidates: Sequence[Candidate]) -> FamilyChoice | None:
+        """Choose the one of two candidates under which halves agree clearly more, if there is one."""
+        simple, other = (self._agreement(one) for one in candidates)
+        agreement = {one.name: value for one, value in zip(candidates, (simple, other))}
+        chosen = candidates[int(other > simple)]
+        return FamilyChoice(chosen.family, {}, agreement) if abs(other - simple) > _CLEARLY_AGREED else None
 
-    def _agreement(self, family):
+    def _agreement(self, candidate):
         from sklearn.metrics import adjusted_rand_score
 
-        half = self.data.n_rows // 2
-        whole = Dataset(self.data.X, family, weight=self.data.weight)
-        found = []
+        whole = Dataset(candidate.X, candidate.family, weight=self.weight)
+        half, found = whole.n_rows // 2, []
         for rows in (np.arange(half), np.arange(half, whole.n_rows)):
             part = whole.take(rows)
-            start = self._start(family, part)
-            labels = compact_labels(start.labels)
-            found.append(extended_labels(start.model, part, labels, whole, n_threads=self.n_threads))
+            model, labels = self._fitted(candidate.family, part)
+            found.append(extended_labels(model, part, labels, whole, n_threads=self.n_threads))
         return float(adjusted_rand_score(*found))
 
-    def _start(self, family, data):
+    def _fitted(self, family, data):
+        """Return the model and the labels that the search for a start finds."""
         model = MixtureModel(data.family, self.weights)
         settings: dict[str, Any] = {"adapt_prior": is_auto(getattr(family, "scale", None)), "n_threads": self.n_threads}
-        return search_start(model, data, learned=learned_hyper("auto", family), seed=self.seed, **settings)
+        found = search_start(model, data, learned=learned_hyper("auto", family), seed=self.seed, **settings)
+        # counts begin a chain with random labels; what the search has found is beside them
+        return found.model, compact_labels(next(iter(found.others.values())) if found.others else found.labels)
 
-    def _densities(self, family: Family, held: npt.NDArray[np.int64]) -> Floats:
-        seen = np.delete(np.arange(self.data.n_rows), held)
-        weight = self.data.weight
-        data = Dataset(self.data.X[seen], family, weight=None if weight is None else weight[seen])
-        found = self._start(family, data)
-        labels = compact_labels(found.labels)
-        return held_out_densities(found.model, data, labels, self.data.X[held], n_threads=self.n_threads)
+    def _densities(self, candidate: Candidate, held: npt.NDArray[np.int64]) -> Floats:
+        seen = np.delete(np.arange(len(candidate.X)), held)
+        data = Dataset(candidate.X[seen], candidate.family, weight=None if self.weight is None else self.weight[seen])
+        model, labels = self._fitted(candidate.family, data)
+        found = held_out_densities(model, data, labels, candidate.X[held], n_threads=self.n_threads)
+        return found + candidate.log_base
 
     def _mean(self, values, rows):
         """Return the mean of some rows and its standard error."""
-        weight = np.ones(len(rows)) if self.data.weight is None else self.data.weight[rows]
+        weight = np.ones(len(rows)) if self.weight is None else self.weight[rows]
         mean = np.average(values, weights=weight)
         return float(mean), float(np.sqrt(np.sum(weight * (values - mean) ** 2)) / np.sum(weight))

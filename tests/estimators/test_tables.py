@@ -150,8 +150,11 @@ def test_numbers_without_holes_have_todays_bits(make):
     assert hasattr(found, "feature_names_in_") == hasattr(named, "feature_names_in_")
 
 
-def test_an_array_of_integers_stays_gaussian():
-    assert Mixture(**QUICK).fit(np.random.default_rng(0).poisson(5, (30, 2))).family_.name == "gaussian_diag"
+@pytest.mark.parametrize("make", [np.asarray, lambda X: X.astype(float), lambda X: pl.DataFrame(X)])
+def test_held_out_rows_choose_the_family_of_counts(make):
+    found = Mixture(**QUICK).fit(make(np.random.default_rng(0).poisson([2, 5], (200, 2))))
+    assert found.family_.name == "poisson"
+    assert set(found.family_scores_) == {"gaussian_diag", "gaussian", "poisson", "categorical"}
 
 
 def test_an_array_with_holes_is_gaussian_columns():

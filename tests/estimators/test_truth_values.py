@@ -41,7 +41,9 @@ def test_the_classes_are_found():
 
 def test_zeros_and_ones_are_truth_values_and_other_numbers_are_not():
     assert Mixture(n_components=2, random_state=0).fit(X.astype(float)).family_.name == "bernoulli"
-    assert Mixture(n_components=2, random_state=0).fit(1.0 + X).family_.name.startswith("gaussian")
+    assert Mixture(n_components=2, random_state=0).fit(0.5 + X).family_.name.startswith("gaussian")
+    of_ones_and_twos = Mixture(n_components=2, random_state=0).fit(1.0 + X)
+    assert {role["role"] for role in of_ones_and_twos.family_.roles} == {"binary"}
 
 
 def test_a_file_of_truth_values(tmp_path, capsys):

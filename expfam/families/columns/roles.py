@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.families.columns.kinds.registry import DROPPED, kind_of
+from expfam.frames.array_frame import frame_of_array
 from expfam.frames.frame import Column, Frame, as_frame
 from expfam.frames.missing_values import checked_values, column_with_holes
 from expfam.frames.names import check_names
@@ -52,6 +53,8 @@ class ColumnRole:
     type : {"", "boolean", "integer", "category", "enum", "datetime", "date", "duration"}
         Type of the column, which drawn rows get; empty for text and other numbers. "enum" are categories with an order.
     note : str
+    by_place : bool
+        Whether the column is one of an array: later rows are read by place, and `column` is the number of the place.
     """
 
     column: str
@@ -65,6 +68,7 @@ class ColumnRole:
     missing_values: list = field(default_factory=list)
     type: str = ""
     note: str = ""
+    by_place: bool = False
 
     @property
     def is_category(self) -> bool:
@@ -186,6 +190,30 @@ class Roles:
         return matrix
 
     @property
+    def by_place(self) -> bool:
+        """Return whether the columns are those of an array."""
+        return any(role.by_place for role in self.roles)
+
+    def encode_array(self, X: npt.NDArray[Any], *, owner: str = "Columns") -> npt.NDArray[Any]:
+        """Return an array, whose columns are those of the roles, encoded as `encode` does a frame."""
+        return self.encode(frame_of_array(X, [role.column for role in self.roles]), owner=owner)
+
+    def decode_array(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the cells of an encoded matrix as an array of all columns.
+
+        Cells that are missing, or of a level that was not seen, are NaN. A column that was left out has its one level.
+        """
+        found = np.full((X.shape[0], len(self.roles)), np.nan)
+        cells = self.decode(X, whole=True)
+        for j, role in enumerate(self.roles):
+            if role.column in cells:
+                values = cells[role.column]
+                found[:, j] = [np.nan if value is None or value == "other" else value for value in values]
+            elif role.levels:
+                found[:, j] = role.levels[0]
+        return found
+
+    @property
     def types(self) -> dict[str, tuple[str, tuple]]:
         """Return types and levels by column, for frames that are made of decoded cells."""
         return {role.column: (role.type, tuple(role.levels)) for role in self.kept if role.type}
@@ -284,4 +312,5 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {  # of each entry of a r
     "missing_values": ("a list of texts and numbers", lambda value: isinstance(value, (list, tuple, str, int, float))),
     "type": (f"one of {', '.join(map(repr, _TYPES))}", lambda value: _is_text(value) and value in _TYPES),
     "note": ("text", _is_text),
+    "by_place": ("true or false", lambda value: isinstance(value, bool)),
 }

@@ -1,0 +1,134 @@
+"""Whole numbers, and what they may be: numbers of a Gaussian, counts, or categories.
+
+Ratings from 1 to 5 are categories to people and numbers to an array. Held-out rows tell which they are. A density and
+a probability are compared by cells: the whole numbers that a Gaussian reads are spread evenly over the step between
+values, and the mean log density of what is spread, times the step, is at most the log probability of the cell.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.errors import ExpFamError
+from expfam.families.columns.family import Columns
+from expfam.families.columns.roles import Roles
+from expfam.families.counts.poisson import Poisson
+from expfam.fitting.candidates import Candidate
+from expfam.frames.array_frame import frame_of_array, holds_whole_numbers
+from expfam.structures.ground.rng import generator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from expfam.families.base import Family
+
+_MOST_VALUES = 500  # distinct ones of all columns; more, such as pixels, take minutes as categories
+_MOST_OF_COLUMN = 21  # that count: more are no categories
+_UNIT = 16  # stream of the purpose "start"
+
+
+def whole_candidates(X: npt.NDArray[Any], reals: Sequence[Family], by_roles: Columns, *, seed: int) -> list[Candidate]:
+    """Return the families in question of whole numbers, each with the rows as it reads them.
+
+    Parameters
+    ----------
+    X : (N, V) ndarray
+    reals : sequence of Family
+        Gaussians.
+    by_roles : Columns
+        Made of a frame of these columns.
+    seed : int
+
+    Returns
+    -------
+    list of Candidate
+        The Gaussians, on columns that are not constant; of numbers from 0 on Poisson columns; and, if some columns are
+        categories, the columns by their roles, which have most parameters.
+    """
+    varies = (X[0] != X).any(axis=0)
+    spread, base = _spread(X[:, varies], seed)
+    found = [Candidate(family, spread, base) for family in reals if spread.shape[1]]
+    if X.min() >= 0:
+        found.append(Candidate(Poisson(), X))
+    if all(role["role"] in ("count", "dropped") for role in by_roles.roles):
+        return found  # with laws of their own they fit best what piles up at the ends of a scale, and cut classes by it
+    return [*found, Candidate(by_roles, Roles(by_roles.roles).encode_array(X))]
+
+
+def _spread(X, seed):
+    """Return whole numbers spread evenly over their steps, and the sum of the logs of the steps."""
+    steps = np.array([np.gcd.reduce(np.diff(np.unique(column)).astype(np.int64)) for column in X.T], dtype=np.float64)
+    shift = generator(seed, "start", unit=_UNIT).uniform(-0.5, 0.5, X.shape)
+    return X + shift * steps, float(np.log(steps).sum())
+
+
+def columns_of_array(X: npt.NDArray[Any], names: Sequence[str] | None = None) -> Columns | None:
+    """Return the family of whole numbers by the roles of their columns, as that of a frame.
+
+    Parameters
+    ----------
+    X : (N, V) ndarray
+    names : sequence of str, optional
+        Of the columns. Without them later rows are read by place.
+
+    Returns
+    -------
+    Columns or None
+        None where not all cells are whole numbers, where a column that is not constant would be left out, such as the
+        number of the row, and where the columns have more than 500 distinct values, such as pixels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.fitting.whole_numbers import columns_of_array
+    >>> family = columns_of_array(np.array([[1, 4], [3, 4], [5, 2], [3, 3]]))
+    >>> [(role["column"], role["family"]) for role in family.roles]
+    [('0', 'categorical'), ('1', 'categorical')]
+    """
+    if not holds_whole_numbers(X) or has_many_values(X):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns that are left out
+        try:
+            found = Columns.from_frame(frame_of_array(X, names))
+        except ExpFamError:
+            return None
+    left = [j for j, role in enumerate(found.roles) if role["role"] == "dropped"]
+    if any((X[:, j] != X[0, j]).any() for j in left):
+        return None
+    return found if names is not None else _by_place(found, X)
+
+
+def has_many_values(X: npt.NDArray[Any]) -> bool:
+    """Return whether the columns have too many distinct values for a comparison in seconds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.fitting.whole_numbers import has_many_values
+    >>> has_many_values(np.tile(np.arange(5)[:, None], 20)), has_many_values(np.tile(np.arange(17)[:, None], 64))
+    (False, True)
+    """
+    total = 0
+    for column in X.T:
+        total += min(len(np.unique(column)), _MOST_OF_COLUMN)
+        if total > _MOST_VALUES:
+            return True
+    return False
+
+
+def _by_place(family, X):
+    """Return the family for arrays, which knows the one value of each column that is left out."""
+    roles = []
+    for j, role in enumerate(family.roles):
+        kept = {"levels": [X[0, j].item()]} if role["role"] == "dropped" else {}
+        roles.append({**role, **kept, "by_place": True})
+    return Columns(family.parts, names=family.names, roles=tuple(roles))
+
+
+__all__ = ["columns_of_array", "has_many_values", "whole_candidates"]
