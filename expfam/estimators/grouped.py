@@ -594,7 +594,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         ----------
         X : array_like or sparse matrix, shape (N, V)
         groups : (N,) array_like, Groups, or str
-            Group of each row, as in `fit`, numbered anew for these data: names are sorted. Required.
+            Group of each row, as in `fit`; required. Groups are numbered by their sorted names in these data alone.
 
         Returns
         -------
@@ -603,7 +603,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
         Notes
         -----
-        Coordinate ascent of each group's weights and its rows at the clusters' posterior predictive densities.
+        The weights of a group and the clusters of its rows are updated in turn (coordinate ascent), under the posterior
+        predictive densities of the clusters.
         """
         X, groups = self._checked(X, groups)
         weights = _weights(self._place(X, groups)[0], self.alpha_)
@@ -717,7 +718,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         draws : int, optional
             Return this many draws of the missing cells: of a cluster, of its parameter and then of the cells.
         groups : (N,) array_like, Groups, or str
-            Group of each row, as in `fit`, numbered anew for these data: names are sorted. Required.
+            Group of each row, as in `fit`; required. Groups are numbered by their sorted names in these data alone.
 
         Returns
         -------

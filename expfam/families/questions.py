@@ -68,7 +68,7 @@ class DataQuestions:
         return np.full(self.n_statistics_, self.support in (*_DISCRETE, "nonnegative"))
 
     def tags(self) -> dict[str, bool]:
-        """Return what data the family takes, by names that scikit-learn uses.
+        """Return which kinds of data the family accepts, under the names of scikit-learn.
 
         Returns
         -------

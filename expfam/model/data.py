@@ -257,7 +257,7 @@ class Dataset:
         Returns
         -------
         (stop - start, F) ndarray
-            Read-only where the statistics of all rows are few: these are computed once.
+            Read-only if the data are so small that the statistics of all rows are kept after the first call.
         """
         if 8 * self.n_rows * self.n_statistics <= _HELD_BYTES:
             block = self._all_phi()[start:stop]

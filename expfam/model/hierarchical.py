@@ -151,8 +151,8 @@ class HierarchicalProcess:
         ----------
         X : array_like, sparse matrix or Dataset, shape (D, V), or (N, V) with groups
         labels : (T,) array_like of non-negative int, or (N,) with groups
-            Topics of the tokens, sorted by word and within a word by document; or the cluster of each row. Numbers may
-            be left out.
+            Topics of the tokens, sorted by word and within a word by document; or the cluster of each row. Not
+            every number has to occur.
         groups : (N,) array_like of non-negative int, or Groups, optional
             Group of each row. If not given, the groups of the Dataset are used. If there are none, each row is a
             document.

@@ -213,10 +213,10 @@ class TopicProcessState(TokenState):
 
 
 class TopicProcessGibbs(TopicGibbs):
-    """Exact Gibbs sweeps over the topics of tokens, their number unknown.
+    """Exact Gibbs sweeps over the topics of tokens, for an unknown number of topics.
 
-    Weights of documents and topics are integrated out. After each sweep the weights that all documents share are drawn,
-    and what is learned.
+    Weights of documents and topics are integrated out. After each sweep the kernel draws the weights that all documents
+    share, and, where they are learned, the concentrations and the pseudo-count of words.
 
     Parameters
     ----------

@@ -44,6 +44,7 @@ class VariationalState(HeldSoft):
     settings : SparseVariational
     seed : int
     n_steps : int
+        Steps that were made before.
     whiten : bool, optional
         Whether to whiten the rows where the family allows it; if not given, only in float32.
 
@@ -125,7 +126,7 @@ class VariationalState(HeldSoft):
     # ---- batches -----------------------------------------------------------------------------------------------------
 
     def all_units(self) -> slice:
-        """Return all rows as a slice, which is faster than their numbers."""
+        """Return a slice of all rows; to index with it is faster than with their numbers."""
         return slice(0, self.n_units)
 
     def step_of(self, batch: Batch, *, all_clusters: bool) -> tuple[LocalStep, bool]:

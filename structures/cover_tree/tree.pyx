@@ -539,9 +539,9 @@ cdef class CoverTree:
         return np.unique(self._cells["level"][: self.n_cells])[::-1].astype(np.intp)
 
     def cells_at(self, level):
-        """Return the cells whose centres are the net of a level.
+        """Return the cells of one level of the tree.
 
-        These cells are disjoint and contain all data.
+        Each datum is in exactly one of them. Their centres are the prototypes of the level.
 
         Parameters
         ----------
@@ -550,7 +550,7 @@ cdef class CoverTree:
         Returns
         -------
         (m,) intp ndarray
-            Cells of this level or above whose children are below it. For levels above the root this is the root.
+            Cells at this level, and higher cells whose children all lie below it. Above the root it is the root alone.
         """
         cells = self._cells[: self.n_cells]
         child = cells["child"]

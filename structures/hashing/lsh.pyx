@@ -324,12 +324,12 @@ cdef class LshTables:
                 raise MemoryError("no memory to compact a table; the tables are intact")
 
     def draw_neighbours(self, items, rng):
-        """Draw a neighbour of each item by the law of `lss_probability`. O(1) each.
+        """Draw a neighbour of each item, with the probabilities of `lss_probability`. O(1) each.
 
         Parameters
         ----------
         items : (M,) int array_like
-            Repetitions are independent draws.
+            An item that occurs several times gets several independent draws.
         rng : numpy.random.Generator
             Advanced by one word for each try, and rarely by one more to keep the law exact.
 

@@ -236,8 +236,8 @@ cdef class RowTiles:
         """Pick rows as seeds by greedy k-means++.
 
         The first seed is uniform. For each further one, `n_trials` rows are drawn with probability proportional to
-        the squared distance to the nearest seed, and the one that leaves the smallest sum of these distances is kept,
-        the first of equals. Weights multiply probabilities and distances.
+        the squared distance to the nearest seed. The one that leaves the smallest sum of these distances becomes a
+        seed; if several leave the same sum, it is the first of them. Weights multiply probabilities and distances.
 
         Parameters
         ----------

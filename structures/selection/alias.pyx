@@ -719,7 +719,11 @@ cdef class AliasArena:
                                             philox_next64(&stream))
 
     def probability(self, table):
-        """Return the exact law of one table, counted from its cells.
+        """Return the exact probabilities with which one table draws, counted from its cells.
+
+        Parameters
+        ----------
+        table : int
 
         Returns
         -------

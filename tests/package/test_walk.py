@@ -38,6 +38,20 @@ def test_the_way_of_one_row_is_that_of_a_default_fit(calls):
     assert in_order == sorted(in_order, key=files.index)
 
 
+@pytest.mark.parametrize(
+    ("call", "most_files", "most_moves"),
+    [
+        ("default fit of iris, K = 3", 110, 2_050),
+        ("five plain Gibbs sweeps", 75, 420),
+        ("default fit of a frame with holes", 116, 37_000),
+    ],
+)
+def test_a_fit_goes_to_few_files_and_seldom(calls, call, most_files, most_moves):
+    found = traced(calls[call])
+    assert len(found.files) <= most_files
+    assert found.moves.total() <= most_moves, found.moves.most_common(8)
+
+
 def test_what_runs_knows_no_estimator(calls):
     found = traced(calls["default fit of iris, K = 3"])
     rooms = ("samplers/", "structures/", "expfam/fitting/", "expfam/fitted/", "expfam/model/", "expfam/families/")

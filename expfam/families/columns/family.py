@@ -269,7 +269,7 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         return table_coordinates(self._parts, X, weight)
 
     def tags(self) -> dict[str, bool]:
-        """Return what data the family takes, by names that scikit-learn uses."""
+        """Return which kinds of data the family accepts, under the names of scikit-learn."""
         return {
             "sparse": False,
             "allow_nan": True,

@@ -323,7 +323,7 @@ class Categorical(ColumnFactors):
         return counts.predict(self, X, n, S)
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
-        """Return the posterior mean of log p (K, F), and g = 0 (K,)."""
+        """Return the posterior means of the log probabilities, (K, F), and g, which is 0, (K,)."""
         a, totals = self.pseudocounts()
         return digamma(a + S) - self._spread(digamma(totals + self._blocks(S))), np.zeros(S.shape[0])
 
