@@ -317,8 +317,12 @@ class _GivenNumber:
         All of them come from one start by draws, so they differ in few rows, and the modes above them hardly.
         """
         begun = {one.tobytes(): one for one in (compact_labels(each) for each in (labels, *others))}.values()
-        best = max(begun, key=self.refill.rows.log_joint)
-        return self.mode(ManyExchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads).risen(best))
+        exchanges = ManyExchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads)
+        risen = exchanges.risen(max(begun, key=self.refill.rows.log_joint), self.n_clusters)
+        found = self.refill.rows.climb(risen, keep_clusters=True, max_passes=self.max_passes).labels
+        # exchanges have looked for a better place of each cluster of a strange row, many at once
+        is_full = np.count_nonzero(np.bincount(found)) == self.n_clusters
+        return by_first_appearance(found)[1] if is_full else self.mode(found)
 
     def _best(self, labels, begun, *, takes_first=False):
         """Return the labels, or a better mode with all clusters."""

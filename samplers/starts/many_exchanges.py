@@ -101,18 +101,22 @@ class ManyExchanges:
         self.model, self.data, self.seed, self.n_threads = model, data, seed, n_threads
         self._cuts: dict[bytes, Halves | None] = {}
 
-    def risen(self, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    def risen(self, labels: npt.NDArray[np.int32], n_clusters: int | None = None) -> npt.NDArray[np.int32]:
         """Make exchanges as long as the log joint rises.
 
         Parameters
         ----------
         labels : (N,) int32 ndarray
             Numbers from 0 without gaps.
+        n_clusters : int, optional
+            Number of clusters that are wanted. Those that are missing are opened first, by the cuts of the highest
+            rises.
 
         Returns
         -------
         (N,) int32 ndarray
-            As many clusters, and a log joint that is never lower; the given array itself where no exchange pays.
+            As many clusters as there were or are wanted, fewer only where no more can be cut. The log joint is never
+            lower than before, but for clusters that had to be opened; the given array itself where nothing is changed.
 
         Notes
         -----
@@ -125,8 +129,10 @@ class ManyExchanges:
         if int(labels.max()) < 1:
             return labels
         state = _Partition(self.model, self.data, labels)
+        if n_clusters is not None and n_clusters > state.K:
+            state = state.opened(self._cuts_of_loose(state)[: n_clusters - state.K])
         for _ in range(_MOST_ROUNDS):
-            chosen = _matched(self._paying_cuts(state), state.merges())
+            chosen = _matched(self._cuts_of_loose(state), state.merges())
             if not chosen:
                 break
             found = state.exchanged(chosen, n_threads=self.n_threads)
@@ -135,7 +141,7 @@ class ManyExchanges:
             state = found
         return state.labels
 
-    def _paying_cuts(self, state):
+    def _cuts_of_loose(self, state):
         """Return cuts of loose clusters, the highest rise first."""
         loose, cuts = state.loose(), []
         for c, halves in zip(loose, self._halves([state.rows[c] for c in loose])):
@@ -243,6 +249,13 @@ class _Partition:
             distance = squares + squares[:, None] - 2.0 * (means @ means.T)
         np.fill_diagonal(distance, np.inf)
         return np.argsort(distance, axis=1, kind="stable")[:, : min(_NEAREST, self.K - 1)]
+
+    def opened(self, cuts):
+        """Return the partition in which the half that leaves each cut is a cluster of its own."""
+        labels = self.labels.copy()
+        for k, cut in enumerate(cuts, start=self.K):
+            labels[cut.rows] = k
+        return _Partition(self.model, self.data, labels)
 
     def exchanged(self, chosen, *, n_threads):
         """Return the partition after exchanges, and after moves of the rows of their clusters."""

@@ -15,6 +15,7 @@ from expfam import (
     SymmetricDirichlet,
     load_family,
 )
+from expfam.fitting.endings import given_ending
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers import UncollapsedGibbs
 from expfam.samplers.named import automatic_sampler
@@ -67,6 +68,15 @@ def test_the_log_joint_never_falls_and_no_cluster_is_lost(seed):
     assert model.log_joint(data, found) > model.log_joint(data, labels)
 
 
+def test_missing_clusters_are_opened_where_they_gain_most():
+    model, data = made(SphericalGaussian())
+    labels = TRUE.copy()
+    labels[TRUE >= K - 3] -= 3  # three clusters hold two groups each
+    found = ManyExchanges(model, data, seed=0).risen(labels, K)
+    assert np.array_equal(by_first_appearance(found)[1], by_first_appearance(TRUE)[1])
+    assert len(np.unique(ManyExchanges(model, data, seed=0).risen(labels))) == K - 3
+
+
 def test_the_number_of_threads_changes_nothing():
     model, data = made(SphericalGaussian())
     one, two = (ManyExchanges(model, data, seed=3, n_threads=n).risen(with_errors(5)) for n in (1, 2))
@@ -77,7 +87,7 @@ def test_rises_of_cuts_and_merges_add_up_to_that_of_the_log_joint():
     model, data = made(SphericalGaussian())
     exchanges, labels = ManyExchanges(model, data, seed=0), with_errors(4)
     state = _Partition(model, data, labels)
-    chosen = _matched(exchanges._paying_cuts(state), state.merges())
+    chosen = _matched(exchanges._cuts_of_loose(state), state.merges())
     assert len(chosen) >= 4
     moved = labels.copy()
     for cut, merge in chosen:
@@ -93,7 +103,7 @@ def test_what_a_round_keeps_of_the_last_one_is_what_it_would_compute():
     model, data = made(SphericalGaussian())
     exchanges = ManyExchanges(model, data, seed=0)
     state = _Partition(model, data, with_errors(6))
-    later = state.exchanged(_matched(exchanges._paying_cuts(state), state.merges()), n_threads=1)
+    later = state.exchanged(_matched(exchanges._cuts_of_loose(state), state.merges()), n_threads=1)
     assert 0 < len(later.pairs) < len(state.pairs)
     anew = _Partition(model, data, later.labels)
     assert np.array_equal(later.own, anew.own)
@@ -131,6 +141,15 @@ def test_a_default_fit_of_many_clusters_draws_labels_together_and_finds_them_all
     other = Mixture("gaussian_spherical", 300, random_state=0, n_threads=2).fit(rows)
     assert np.array_equal(other.labels_, mixture.labels_)
     assert other.log_joint_ == mixture.log_joint_
+
+
+def test_the_end_of_a_fit_opens_lost_clusters_where_groups_share_one():
+    rows, labels = directions(300, 8, 256)
+    data = Dataset(rows, SphericalGaussian())
+    model = MixtureModel(data.family, SymmetricDirichlet(300, 1.0))
+    lost = np.where(labels >= 297, labels - 3, labels).astype(np.int32)
+    found = given_ending(model, data, lost, 300, max_passes=10, seed=0, n_threads=1)
+    assert np.array_equal(found, labels)
 
 
 def test_the_automatic_sampler_of_many_clusters_is_exact_and_draws_all_labels():
