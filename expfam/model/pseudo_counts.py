@@ -45,6 +45,13 @@ class CountTable:
         return cls(keys, width=width, n_groups=n_groups)
 
     @classmethod
+    def of_pairs(cls, group: np.ndarray, count: np.ndarray, times: np.ndarray, n_groups: int) -> CountTable:
+        """Return the table of pairs (group, count), sorted, that occur `times` often."""
+        table = cls.__new__(cls)
+        table.group, table.count, table.times, table.n_groups = group, count, times, n_groups
+        return table
+
+    @classmethod
     def of_histogram(cls, histogram: np.ndarray) -> CountTable:
         """Return the table of one group; histogram[c] says how often the count c occurs.
 

@@ -33,7 +33,7 @@ SETTINGS = {"n_steps": 10, "random_state": 0}
 
 @pytest.fixture(scope="module")
 def client():
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with cluster, Client(cluster) as client:
         yield client
 
@@ -120,7 +120,7 @@ def test_an_open_number_of_clusters_is_found(client, tmp_path, monkeypatch):
     assert mixture.predict(rows).max() < mixture.to_local().n_.size == np.count_nonzero(mixture.n_)
     cut = Mixture("gaussian_diag", **settings).fit(da.from_array(rows, chunks=((1, 700, 799), 2)))
     np.testing.assert_array_equal(cut.labels_.compute(), labels)
-    monkeypatch.setattr("expfam.dask._SAMPLED_ROWS", 300)  # the other rows join their most probable cluster
+    monkeypatch.setattr("expfam.dask.mixture._SAMPLED_ROWS", 300)  # the other rows join their most probable cluster
     few = Mixture("gaussian_diag", **settings).fit(da.from_array(rows, chunks=(900, 2)))
     assert np.count_nonzero(few.n_ > 20) == 6
     monkeypatch.undo()

@@ -6,24 +6,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike, fspath
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from expfam.engines.dask import DaskEngine  # isort: skip  (it says what to install where Dask is missing)
-import dask
-import dask.array as da
 import distributed
 
-from expfam.amounts import counted
 from expfam.coarsening.merges import hard_log_joint
-from expfam.engines.parts import Part
-from expfam.errors import CapabilityError, DataError, DataTypeError
+from expfam.dask.collections import free_bytes, labels_of, mapped, parts_of
+from expfam.errors import CapabilityError
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
 from expfam.estimators.mixture_results import set_model
@@ -41,7 +36,6 @@ from expfam.samplers.named import load_sampler
 from expfam.samplers.shards.checkpoint import PartsCheckpoint, restore_parts, stored_seed
 from expfam.samplers.shards.data import ShardedData
 from expfam.samplers.shards.sample import chosen_rows
-from expfam.samplers.shards.shard import WeightedRows
 from expfam.samplers.shards.split_merge import FrozenSplitMerge
 from expfam.samplers.states.storage import model_arrays, with_model_arrays
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
@@ -200,7 +194,7 @@ class Mixture(BaseEstimator):
         engine = DaskEngine(client)
         with engine:
             parts, sizes = parts_of(X, client, columns, sample_weight)
-            check_workers(self._forecast(kernel, parts, sizes, client), _free_bytes(client))
+            check_workers(self._forecast(kernel, parts, sizes, client), free_bytes(client))
             data = ShardedData(parts, local._family(), engine=engine)
             model = MixtureModel(data.family, local._weights())
             is_soft = isinstance(kernel, ExpectationMaximization)
@@ -228,7 +222,7 @@ class Mixture(BaseEstimator):
             self._adopt(best.model or state.model, n, S, is_weighted=data.is_weighted)
             if best.model is not None:
                 engine.change("take_kept")
-            self.labels_ = _labels(engine)
+            self.labels_ = labels_of(engine)
             self.n_lost_ = engine.n_lost
         self.n_features_in_ = data.n_features
         return self
@@ -320,14 +314,7 @@ class Mixture(BaseEstimator):
         return self._mapped("score_samples", X, np.float64, None)
 
     def _mapped(self, method, X, dtype, width):
-        answer = getattr(self.to_local(), method)
-        if not isinstance(X, da.Array):
-            return answer(X)
-        X = X.rechunk({1: -1})
-        meta = np.empty((0,) if width is None else (0, 0), dtype=dtype)
-        if width is None:
-            return X.map_blocks(answer, drop_axis=1, dtype=dtype, meta=meta)
-        return X.map_blocks(answer, chunks=(X.chunks[0], (width,)), dtype=dtype, meta=meta)
+        return mapped(getattr(self.to_local(), method), X, dtype, width)
 
 
 class SampledFit:
@@ -339,7 +326,7 @@ class SampledFit:
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
-    >>> from expfam.dask import SampledFit                                                  # doctest: +SKIP
+    >>> from expfam.dask.mixture import SampledFit                                                  # doctest: +SKIP
     >>> data = Dataset(np.repeat([[0.0], [0.1], [9.0], [9.1]], 20, axis=0), DiagonalGaussian())
     >>> model = MixtureModel(data.family, DirichletProcess())
     >>> len(set(SampledFit().labels(model, data, seed=0)))                                  # doctest: +SKIP
@@ -381,166 +368,3 @@ class _Best:
         if "n" in arrays:
             self.log_joint, self.statistics = float(arrays["log_joint"]), (arrays["n"], arrays["S"])
             self.model = with_model_arrays(self.like, arrays["model"])
-
-
-# ---- parts of collections and files ----------------------------------------------------------------------------------
-
-
-class Sizes(NamedTuple):
-    """Width of rows, and their bytes: 0 where they cannot be known, in sparse blocks."""
-
-    n_columns: int
-    n_bytes: int
-
-
-def parts_of(
-    X: Any, client: distributed.Client, columns: Sequence[str] | None = None, sample_weight: Any = None
-) -> tuple[list[Part], Sizes]:
-    """Return the parts of a collection, of files or of an array in order, and their sizes."""
-    parts, sizes = _parts_of_rows(X, client, columns)
-    if sample_weight is None:
-        return parts, sizes
-    return _with_weights(parts, sample_weight), sizes._replace(n_bytes=sizes.n_bytes + 8 * sum(p.n_rows for p in parts))
-
-
-def _with_weights(parts, sample_weight):
-    """Return parts whose rows have weights, which are cut where the parts are."""
-    weight = sample_weight.to_dask_array(lengths=True) if hasattr(sample_weight, "to_dask_array") else sample_weight
-    if not isinstance(weight, da.Array):
-        weight = da.from_array(np.asarray(weight, dtype=np.float64))
-    if any(np.isnan(size) for axis in weight.chunks for size in axis):
-        weight = weight.copy()
-        weight.compute_chunk_sizes()
-    n_rows = sum(part.n_rows for part in parts)
-    if weight.shape != (n_rows,):
-        raise DataError(
-            f"sample_weight must have one number for each of {counted(n_rows, 'row')}; got shape {weight.shape}: write"
-            " fit(X, sample_weight=w) with w.shape == (len(X),)"
-        )
-    blocks = weight.rechunk((tuple(part.n_rows for part in parts),)).to_delayed().ravel()
-    weighted = dask.delayed(_weighted_rows, pure=False)
-    return [part._replace(source=weighted(part.source, block)) for part, block in zip(parts, blocks)]
-
-
-def _weighted_rows(source, weight):
-    """Return rows with their weights, on the worker."""
-    return WeightedRows(source() if callable(source) else source, weight)
-
-
-def _parts_of_rows(X, client, columns):
-    if isinstance(X, (str, Path)) or (isinstance(X, Sequence) and X and isinstance(X[0], (str, Path))):
-        paths = [X] if isinstance(X, (str, Path)) else list(X)
-        readers = [reader for path in paths for reader in _readers(Path(path), columns)]
-        n_bytes = sum(8 * reader.n_rows * reader.n_columns for reader in readers)
-        sizes = Sizes(readers[0].n_columns if readers else 0, n_bytes)
-        return _numbered((reader.n_rows, reader) for reader in readers), sizes
-    if columns is not None:
-        raise DataError("columns= is for Parquet files: write fit(X[columns]) for a frame")
-    if isinstance(X, Sequence) and X and all(map(_is_delayed, X)):
-        return _parts_of_blocks(X, client)
-    if hasattr(X, "to_dask_array"):
-        X = X.to_dask_array(lengths=True)
-    if not isinstance(X, da.Array):
-        if not hasattr(X, "shape"):
-            raise DataTypeError(
-                "fit takes a dask array or frame, a list of delayed blocks, paths or an array; got"
-                f" {type(X).__name__}: write fit(dask.array.from_array(X))"
-            )
-        X = da.from_array(X, chunks=(max(1, -(-X.shape[0] // len(client.nthreads()))), X.shape[1]))
-    if X.ndim != 2:
-        raise DataError(f"the rows need two dimensions; got shape {X.shape}: write X.reshape(-1, 1)")
-    X = X.rechunk({1: -1})
-    if any(np.isnan(size) for size in X.chunks[0]):
-        X = X.copy()  # its lengths are set in place
-        X.compute_chunk_sizes()
-    sizes = Sizes(int(X.shape[1]), 0 if sparse.issparse(X._meta) else int(X.nbytes))
-    return _numbered(zip(X.chunks[0], X.to_delayed().ravel())), sizes
-
-
-def _is_delayed(block):
-    return isinstance(block, distributed.Future) or hasattr(block, "__dask_graph__")
-
-
-def _parts_of_blocks(blocks, client):
-    """Return the parts of delayed blocks or futures, whose sizes the workers tell."""
-    futures = [block if isinstance(block, distributed.Future) else client.compute(block) for block in blocks]
-    sizes = client.gather(client.map(_size_of, futures, pure=False))
-    for number, (shape, _) in enumerate(sizes):
-        if len(shape) != 2:
-            raise DataError(
-                f"block {number} has shape {tuple(shape)}: the rows need two dimensions: write"
-                " fit([block.reshape(-1, 1) for block in blocks])"
-            )
-    parts = _numbered((shape[0], future) for (shape, _), future in zip(sizes, futures))
-    return parts, Sizes(sizes[0][0][1], sum(n_bytes for _, n_bytes in sizes))
-
-
-def _size_of(block):
-    """Return shape and bytes of a block, on the worker; 0 bytes of a sparse one."""
-    return np.shape(block) if not sparse.issparse(block) else block.shape, int(getattr(block, "nbytes", 0))
-
-
-def _free_bytes(client: distributed.Client) -> int:
-    """Return the memory that the fullest worker has left; very much where no worker has a limit."""
-    workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"].values()
-    return min(
-        (worker["memory_limit"] - worker["metrics"].get("memory", 0) for worker in workers if worker["memory_limit"]),
-        default=1 << 62,
-    )
-
-
-def _numbered(sources):
-    parts, first = [], 0
-    for n_rows, source in sources:
-        parts.append(Part(first, int(n_rows), source))
-        first += int(n_rows)
-    return parts
-
-
-def _readers(path: Path, columns: Sequence[str] | None) -> Iterator[_ReadArray | _ReadGroup]:
-    """Yield a reader of each part of a file."""
-    if path.suffix == ".npy":
-        shape = np.load(path, mmap_mode="r").shape
-        yield _ReadArray(str(path), shape[0], shape[-1])
-    elif path.suffix == ".parquet":
-        from pyarrow import parquet
-
-        footer = parquet.ParquetFile(path).metadata
-        n_columns = footer.num_columns if columns is None else len(columns)
-        for group in range(footer.num_row_groups):
-            yield _ReadGroup(str(path), footer.row_group(group).num_rows, n_columns, group, columns)
-    else:
-        raise DataError(f"{path} is neither .npy nor .parquet: write its rows with numpy.save")
-
-
-class _ReadArray:
-    """Reader of a .npy file."""
-
-    def __init__(self, path, n_rows, n_columns):
-        self.path, self.n_rows, self.n_columns = path, n_rows, n_columns
-
-    def __call__(self):
-        return np.load(self.path)
-
-
-class _ReadGroup:
-    """Reader of one row group of a Parquet file."""
-
-    def __init__(self, path, n_rows, n_columns, group, columns):
-        self.path, self.n_rows, self.n_columns = path, n_rows, n_columns
-        self.group, self.columns = group, None if columns is None else list(columns)
-
-    def __call__(self):
-        from pyarrow import parquet
-
-        table = parquet.ParquetFile(self.path).read_row_group(self.group, columns=self.columns)
-        return np.column_stack([column.to_numpy() for column in table.columns])
-
-
-def _labels(engine: DaskEngine) -> da.Array:
-    """Return the labels of all parts as a dask array on the workers."""
-    blocks = [
-        da.from_delayed(dask.delayed(future), shape=(part.n_rows,), dtype=np.int32)
-        for part, future in zip(engine.parts, engine.futures("labels_now"))
-    ]
-    return da.concatenate(blocks)

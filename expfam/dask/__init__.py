@@ -1,0 +1,10 @@
+"""Models of rows and documents that lie on the workers of a Dask cluster.
+
+>>> from expfam.dask import Mixture                                        # doctest: +SKIP
+>>> mixture = Mixture("gaussian_diag", 20, random_state=0).fit(X)          # doctest: +SKIP
+"""
+
+from expfam.dask.mixture import Mixture
+from expfam.dask.topics import TopicModel
+
+__all__ = ["Mixture", "TopicModel"]

@@ -1,0 +1,116 @@
+"""Topics of documents on a Dask cluster: the same for any chunks, containers and workers, also if one is killed."""
+
+import os
+import signal
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from scipy import sparse
+
+from expfam import AdmixtureModel, Multinomial
+from expfam import TopicModel as LocalTopicModel
+from expfam.dask import TopicModel
+from expfam.errors import CapabilityError, DataError, ResourceError, SupportError
+from expfam.samplers import sample
+from expfam.samplers.topics.document_gibbs import DocumentGibbs
+
+RNG = np.random.default_rng(3)
+WORDS = RNG.dirichlet(np.full(15, 0.1), 4)
+X = np.vstack([RNG.multinomial(25, p) for p in RNG.dirichlet(np.full(4, 0.1), 300) @ WORDS])
+SETTINGS = {"n_steps": 8, "n_warmup": 4, "start": "random", "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def client():
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+    with cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def whole(client):
+    model = TopicModel(4, client=client, **SETTINGS).fit(da.from_array(X, chunks=(300, 15)))
+    model.computed = model.labels_.compute()  # a worker that is killed later takes them with it
+    return model
+
+
+def assert_same(found, whole):
+    assert found.components_.tobytes() == whole.components_.tobytes()
+    assert found.alpha_.tobytes() == whole.alpha_.tobytes()
+    np.testing.assert_array_equal(found.labels_.compute(), whole.computed)
+
+
+def test_collections_and_files_give_the_same_topics(client, whole, tmp_path):
+    np.save(tmp_path / "a.npy", X[:120])
+    np.save(tmp_path / "b.npy", X[120:])
+    blocks = [dask.delayed(X[a:b]) for a, b in ((0, 3), (3, 190), (190, 300))]
+    csr = da.from_array(X, chunks=(77, 15)).map_blocks(sparse.csr_array)
+    for documents in (da.from_array(X, chunks=(43, 8)), csr, blocks, [tmp_path / "a.npy", tmp_path / "b.npy"], X):
+        assert_same(TopicModel(4, client=client, **SETTINGS).fit(documents), whole)
+
+
+def test_the_topics_are_those_of_one_machine(whole):
+    kernel = DocumentGibbs()
+    state = kernel.init(AdmixtureModel(Multinomial(0.01), 4), X, seed=0)
+    sample(kernel, state, 12)
+    assert whole.log_joint_ == state.log_joint
+    assert whole.components_.sum() == pytest.approx(X.sum() + 0.01 * 60)
+
+
+def test_a_killed_worker_changes_nothing(whole):
+    killed = []
+
+    def kill(info, state):
+        if info.step == 6 and not killed:
+            killed.append(next(iter(cluster.workers.values())).pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+    with cluster, Client(cluster) as client:
+        found = TopicModel(4, client=client, callbacks=[kill], **SETTINGS).fit(da.from_array(X, chunks=(80, 15)))
+        assert found.n_lost_ > 0
+        assert_same(found, whole)
+
+
+def test_a_start_from_some_documents_finds_the_topics(client, monkeypatch):
+    monkeypatch.setattr("expfam.dask.topics._SAMPLED_DOCUMENTS", 120)
+    found = TopicModel(4, n_steps=20, n_warmup=10, random_state=0, client=client).fit(da.from_array(X, chunks=(90, 15)))
+    shares = found.components_ / found.components_.sum(axis=1, keepdims=True)
+    distance = 0.5 * abs(shares[:, None] - WORDS).sum(axis=2)
+    assert distance.min(axis=0).max() < 0.25
+
+
+def test_results_are_lazy_and_those_of_the_local_model(client, whole, tmp_path):
+    rows = da.from_array(X, chunks=(100, 15))
+    local = whole.to_local()
+    for method in ("predict", "transform", "score_samples"):
+        lazy = getattr(whole, method)(rows)
+        assert isinstance(lazy, da.Array)
+        np.testing.assert_allclose(lazy.compute(), getattr(local, method)(X), rtol=1e-6)
+        np.testing.assert_array_equal(getattr(whole, method)(X), getattr(local, method)(X))
+    np.testing.assert_array_equal(whole.computed, local.predict(X))
+    local.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(LocalTopicModel.load(tmp_path / "model.npz").components_, whole.components_)
+    assert whole.labels_.dtype == np.int32
+
+
+def test_what_is_refused_has_a_line_to_type(client, monkeypatch):
+    model = TopicModel(4, client=client, **SETTINGS)
+    with pytest.raises(CapabilityError, match=r"write TopicModel\(n_components=50, .*expfam\.TopicModel\(None\)"):
+        TopicModel(None, client=client, **SETTINGS).fit(X)
+    with pytest.raises(CapabilityError, match=r"write fit\(X\)"):
+        model.fit(X, sample_weight=np.ones(300))
+    with pytest.raises(ValueError, match=r"start must be 'auto'.*write TopicModel\(n_components=4.*start='auto'"):
+        TopicModel(4, start="kmeans++", client=client).fit(X)
+    with pytest.raises(CapabilityError, match=r"write model\.fit\(X\) first"):
+        TopicModel(4).to_local()
+    bad = X.astype(float)
+    bad[222, 3] = 0.5
+    with pytest.raises((DataError, SupportError), match=r"row 222, column 3 holds 0\.5"):
+        model.fit(da.from_array(bad, chunks=(100, 15)))
+    monkeypatch.setattr("expfam.dask.topics.free_bytes", lambda client: 1500)
+    with pytest.raises(ResourceError, match=r"15 words and 4 topics take .* write TopicModel\(n_components=2, "):
+        model.fit(X)
