@@ -26,6 +26,7 @@ from expfam.fitted.form import ResultForm
 from expfam.fitted.row_certainty import certainty_of_state
 from expfam.fitted.summary import Summary, family_lines, summary_text
 from expfam.fitting.candidates import name_of
+from expfam.fitting.kept_run import taken_seed
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
@@ -190,7 +191,8 @@ class Estimator(BaseEstimator):
             check_is_fitted(self)
 
     def _seed(self) -> int:
-        return resolve_seed(self.random_state)
+        kept = taken_seed() if self.random_state is None else None
+        return resolve_seed(self.random_state) if kept is None else kept
 
     # ---- results that all four have ----------------------------------------------------------------------------------
 

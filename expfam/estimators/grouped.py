@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils import TransformerTags
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
 from expfam.coarsening.merges import Wish
@@ -27,6 +28,7 @@ from expfam.estimators.grouped_chunks import GroupedChunks, learns_groups, soft_
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import keep_rows, loaded_clusters, names_of_fit
+from expfam.estimators.resumed import kept_fit
 from expfam.estimators.row_results import asked_output, in_asked_form
 from expfam.estimators.unknown_groups import (
     GUESSED_CLUSTERS,
@@ -43,7 +45,8 @@ from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitted.scoring import opened_data, opened_rows
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.fitting.grouped_endings import grouped_ending, slots_joined
-from expfam.fitting.grouped_starts import forecast_with_start, grouped_start
+from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, kept_state
+from expfam.fitting.kept_run import taking_seed
 from expfam.fitting.known_rows import known_rows
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
@@ -151,6 +154,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     fit_predict = Estimator.fit_predict  # that of scikit-learn drops y
     no_components = "an unknown number of clusters"
 
+    __metadata_request__fit = {"resume": UNUSED}  # noqa: RUF012 - of this call alone
+
     def __init__(
         self,
         family: str | Family = "auto",
@@ -196,6 +201,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         groups: Any = None,
         sample_weight: npt.ArrayLike | None = None,
         links: npt.ArrayLike | None = None,
+        resume: Any = None,
     ) -> Self:
         """Find clusters that the groups of rows share.
 
@@ -217,6 +223,10 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         links : (N,) array_like of int, optional
             Rows with an equal number of at least 0 are in one cluster, whatever their groups; -1 for rows without a
             link. `link_groups` makes them from pairs of rows. For Gibbs sampling.
+        resume : path_like or Checkpoint, optional
+            Folder in which the run is kept, every minute; where it holds the run of an earlier call with the same data
+            and settings, the fit goes on from there, and ends as if it had never been stopped, bit for bit.
+            ``Checkpoint(path, every_seconds=5)`` says how often.
 
         Returns
         -------
@@ -239,7 +249,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])
         held = known if known is not None and (known.n_classes or known.groups) else None
         whole = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held, names=names_of_fit(self))
-        model, seed = self._model(whole.family), self._seed()
+        with taking_seed(resume):
+            model, seed = self._model(whole.family), self._seed()
         check_weights(
             kernel,
             model,
@@ -268,12 +279,13 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         is_searched = is_auto(start)
         timed = {"start": start, "begin": begin if is_searched else None}
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, seed=seed, **timed)
-        with stage("searching a start"):
-            state = begin(data)
-        trace = run_steps(self, state, phases, counted=[average] if is_sampled else [])
-        self._adopt(state, average, groups)
-        if is_sampled and held is None:
-            self._end(state, phases, trace, groups)
+        with kept_fit(self, resume, data, seed):
+            with stage("searching a start"):
+                state = kept_state(lambda: begin(data), lambda: kernel.init(model, data, seed=seed, start="random"))
+            trace = run_steps(self, state, phases, counted=[average] if is_sampled else [])
+            self._adopt(state, average, groups)
+            if is_sampled and held is None:
+                self._end(state, phases, trace, groups)
         self._set_trace(trace)
         self.converged_ = was_level(trace, kernel, state, data.n_rows)
         counted_labels = self.labels_

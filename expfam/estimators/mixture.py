@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClusterMixin, DensityMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
 from expfam.coarsening.merges import Wish
@@ -26,8 +27,10 @@ from expfam.estimators.loaded import keep_rows, names_of_fit
 from expfam.estimators.mixture_chunks import MixtureChunks, learns_chunks
 from expfam.estimators.mixture_plan import plan_of
 from expfam.estimators.mixture_results import adopt_runs, no_posterior, posterior_of_draws, warn_of_runs
+from expfam.estimators.resumed import kept_fit
 from expfam.estimators.row_results import in_asked_form
 from expfam.fitting.chains import n_rounds, run_chains
+from expfam.fitting.kept_run import refuse_chains, taking_seed
 from expfam.fitting.known_rows import known_rows
 from expfam.fitting.phases import planned_phases
 from expfam.fitting.plan import Asked, Plan
@@ -119,6 +122,8 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
     score = FamilyEstimator.score  # that of scikit-learn computes nothing
     no_components = "a Dirichlet process"
 
+    __metadata_request__fit = {"resume": UNUSED}  # noqa: RUF012 - of this call alone
+
     def __init__(
         self,
         family: str | Family = "auto",
@@ -163,7 +168,13 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, links: npt.ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        links: npt.ArrayLike | None = None,
+        resume: Any = None,
     ) -> Self:
         """Sample the posterior of the partition and keep one partition with its statistics.
 
@@ -183,6 +194,10 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         links : (N,) array_like of int, optional
             Rows with an equal number of at least 0 are in one cluster; -1 for rows without a link. `link_groups` makes
             them from pairs of rows.
+        resume : path_like or Checkpoint, optional
+            Folder in which the run is kept, every minute; where it holds the run of an earlier call with the same data
+            and settings, the fit goes on from there, and ends as if it had never been stopped, bit for bit.
+            ``Checkpoint(path, every_seconds=5)`` says how often.
 
         Returns
         -------
@@ -193,11 +208,16 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
-        return self.fit_plan(self.plan_fit(X, y, sample_weight, links=links))
+        refuse_chains(resume, self.n_chains, type(self).__name__)
+        with taking_seed(resume):
+            plan = self.plan_fit(X, y, sample_weight, links=links)
+        return self.fit_plan(plan, resume=resume)
 
-    def fit_plan(self, plan: Plan) -> Self:
+    def fit_plan(self, plan: Plan, *, resume: Any = None) -> Self:
         """Run a plan that `plan_fit` has made with the same settings: `fit` is these two."""
-        runs = run_chains(plan)
+        refuse_chains(resume, plan.n_chains, type(self).__name__)
+        with kept_fit(self, resume, plan.seen, plan.seed):
+            runs = run_chains(plan)
         adopt_runs(self, plan, runs)
         warn_of_runs(self, plan, runs)
         self.__dict__.pop("stream_", None)

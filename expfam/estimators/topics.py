@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
@@ -23,6 +24,7 @@ from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_s
 from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
+from expfam.estimators.resumed import kept_fit
 from expfam.estimators.row_results import in_asked_form
 from expfam.estimators.topic_chunks import TopicChunks, learns_documents
 from expfam.estimators.topic_scores import bounds_of_documents
@@ -31,9 +33,10 @@ from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where, repeated
 from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
+from expfam.fitting.kept_run import taking_seed
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
-from expfam.fitting.topic_starts import start_memory, topic_start
+from expfam.fitting.topic_starts import kept_start, start_memory
 from expfam.forecast.memory import forecast_topics
 from expfam.frames.names import named_columns
 from expfam.lazy import made_on_use
@@ -133,6 +136,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     of_clusters, of_sizes = "topic", "token"
     no_components = "an unknown number of topics"
 
+    __metadata_request__fit = {"resume": UNUSED}  # noqa: RUF012 - of this call alone
+
     def __init__(
         self,
         n_components: int | None = 50,
@@ -174,7 +179,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, resume: Any = None) -> Self:
         """Find the topics of documents.
 
         Parameters
@@ -186,6 +191,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         y : ignored
         sample_weight : (D,) array_like of non-negative float, optional
             Multiplicity of each document, for variational inference: of weight 2 it counts as two copies.
+        resume : path_like or Checkpoint, optional
+            Folder in which the run is kept, every minute; where it holds the run of an earlier call with the same data
+            and settings, the fit goes on from there, and ends as if it had never been stopped, bit for bit.
+            ``Checkpoint(path, every_seconds=5)`` says how often.
 
         Returns
         -------
@@ -202,13 +211,15 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         n_steps, n_warmup = step_numbers(self)
         X = self._validate(X, reset=True)
         if self._check_components() is None:
-            fit_unknown_topics(self, X, sample_weight, n_steps, n_warmup)
+            with taking_seed(resume):
+                fit_unknown_topics(self, X, sample_weight, n_steps, n_warmup, resume=resume)
             self._set_labels(X)
             return self
         for name in ("beta_", "rest_", "concentration_", "gamma_", "sizes_"):
             self.__dict__.pop(name, None)
         model, data = self._model(X, sample_weight)
-        kernel, seed = self._kernel(self._method(data)), self._seed()
+        with taking_seed(resume):
+            kernel, seed = self._kernel(self._method(data)), self._seed()
         is_sampled, start, average = isinstance(kernel, TopicGibbs), self.start, _Average()
         if is_sampled:
             phases = self._sweeps(kernel, n_warmup, n_steps)
@@ -221,11 +232,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             phases = [Phase(kernel, n_steps)]
         forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
-        if is_auto(self.start):
-            with stage("searching a start"):
-                start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
-        state = kernel.init(model, data, seed=seed, start=start)
-        self._set_trace(run_steps(self, state, phases, counted=[average] if is_sampled else []))
+        with kept_fit(self, resume, data, seed):
+            if is_auto(self.start):
+                with stage("searching a start"):
+                    start = kept_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
+            state = kernel.init(model, data, seed=seed, start=start)
+            self._set_trace(run_steps(self, state, phases, counted=[average] if is_sampled else []))
         self.converged_ = was_level(self.trace_, kernel, state, data.X.sum())
         self.__dict__.pop("stream_", None)
         self._adopt(state, weight_of(data), average)

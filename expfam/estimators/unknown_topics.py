@@ -11,6 +11,7 @@ import numpy.typing as npt
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import run_steps
 from expfam.estimators.loaded import names_of_fit
+from expfam.estimators.resumed import kept_fit
 from expfam.estimators.unknown_numbers import (
     LONGEST_WARMUP,
     MeansBySweeps,
@@ -42,7 +43,9 @@ _EARLY = 20  # sweeps before the pseudo-count of words is learned
 _SEARCH_EVERY = 10  # steps of the warm-up from one search for equal topics to the next
 
 
-def fit_unknown_topics(estimator: Any, X: Any, sample_weight: Any, n_steps: int, n_warmup: int) -> None:
+def fit_unknown_topics(
+    estimator: Any, X: Any, sample_weight: Any, n_steps: int, n_warmup: int, *, resume: Any = None
+) -> None:
     """Find topics and their number; set the results of the estimator.
 
     Parameters
@@ -53,6 +56,8 @@ def fit_unknown_topics(estimator: Any, X: Any, sample_weight: Any, n_steps: int,
         Validated.
     sample_weight : (D,) array_like or None
     n_steps, n_warmup : int
+    resume : path_like, Checkpoint or None
+        As of `TopicModel.fit`.
     """
     _check_settings(estimator)
     kernel, seed = _kernel_of(estimator), estimator._seed()
@@ -69,10 +74,11 @@ def fit_unknown_topics(estimator: Any, X: Any, sample_weight: Any, n_steps: int,
     forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=start)
     phases = _phases(estimator, kernel, n_warmup, n_steps)
     estimator._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
-    state, means = kernel.init(model, data, seed=seed, start=start), MeansBySweeps(_parts)
     rule = next((phase.rule for phase in phases if phase.rule is not None), None)
     observed = [] if rule is None else [_First(rule)]
-    estimator._set_trace(run_steps(estimator, state, phases, counted=[means], observed=observed))
+    with kept_fit(estimator, resume, data, seed):
+        state, means = kernel.init(model, data, seed=seed, start=start), MeansBySweeps(_parts)
+        estimator._set_trace(run_steps(estimator, state, phases, counted=[means], observed=observed))
     estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
     _adopt(estimator, state, means)
 

@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError
+from expfam.fitting.kept_run import kept_model, kept_value, packed, restored_model, unpacked
 from expfam.fitting.phases import automatic_phases
 from expfam.fitting.searched_starts import open_start
 from expfam.model.assignment import extended_labels
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.named import SplitMerge
 from expfam.samplers.starts.many_exchanges import has_many_clusters
+from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.classes import start_with_classes
 from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_rows
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from expfam.fitting.phases import Phase
     from expfam.fitting.plan import Plan
     from expfam.model.mixture import MixtureModel
-    from expfam.samplers.warm_starts.candidates import Divisions
 
 _MOST_STEPS_ON_A_SAMPLE = 25  # where each cluster has few rows, the log joint rises slowly for hundreds of steps
 _ROWS_OF_A_SETTLED = 50  # fewer rows a cluster of the sample, and more rows would show ever more clusters
@@ -57,6 +58,34 @@ class Begun(NamedTuple):
     splits: bool = True
     others: dict[str, npt.NDArray[np.int32]] = {}  # noqa: RUF012
     divisions: Divisions | None = None
+
+
+def kept_begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
+    """Return what `begin` returns, or has returned when the run was kept; see there."""
+    return kept_value(lambda: begin(plan, on_sample=on_sample), _packed, lambda arrays: _unpacked(plan, arrays))
+
+
+def _packed(begun):
+    """Return a start as arrays: that of a search are labels."""
+    return {
+        "model": kept_model(begun.model),
+        "values": packed(
+            {"start": np.asarray(begun.start), "flags": [begun.is_sampled, begun.splits, begun.divisions is not None]}
+        ),
+        "name": {} if begun.name is None else {begun.name: np.zeros(0)},
+        "others": {name: np.asarray(labels) for name, labels in begun.others.items()},
+    }
+
+
+def _unpacked(plan, arrays):
+    """Return a start from `_packed`; divisions are made again, where they are asked for, as the search made them."""
+    values = unpacked(arrays["values"])
+    is_sampled, splits, has_divisions = values["flags"]
+    rows = plan.seen.without_known()
+    divisions = Divisions(rows, seed=plan.seed, n_threads=plan.n_threads) if has_divisions else None
+    name = next(iter(arrays.get("name", {})), None)
+    model = restored_model(plan.model, arrays["model"])
+    return Begun(model, values["start"], name, is_sampled, splits, dict(arrays.get("others", {})), divisions)
 
 
 def begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
@@ -166,4 +195,4 @@ def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> n
         return best
 
 
-__all__ = ["Begun", "begin", "has_small_clusters", "run_on_sample", "summed_out"]
+__all__ = ["Begun", "begin", "has_small_clusters", "kept_begin", "run_on_sample", "summed_out"]

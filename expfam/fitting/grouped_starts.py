@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expfam.fitting.kept_run import kept_value
 from expfam.fitting.searched_starts import searched_start
 from expfam.params import is_auto
 from expfam.samplers.chain.driver import advance
@@ -19,6 +20,8 @@ from expfam.samplers.variational.schedules import Stochastic
 from expfam.samplers.warm_starts.sample_rows import search_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from expfam.families.base import Family
@@ -27,6 +30,25 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 _STEPS = 10
+
+
+def kept_state(begin: Callable[[], Any], blank: Callable[[], Any]) -> Any:
+    """Return the state that `begin` makes, or has made when the run was kept.
+
+    Parameters
+    ----------
+    begin : callable
+        Makes the state in which a run begins.
+    blank : callable
+        Makes any state of the same kernel, model and data, into which the kept one is read.
+    """
+
+    def read(arrays):
+        state = blank()
+        state.from_arrays(arrays)
+        return state
+
+    return kept_value(begin, lambda state: state.to_arrays(), read)
 
 
 def grouped_start(

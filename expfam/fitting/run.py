@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from expfam.fitting.automatic import Begun, begin
+from expfam.fitting.automatic import Begun, kept_begin
 from expfam.fitting.endings import open_ending
 from expfam.fitting.kept import BestDraw
 from expfam.fitting.phases import MOST_STEPS, adapted_kernel, automatic_phases, learns, planned_phases, ruled_phase
@@ -124,7 +124,7 @@ def run_chain(plan: Plan, *, chain: int = 0, shared: Shared | None = None) -> Ch
     begun = Begun(plan.model, start, None, False)
     if plan.searches_start(start):
         with stage("searching a start"):
-            begun = begin(plan, on_sample=() if shared is None else (shared.pause,))
+            begun = kept_begin(plan, on_sample=() if shared is None else (shared.pause,))
     ways = {"is_sampled": plan.has_rule and begun.is_sampled, "splits": begun.splits}
     phases = planned_phases(plan, **ways, is_searched=begun.name is not None)
     state = plan.kernel.init(begun.model, plan.seen, seed=plan.seed, start=begun.start)

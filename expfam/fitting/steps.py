@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from expfam.fitting.kept_run import kept_steps
 from expfam.samplers.chain.callbacks import Progress, kept_open
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.trace import Trace
@@ -52,9 +53,15 @@ def run_phases(
     trace = Trace() if trace is None else trace
     trace.n_warmup = total - phases[-1].n_steps
     former = phases[0].kernel
+    kept = kept_steps(state, trace, [*counted, *observed, *(phase.rule for phase in phases if phase.rule is not None)])
     with kept_open(callbacks(None if any(phase.rule for phase in phases) else total)) as watched:
         for place, (kernel, n_steps, rule) in enumerate(phases, start=1):
             is_last = place == len(phases)
+            if kept is not None and place < kept.phase:  # made before the run was ended
+                former = kernel
+                continue
+            if kept is not None:
+                kept.enter(place)
             others: list = [*observed] if rule is None else [*observed, rule]
             if is_last:
                 trace.n_warmup = len(trace)  # a phase may end early
@@ -62,13 +69,29 @@ def run_phases(
             if entered is not None:
                 kernel = entered(kernel, former, n_steps, is_last)
             former = kernel
+            others = [*watched, *others]
+            if kept is not None:
+                n_steps = _left(kept, kernel, state, n_steps)
+                others = kept.watch(others)
             with stage("steps", has_bar=True):
-                sample(kernel, state, n_steps, callbacks=[*watched, *others], trace=trace)
+                sample(kernel, state, n_steps, callbacks=others, trace=trace)
             if trace.interrupted or any(callback.has_stopped for callback in watched):
                 break
+            if kept is not None and kept.was_over:
+                break
         if not trace.interrupted:
+            if kept is not None:
+                kept.finish()
             kernel.finish(state)
     return trace
+
+
+def _left(kept, kernel, state, n_steps):
+    """Return the steps of a phase that are left, after what was kept of it is restored."""
+    n_made = kept.go_on()
+    if kept.has_ended or (n_made and getattr(kernel, "is_done", lambda state: False)(state)):
+        return 0
+    return n_steps - n_made
 
 
 def with_progress(callbacks: Sequence[Any] | None, verbose: int, n_steps: int | None) -> list:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.fitting.kept_run import kept_value
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -31,6 +32,15 @@ _MOST_CELLS = 1 << 22  # of sparse counts that are looked at as they are
 _RUNS = 4  # of k-means in each metric
 _DOCUMENTS, _DOCUMENTS_EACH = 500, 50  # that are looked at, and of these for each topic
 _UNIT = 11  # stream of the purpose "start"
+
+
+def kept_start(kernel: Any, model: Any, data: Dataset, own: Any, **options: Any) -> Any:
+    """Return what `topic_start` returns, or has returned when the run was kept; see there."""
+    return kept_value(
+        lambda: topic_start(kernel, model, data, own, **options),
+        lambda start: {} if isinstance(start, str) else {"start": np.asarray(start)},
+        lambda arrays: np.array(arrays["start"]) if arrays else own,
+    )
 
 
 def topic_start(
@@ -153,4 +163,4 @@ def _start_of(kernel, data, labels, model):
     return np.ascontiguousarray(counts.toarray().T)
 
 
-__all__ = ["document_clusters", "start_memory", "topic_start"]
+__all__ = ["document_clusters", "kept_start", "start_memory", "topic_start"]

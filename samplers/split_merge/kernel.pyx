@@ -506,6 +506,8 @@ class CollapsedSplitMerge(Kernel):
         It makes the steps after the warm-up, in which nothing may be adapted.
         """
         kept = state.memory.get("split_merge")
+        if self.n_moves == "auto" and isinstance(kept, dict):  # of a checkpoint, which no step has read yet
+            kept = self.runner(state)
         if self.n_moves != "auto" or not isinstance(kept, MoveRunner):
             return self
         every = kept.schedule.period if self.every == "auto" else self.every

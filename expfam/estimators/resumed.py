@@ -1,0 +1,54 @@
+"""Fits that are kept in a folder, and go on from there."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.estimators.lines import call_of, settings_of
+from expfam.fitting.kept_run import keeping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from expfam.model.data import Dataset
+
+_FREE = ("n_threads", "callbacks", "verbose", "memory_limit", "time_limit", "random_state")  # no result depends on them
+
+
+@contextmanager
+def kept_fit(estimator: Any, resume: Any, data: Dataset, seed: int) -> Iterator[None]:
+    """Keep the run of a fit in a folder, or go on with the one that is kept there.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    resume : path_like, Checkpoint or None
+    data : Dataset
+    seed : int
+
+    Raises
+    ------
+    ArchiveError
+        The folder holds the run of other data, settings or of another version.
+    """
+    with keeping(resume, data, {} if resume is None else _facts(estimator), seed):
+        yield
+
+
+def _facts(estimator):
+    """Return the settings on which the result depends, and the version, as texts."""
+    texts = {name: text for name, text in settings_of(estimator).items() if name not in _FREE}
+    line = call_of(type(estimator).__name__, list(texts), texts)
+    facts = {"version": version("expfam"), "estimator": line}
+    start = getattr(estimator, "start", None)
+    if start is not None and not isinstance(start, str):
+        facts["start"] = hashlib.blake2b(repr(np.asarray(start).tolist()).encode(), digest_size=16).hexdigest()
+    return facts
+
+
+__all__ = ["kept_fit"]
