@@ -78,7 +78,7 @@ def _packed(begun):
 
 
 def _unpacked(plan, arrays):
-    """Return a start from `_packed`; divisions are made again, where they are asked for, as the search made them."""
+    """Return a start from `_packed`; its divisions are made again as the search made them."""
     values = unpacked(arrays["values"])
     is_sampled, splits, has_divisions = values["flags"]
     rows = plan.seen.without_known()

@@ -1,4 +1,4 @@
-"""A run that is kept in a folder, so that a fit that was ended goes on where it was, bit for bit.
+"""A run that is kept in a folder: a fit that was ended goes on from there, bit for bit.
 
 A fit is a line of parts: the search for a start, and runs of steps one after the other. All that lies between them
 follows from data and settings. So the folder holds what each part has left, and of the part that was under way the
@@ -289,7 +289,12 @@ class KeptSteps:
     def write(self, *, is_over: bool = False) -> None:
         """Write a snapshot, which replaces the one before completely or not at all."""
         began = perf_counter()
-        header = {"phase": self.phase, "n_made": self.n_made, "is_over": is_over, "has_ended": self.has_ended}
+        header: dict[str, Any] = {
+            "phase": self.phase,
+            "n_made": self.n_made,
+            "is_over": is_over,
+            "has_ended": self.has_ended,
+        }
         header |= {"state": type(self.state).__name__}
         write_archive(self.place, _PART, header=header, arrays={"entry": self._entry, "now": self._arrays()})
         self._last = perf_counter()
@@ -320,7 +325,7 @@ def kept_steps(state: Any, trace: Trace, watchers: Sequence[Any]) -> KeptSteps |
 
 
 def packed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plain values and arrays of a dict as arrays; functions and other objects are left out.
+    """Return the plain values and arrays of a dict as arrays; other objects are left out.
 
     Examples
     --------
