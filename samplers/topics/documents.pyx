@@ -11,6 +11,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from expfam.structures.ground.rng cimport MOVE, START, philox_aim, philox_double, philox_init, philox_stream
 
+from expfam.amounts import counted
+
 
 def draw_topics(const int64_t[::1] starts, const int32_t[::1] words, int32_t[::1] topics, const double[:, ::1] phi,
                 const double[::1] alpha, uint64_t seed, uint64_t step, uint64_t first_row, bint is_first=False):
@@ -47,8 +49,10 @@ def draw_topics(const int64_t[::1] starts, const int32_t[::1] words, int32_t[::1
     cdef double[::1] mass = np.zeros(K), counts = np.zeros(K)
     cdef philox_stream rng
     if alpha.shape[0] != K or words.shape[0] != topics.shape[0] or starts[D] != words.shape[0]:
-        raise ValueError(f"{words.shape[0]} words and {topics.shape[0]} topics of {starts[D]} tokens, {alpha.shape[0]}"
-                         f" pseudo-counts of {K} topics")
+        raise ValueError(
+            f"words and topics must have one entry for each of {counted(starts[D], 'token')}, alpha for each of"
+            f" {counted(K, 'topic')}; got lengths {words.shape[0]}, {topics.shape[0]} and {alpha.shape[0]}"
+        )
     with nogil:
         philox_init(&rng, seed, START if is_first else MOVE)
         for d in range(D):

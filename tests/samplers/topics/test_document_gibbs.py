@@ -13,6 +13,7 @@ from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.samplers import sample
 from expfam.samplers.topics.document_gibbs import DocumentGibbs
 from expfam.samplers.topics.document_parts import DocumentParts, DocumentShard
+from expfam.samplers.topics.documents import draw_topics
 
 RNG = np.random.default_rng(5)
 FEW = np.array([[1, 1, 0], [0, 2, 0], [0, 0, 1]])
@@ -129,6 +130,12 @@ def test_a_lost_part_is_made_again():
         again.restore(kept)
         np.testing.assert_array_equal(again.topics_now(), topics)
         np.testing.assert_array_equal(again.lengths(), data.lengths[part.first_row : part.first_row + part.n_rows])
+
+
+def test_lengths_that_do_not_fit_are_refused():
+    starts, words, topics = np.array([0, 2]), np.zeros(2, dtype=np.int32), np.zeros(3, dtype=np.int32)
+    with pytest.raises(ValueError, match="each of 2 tokens, alpha for each of 1 topic; got lengths 2, 3 and 1"):
+        draw_topics(starts, words, topics, np.ones((1, 1)), np.ones(1), 0, 0, 0)
 
 
 def test_what_cannot_be_used_is_refused():
