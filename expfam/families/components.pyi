@@ -25,6 +25,14 @@ class Components:
         best: NDArray[np.float64] | None = None,
         total: NDArray[np.float64] | None = None,
     ) -> None: ...
+    def shares(
+        self,
+        start: int,
+        stop: int,
+        log_mass: NDArray[np.float64],
+        labels: NDArray[np.int32],
+        out: NDArray[np.float32],
+    ) -> None: ...
     def ranked(
         self,
         start: int,
@@ -41,6 +49,7 @@ class Components:
         slots: NDArray[np.int32],
         labels: NDArray[np.int32],
         margins: NDArray[np.float64],
+        rows: NDArray[np.intp] | None = None,
     ) -> None: ...
     def likelier_of_two(
         self, pairs: NDArray[np.int32], log_mass: NDArray[np.float64], chosen: NDArray[np.int32]

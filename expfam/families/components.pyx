@@ -20,6 +20,7 @@ from expfam.errors import PluginError, SupportError
 from expfam.families._stored_statistics import check_stored
 
 cdef const char *CAPSULE = "expfam.components_v1"
+cdef double DEPTH = 46.0        # slots that lie this many nats below the best one have no probability
 
 
 ctypedef struct struct_head:        # first members of every struct of contracts.pxd
@@ -259,6 +260,62 @@ cdef class Components:
         if found_nan:
             raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
 
+    def shares(self, Py_ssize_t start, Py_ssize_t stop, log_mass, labels, out):
+        """Write the probability of the given slot of each datum into the caller's memory.
+
+        Scores are those of `most_probable`. The method releases the gil; several threads may call it.
+
+        Parameters
+        ----------
+        start, stop : int
+            First datum, and the one after the last.
+        log_mass : (m,) float64 ndarray
+            Log mass of the slots 0..m-1, nats.
+        labels : (stop - start,) int32 ndarray
+            Slot of each datum, below m.
+        out : (stop - start,) float32 ndarray
+            Receives the probabilities; NaN where all scores are -inf.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the datum and the slot.
+        """
+        cdef const double[::1] mass = log_mass
+        cdef const int32_t[::1] own = labels
+        cdef float[::1] share = out
+        cdef Py_ssize_t m = mass.shape[0], i = start, k = 0
+        self._check_block(start, stop, m, own.shape[0], share.shape[0])
+        if own.shape[0] and not 0 <= np.min(labels) <= np.max(labels) < m:
+            raise IndexError(f"labels from {np.min(labels)} to {np.max(labels)} of {counted(m, 'slot')}")
+        cdef double[::1] scores = np.empty(m), work = np.empty(max(self.c.work_size, 1))
+        cdef double top, total
+        cdef bint found_nan = False
+        cdef int code = 0
+        with nogil:
+            for i in range(start, stop):
+                code = self.c.log_predictive(self.c.self, i, NULL, m, &scores[0], &work[0])
+                if code:
+                    break
+                top, total = -INFINITY, 0.0
+                for k in range(m):
+                    scores[k] += mass[k]
+                    if isnan(scores[k]):
+                        found_nan = True
+                        break
+                    if scores[k] > top:
+                        top = scores[k]
+                if found_nan:
+                    break
+                for k in range(m):
+                    if scores[k] > top - DEPTH:
+                        total += exp(scores[k] - top)
+                share[i - start] = <float> (exp(scores[own[i - start]] - top) / total)
+        if code:
+            raise self.fail(code, i, -1)
+        if found_nan:
+            raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
+
     def ranked(self, Py_ssize_t start, Py_ssize_t stop, log_mass, slots, margins):
         """Write the slots with the highest scores of consecutive data into the caller's memory.
 
@@ -318,7 +375,7 @@ cdef class Components:
         if found_nan:
             raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
 
-    def most_probable_of(self, Py_ssize_t start, Py_ssize_t stop, log_mass, slots, labels, margins):
+    def most_probable_of(self, Py_ssize_t start, Py_ssize_t stop, log_mass, slots, labels, margins, rows=None):
         """Write the most probable of some slots of each datum into the caller's memory.
 
         Scores are those of `most_probable`. The method releases the gil; several threads may call it.
@@ -326,7 +383,7 @@ cdef class Components:
         Parameters
         ----------
         start, stop : int
-            First datum, and the one after the last.
+            First datum, and the one after the last; or the places of their numbers in `rows`.
         log_mass : (m,) float64 ndarray
             Log mass of the slots 0..m-1, nats.
         slots : (stop - start, L) int32 ndarray
@@ -335,6 +392,8 @@ cdef class Components:
             Receives the slot with the highest score, of equal ones the lowest.
         margins : (stop - start,) float64 ndarray
             Receives by how much the best score exceeds the second one, nats.
+        rows : (R,) intp ndarray, optional
+            Numbers of the data, where only some of them choose.
 
         Raises
         ------
@@ -345,8 +404,11 @@ cdef class Components:
         cdef const int32_t[:, ::1] given = slots
         cdef int32_t[::1] chosen = labels
         cdef double[::1] margin = margins
-        cdef Py_ssize_t m = mass.shape[0], i = start, j = 0, L = given.shape[1]
-        self._check_block(start, stop, m, given.shape[0], margin.shape[0])
+        cdef const Py_ssize_t[::1] number = rows
+        cdef Py_ssize_t m = mass.shape[0], i = start, j = 0, L = given.shape[1], row = start
+        self._check_block(start, stop, m, given.shape[0], margin.shape[0], n_rows=None if rows is None else len(rows))
+        if rows is not None and stop > start and not 0 <= np.min(rows) <= np.max(rows) < self.n_rows:
+            raise IndexError(f"data from {np.min(rows)} to {np.max(rows)} of {self.n_rows}")
         if L < 2 or chosen.shape[0] != stop - start or (given.size and not 0 <= np.min(slots) <= np.max(slots) < m):
             raise IndexError(f"{counted(L, 'slot')} of {m}, {counted(chosen.shape[0], 'label')} for"
                              f" {counted(stop - start, 'row')}")
@@ -360,7 +422,8 @@ cdef class Components:
             for i in range(start, stop):
                 for j in range(L):
                     ks[j] = given[i - start, j]
-                code = self.c.log_predictive(self.c.self, i, &ks[0], L, &scores[0], &work[0])
+                row = i if number is None else number[i]
+                code = self.c.log_predictive(self.c.self, row, &ks[0], L, &scores[0], &work[0])
                 if code:
                     break
                 first, second, top = -INFINITY, -INFINITY, m
@@ -377,13 +440,14 @@ cdef class Components:
                     break
                 chosen[i - start], margin[i - start] = <int32_t> top, first - second
         if code:
-            raise self.fail(code, i, -1)
+            raise self.fail(code, row, -1)
         if found_nan:
-            raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {ks[j]}: the score is NaN")
+            raise FloatingPointError(f"family {self.family.name!r}, datum {row}, slot {ks[j]}: the score is NaN")
 
-    def _check_block(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t m, *sizes):
-        if not 0 <= start <= stop <= self.n_rows or not 1 <= m <= self.capacity:
-            raise IndexError(f"rows {start}:{stop} of {self.n_rows}, slots {m} of {self.capacity}")
+    def _check_block(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t m, *sizes, n_rows=None):
+        n_rows = self.n_rows if n_rows is None else n_rows
+        if not 0 <= start <= stop <= n_rows or not 1 <= m <= self.capacity:
+            raise IndexError(f"rows {start}:{stop} of {n_rows}, slots {m} of {self.capacity}")
         if any(size != stop - start for size in sizes):
             raise ValueError(f"rows of the results: {sizes}, not {stop - start}")
 

@@ -72,14 +72,15 @@ def certainty_of_labels(
     >>> certainty_of_labels(data.family, data, n, S, labels, np.log(n / 5)).round(2)
     array([1.  , 1.  , 1.  , 1.  , 0.93], dtype=float32)
     """
+    clusters = LoadedClusters(family, n, S)
+    if kind_of_row is None:
+        return clusters.shares(data, log_weights, labels, n_threads=n_threads)
     found = np.empty(data.n_rows, dtype=np.float32)
-    common = np.zeros(len(n)) if kind_of_row is not None else log_weights
 
     def reduce(scores, start, stop):
-        if kind_of_row is not None:
-            scores += log_weights[kind_of_row[start:stop]]
+        scores += log_weights[kind_of_row[start:stop]]
         own = np.take_along_axis(scores, labels[start:stop, None].astype(np.intp), axis=1)[:, 0]
         found[start:stop] = np.exp(own - log_sum_exp(scores))
 
-    LoadedClusters(family, n, S).each_block(data, common, reduce, n_threads=n_threads)
+    clusters.each_block(data, np.zeros(len(n)), reduce, n_threads=n_threads)
     return found

@@ -179,7 +179,13 @@ class LoadedClusters:
         return found, margins
 
     def most_probable_of(
-        self, data: Dataset, log_mass: npt.ArrayLike, given: npt.NDArray[np.int32], *, n_threads: int | None = None
+        self,
+        data: Dataset,
+        log_mass: npt.ArrayLike,
+        given: npt.NDArray[np.int32],
+        *,
+        rows: npt.NDArray[np.intp] | None = None,
+        n_threads: int | None = None,
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
         """Return the most probable of some clusters of each row, and by how much it leads.
 
@@ -191,6 +197,8 @@ class LoadedClusters:
             Log mass of the first m slots, nats.
         given : (N, L) int32 ndarray
             Different slots among which each row chooses, at least 2.
+        rows : (N,) intp ndarray, optional
+            Numbers of the rows that choose; all rows if not given.
         n_threads : int or None
 
         Returns
@@ -206,15 +214,16 @@ class LoadedClusters:
             A score is NaN; the message names the row and the cluster.
         """
         mass = _checked_mass(log_mass, self.n_slots)
-        labels, margins = np.empty(data.n_rows, dtype=np.int32), np.empty(data.n_rows)
+        labels, margins = np.empty(len(given), dtype=np.int32), np.empty(len(given))
         if self._is_numpy:
+            data = data if rows is None else data.take(rows)
 
             def reduce(scores, start, stop):
                 slots = np.sort(given[start:stop], axis=1)
-                own, rows = np.take_along_axis(scores, slots.astype(np.intp), axis=1), np.arange(stop - start)
+                own, each = np.take_along_axis(scores, slots.astype(np.intp), axis=1), np.arange(stop - start)
                 best = own.argmax(axis=1)
-                labels[start:stop], top = slots[rows, best], own[rows, best]
-                own[rows, best] = -np.inf
+                labels[start:stop], top = slots[each, best], own[each, best]
+                own[each, best] = -np.inf
                 margins[start:stop] = top - own.max(axis=1)
 
             padded = np.concatenate([mass, np.full(self.n_slots - mass.size, -np.inf)])
@@ -223,13 +232,66 @@ class LoadedClusters:
         with self._components(data) as components:
 
             def block(start, stop):
-                rows = slice(start, stop)
-                components.most_probable_of(start, stop, mass, given[rows], labels[rows], margins[rows])
+                at = slice(start, stop)
+                components.most_probable_of(start, stop, mass, given[at], labels[at], margins[at], rows)
 
             is_serial = components.needs_gil
-            tasks = _tasks(data.n_rows, given.shape[1])
+            tasks = _tasks(len(given), given.shape[1])
             run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial)
         return labels, margins
+
+    def shares(
+        self,
+        data: Dataset,
+        log_mass: npt.ArrayLike,
+        labels: npt.NDArray[np.integer],
+        *,
+        n_threads: int | None = None,
+    ) -> npt.NDArray[np.float32]:
+        """Return the probability of the given cluster of each row, among the clusters: (N,) float32.
+
+        Parameters
+        ----------
+        data : Dataset
+            Checked against the same bound family.
+        log_mass : (m,) array_like
+            Log mass of the first m slots, nats.
+        labels : (N,) ndarray of int
+            Slots below m.
+        n_threads : int or None
+
+        Returns
+        -------
+        (N,) float32 ndarray
+            NaN for a row without any cluster of positive probability.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the row and the cluster.
+        """
+        mass, own = _checked_mass(log_mass, self.n_slots), np.ascontiguousarray(labels, dtype=np.int32)
+        found = np.empty(data.n_rows, dtype=np.float32)
+        if self._is_numpy:
+
+            def reduce(scores, start, stop):
+                scores = scores[:, : mass.size]
+                chosen = np.take_along_axis(scores, own[start:stop, None].astype(np.intp), axis=1)[:, 0]
+                top = scores.max(axis=1)
+                with np.errstate(invalid="ignore"):
+                    found[start:stop] = np.exp(chosen - top) / np.exp(scores - top[:, None]).sum(axis=1)
+
+            padded = np.concatenate([mass, np.full(self.n_slots - mass.size, -np.inf)])
+            self.each_block(data, padded, reduce, n_threads=n_threads)
+            return found
+        with self._components(data) as components:
+
+            def block(start, stop):
+                components.shares(start, stop, mass, own[start:stop], found[start:stop])
+
+            is_serial = components.needs_gil
+            run(block, _tasks(data.n_rows, mass.size), 1 if is_serial else n_threads, uses_blas=is_serial)
+        return found
 
     def likelier_of_two(
         self, data: Dataset, pairs: npt.NDArray[np.int32], log_mass: npt.ArrayLike

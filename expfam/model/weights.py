@@ -616,9 +616,9 @@ def _as_counts(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
     n = np.asarray(n, dtype=np.float64)
     if n.ndim != 1:
         raise ValueError(f"counts must be one-dimensional; got shape {n.shape}")
-    bad = np.flatnonzero(~(np.isfinite(n) & (n >= 0)))
-    if bad.size:
-        raise ValueError(f"counts must be finite and non-negative; cluster {bad[0]} holds {n[bad[0]]}")
+    if n.size and not (n.min() >= 0.0 and n.max() < np.inf):  # NaN is neither
+        bad = int(np.argmin(np.isfinite(n) & (n >= 0.0)))
+        raise ValueError(f"counts must be finite and non-negative; cluster {bad} holds {n[bad]}")
     return n
 
 

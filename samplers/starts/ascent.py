@@ -27,6 +27,7 @@ _MOST_PASSES = 10
 _MANY_ROWS = 20_000  # of fewer rows a pass costs little more than its calls
 _FEW_MOVED = 0.02  # share of the rows that a pass moves, below which the rows near borders are moved by themselves
 _NEAR_SHARE = 0.1  # of the rows
+_FEW_READ = 0.2  # share of the rows up to which only rows that move are read
 _SPARE_CLUSTERS = 4  # without rows, which cost less than other owners of the clusters
 _HOPE = 3e-3  # nats a row that each pass may gain yet: wide groups without borders move for tens of passes
 _MANY_CLUSTERS, _BEST = 24, 8  # of as many clusters the best ones of each row are looked at until none moves
@@ -88,10 +89,22 @@ def ascend(
 
     Where a pass over 20,000 rows or more moves less than 2 % of them, further passes go over the tenth of the rows
     whose two best scores are closest, until none of these moves; then all rows are looked at again. Of 24 clusters or
-    more all passes over so many rows look at the 8 that were best for each row, until no row moves to one of them; then
-    at all.
+    more, further passes over so many rows look at the 8 that were best for each row, and only at the rows for which one
+    of these has changed, those near borders first, until no row moves; then at all.
     """
     return climb(model, data, labels, keep_clusters=keep_clusters, max_passes=max_passes, n_threads=n_threads).labels
+
+
+def has_many_clusters(n_rows: int, n_clusters: int) -> bool:
+    """Tell whether a pass over all rows and clusters takes far longer than one over the best.
+
+    Examples
+    --------
+    >>> from expfam.samplers.starts.ascent import has_many_clusters
+    >>> has_many_clusters(20_000, 24), has_many_clusters(20_000, 10)
+    (True, False)
+    """
+    return n_rows >= _MANY_ROWS and n_clusters >= _MANY_CLUSTERS
 
 
 class Summit(NamedTuple):
@@ -167,28 +180,34 @@ class Ascents:
         max_passes: int,
         first_equal: Callable[[], npt.NDArray[np.intp]] | None = None,
         least: float = -np.inf,
+        least_rise: float = 0.0,
     ) -> Summit:
         """Do what the function `climb` does; end early where a log joint of `least` is out of reach.
 
         It is where it would not be reached although each pass that is left gained twice what the last one has gained,
-        and no less than 0.003 nats a row.
+        and no less than 0.003 nats a row. A pass that gains less than `least_rise` is the last one.
         """
         ascent, data = self._begun(_checked(labels, self.data.n_rows)), self.data
         wanted = ascent.labels
+
+        def hold(wanted):
+            return _held_back(wanted, ascent.labels, ascent.clusters, data, first_equal)
+
         for number in range(max_passes):
-            wanted = ascent.wanted(is_last=number == max_passes - 1)
-            moved = _held_back(wanted, ascent.labels, ascent.clusters, data, first_equal) if keep_clusters else wanted
+            wanted = ascent.wanted()
+            moved = hold(wanted) if keep_clusters else wanted
             before = ascent.log_joint
-            if not np.array_equal(moved, ascent.labels) and ascent.move(moved):
-                ascent.move_borders(max_passes, keep_clusters=keep_clusters)
-            elif not ascent.goes_back():
+            if np.array_equal(moved, ascent.labels) or not ascent.move(moved):
                 break
+            ascent.go_on(hold if keep_clusters else None)
             if self._is_known_mode(ascent.labels, keep_clusters=keep_clusters):
                 return Summit(ascent.labels, ascent.labels)
             if before is not None:  # the first pass is no guide: it takes a partition to another law
                 hope = max(2.0 * (ascent.log_joint - before), _HOPE * data.n_rows)
                 if ascent.log_joint + (max_passes - 1 - number) * hope < least:
                     return Summit(ascent.labels, wanted, is_hopeless=True)
+            if ascent.log_joint - (ascent.begun if before is None else before) < least_rise:
+                break
         if np.array_equal(wanted, ascent.labels) and data.n_rows < _MANY_ROWS:
             self._modes.add((keep_clusters, by_first_appearance(wanted)[1].tobytes()))
         return Summit(ascent.labels, wanted)
@@ -227,75 +246,108 @@ class _Ascent:
         self.model, self.data, self.labels, self.n_threads = model, data, labels, n_threads
         self.held = None if data.known is None else data.known.stays
         self.near, self.is_near_end = None, False
-        self.best, self.is_partial = None, False  # best clusters of each row, where there are many and few rows move
+        self.best, self.has_changed = None, None  # best clusters of each row; which clusters have moved rows since
+        self.is_exact = True  # the statistics, which gather rounding errors where only rows that move are read
         self._is_plain = data.weight is None and self.held is None and data.n_rows >= _MANY_ROWS
         n, S = weighted_statistics(data, labels, int(labels.max()) + 1)
-        self.has_many = self._is_plain and len(n) >= _MANY_CLUSTERS
+        self.has_many = self._is_plain and has_many_clusters(data.n_rows, len(n))
         self.clusters = LoadedClusters(model.family, n, S, keeps_rows=True)
-        self.log_joint = None
+        self.log_joint, self.begun = None, None  # of the present labels and of the first ones
 
-    def wanted(self, *, is_last):
-        """Return the most probable cluster of each row; note the best ones, and rows near borders.
-
-        In the last pass all clusters are looked at, so that the result is what it says.
-        """
-        if self.is_near_end or self.has_many:
-            return self._wanted_of_best(is_last)
-        self.best, self.is_partial = None, False
+    def wanted(self):
+        """Return the most probable cluster of each row; note its best ones, or rows near borders."""
+        if not self.is_exact:
+            self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
+            self.log_joint, self.is_exact = self._log_joint(self.data), True
+        if self.has_many or self.is_near_end:
+            n_best = _BEST if self.has_many else 2
+            found, margins = self.clusters.ranked(self.data, self._log_mass(), n_best, n_threads=self.n_threads)
+            self.best, self.near = found, _lowest(margins)
+            return np.ascontiguousarray(found[:, 0])
         wanted = self.clusters.most_probable(self.data, self._log_mass(), n_threads=self.n_threads)
         if self.held is not None:
             wanted[self.held] = self.labels[self.held]
         return wanted
 
-    def _wanted_of_best(self, is_last):
-        """Look at the best clusters of each row; at all clusters where no row moves to one of these."""
-        log_mass, options = self._log_mass(), {"n_threads": self.n_threads}
-        if self.best is not None and not is_last:
-            wanted, margins = self.clusters.most_probable_of(self.data, log_mass, self.best, **options)
-            if not np.array_equal(wanted, self.labels):
-                self._note_near(margins)
-                self.is_partial = True
-                return wanted
-        found, margins = self.clusters.ranked(self.data, log_mass, _BEST if self.has_many else 2, **options)
-        self.best, self.is_partial = found if self.has_many else None, False
-        self._note_near(margins)
-        return np.ascontiguousarray(found[:, 0])
-
-    def _note_near(self, margins):
-        self.near = _lowest(margins) if self.is_near_end else None
-
-    def goes_back(self):
-        """Tell whether the last pass has looked at some clusters only; prepare one over all."""
-        if not self.is_partial:
-            return False
-        self.best, self.is_partial = None, False
-        self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
-        return True
-
     def move(self, labels):
         """Take other labels if they raise the log joint; tell whether they do."""
         if self.log_joint is None:
-            self.log_joint = self._log_joint(self.data)
-        self.clusters.load(*weighted_statistics(self.data, labels, len(self.clusters.n)))
+            self.log_joint = self.begun = self._log_joint(self.data)
+        moved = np.flatnonzero(labels != self.labels)
+        self._load(labels, moved)
         log_joint = self._log_joint(self.data)
         if not log_joint > self.log_joint:
             return False
-        n_moved, N = np.count_nonzero(labels != self.labels), self.data.n_rows
-        self.is_near_end = self._is_plain and n_moved <= _FEW_MOVED * N
+        self.is_near_end = self._is_plain and moved.size <= _FEW_MOVED * self.data.n_rows
+        if self.has_many:
+            self.has_changed = np.zeros(len(self.clusters.n), dtype=bool)
+            self.has_changed[self.labels[moved]] = self.has_changed[labels[moved]] = True
         self.labels, self.log_joint = labels, log_joint
         return True
 
-    def move_borders(self, max_passes, *, keep_clusters):
+    def _load(self, labels, moved):
+        """Let the clusters hold the rows of other labels; where few move, only these are read."""
+        if self.has_many and moved.size <= _FEW_READ * self.data.n_rows:
+            self.is_exact = False
+            n, S = moved_statistics(self.data, self.clusters.n, self.clusters.S, self.labels, labels)
+        else:
+            self.is_exact = True
+            n, S = weighted_statistics(self.data, labels, len(self.clusters.n))
+        self.clusters.load(n, S)
+
+    def go_on(self, hold):
+        """Make passes over the rows that may move next.
+
+        `hold` gives rows back to clusters that would be emptied; it is None if these may be.
+        """
+        if self.has_many:
+            self._move_changed(hold)
+        else:
+            self._move_borders(keep_clusters=hold is not None)
+
+    def _move_changed(self, hold):
+        """Move rows among their best clusters until none moves, those near borders first.
+
+        Only rows for which one of these has changed are looked at: the scores of the others have not, but for a term
+        that is the same for all clusters.
+        """
+        near, since = self.near, self.has_changed
+        for _ in range(_MOST_PASSES):
+            changed = since
+            for _ in range(_MOST_PASSES):
+                if self._margins_of_moved(near[changed[self.best[near]].any(axis=1)], hold) is None:
+                    break
+                changed, since = self.has_changed, since | self.has_changed
+            rows = np.flatnonzero(since[self.best].any(axis=1))
+            margins = self._margins_of_moved(rows, hold)
+            if margins is None:
+                break
+            near, since = rows[_lowest(margins)], self.has_changed
+
+    def _margins_of_moved(self, rows, hold):
+        """Move rows to the likeliest of their best clusters; return margins, None if none moves."""
+        options = {"rows": rows, "n_threads": self.n_threads}
+        found, margins = self.clusters.most_probable_of(self.data, self._log_mass(), self.best[rows], **options)
+        wanted, before = self.labels.copy(), (self.clusters.n, self.clusters.S)
+        wanted[rows] = found
+        wanted = wanted if hold is None else hold(wanted)
+        if np.array_equal(wanted, self.labels):
+            return None
+        if not self.move(wanted):
+            self.clusters.load(*before)
+            return None
+        return margins
+
+    def _move_borders(self, *, keep_clusters):
         """Make passes over the rows whose two best clusters are closest, until none of these moves."""
         if self.near is None:
             return
         near, self.near = self.near, None
-        part, best = self.data.take(near), None if self.best is None else self.best[near]
-        own, (n, S) = self.labels[near], (self.clusters.n, self.clusters.S)
+        part, own, (n, S) = self.data.take(near), self.labels[near], (self.clusters.n, self.clusters.S)
         begun, log_joint = own, self.log_joint
         clusters = LoadedClusters(self.model.family, n, S, keeps_rows=True)  # those of all rows keep their rows
-        for _ in range(max_passes):
-            moved = self._wanted_of(clusters, part, best)
+        for _ in range(_MOST_PASSES):
+            moved = clusters.most_probable(part, self._log_mass(clusters), n_threads=self.n_threads)
             if np.array_equal(moved, own):
                 break
             n, S = moved_statistics(part, n, S, own, moved)
@@ -309,12 +361,6 @@ class _Ascent:
         labels[near] = own
         if own is not begun and not self.move(labels):  # a pass that lowered the log joint may have been the last one
             self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
-
-    def _wanted_of(self, clusters, part, best):
-        log_mass = self._log_mass(clusters)
-        if best is None:
-            return clusters.most_probable(part, log_mass, n_threads=self.n_threads)
-        return clusters.most_probable_of(part, log_mass, best, n_threads=self.n_threads)[0]
 
     def _log_mass(self, clusters=None):
         with np.errstate(divide="ignore"):
@@ -332,17 +378,14 @@ class _AscentOfFewRows:
     def __init__(self, few, labels):
         self.labels, self.clusters = labels, few
         few.load(labels)
-        self.log_joint = None
+        self.log_joint, self.begun = None, None
 
-    def wanted(self, *, is_last):
+    def wanted(self):
         return self.clusters.most_probable()
-
-    def goes_back(self):
-        return False
 
     def move(self, labels):
         if self.log_joint is None:
-            self.log_joint = self.clusters.log_joint()
+            self.log_joint = self.begun = self.clusters.log_joint()
         self.clusters.load(labels)
         log_joint = self.clusters.log_joint()
         if not log_joint > self.log_joint:
@@ -350,8 +393,8 @@ class _AscentOfFewRows:
         self.labels, self.log_joint = labels, log_joint
         return True
 
-    def move_borders(self, max_passes, *, keep_clusters):
-        """Do nothing: a pass over all of few rows takes no longer than one over those near borders."""
+    def go_on(self, hold):
+        """Do nothing: a pass over all of few rows takes no longer than one over those that may move."""
 
 
 def _held_back(wanted, labels, clusters, data, first_equal):
@@ -372,8 +415,8 @@ def _held_back(wanted, labels, clusters, data, first_equal):
 
 def _lowest(margins):
     """Return the rows of the lowest margins, in order."""
-    n_near = max(1, int(_NEAR_SHARE * len(margins)))
-    return np.sort(np.argpartition(margins, n_near)[:n_near])
+    n_near = min(len(margins), max(1, int(_NEAR_SHARE * len(margins))))
+    return np.sort(np.argpartition(margins, n_near - 1)[:n_near])
 
 
 def _checked(labels, n_rows):

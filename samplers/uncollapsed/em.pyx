@@ -35,7 +35,7 @@ from expfam.model.label_sums import weighted_label_sums
 from expfam.model.statistics import weighted_statistics
 from expfam.params import Real
 from expfam.samplers.uncollapsed.dense import grid, sparse_arrays
-from expfam.samplers.uncollapsed.em_few_rows import has_few_rows
+from expfam.samplers.uncollapsed.em_few_rows import expectation_of_few_rows, has_few_rows
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 from expfam.samplers.uncollapsed.known import known_rows_expected, linked_rows_expected
@@ -175,6 +175,8 @@ class ExpectationState(UncollapsedState):
         return n, S, log_likelihood, labels
 
     def _expected_free(self, data, n_threads):
+        if has_few_rows(data, self.K):      # no sums of parts of the rows are to be added
+            return expectation_of_few_rows(data, self.Theta, self.G, self.log_pi)
         labels = np.empty(data.n_rows, dtype=np.int32)
         sizes, bounds = sizes_of(data, self.K), Bounds.of(data.weighted_bounds)
         sums = expected_rows(data, self, sizes, bounds, n_threads, 0, data.n_rows, labels)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
-from expfam.samplers.starts.ascent import Ascents
+from expfam.samplers.starts.ascent import Ascents, has_many_clusters
 from expfam.samplers.starts.exchanges import Exchanges
 from expfam.samplers.starts.greedy_merge import merged_clusters, merged_labels
 from expfam.samplers.starts.halves import best_halves
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
 
-_MOST_ROUNDS, _MOST_PASSES = 12, 10
+_MOST_ROUNDS, _MOST_PASSES, _FEW_PASSES = 12, 10, 2
 _LEAST_GAIN = 1e-6  # nats; less is rounding
 _OTHER_GAIN, _OTHER_GAIN_PER_ROW = 0.5, 5e-5  # nats that another partition must gain
 _TRIED_EXCHANGES = 3
@@ -130,7 +130,12 @@ class Settler:
         return self._once("ascended", present, self._ascended, least=least)
 
     def _ascended(self, present, *, least):
-        ascents, options = self._ascents_under(present.model), {"keep_clusters": False, "max_passes": _MOST_PASSES}
+        ascents, n_rows = self._ascents_under(present.model), self.data.n_rows
+        options: dict[str, Any] = {"keep_clusters": False, "max_passes": _MOST_PASSES}
+        if has_many_rows(n_rows, None):  # each pass takes long, and the mode of the fit goes on from here
+            options["least_rise"] = least_gain(n_rows)
+            if has_many_clusters(n_rows, int(present.labels.max()) + 1):
+                options["max_passes"] = _FEW_PASSES
         return self._better(present, ascents.climb(present.labels, least=least, **options).labels)
 
     def _once(self, name, present, way, **options):

@@ -9,6 +9,7 @@ import pytest
 from allocated import peak_of
 from planted import PLANTED, TEXT, planted
 from scipy import sparse
+from scipy.special import logsumexp
 from stepping import assert_threads_agree
 from tiny import PlainPoisson
 
@@ -74,6 +75,40 @@ def test_ranks_and_choices_are_those_of_the_scores(name):
     np.testing.assert_allclose(
         scores[rows, clusters.most_probable_of(data, log_mass, np.ascontiguousarray(rest))[0]], ranked[:, 1], atol=1e-8
     )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_some_rows_choose_as_all_do(name):
+    data, n, S, log_mass = case_of(name)
+    clusters = LoadedClusters(data.family, n, S)
+    best, _ = clusters.ranked(data, log_mass, 3)
+    labels, margins = clusters.most_probable_of(data, log_mass, best)
+    rows = np.random.default_rng(0).permutation(data.n_rows)[: data.n_rows // 3]
+    found = assert_threads_agree_on_both(
+        lambda t: clusters.most_probable_of(data, log_mass, best[rows], rows=rows, n_threads=t)
+    )
+    np.testing.assert_array_equal(found[0], labels[rows])
+    np.testing.assert_allclose(found[1], margins[rows], atol=1e-9)
+    assert clusters.most_probable_of(data, log_mass, best[:0], rows=rows[:0])[0].size == 0
+    if "compiled" in data.family.capabilities:
+        with pytest.raises(IndexError, match=f"data from -1 to -1 of {data.n_rows}"):
+            clusters.most_probable_of(data, log_mass, best[:1], rows=np.array([-1]))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_shares_are_those_of_the_scores(name):
+    data, n, S, log_mass = case_of(name)
+    clusters, labels = LoadedClusters(data.family, n, S), np.random.default_rng(0).integers(0, len(n), data.n_rows)
+    (found,) = assert_threads_agree_on_both(lambda t: (clusters.shares(data, log_mass, labels, n_threads=t),))
+    scores = plain_scores(data, n, S, log_mass)
+    shares = np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
+    np.testing.assert_allclose(found, shares[np.arange(data.n_rows), labels], rtol=1e-5, atol=1e-12)
+    assert found.dtype == np.float32
+    two = clusters.shares(data, log_mass[:2], np.ones(data.n_rows, dtype=int))  # the other slots do not count
+    np.testing.assert_allclose(two, 1.0 / (1.0 + np.exp(scores[:, 0] - scores[:, 1])), rtol=1e-5, atol=1e-12)
+    if "compiled" in data.family.capabilities:
+        with pytest.raises(IndexError, match="of 2 slots"):
+            clusters.shares(data, log_mass[:2], np.full(data.n_rows, 2))
 
 
 def assert_threads_agree_on_both(function):

@@ -171,6 +171,46 @@ def test_of_many_clusters_a_pass_looks_at_the_best_ones_of_each_row(border_passe
     np.testing.assert_array_equal(scores.argmax(axis=1), found)
 
 
+def test_later_passes_look_at_the_rows_whose_best_clusters_have_changed(border_passes, monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(60), 50).astype(np.int32)
+    data = Dataset(40.0 * rng.normal(size=(60, 3))[labels] + rng.normal(size=(3000, 3)), load_family("gaussian_diag"))
+    model, looked_at, choose = MixtureModel(data.family, DirichletProcess()), [], LoadedClusters.most_probable_of
+
+    def noted(self, data, log_mass, given, *, rows, n_threads):
+        labels, margins = choose(self, data, log_mass, given, rows=rows, n_threads=n_threads)
+        others, _ = choose(self, data, log_mass, given, rows=rows, n_threads=1)
+        np.testing.assert_array_equal(labels, others)
+        looked_at.append(rows.size)
+        return labels, margins
+
+    monkeypatch.setattr(LoadedClusters, "most_probable_of", noted)
+    begun = labels.copy()
+    begun[:10] = 1  # only two clusters change, which are among the best ones of some rows
+    found = ascend(model, data, begun)
+    np.testing.assert_array_equal(found, labels)
+    assert looked_at
+    assert 100 <= max(looked_at) < 3000
+
+
+def test_a_pass_that_gains_too_little_is_the_last_one():
+    rng = np.random.default_rng(3)
+    data = Dataset(rng.normal(size=(400, 2)) + 2.0 * rng.integers(0, 3, (400, 1)), load_family("gaussian_diag"))
+    model = MixtureModel(data.family, SymmetricDirichlet(6, alpha=1.0))
+    labels = np.random.default_rng(1).integers(0, 6, 400)
+
+    def reached(**options):
+        return Ascents(model, data).climb(labels, keep_clusters=False, **options).labels
+
+    one, two, whole = reached(max_passes=1), reached(max_passes=2), reached(max_passes=100)
+    gains = np.diff([model.log_joint(data, each) for each in (labels, one, two, whole)])
+    assert gains[0] > gains[1] > 0.0
+    assert gains[2] > 0.0  # there is a third pass
+    np.testing.assert_array_equal(reached(max_passes=100, least_rise=np.inf), one)
+    np.testing.assert_array_equal(reached(max_passes=100, least_rise=gains[1] + 1.0), two)
+    np.testing.assert_array_equal(reached(max_passes=100, least_rise=1e-9), whole)
+
+
 # The lone row 9 is more probable in the large cluster of its neighbours; both lone rows of the second case are.
 ROWS = {"one": ([[10]] * 8 + [[9]], [0] * 8 + [1]), "two": ([[10]] * 8 + [[9], [11]], [0] * 8 + [1, 2])}
 
