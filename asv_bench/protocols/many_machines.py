@@ -1,11 +1,11 @@
-"""Data in parts: exact sums, sweeps, EM, slices, exchanges, gain of two processes, memory against the forecast.
+"""Data in parts: exact sums, sweeps, EM, slices, splits, exchanges, gain of two processes, memory against the forecast.
 
 Run by hand on idle cores: `python -m asv_bench.protocols.many_machines`; `--quick` takes small sizes and asks nothing
 of times. The exit status is 1 where labels depend on the parts, where a sweep of one part takes more than 1.1 times
-that of one machine, where exact sums take more than 3 % of a dense sweep of one machine in which most rows move, where
-two processes are less than 1.6 times as fast as one at a second of work, or where a worker needs more memory than was
-forecast. CPU times are medians of one thread; an order to two processes is measured in the process that gives it. Wall
-times are named as such.
+that of one machine, where splits and merges do not find the groups from one cluster, where exact sums take more than
+3 % of a dense sweep of one machine in which most rows move, where two processes are less than 1.6 times as fast as one
+at a second of work, or where a worker needs more memory than was forecast. CPU times are medians of one thread; an
+order to two processes is measured in the process that gives it. Wall times are named as such.
 """
 
 import argparse
@@ -22,12 +22,12 @@ sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which 
 
 from reports import print_table
 
-from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel, SymmetricDirichlet
+from expfam import Dataset, DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, SymmetricDirichlet
 from expfam.engines import ProcessEngine, SerialEngine, cut_rows
 from expfam.forecast.workers import forecast_workers
 from expfam.model.label_sums import label_sums, phi_bounds
 from expfam.model.statistics import label_statistics
-from expfam.samplers import ExpectationMaximization, ShardedData, UncollapsedGibbs
+from expfam.samplers import Cycle, ExpectationMaximization, FrozenSplitMerge, ShardedData, UncollapsedGibbs
 
 SWEEPS = [(20_000, 8, 100), (20_000, 32, 1000)]  # rows, columns, clusters
 SUMS = [(100_000, 8, 100), (50_000, 32, 1000), (50_000, 32, 10_000)]
@@ -39,7 +39,9 @@ KERNELS = {
     "Gibbs": UncollapsedGibbs(draw="dense", n_threads=1),
     "EM": ExpectationMaximization(tol=0.0, n_threads=1),
     "slices": UncollapsedGibbs(sticks="slice", n_threads=1),
+    "slices, splits and merges": Cycle(FrozenSplitMerge(), UncollapsedGibbs(sticks="slice", n_threads=1)),
 }
+STARTS = [(20_000, 8, 20, n_first) for n_first in (1, 20, 60)]  # rows, columns, groups, clusters of the start
 MOST_OF_ONE_MACHINE = 1.1
 MOST_OF_SUMS = 0.03
 LEAST_GAIN = 1.6
@@ -104,7 +106,7 @@ def sweeps(name, n_rows, n_columns, K):
     """CPU times of a sweep on one machine and on parts, and whether labels are the same."""
     X = rows_of(n_rows, n_columns)
     family = DiagonalGaussian().bind(X)
-    model = MixtureModel(family, DirichletProcess() if name == "slices" else SymmetricDirichlet(K))
+    model = MixtureModel(family, DirichletProcess() if "slices" in name else SymmetricDirichlet(K))
     state, step = chain(model, X, K, kernel=KERNELS[name])
     found, times = [state.labels.tobytes()], [milliseconds(step)]
     with ProcessEngine(2) as processes:
@@ -116,6 +118,38 @@ def sweeps(name, n_rows, n_columns, K):
     columns = ("one machine", "1 part", "4 parts", "2 processes, client")
     row = {"sweep, CPU ms": f"{name}: {n_rows:,} x {n_columns}, K = {K:,}"} | dict(zip(columns, times))
     return row, len(set(found)) == 1 and times[1] <= MOST_OF_ONE_MACHINE * times[0]
+
+
+def starts(n_rows, n_columns, n_groups, n_first):
+    """Clusters of more than 20 rows after 60 sweeps from a start, without and with splits and merges."""
+    rng = np.random.default_rng(0)
+    centres = 3.0 * rng.normal(size=(n_groups, n_columns))
+    X = rng.normal(size=(n_rows, n_columns)) + centres[rng.integers(0, n_groups, n_rows)]
+    family = DiagonalGaussian().bind(X)
+    model, row, found = MixtureModel(family, DirichletProcess()), {"start": f"{n_groups} groups, from {n_first}"}, []
+    for name, kernel in (("slices", KERNELS["slices"]), ("with moves", KERNELS["slices, splits and merges"])):
+        data = ShardedData(X, family, n_parts=3)
+        rule = "one" if n_first == 1 else "kmeans++"
+        state = kernel.init(model, data, seed=0, start=rule, n_clusters=n_first)
+        begin = process_time()
+        for _ in range(60):
+            kernel.step(state)
+        found.append((int(np.count_nonzero(state.n > 20)), state.log_joint))
+        row |= (
+            {f"{name}: clusters": found[-1][0], "log joint": round(state.log_joint)}
+            if name == "slices"
+            else {
+                f"{name}: clusters": found[-1][0],
+                "their log joint": round(state.log_joint),
+                "CPU s": process_time() - begin,
+            }
+        )
+    default = Mixture(family, weights=DirichletProcess(), random_state=0, learn_hyper=False, n_threads=1).fit(X)
+    row |= {
+        "default fit": int(np.count_nonzero(default.cluster_sizes_ > 20)),
+        "its log joint": round(default.log_joint_),
+    }
+    return row, found[1][1] >= found[0][1] and (n_first > 1 or n_groups <= found[1][0] <= 1.25 * n_groups)
 
 
 class Answers:
@@ -188,6 +222,7 @@ def main():
         (sums, SUMS[:1] if quick else SUMS),
         (lambda *size: share_of_sums(*size, is_asked=not quick), [(20_000, 8, 100)] if quick else SHARES),
         (sweeps, [(name, *size) for name in KERNELS for size in ([(2000, 8, 20)] if quick else SWEEPS)]),
+        (starts, [(2000, 8, 6, 1)] if quick else STARTS),
         (exchanges, EXCHANGES[:2] if quick else EXCHANGES),
         (lambda *size: gain(*size, is_asked=not quick), [(20_000, 8, 50)] if quick else [WORK]),
         (memory, [(100_000, 16, 50)] if quick else [MEMORY]),

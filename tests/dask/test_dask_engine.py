@@ -23,7 +23,7 @@ from expfam.engines import DaskEngine, cut_rows, watch
 from expfam.errors import ArchiveError, CapabilityError, DataError, DataTypeError, EngineError, ResourceError
 from expfam.plugins.conformance import check_engine
 from expfam.plugins.laws.engines import ENGINE_LAWS, Tally
-from expfam.samplers import ExpectationMaximization, sample
+from expfam.samplers import ExpectationMaximization, ShardedState, sample
 
 RNG = np.random.default_rng(6)
 X = RNG.normal(size=(1500, 2)) + 5.0 * RNG.integers(0, 3, (1500, 1))
@@ -127,6 +127,28 @@ def test_an_open_number_of_clusters_is_found(client, tmp_path, monkeypatch):
     Mixture("gaussian_diag", **settings | {"n_steps": 25}).fit(rows, checkpoint=tmp_path / "run")
     rest = Mixture("gaussian_diag", **settings).fit(da.from_array(rows, chunks=(512, 2)), resume=tmp_path / "run")
     np.testing.assert_array_equal(rest.labels_.compute(), labels)
+
+
+@pytest.mark.parametrize("order", ["sides", "divide"])
+def test_a_worker_killed_during_a_split_changes_no_label(client, order, monkeypatch):
+    """It dies when the rows are asked for their sides, or told to move."""
+    settings = {"n_steps": 5, "start": "one", "random_state": 0, "client": client}
+    whole = Mixture("gaussian_diag", **settings).fit(da.from_array(X, chunks=(1500, 2)))
+    assert np.count_nonzero(whole.n_ > 20) == 3
+    labels = whole.labels_.compute()  # they are kept by the workers alone
+    right, killed = getattr(ShardedState, order), []
+
+    def after_a_death(state, *values):
+        if not killed:
+            killed.append(min(client.run(os.getpid).values()))
+            os.kill(killed[0], signal.SIGKILL)
+        return right(state, *values)
+
+    monkeypatch.setattr(ShardedState, order, after_a_death)
+    mixture = Mixture("gaussian_diag", **settings).fit(da.from_array(X, chunks=(400, 2)))
+    assert killed
+    assert mixture.n_lost_ >= 1
+    np.testing.assert_array_equal(mixture.labels_.compute(), labels)
 
 
 # ---- soft labels and weights of rows ---------------------------------------------------------------------------------
