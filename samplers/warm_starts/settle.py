@@ -135,7 +135,7 @@ class Settler:
         if has_many_rows(n_rows, None):  # each pass takes long, and the mode of the fit goes on from here
             options["least_rise"] = least_gain(n_rows)
             if has_many_clusters(n_rows, int(present.labels.max()) + 1):
-                options["max_passes"] = _FEW_PASSES
+                options["max_passes"] = _FEW_PASSES  # a third one over 300,000 rows moves a few of them
         return self._better(present, ascents.climb(present.labels, least=least, **options).labels)
 
     def _once(self, name, present, way, **options):
