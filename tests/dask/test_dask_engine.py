@@ -151,6 +151,18 @@ def test_a_worker_killed_during_a_split_changes_no_label(client, order, monkeypa
     np.testing.assert_array_equal(mixture.labels_.compute(), labels)
 
 
+def test_the_scheduler_keeps_no_task_of_past_sweeps(client):
+    n_tasks = {}
+
+    def count(info, state):
+        if info.step in (20, 200):
+            n_tasks[info.step] = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+
+    settings = {"n_steps": 200, "learn_hyper": False, "random_state": 0, "client": client}
+    Mixture("gaussian_diag", 6, callbacks=[count], **settings).fit(da.from_array(X[:600], chunks=(300, 2)))
+    assert n_tasks[200] <= n_tasks[20] + 2  # those of the last order may not have been forgotten yet
+
+
 # ---- soft labels and weights of rows ---------------------------------------------------------------------------------
 
 
