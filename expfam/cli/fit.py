@@ -46,7 +46,7 @@ from expfam.cli.results import (
     short,
     table_scores,
 )
-from expfam.cli.running import add_limits, add_outputs, output_line
+from expfam.cli.running import add_kept_run, add_limits, add_outputs, kept_run, output_line
 
 if TYPE_CHECKING:
     import argparse
@@ -114,6 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"first partition: {', '.join(starts[:-1])} or {starts[-1]}; default: %(default)s",
     )
     add_limits(group)
+    add_kept_run(group)
     add_outputs(parser, figure="draw the clusters")
 
 
@@ -131,6 +132,7 @@ def run(args: argparse.Namespace) -> int:
     check_family(args)
     check_known_arguments(args)
     find_sampler(args.sampler)
+    resume = kept_run(args)
     table = read_table(args, frame=is_automatic(args), vocab=args.vocab, memory_limit=args.memory_limit)
     given = read_known(args, table)
     X, family = given_data(args, table)
@@ -150,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
         say(args, output_line(args))
     began = time.perf_counter()
     with watching(not args.quiet, sys.stderr):
-        mixture.fit_plan(plan)
+        mixture.fit_plan(plan, resume=resume)
     seconds = time.perf_counter() - began
     # save before printing: if the output pipe is closed, the result is not lost
     saved, failed = save_all(args, result_writers(mixture, table) | {"figure": figure_writer(mixture, table)})

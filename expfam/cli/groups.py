@@ -30,7 +30,7 @@ from expfam.cli.results import (
     shape_line,
     table_scores,
 )
-from expfam.cli.running import add_limits, add_outputs, fit_shown, output_line
+from expfam.cli.running import add_kept_run, add_limits, add_outputs, fit_shown, kept_run, output_line
 
 if TYPE_CHECKING:
     import argparse
@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sampler", default="auto", metavar="NAME", help="auto, gibbs or variational; default: %(default)s"
     )
     add_limits(group)
+    add_kept_run(group)
     add_outputs(parser)
 
 
@@ -74,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(args, "grouped_mixture")
     check_family(args)
     find_sampler(args.sampler, model="GroupedMixture")
+    resume = kept_run(args)
     options = {"frame": is_automatic(args), "vocab": args.vocab, "memory_limit": args.memory_limit}
     table = reading_groups(args, lambda column: read_data(args, link_column=column, **options))
     groups = groups_of(args, table)
@@ -84,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     say(args, f"python    {line}")
     if output_line(args):
         say(args, output_line(args))
-    seconds = fit_shown(args, mixture, X, groups=groups)
+    seconds = fit_shown(args, mixture, X, groups=groups, resume=resume)
     saved, failed = save_all(args, result_writers(mixture, table))
     scores = table_scores(table, mixture.labels_)
     clusters, weights = largest_clusters(mixture, table.column_names), _weights(mixture, groups)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expfam.cli.arguments import memory_amount, seed_number, thread_count, time_amount
+from expfam.cli.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -53,6 +54,37 @@ def add_outputs(parser: argparse.ArgumentParser, *, figure: str | None = None) -
     out.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
+def add_kept_run(group: argparse._ArgumentGroup) -> None:
+    """Add the folder in which the run is kept."""
+    kept = group.add_mutually_exclusive_group()
+    kept.add_argument(
+        "--checkpoint", type=Path, metavar="DIR", help="keep the run in this new directory, from which --resume goes on"
+    )
+    kept.add_argument(
+        "--resume", type=Path, metavar="DIR", help="go on with the run that --checkpoint has kept there, bit for bit"
+    )
+
+
+def kept_run(args: argparse.Namespace) -> Path | None:
+    """Return the folder of a kept run, if there is to be one; take over the seed of its run.
+
+    Raises
+    ------
+    UsageError
+        There is a run where a new one is to be kept, or none where one is to go on.
+    """
+    from expfam.fitting.kept_run import seed_of_run
+
+    path: Path | None = args.checkpoint or args.resume
+    seed = seed_of_run(path)
+    if args.checkpoint is not None and seed is not None:
+        raise UsageError(f"--checkpoint: {path} holds a run already: write --resume {path} to go on with it")
+    if args.resume is not None and seed is None:
+        raise UsageError(f"--resume: {path} holds no run: write --checkpoint {path} to keep one there")
+    args.seed = seed if args.seed is None else args.seed
+    return path
+
+
 def fit_shown(args: argparse.Namespace, estimator: Any, X: Any, **given: Any) -> float:
     """Fit an estimator, show its progress on standard error, and return the seconds."""
     from expfam.estimators.base import total_steps
@@ -74,4 +106,4 @@ def output_line(args: argparse.Namespace) -> str:
     return "output    none: give --output DIR to save the model, --labels FILE to save the labels"
 
 
-__all__ = ["add_limits", "add_outputs", "fit_shown", "output_line"]
+__all__ = ["add_kept_run", "add_limits", "add_outputs", "fit_shown", "kept_run", "output_line"]

@@ -30,7 +30,7 @@ from expfam.cli.results import (
     short,
     table_scores,
 )
-from expfam.cli.running import add_limits, add_outputs, fit_shown, output_line
+from expfam.cli.running import add_kept_run, add_limits, add_outputs, fit_shown, kept_run, output_line
 
 if TYPE_CHECKING:
     import argparse
@@ -89,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--words", type=positive_int, default=10, metavar="N", help="words of a topic; default: 10")
     add_limits(group)
+    add_kept_run(group)
     add_outputs(parser)
 
 
@@ -99,14 +100,14 @@ def run(args: argparse.Namespace) -> int:
 
     check_outputs(args, "topic_model")
     find_sampler(args.sampler, model="TopicModel")
-    documents = _documents(args)
+    resume, documents = kept_run(args), _documents(args)
     model, table = _model(args, documents.vocabulary), documents.table
     line = f"{whole_line_of(model)}.fit(X)"
     say(args, f"data      {args.data}: {_sizes(documents)}")
     say(args, f"python    {line}")
     if output_line(args):
         say(args, output_line(args))
-    seconds = fit_shown(args, model, documents.X)
+    seconds = fit_shown(args, model, documents.X, resume=resume)
     saved, failed = save_all(args, result_writers(model, table))
     scores = table_scores(table, model.labels_) if hasattr(model, "labels_") else None
     topics = _topics(args, model)
