@@ -100,7 +100,8 @@ def warn_of_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
         warn_of_disagreement(mixture.sampler, mixture.posterior_.diagnostics, mixture._steps, n_warmup=trace.n_warmup)
     rows = plan.whole.counted_rows
     counted = mixture.labels_ if rows is None else mixture.labels_[rows]
-    warn_of_covariances(plan, runs, mixture.model_, counted, mixture.cluster_sizes_)
+    is_chosen = "family_scores_" in mixture.__dict__
+    warn_of_covariances(plan, runs, mixture.model_, counted, mixture.cluster_sizes_, is_chosen=is_chosen)
     warn_of_equal_rows(plan.data, mixture.n_components, mixture.n_components_)
 
 

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from expfam.families.columns.family import Columns
     from expfam.protocols import Floats, Weights
 
-_MOST_COLUMNS_OF_FULL = 40  # more, and a sample has too few rows for covariances
+_MOST_COLUMNS_OF_FULL = 40  # more, and few rows of a sample tell nothing of covariances
+_MOST_OF_MANY_ROWS, _ROWS_A_COLUMN = 64, 20  # unless there are as many rows a column, for an open number of clusters
 _FEWEST_COLUMNS_OF_SHARED = 64
 _FEWEST_ROWS, _FEWEST_ROWS_A_CLUSTER = 20, 2
 _MOST_ROWS, _MOST_CELLS = 2500, 2_500_000
@@ -102,8 +103,8 @@ def chosen_family(
     FamilyChoice or None
         The diagonal Gaussian where no other one is better by a standard error. From 64 columns on and for a given
         number of clusters it is the family under which two halves of the rows agree more, by 0.05. None where
-        there is nothing to choose: one column of fractions, or 41 to 63 of them; fewer than 20 rows, or two a cluster
-        that was asked for; rows that no family takes.
+        there is nothing to choose: one column of fractions, or 41 to 63 of them for a given number of clusters or with
+        fewer than 20 rows a column; fewer than 20 rows, or two a cluster that was asked for; rows that no family takes.
 
     Examples
     --------
@@ -115,10 +116,13 @@ def chosen_family(
     >>> choice.family.name, sorted(choice.scores)
     ('gaussian', ['gaussian', 'gaussian_diag'])
     """
-    other, weight = _other_family(X.shape[1]), None if sample_weight is None else np.asarray(sample_weight)
-    if (other is None and by_roles is None) or (weight is not None and weight.shape != X.shape[:1]):
+    weight = None if sample_weight is None else np.asarray(sample_weight)
+    if weight is not None and weight.shape != X.shape[:1]:
         return None
     rows = _sample(X, weight, seed)
+    reals = _reals(X.shape[1], len(rows), is_open=weights.max_components is None)
+    if len(reals) == 1 and by_roles is None:
+        return None
     fewest = max(_FEWEST_ROWS, _FEWEST_ROWS_A_CLUSTER * (weights.max_components or 0))
     if len(rows) * (_N_PARTS - 1) < fewest * _N_PARTS:
         return None
@@ -127,8 +131,7 @@ def chosen_family(
         try:
             few = X[rows]
             compared = _Comparison(None if weight is None else weight[rows], weights, seed, n_threads)
-            reals = [DiagonalGaussian()] if other is None else [DiagonalGaussian(), other]
-            is_wide = type(other) is SphericalGaussian and weights.max_components is not None
+            is_wide = type(reals[-1]) is SphericalGaussian and weights.max_components is not None
             if is_wide and len(rows) >= 2 * fewest:
                 agreed = compared.more_agreed([Candidate(one, compared.spread(few)) for one in reals])
                 if agreed is not None:
@@ -140,11 +143,15 @@ def chosen_family(
             return None
 
 
-def _other_family(n_columns):
-    """Return what is compared with the diagonal Gaussian."""
-    if 2 <= n_columns <= _MOST_COLUMNS_OF_FULL:
-        return Gaussian()
-    return SphericalGaussian(variance="shared") if n_columns >= _FEWEST_COLUMNS_OF_SHARED else None
+def _reals(n_columns, n_rows, *, is_open):
+    """Return the Gaussians that are compared, the simplest first."""
+    found: list[Family] = [DiagonalGaussian()]
+    has_rows = is_open and n_columns <= _MOST_OF_MANY_ROWS and n_rows >= _ROWS_A_COLUMN * n_columns
+    if 2 <= n_columns <= _MOST_COLUMNS_OF_FULL or (n_columns > _MOST_COLUMNS_OF_FULL and has_rows):
+        found.append(Gaussian())
+    if n_columns >= _FEWEST_COLUMNS_OF_SHARED:
+        found.append(SphericalGaussian(variance="shared"))
+    return found
 
 
 def _sample(X, weight, seed):

@@ -33,6 +33,8 @@ def warn_of_covariances(
     model: MixtureModel,
     labels: npt.NDArray[np.int32],
     sizes: npt.NDArray[Any],
+    *,
+    is_chosen: bool = False,
 ) -> None:
     """Give at most one warning of full covariances that have too few rows.
 
@@ -46,7 +48,12 @@ def warn_of_covariances(
         Of the result.
     sizes : (K,) ndarray
         Of its clusters.
+    is_chosen : bool
+        Whether held-out rows have chosen the family already, with repeated values spread: no other one is named then.
     """
+    if is_chosen:
+        warn_of_crumbs(plan.asked, model, sizes)
+        return
     asked, data, compared = plan.asked, plan.data, None
     is_left = plan.has_rule and plan.is_warmup_left and all(map(plan.searches_start, plan.starts))
     try:
