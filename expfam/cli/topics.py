@@ -156,7 +156,7 @@ def _texts(args, frame):
         raise UsageError(f"--text: {args.data} has no column {args.text!r} (it has {', '.join(names[:20])})")
     column = frame.column(name)
     if column.kind not in ("text", "category"):
-        raise UsageError(f"--text: column {name!r} of {args.data} holds no text, but {column.kind} values")
+        raise UsageError(f"--text: column {name!r} of {args.data} holds values of kind {column.kind!r}, no text")
     return ["" if lacks else column.levels[code] for code, lacks in zip(column.values, column.missing)]
 
 

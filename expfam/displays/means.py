@@ -127,7 +127,7 @@ class ClusterMeansDisplay:
             )
         if family.name == "von_mises_fisher":
             raise CapabilityError(
-                f"{cls.__name__}: the {family.n_features_in_} columns of embeddings have no meaning of their own: write"
+                f"{cls.__name__}: columns of embeddings have no meaning of their own: write"
                 " ScatterDisplay.from_estimator(mixture, X), which draws the rows in the plane"
             )
         family.require("map", cls.__name__)
@@ -233,8 +233,8 @@ class ClusterMeansDisplay:
             return "ellipses"
         if V > 64 and self.feature_names is None and image_shape is None and (self.means < 0).any():
             raise CapabilityError(
-                f"{type(self).__name__}: {V} columns without names, with means of either sign, are hardly a picture:"
-                " write ScatterDisplay.from_estimator(mixture, X), which draws the rows in the plane, or"
+                f"{type(self).__name__}: {counted(V, 'column')} without names, with means of either sign, are hardly"
+                " a picture: write ScatterDisplay.from_estimator(mixture, X), which draws the rows in the plane, or"
                 " plot(kind='heat')"
             )
         if image_shape is not None or (self.feature_names is None and V >= 64 and math.isqrt(V) ** 2 == V):

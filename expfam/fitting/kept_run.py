@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.archive import is_archive, read_archive, write_archive
 from expfam.errors import ArchiveError, CapabilityError
 from expfam.samplers.chain.callbacks import Checkpoint, close_all
@@ -183,7 +184,8 @@ def refuse_chains(resume: Any, n_chains: int, owner: str) -> None:
     """Refuse to keep the run of several chains."""
     if resume is not None and n_chains > 1:
         raise CapabilityError(
-            f"{owner}: a run of {n_chains} chains is not kept: write {owner}(n_chains=1).fit(X, resume={str(resume)!r})"
+            f"{owner}: a run of {counted(n_chains, 'chain')} is not kept: write"
+            f" {owner}(n_chains=1).fit(X, resume={str(resume)!r})"
         )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from libc.math cimport exp, log1p
 from libc.stdint cimport int8_t, int32_t
 
+from expfam.amounts import counted
+
 LARGEST = 600.0  # nats, beyond which a side is certain: exp must not overflow
 
 
@@ -89,7 +91,7 @@ def log_sides(const double[::1] scores, const int8_t[::1] sides):
     """
     cdef Py_ssize_t i, n = scores.shape[0]
     if sides.shape[0] != n:
-        raise ValueError(f"there must be a side for each of {n} scores; got {sides.shape[0]}")
+        raise ValueError(f"there must be a side for each of {counted(n, 'score')}; got {sides.shape[0]}")
     found = np.empty(n)
     cdef double[::1] out = found
     with nogil:
@@ -103,10 +105,13 @@ cdef int check_rows(Py_ssize_t n, Py_ssize_t F, const double[:, ::1] table, cons
     """Refuse rows that do not fit the table."""
     cdef Py_ssize_t i
     if row.shape[0] != n or table.shape[1] != F or origin.shape[0] != table.shape[0]:
-        raise ValueError(f"a table of shape {(table.shape[0], table.shape[1])} cannot score {n} rows of {F} statistics")
+        raise ValueError(
+            f"a table of shape {(table.shape[0], table.shape[1])} cannot score {counted(n, 'row')} of"
+            f" {counted(F, 'statistic')}"
+        )
     for i in range(n):
         if not 0 <= row[i] < table.shape[0]:
-            raise ValueError(f"row {row[i]} is not in a table of {table.shape[0]} rows")
+            raise ValueError(f"row {row[i]} is not in a table of {counted(table.shape[0], 'row')}")
 
 
 cdef double bounded(double x) noexcept nogil:

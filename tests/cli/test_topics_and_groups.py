@@ -117,7 +117,7 @@ def test_topics_of_a_saved_model_are_predicted(folder, capsys):
     [
         (["texts.csv"], "column 'title' holds text: write --text title if these are the documents"),
         (["texts.csv", "--text", "name"], "--text: texts.csv has no column 'name' (it has title, year)"),
-        (["texts.csv", "--text", "year"], "--text: column 'year' of texts.csv holds no text, but integer values"),
+        (["texts.csv", "--text", "year"], "--text: column 'year' of texts.csv holds values of kind 'integer', no text"),
         (["lines.txt", "--text", "title"], "--text: lines.txt holds texts, one a line: leave out --text"),
         (["texts.txt", "--n-topics", "3"], "in place of --n-topics write --components 3"),
         (["texts.txt", "--sampler", "gibs"], "gibs"),

@@ -8,6 +8,8 @@ from scipy import sparse
 
 from libc.stdint cimport int32_t, int64_t
 
+from expfam.amounts import counted
+
 ctypedef fused index_kind:
     int32_t
     int64_t
@@ -44,7 +46,7 @@ def stacked_rows(blocks, Py_ssize_t n_rows):
     """
     for block in blocks:
         if block.ndim != 2 or block.shape[0] != n_rows:
-            raise ValueError(f"blocks of {n_rows} rows are stacked; got one of shape {block.shape}")
+            raise ValueError(f"blocks of {counted(n_rows, 'row')} are stacked; got one of shape {block.shape}")
     blocks = [_prepared(block) for block in blocks]
     ends = np.zeros(n_rows + 1, dtype=np.int64)
     for block in blocks:

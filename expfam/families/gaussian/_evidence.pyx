@@ -8,6 +8,7 @@ import numpy as np
 from cython cimport final
 from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, log, log1p
 
+from expfam.amounts import counted
 from expfam.structures.simd.logs cimport expfam_log
 
 cdef enum:
@@ -281,7 +282,7 @@ cdef class ScaleEvidence(_Evidence):
 
     def __init__(self, const double[:, ::1] own, const double[::1] dof, double prior_dof):
         if own.shape[0] != dof.shape[0]:
-            raise ValueError(f"eigenvalues of {own.shape[0]} clusters, degrees of freedom of {dof.shape[0]}")
+            raise ValueError(f"eigenvalues of {counted(own.shape[0], 'cluster')}, degrees of freedom of {dof.shape[0]}")
         self.own, self.dof, self.slope = own, dof, 0.5 * prior_dof * own.shape[0] * own.shape[1]
 
     cdef double value(self, double t) noexcept:
@@ -317,7 +318,8 @@ cdef class LocationEvidence(_Evidence):
 
     def __init__(self, const double[::1] n, const double[::1] q, const double[::1] dof, double base, Py_ssize_t d):
         if not n.shape[0] == q.shape[0] == dof.shape[0]:
-            raise ValueError(f"{n.shape[0]} counts, {q.shape[0]} distances and {dof.shape[0]} degrees of freedom")
+            sizes = (n.shape[0], q.shape[0], dof.shape[0])
+            raise ValueError(f"counts, distances and degrees of freedom differ in number: {sizes}")
         self.n, self.q, self.dof, self.base, self.d = n, q, dof, base, d
 
     cdef double value(self, double t) noexcept:

@@ -8,6 +8,7 @@ import numpy as np
 from libc.math cimport INFINITY, fmax, isfinite, log, sqrt
 from scipy.linalg.cython_lapack cimport dpotrf, dpotri, dpotrs
 
+from expfam.amounts import counted
 from expfam.families.gaussian._evidence import of_columns
 
 cdef double ROOT_2 = sqrt(2.0)
@@ -131,7 +132,8 @@ def log_prior_of_full(const double[:, :] theta, const double[::1] location, doub
     cdef char upper = b"U"
     cdef double log_det, inside, away, row
     if theta.shape[1] != d + d * (d + 1) // 2:
-        raise ValueError(f"parameters of {d} columns have {d + d * (d + 1) // 2} numbers; got {theta.shape[1]}")
+        n_numbers = counted(d + d * (d + 1) // 2, "number")
+        raise ValueError(f"parameters of {counted(d, 'column')} have {n_numbers}; got {theta.shape[1]}")
     with nogil:
         for k in range(K):
             t, inside = d, 0.0
@@ -240,4 +242,4 @@ def log_prior_of_columns(const double[:, :] theta, location, strength, shape, ra
 def _check_shapes(n, S, d, F):
     """Refuse sums that are not those of as many clusters and columns."""
     if np.shape(S) != (len(n), F):
-        raise ValueError(f"sums of {len(n)} clusters of {d} columns have shape ({len(n)}, {F}); got {np.shape(S)}")
+        raise ValueError(f"sums of clusters have shape ({len(n)}, {F}); got {np.shape(S)}")
