@@ -52,7 +52,7 @@ def warn_of_covariances(
         Whether held-out rows have chosen the family already, with repeated values spread: no other one is named then.
     """
     if is_chosen:
-        warn_of_crumbs(plan.asked, model, sizes)
+        warn_of_crumbs(plan.asked, model, sizes, is_chosen=True)
         return
     asked, data, compared = plan.asked, plan.data, None
     is_left = plan.has_rule and plan.is_warmup_left and all(map(plan.searches_start, plan.starts))
@@ -85,17 +85,21 @@ def warn_of_few_rows(asked: Asked, model: MixtureModel, data: Dataset) -> None:
     )
 
 
-def warn_of_crumbs(asked: Asked, model: MixtureModel, sizes: npt.NDArray[Any]) -> None:
-    """Warn where many rows are in clusters with fewer rows than columns of a full covariance."""
+def warn_of_crumbs(asked: Asked, model: MixtureModel, sizes: npt.NDArray[Any], *, is_chosen: bool = False) -> None:
+    """Warn where many rows are in clusters with fewer rows than columns of a full covariance.
+
+    The diagonal family is named unless held-out rows have chosen the full one.
+    """
     d = model.family.n_features_in_
     if model.weights.max_components is not None or not model.family.has_full_covariance or d <= _MANY_COLUMNS:
         return
     crumbs = sizes[sizes < d]
     if crumbs.sum() > _MANY_CRUMBS * sizes.sum():
+        other = "" if is_chosen else f"; or write {asked.line(family='gaussian_diag')}"
         warn(
             f"Mixture: {counted(crumbs.size, 'cluster')} of fewer than {counted(d, 'row')}"
             f" {'holds' if crumbs.size == 1 else 'hold'} {crumbs.sum() / sizes.sum():.0%} of the rows: they carry the"
-            f" tails of wider ones. coarsen() merges them; or write {asked.line(family='gaussian_diag')}",
+            f" tails of wider ones. coarsen() merges them{other}",
             DataWarning,
         )
 

@@ -316,6 +316,8 @@ def test_crumbs_are_named():
     mixture = Mixture("gaussian", random_state=0).fit(X)
     with pytest.warns(DataWarning, match="40 clusters of fewer than 22 rows hold 50% of the rows.*coarsen"):
         warn_of_crumbs(mixture._asked(), mixture.model_, np.array([200] + [5] * 40))
+    with pytest.warns(DataWarning, match=r"coarsen\(\) merges them$"):
+        warn_of_crumbs(mixture._asked(), mixture.model_, np.array([200] + [5] * 40), is_chosen=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_crumbs(mixture._asked(), mixture.model_, np.array([395, 5]))
