@@ -63,13 +63,13 @@ class WatchedMixture(Mixture):
             self.passed_["best draw"] = best.labels
         return self
 
-    def fit_plan(self, plan):
+    def fit_plan(self, plan, *, resume=None):
         runs = run_chains(plan)
         searched = runs[0].start
         start = plan.starts[0] if searched is None else searched
         self.passed_["start"] = starting_labels(start, plan.model, plan.seen, seed=plan.seed)
         with mock.patch("expfam.estimators.mixture.run_chains", return_value=runs):
-            return super().fit_plan(plan)
+            return super().fit_plan(plan, resume=resume)
 
 
 def tolerance(n_rows):
