@@ -44,6 +44,7 @@ _MOST_COLUMNS_OF_FULL = 40  # more, and few rows of a sample tell nothing of cov
 _MOST_OF_MANY_ROWS, _ROWS_A_COLUMN = 64, 20  # unless there are as many rows a column, for an open number of clusters
 _FEWEST_COLUMNS_OF_SHARED = 64
 _FEWEST_ROWS, _FEWEST_ROWS_A_CLUSTER = 20, 2
+_FEWEST_WHOLE_COLUMNS = 2  # a mixture of categories in one column is a categorical again: nothing tells clusters
 _MOST_ROWS, _MOST_CELLS = 2500, 2_500_000
 _N_PARTS = 5
 _CLEAR = 2.0  # standard errors of a difference, from which no further part is held out
@@ -103,7 +104,7 @@ def chosen_family(
     FamilyChoice or None
         The diagonal Gaussian where no other one is better by a standard error. From 64 columns on and for a given
         number of clusters it is the family under which two halves of the rows agree more, by 0.05. None where
-        there is nothing to choose: one column of fractions, or 41 to 63 of them for a given number of clusters or with
+        there is nothing to choose: one column, or 41 to 63 of them for a given number of clusters or with
         fewer than 20 rows a column; fewer than 20 rows, or two a cluster that was asked for; rows that no family takes.
 
     Examples
@@ -119,6 +120,8 @@ def chosen_family(
     weight = None if sample_weight is None else np.asarray(sample_weight)
     if weight is not None and weight.shape != X.shape[:1]:
         return None
+    if by_roles is not None and (X[0] != X).any(axis=0).sum() < _FEWEST_WHOLE_COLUMNS:
+        by_roles = None
     rows = _sample(X, weight, seed)
     reals = _reals(X.shape[1], len(rows), is_open=weights.max_components is None)
     if len(reals) == 1 and by_roles is None:
