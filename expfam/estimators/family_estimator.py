@@ -282,8 +282,7 @@ def compared_rows(estimator: Any, given: Any, X: Any, weights: Callable[[], Any]
     if type(own) is DiagonalGaussian:
         by_roles = columns_of_array(X, names_of_fit(estimator))
     elif is_frame(given):
-        frame = as_frame(given, owner=type(estimator).__name__)
-        numbers, by_roles = _whole_numbers(frame, own), own
+        numbers, by_roles = _whole_numbers(estimator, given, own), own
         numbers = None if numbers is None or has_many_values(numbers) else numbers
     else:
         return X
@@ -305,15 +304,25 @@ def compared_rows(estimator: Any, given: Any, X: Any, weights: Callable[[], Any]
     return _as_read_by(estimator, choice.family, given, numbers)
 
 
-def _whole_numbers(frame, family):
+def _whole_numbers(estimator, given, family):
     """Return a frame's whole numbers; None if it holds others, holes, or columns left out."""
-    roles = getattr(family, "roles", None)
-    columns = [frame.column(name) for name in frame.names] if roles else []
-    if not columns or any(column.kind != "integer" or column.missing.any() for column in columns):
+    roles = getattr(family, "roles", None) or ()
+    if not roles or not all(map(_may_be_whole, roles)):
+        return None  # the roles know it: nothing is read again
+    frame = as_frame(given, owner=type(estimator).__name__)
+    columns = [frame.column(name) for name in frame.names]
+    if any(column.kind != "integer" or column.missing.any() for column in columns):
         return None
     if any((columns[j].values != columns[j].values[0]).any() for j in range(len(columns)) if _is_left_out(roles[j])):
         return None
     return numbers_of_frame(frame, of_fit=True)
+
+
+def _may_be_whole(role):
+    """Return whether a column of a role may hold whole numbers alone."""
+    if role["role"] == "category":
+        return all(type(level) is int for level in role["levels"])
+    return role.get("type") == "integer" or _is_left_out(role)
 
 
 def _is_left_out(role):

@@ -50,7 +50,7 @@ def frame_of_array(X: npt.NDArray[Any], names: Sequence[str] | None = None) -> F
     >>> import numpy as np
     >>> from expfam.frames.array_frame import frame_of_array
     >>> frame = frame_of_array(np.array([[1.0, 0.5], [np.nan, 2.0]]))
-    >>> [(name, frame.column(name).kind, frame.column(name).missing.sum()) for name in frame.names]
+    >>> [(name, frame.column(name).kind, int(frame.column(name).missing.sum())) for name in frame.names]
     [('0', 'integer', 1), ('1', 'float', 0)]
     """
     names = list(map(str, range(X.shape[1]))) if names is None else list(map(str, names))
