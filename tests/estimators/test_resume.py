@@ -188,7 +188,7 @@ def test_a_process_that_was_killed_goes_on(model, given, tmp_path):
     script = SCRIPT.format(name=type(model).__name__, model=repr(model), given=given)
     command = [sys.executable, "-c", script, tmp_path / "x.npy", tmp_path / "run"]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment, "cwd": tmp_path}
     with subprocess.Popen(list(map(str, command)), text=True, **pipes) as process:
         assert process.stdout.readline() == "five\n"
         process.kill()
