@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from expfam.cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from expfam.families.base import Family
     from expfam.io.readers import Table
 
@@ -74,6 +76,37 @@ def time_amount(text: str) -> float:
 def column_name(text: str) -> int | str:
     """Return a column as its number if the text is a number, else as its name."""
     return int(text) if text.isdecimal() else text
+
+
+def read_with_column(
+    args: argparse.Namespace, option: str, reader: Callable[[int | str | None], Any], *, instead: str
+) -> Any:
+    """Return what a reader reads, given the column that an option names.
+
+    The column is None where the option is not given or names a .npy file.
+
+    Raises
+    ------
+    UsageError
+        There is no such column, or the format has none, in the words of the option; `instead` names what the format
+        lacks, and the line to type.
+    """
+    from expfam.io.readers import NoColumnError, NoOptionError
+
+    given = getattr(args, option)
+    column = None if given is None or given.endswith(".npy") else column_name(given)
+    try:
+        return reader(column)
+    except NoColumnError as error:
+        if column is None or error.column != column:
+            raise
+        has = f" (it has {', '.join(error.names[:20])})"
+        message = f"--{option}: {args.data} has no column {given!r}{has}; a file of {option} ends in .npy"
+        raise UsageError(message) from error
+    except NoOptionError as error:
+        if error.option != "link_column":
+            raise
+        raise UsageError(f"--{option}: {args.data} is of a format without {instead}") from error
 
 
 def add_data(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expfam.amounts import counted
-from expfam.cli.arguments import column_name
+from expfam.cli.arguments import read_with_column
 from expfam.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,24 +38,13 @@ def reading_groups(args: argparse.Namespace, reader: Callable[[int | str | None]
     UsageError
         There is no such column, in the words of the option.
     """
-    from expfam.io.readers import NoColumnError, NoOptionError
-
-    column = None if args.groups.endswith(".npy") else column_name(args.groups)
-    try:
-        return reader(column)
-    except NoColumnError as error:
-        if column is None or error.column != column:
-            raise
-        has = f" (it has {', '.join(error.names[:20])})"
-        message = f"--groups: {args.data} has no column {args.groups!r}{has}; a file of groups ends in .npy"
-        raise UsageError(message) from error
-    except NoOptionError as error:
-        if error.option != "link_column":
-            raise
-        raise UsageError(
-            f"--groups: {args.data} is of a format without a column of groups: write --groups FILE.npy, a file with"
-            " the number or the name of the group of each row"
-        ) from error
+    return read_with_column(
+        args,
+        "groups",
+        reader,
+        instead="a column of groups: write --groups FILE.npy, a file with the number or the name of the group of each"
+        " row",
+    )
 
 
 def groups_of(args: argparse.Namespace, table: Table) -> Groups:

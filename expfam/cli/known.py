@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from expfam.amounts import counted
-from expfam.cli.arguments import column_name, read_data
+from expfam.cli.arguments import read_data, read_with_column
 from expfam.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,24 +65,12 @@ def _brings_labels(path):
 
 def read_table(args: argparse.Namespace, **options: Any) -> Table:
     """Read the data of a fit, and the column of links where there is one."""
-    from expfam.io.readers import NoColumnError, NoOptionError
-
-    column = None if args.links is None or args.links.endswith(".npy") else column_name(args.links)
-    try:
-        return read_data(args, link_column=column, **options)
-    except NoColumnError as error:
-        if column is None or error.column != column:
-            raise
-        has = f" (it has {', '.join(error.names[:20])})"
-        message = f"--links: {args.data} has no column {args.links!r}{has}; a file of links ends in .npy"
-        raise UsageError(message) from error
-    except NoOptionError as error:
-        if error.option != "link_column":
-            raise
-        raise UsageError(
-            f"--links: {args.data} is of a format without columns of links: write --links FILE.npy, a file with one"
-            " integer for each row"
-        ) from error
+    return read_with_column(
+        args,
+        "links",
+        lambda column: read_data(args, link_column=column, **options),
+        instead="columns of links: write --links FILE.npy, a file with one integer for each row",
+    )
 
 
 def read_known(args: argparse.Namespace, table: Table) -> Given:
