@@ -53,6 +53,21 @@ def test_all_errors_are_mended_together(family):
     assert np.array_equal(by_first_appearance(found)[1], by_first_appearance(TRUE)[1])
 
 
+def test_a_round_that_ends_lower_is_not_taken(monkeypatch):
+    """Cuts and merges pay one by one, but the moves of rows after them may lose more."""
+    model, data = made(SphericalGaussian())
+    labels, tried = with_errors(6), []
+
+    def lower(self, chosen, *, n_threads):
+        tried.append(len(chosen))
+        return _Partition(model, data, np.roll(self.labels, 1), before=self)
+
+    monkeypatch.setattr(_Partition, "exchanged", lower)
+    assert ManyExchanges(model, data, seed=0).risen(labels) is labels
+    assert len(tried) == 1
+    assert tried[0] > 0
+
+
 def test_the_true_labels_stay_the_same_array():
     model, data = made(SphericalGaussian())
     assert ManyExchanges(model, data, seed=0).risen(TRUE) is TRUE
