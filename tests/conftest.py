@@ -111,6 +111,14 @@ def pytest_collection_modifyitems(items):
         seen[name] += 1
 
 
+@pytest.fixture(autouse=True)
+def registered_classes(monkeypatch):
+    """What a test registers is gone after it: a later test of the same process lists the plugins."""
+    from expfam.plugins import registry  # not before `sys.path` is without the checkout
+
+    monkeypatch.setattr(registry._registry, "registered", dict(registry._registry.registered))
+
+
 @pytest.fixture
 def default_interrupt():
     """Ctrl-C heard as usual: shells let the processes that they start in the background ignore it."""

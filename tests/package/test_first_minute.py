@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from expfam import register
 from expfam.cli import main
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "first_minute"
@@ -30,8 +29,7 @@ def test_each_script_is_run():
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
-def test_a_script_finds_the_planted_clusters(name, capsys, monkeypatch):
-    monkeypatch.setattr("expfam.register", lambda *args: register(*args, replace=True))  # it may have run before
+def test_a_script_finds_the_planted_clusters(name, capsys):
     runpy.run_path(str(FOLDER / f"{name}.py"))
     assert capsys.readouterr().out.startswith(f"{CLUSTERS[name]} clusters")
 
