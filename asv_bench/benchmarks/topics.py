@@ -3,8 +3,9 @@
 import warnings
 
 from expfam import AdmixtureModel, Dataset, Multinomial, TopicModel
-from expfam.estimators.topics import document_completion, document_weights
+from expfam.evaluation.held_out import document_completion
 from expfam.samplers import TopicGibbs, TopicVariational
+from expfam.samplers.topics.new_documents import document_weights
 
 from . import data
 

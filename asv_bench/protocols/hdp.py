@@ -31,7 +31,7 @@ from real_data import load
 from reports import print_growing
 
 from expfam import AdmixtureModel, GroupedMixture, HierarchicalProcess, Multinomial, TopicModel
-from expfam.estimators.topics import document_completion
+from expfam.evaluation.held_out import document_completion
 from expfam.samplers import TopicGibbs, TopicProcessGibbs, TopicProcessSplitMerge
 from expfam.samplers.nonparametric.slots import count_large
 

@@ -4,7 +4,7 @@ Protocols: held-out score against CPU seconds, beside tomotopy and MALLET (colla
 (variational);
 and what a pass of each way of the local step costs, with a sweep of the Gibbs sampler.
 
-One scorer for all methods, `expfam.estimators.topics.document_completion`: a fifth of the word types of each held-out
+One scorer for all methods, `expfam.evaluation.held_out.document_completion`: a fifth of the word types of each held-out
 document is left out, weights come from the rest at the method's own topics and alpha. "score" works the weights out by
 collapsed responsibilities, "VB score", where a method ends, by the bound over all topics. All begin with eta
 0.01 and alpha 0.1, or 20 / K where that is less; tomotopy and gensim learn alpha as they do by default, ours in
@@ -33,7 +33,7 @@ from real_data import load
 from reports import print_table, report
 
 from expfam import AdmixtureModel, Dataset, Multinomial
-from expfam.estimators.topics import document_completion
+from expfam.evaluation.held_out import document_completion
 from expfam.samplers import Stochastic, TopicGibbs, TopicVariational
 
 ALPHA, MOST_ALPHA, ETA = 0.1, 20.0, 0.01  # of a topic, of all together, of a word

@@ -1,4 +1,4 @@
-"""`TopicModel`: topics of documents in the conventions of scikit-learn, and held-out scores.
+"""`TopicModel`: topics of documents in the conventions of scikit-learn.
 
 A fitted model is pseudo-counts of words in topics and of topics in documents, whichever method found them; weights of
 new documents, scores and saved files need no more than these.
@@ -30,6 +30,7 @@ from expfam.estimators.topic_chunks import TopicChunks, learns_documents
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
+from expfam.evaluation.held_out import document_completion
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where, repeated
 from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
@@ -43,17 +44,15 @@ from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.assignment import LoadedClusters
 from expfam.model.data import Dataset
-from expfam.params import Real, check_value, is_auto, refuse_unused
+from expfam.params import is_auto, refuse_unused
 from expfam.samplers.named import find_sampler
 from expfam.samplers.topics.gibbs import TopicGibbs
-from expfam.samplers.topics.held_out import collapsed_counts
-from expfam.samplers.topics.local_step import TopicPass
+from expfam.samplers.topics.new_documents import collapsed_weights, document_weights
 from expfam.samplers.topics.stream import TopicStream
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.variational.learner import weight_of
 from expfam.stages import stage
-from expfam.structures.ground.rng import generator
-from expfam.structures.ground.threads import run, segments
+from expfam.structures.ground.threads import segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
 
 _ALPHA, _ETA = 0.1, 0.01  # where learning begins
 _KEEP_EVERY = 4  # sweeps from one that counts to the next
-_ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new document's weights, in tokens
 _LEAST_TOKENS = 0.5  # of a topic that is counted
 _WEIGHTS, _ENTRIES = 1 << 22, 1 << 17  # of the documents of a block: data on a disk are not copied at once
 
@@ -593,7 +591,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         probability = components / components.sum(axis=1, keepdims=True)
         for start, stop in segments(X.shape[0], 1 + X.shape[0] * len(alpha) // (1 << 22)):
             part = X[start:stop]
-            gamma = _collapsed(components, alpha, part, self.n_threads) + alpha
+            gamma = collapsed_weights(components, alpha, part, self.n_threads) + alpha
             found[start:stop] += bounds_of_documents(part, probability, alpha, gamma)
         return found
 
@@ -745,204 +743,4 @@ class _Average:
         return self.counts / self.n_kept, self.alpha / self.n_kept
 
 
-def document_weights(
-    components: npt.ArrayLike,
-    alpha: npt.ArrayLike,
-    X: Any,
-    *,
-    rule: Literal["collapsed", "variational"] = "collapsed",
-    n_threads: int | None = None,
-) -> npt.NDArray[np.float64]:
-    """Return the weights of given topics in documents.
-
-    Parameters
-    ----------
-    components : (K, V) array_like
-        Pseudo-counts of words in topics.
-    alpha : float or (K,) array_like
-        Pseudo-count of each topic in a document.
-    X : array_like or sparse matrix, shape (D, V)
-    rule : {"collapsed", "variational"}
-        Collapsed responsibilities at the topics' means (CVB0), or coordinate ascent of the variational bound over all
-        topics, neither with restarts.
-    n_threads : int or None
-
-    Returns
-    -------
-    (D, K) float64 ndarray
-        Rows sum to 1.
-
-    Examples
-    --------
-    >>> from expfam.estimators.topics import document_weights
-    >>> document_weights([[9.0, 1.0], [1.0, 9.0]], 0.1, [[5, 0]]).round(1)
-    array([[1., 0.]])
-    """
-    components = np.asarray(components, dtype=np.float64)
-    K = len(components)
-    alpha = np.array(np.broadcast_to(np.asarray(alpha, dtype=np.float64), K))
-    check_value("rule", rule, ("collapsed", "variational"))
-    X = sparse.csr_array(as_matrix(X, family="document_weights", accepts_sparse=True, n_features=components.shape[1]))
-    N = (_collapsed if rule == "collapsed" else _variational)(components, alpha, X, n_threads)
-    N += alpha
-    return N / N.sum(axis=1, keepdims=True)
-
-
-def _collapsed(components, alpha, X, n_threads):
-    phi = (components / components.sum(axis=1, keepdims=True)).T
-    phi = np.ascontiguousarray(phi / phi.max(axis=1, keepdims=True), dtype=np.float32)
-    indices, counts = X.indices.astype(np.int32, copy=False), X.data.astype(np.float64)
-    N = np.zeros((X.shape[0], len(components)))
-    if len(indices):
-        documents = (X.indptr.astype(np.int64), indices, counts)
-        tasks = [(documents, phi, alpha, a, b, _ITERATIONS, _TOLERANCE, N[a:b]) for a, b in segments(X.shape[0])]
-        run(collapsed_counts, tasks, n_threads, uses_blas=False)
-    return N
-
-
-def _variational(components, alpha, X, n_threads):
-    settings = TopicVariational(local="dense", n_restarts=0, tol=_TOLERANCE, n_threads=n_threads)
-    data = Dataset(X, Multinomial(1.0, allow_fractional=True))
-    passes = TopicPass(data, len(components), settings)
-    tables = passes.tables(np.ascontiguousarray(components.T), np.zeros(components.shape[1]))
-    N = np.zeros((X.shape[0], len(components)))
-    for part in passes.parts(passes.step(tables, alpha), np.arange(X.shape[0])):
-        counts = part.counts()
-        N[np.repeat(part.rows, part.sizes), counts.topics] = counts.N
-    return N
-
-
-def document_completion(
-    components: npt.ArrayLike,
-    alpha: npt.ArrayLike,
-    X: Any,
-    *,
-    share: float = 0.2,
-    unit: Literal["type", "token"] = "type",
-    per: Literal["token", "document"] = "token",
-    seed: int = 0,
-    rule: Literal["collapsed", "variational"] = "collapsed",
-    n_threads: int | None = None,
-) -> tuple[float, int, int]:
-    """Score topics by how well they complete documents of which they saw a part.
-
-    Of each document a share of its word types, with all their tokens, or of its tokens is left out; weights come from
-    the others. Perplexity per token is exp(-score) of the default `per`.
-
-    Parameters
-    ----------
-    components : (K, V) array_like
-        Pseudo-counts of words in topics; words that were never seen should have some.
-    alpha : float or (K,) array_like
-    X : array_like or sparse matrix, shape (D, V)
-        Documents; those with fewer than two of the unit are skipped.
-    share : float in (0, 1)
-        Rounded for each document, at least one of the unit on each side.
-    unit : {"type", "token"}
-        What is left out; tokens need whole counts. Left-out types are words that the weights have not seen, which is
-        the harder of the two.
-    per : {"token", "document"}
-        Unit of the score: nats per left-out token, all of them alike, or nats per document, all left-out tokens of a
-        document together.
-    seed : int
-        Of the choice of what is left out.
-    rule : {"collapsed", "variational"}
-        How the weights are worked out: see `document_weights`.
-    n_threads : int or None
-
-    Returns
-    -------
-    score : float
-        Sum of log sum_k weight_k phi_kv over all left-out tokens, divided by their number or that of the documents.
-    n_tokens : int
-        Left-out tokens.
-    n_skipped : int
-        Documents skipped.
-
-    Raises
-    ------
-    DataError
-        If no document has two of the unit.
-
-    Examples
-    --------
-    >>> from expfam.estimators.topics import document_completion
-    >>> X = [[3, 3, 0, 0], [0, 0, 3, 3]]
-    >>> good, bad = [[9, 9, 1, 1], [1, 1, 9, 9]], [[9, 1, 9, 1], [1, 9, 1, 9]]
-    >>> document_completion(good, 0.1, X)[0] > document_completion(bad, 0.1, X)[0]
-    True
-    """
-    check_value("per", per, ("token", "document"))
-    components = np.asarray(components, dtype=np.float64)
-    seen, held, n_skipped = split_documents(X, share=share, unit=unit, seed=seed)
-    if held.shape[0] == 0:
-        what = "word types" if unit == "type" else "tokens"
-        raise DataError(f"document completion needs documents with at least two {what}; there is none")
-    weights = document_weights(components, alpha, seen, rule=rule, n_threads=n_threads)
-    phi = np.ascontiguousarray((components / components.sum(axis=1, keepdims=True)).T)
-    docs = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
-    total, step = 0.0, max(1, (1 << 20) // len(components))
-    for start in range(0, held.nnz, step):
-        part = slice(start, start + step)
-        p = np.einsum("ik,ik->i", weights[docs[part]], phi[held.indices[part]])
-        total += float(held.data[part] @ np.log(p))
-    n_tokens = held.data.sum()
-    return total / float(n_tokens if per == "token" else held.shape[0]), int(n_tokens), n_skipped
-
-
-def split_documents(
-    X: Any, *, share: float = 0.2, unit: Literal["type", "token"] = "type", seed: int = 0
-) -> tuple[Any, Any, int]:
-    """Split documents in two: what is seen and what is left out; count the too short ones.
-
-    Parameters
-    ----------
-    X : array_like or sparse matrix, shape (D, V)
-    share : float in (0, 1)
-    unit : {"type", "token"}
-        Whether word types go to one side with all their tokens, or tokens by themselves.
-    seed : int
-
-    Returns
-    -------
-    seen, held : CSR arrays (D', V)
-    n_skipped : int
-
-    Examples
-    --------
-    >>> from expfam.estimators.topics import split_documents
-    >>> seen, held, n_skipped = split_documents([[1, 2, 0], [0, 5, 0]])
-    >>> seen.shape, held.nnz, n_skipped
-    ((1, 3), 1, 1)
-    >>> split_documents([[0, 5, 0]], unit="token")[1].toarray()
-    array([[0, 1, 0]])
-    """
-    check_value("share", share, Real(0, 1))
-    check_value("unit", unit, ("type", "token"))
-    X = sparse.csr_array(X, copy=True)
-    X.sum_duplicates()
-    X.eliminate_zeros()
-    if unit == "token" and first_where(X, lambda values: values != np.floor(values)) is not None:
-        raise DataError(
-            "unit='token' needs whole counts, each is so many tokens: write split_documents(X, unit='type') for others"
-        )
-    sizes = np.diff(X.indptr) if unit == "type" else np.asarray(X.sum(axis=1)).ravel().astype(np.int64)
-    kept = np.flatnonzero(sizes >= 2)
-    n_skipped, X, sizes = int(len(sizes) - len(kept)), X[kept], sizes[kept]
-    entries = np.arange(X.nnz) if unit == "type" else np.repeat(np.arange(X.nnz), X.data.astype(np.int64))
-    docs = np.repeat(np.arange(len(kept)), sizes)  # of each unit
-    order = np.lexsort((generator(seed, "subsample").random(len(entries)), docs))
-    rank = np.empty(len(entries), dtype=np.int64)
-    rank[order] = np.arange(len(entries)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    is_held = rank < np.clip(np.round(share * sizes), 1, sizes - 1)[docs]
-    counts = X.data if unit == "type" else np.ones(len(entries), dtype=X.dtype)
-    parts = []
-    for chosen in (~is_held, is_held):
-        values = np.bincount(entries[chosen], weights=counts[chosen], minlength=X.nnz).astype(X.dtype)
-        part = sparse.csr_array((values, X.indices.copy(), X.indptr.copy()), shape=X.shape)
-        part.eliminate_zeros()
-        parts.append(part)
-    return parts[0], parts[1], n_skipped
-
-
-__all__ = ["TopicModel", "document_completion", "document_weights", "split_documents"]
+__all__ = ["TopicModel"]

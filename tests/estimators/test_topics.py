@@ -7,8 +7,9 @@ from topics_by_terms import Reference
 
 from expfam import TopicModel
 from expfam.errors import ArchiveError, DataError
-from expfam.estimators.topics import document_completion, document_weights, split_documents
+from expfam.evaluation.held_out import document_completion, split_documents
 from expfam.samplers import Memoized, Stochastic, TopicVariational
+from expfam.samplers.topics.new_documents import document_weights
 
 QUICK = {"n_steps": 40, "random_state": 0}
 

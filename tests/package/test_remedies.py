@@ -24,7 +24,7 @@ from expfam import (
     samplers,
 )
 from expfam.errors import DataError, DataWarning, ResourceError
-from expfam.estimators.topics import split_documents
+from expfam.evaluation.held_out import split_documents
 from expfam.fitting import slow_fits
 from expfam.forecast.memory import check_memory, forecast_sizes
 from expfam.forecast.time import Duration, check_duration

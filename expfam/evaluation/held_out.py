@@ -1,0 +1,151 @@
+"""Held-out scores of topics: how well they complete documents of which they saw a part."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from expfam.errors import DataError
+from expfam.families.support import first_where
+from expfam.params import Real, check_value
+from expfam.samplers.topics.new_documents import document_weights
+from expfam.structures.ground.rng import generator
+
+
+def document_completion(
+    components: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    X: Any,
+    *,
+    share: float = 0.2,
+    unit: Literal["type", "token"] = "type",
+    per: Literal["token", "document"] = "token",
+    seed: int = 0,
+    rule: Literal["collapsed", "variational"] = "collapsed",
+    n_threads: int | None = None,
+) -> tuple[float, int, int]:
+    """Score topics by how well they complete documents of which they saw a part.
+
+    Of each document a share of its word types, with all their tokens, or of its tokens is left out; weights come from
+    the others. Perplexity per token is exp(-score) of the default `per`.
+
+    Parameters
+    ----------
+    components : (K, V) array_like
+        Pseudo-counts of words in topics; words that were never seen should have some.
+    alpha : float or (K,) array_like
+    X : array_like or sparse matrix, shape (D, V)
+        Documents; those with fewer than two of the unit are skipped.
+    share : float in (0, 1)
+        Rounded for each document, at least one of the unit on each side.
+    unit : {"type", "token"}
+        What is left out; tokens need whole counts. Left-out types are words that the weights have not seen, which is
+        the harder of the two.
+    per : {"token", "document"}
+        Unit of the score: nats per left-out token, all of them alike, or nats per document, all left-out tokens of a
+        document together.
+    seed : int
+        Of the choice of what is left out.
+    rule : {"collapsed", "variational"}
+        How the weights are worked out: see `document_weights`.
+    n_threads : int or None
+
+    Returns
+    -------
+    score : float
+        Sum of log sum_k weight_k phi_kv over all left-out tokens, divided by their number or that of the documents.
+    n_tokens : int
+        Left-out tokens.
+    n_skipped : int
+        Documents skipped.
+
+    Raises
+    ------
+    DataError
+        If no document has two of the unit.
+
+    Examples
+    --------
+    >>> from expfam.evaluation.held_out import document_completion
+    >>> X = [[3, 3, 0, 0], [0, 0, 3, 3]]
+    >>> good, bad = [[9, 9, 1, 1], [1, 1, 9, 9]], [[9, 1, 9, 1], [1, 9, 1, 9]]
+    >>> document_completion(good, 0.1, X)[0] > document_completion(bad, 0.1, X)[0]
+    True
+    """
+    check_value("per", per, ("token", "document"))
+    components = np.asarray(components, dtype=np.float64)
+    seen, held, n_skipped = split_documents(X, share=share, unit=unit, seed=seed)
+    if held.shape[0] == 0:
+        what = "word types" if unit == "type" else "tokens"
+        raise DataError(f"document completion needs documents with at least two {what}; there is none")
+    weights = document_weights(components, alpha, seen, rule=rule, n_threads=n_threads)
+    phi = np.ascontiguousarray((components / components.sum(axis=1, keepdims=True)).T)
+    docs = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
+    total, step = 0.0, max(1, (1 << 20) // len(components))
+    for start in range(0, held.nnz, step):
+        part = slice(start, start + step)
+        p = np.einsum("ik,ik->i", weights[docs[part]], phi[held.indices[part]])
+        total += float(held.data[part] @ np.log(p))
+    n_tokens = held.data.sum()
+    return total / float(n_tokens if per == "token" else held.shape[0]), int(n_tokens), n_skipped
+
+
+def split_documents(
+    X: Any, *, share: float = 0.2, unit: Literal["type", "token"] = "type", seed: int = 0
+) -> tuple[Any, Any, int]:
+    """Split documents in two: what is seen and what is left out; count the too short ones.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix, shape (D, V)
+    share : float in (0, 1)
+    unit : {"type", "token"}
+        Whether word types go to one side with all their tokens, or tokens by themselves.
+    seed : int
+
+    Returns
+    -------
+    seen, held : CSR arrays (D', V)
+    n_skipped : int
+
+    Examples
+    --------
+    >>> from expfam.evaluation.held_out import split_documents
+    >>> seen, held, n_skipped = split_documents([[1, 2, 0], [0, 5, 0]])
+    >>> seen.shape, held.nnz, n_skipped
+    ((1, 3), 1, 1)
+    >>> split_documents([[0, 5, 0]], unit="token")[1].toarray()
+    array([[0, 1, 0]])
+    """
+    check_value("share", share, Real(0, 1))
+    check_value("unit", unit, ("type", "token"))
+    X = sparse.csr_array(X, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    if unit == "token" and first_where(X, lambda values: values != np.floor(values)) is not None:
+        raise DataError(
+            "unit='token' needs whole counts, each is so many tokens: write split_documents(X, unit='type') for others"
+        )
+    sizes = np.diff(X.indptr) if unit == "type" else np.asarray(X.sum(axis=1)).ravel().astype(np.int64)
+    kept = np.flatnonzero(sizes >= 2)
+    n_skipped, X, sizes = int(len(sizes) - len(kept)), X[kept], sizes[kept]
+    entries = np.arange(X.nnz) if unit == "type" else np.repeat(np.arange(X.nnz), X.data.astype(np.int64))
+    docs = np.repeat(np.arange(len(kept)), sizes)  # of each unit
+    order = np.lexsort((generator(seed, "subsample").random(len(entries)), docs))
+    rank = np.empty(len(entries), dtype=np.int64)
+    rank[order] = np.arange(len(entries)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    is_held = rank < np.clip(np.round(share * sizes), 1, sizes - 1)[docs]
+    counts = X.data if unit == "type" else np.ones(len(entries), dtype=X.dtype)
+    parts = []
+    for chosen in (~is_held, is_held):
+        values = np.bincount(entries[chosen], weights=counts[chosen], minlength=X.nnz).astype(X.dtype)
+        part = sparse.csr_array((values, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+        part.eliminate_zeros()
+        parts.append(part)
+    return parts[0], parts[1], n_skipped
+
+
+__all__ = ["document_completion", "split_documents"]
