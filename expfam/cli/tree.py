@@ -21,6 +21,7 @@ from expfam.cli.columns import add_columns, check_family, family_facts, family_l
 from expfam.cli.figures import FIGURE_SUFFIXES, require_matplotlib
 from expfam.cli.outputs import check_outputs, replacing, result_writers, save_all, save_figure
 from expfam.cli.results import exit_code, print_json, say, score_line, shape_line, table_scores
+from expfam.cli.running import add_kept_run, kept_run
 
 if TYPE_CHECKING:
     import argparse
@@ -63,15 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-k", "--clusters", type=positive_int, metavar="K", help="cut the tree into K clusters; default: by the odds"
     )
-    group.add_argument(
-        "--seed", type=seed_number, default=0, metavar="INT", help="seed of subsamples; default: %(default)s"
-    )
+    group.add_argument("--seed", type=seed_number, metavar="INT", help="seed of subsamples; default: 0")
     group.add_argument(
         "--threads",
         type=thread_count,
         metavar="N",
         help="number of threads, -1 for all cores; results do not depend on it",
     )
+    add_kept_run(group)
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="DIR", help="save the hierarchy to this directory")
     out.add_argument(
@@ -97,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
     if args.figure is not None:
         require_matplotlib()
     check_family(args)
+    resume = kept_run(args)
+    args.seed = 0 if args.seed is None else args.seed
     table = read_data(args, frame=is_automatic(args))
     X, family = model_data(args, table)
     say(args, f"data      {args.data}: {shape_line(table.X)}")
@@ -117,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         random_state=args.seed,
     )
     began = time.perf_counter()
-    _grow_with_progress(args, hierarchy, X)
+    _grow_with_progress(args, hierarchy, X, resume)
     seconds = time.perf_counter() - began
     saved, failed = save_all(args, result_writers(hierarchy, table) | _form_writers(args, hierarchy, table))
     n_leaves = hierarchy.tree_.n_leaves
@@ -144,11 +146,11 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(hierarchy, failed)
 
 
-def _grow_with_progress(args, hierarchy, X):
+def _grow_with_progress(args, hierarchy, X, resume):
     from expfam.samplers.chain.callbacks import Progress
 
     bar = Progress(disable=True if args.quiet else None, leave=False, file=sys.stderr)
-    hierarchy.set_params(callbacks=[bar]).fit(X).set_params(callbacks=None)
+    hierarchy.set_params(callbacks=[bar]).fit(X, resume=resume).set_params(callbacks=None)
 
 
 def _form_writers(args, hierarchy, table):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
+from sklearn.utils.metadata_routing import UNUSED
 
 from expfam.amounts import counted
 from expfam.errors import DataError
@@ -19,10 +20,13 @@ from expfam.estimators.family_estimator import FamilyEstimator
 from expfam.estimators.leaf_names import leaf_names
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.loaded import names_of_fit
+from expfam.estimators.resumed import kept_fit
 from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for, warn_of_one_cluster
 from expfam.families.support import check_structure
 from expfam.fitted.row_certainty import certainty_of_labels
-from expfam.fitting.steps import with_progress
+from expfam.fitting.kept_run import not_keeping, taking_seed
+from expfam.fitting.phases import Phase
+from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
 from expfam.lazy import made_on_use
@@ -32,7 +36,6 @@ from expfam.model.known import Known
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.params import check_value, is_auto, refuse_unused
-from expfam.samplers.chain.driver import sample
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
 from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, tuned_worth, ward_state
 from expfam.samplers.named import find_sampler
@@ -114,6 +117,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     fit_predict = Estimator.fit_predict  # that of scikit-learn drops y
     no_components = "the clusters that `cut` chooses"
 
+    __metadata_request__fit = {"resume": UNUSED}  # noqa: RUF012 - of this call alone
+
     def __init__(
         self,
         family: str | Family = "auto",
@@ -149,7 +154,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, links: npt.ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, links: npt.ArrayLike | None = None, resume: Any = None) -> Self:
         """Merge until one tree is left.
 
         Parameters
@@ -159,6 +164,10 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         links : (N,) array_like of int, optional
             Rows with an equal number of at least 0 are one leaf of the tree; -1 for rows without a link. `link_groups`
             makes them from pairs of rows. Clusters as leaves keep linked rows together.
+        resume : path_like or Checkpoint, optional
+            Folder in which the merges are kept, every minute; where it holds those of an earlier call with the same
+            data and settings, the fit goes on from there, and ends as if it had never been stopped, bit for bit.
+            ``Checkpoint(path, every_seconds=5)`` says how often.
 
         Returns
         -------
@@ -180,20 +189,14 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             raise ValueError(f"n_components must be from 1 to the {counted(data.n_rows, 'datum', 'data')}; got {K!r}")
         if not isinstance(self.start, str):
             self._check_cut(self.start, kind="the labels of start")
-        start, was_stopped, seed = self._start(links, data.n_rows), False, self._seed()
+        start = self._start(links, data.n_rows)
+        with taking_seed(resume):
+            seed = self._seed()
         is_fitted = self._has_cluster_leaves(data)
         if not is_fitted:
             self._check_memory(data, start)
-        with stage("choosing hyper-parameters"):
-            model, data = self._model(data, seed)
-        if is_fitted:
-            start, was_stopped = self._fitted_leaves(data, seed, start, links)
-            self._check_memory(data, start)
-        if self.time_limit is not None and not was_stopped:
-            grow = partial(self._grow_sample, model, start)
-            duration = forecast_tree_duration(grow, data, seed=seed)
-            check_duration(duration, self.time_limit)
-        states = self._states(model, data, start, was_stopped=was_stopped)
+        with kept_fit(self, resume, data, seed, start=start):
+            states = self._searched(data, start, links, seed, is_fitted=is_fitted)
         self.order_, best = best_tree(states)
         self._adopt(best)
         self.n_scores_ = sum(state.n_scores for state in states.values())
@@ -201,6 +204,21 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             given = repr(self.family)
             warn_of_one_cluster(self.family_, n_rows=data.n_rows, tunes=self._tunes(), given=given)
         return self
+
+    def _searched(self, data, start, links, seed, *, is_fitted):
+        """Return finished searches by the name of their order, after leaves and settings are found."""
+        was_stopped = False
+        with stage("choosing hyper-parameters"):
+            model, data = self._model(data, seed)
+        if is_fitted:
+            start, was_stopped = self._fitted_leaves(data, seed, start, links)
+            self._check_memory(data, start)
+        if self.time_limit is not None and not was_stopped:
+            grow = partial(self._grow_sample, model, start)
+            with not_keeping():
+                duration = forecast_tree_duration(grow, data, seed=seed)
+            check_duration(duration, self.time_limit)
+        return self._states(model, data, start, was_stopped=was_stopped)
 
     def _check_memory(self, data, start):
         """Tell the memory that the tree needs, and refuse it if there is less."""
@@ -344,9 +362,13 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         kernel = _with_settings(self._kernel(), order=order)
         state = kernel.init(model, data, start=start)
         n_steps = -(-(state.n_clusters - 1) // kernel.n_merges)
-        callbacks = with_progress(self.callbacks, self.verbose, n_steps)
-        with stage(f"merges in the order {order!r}", has_bar=True):
-            self.interrupted_ = sample(kernel, state, n_steps, callbacks=callbacks).interrupted
+        trace = run_phases(
+            state,
+            [Phase(kernel, n_steps, None)],
+            callbacks=lambda total: with_progress(self.callbacks, self.verbose, total),
+            name=f"merges in the order {order!r}",
+        )
+        self.interrupted_ = trace.interrupted
         return state
 
     def _adopt(self, state):

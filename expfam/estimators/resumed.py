@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from expfam.estimators.lines import call_of, settings_of
 from expfam.fitting.kept_run import keeping
@@ -21,7 +22,7 @@ _FREE = ("n_threads", "callbacks", "verbose", "memory_limit", "time_limit", "ran
 
 
 @contextmanager
-def kept_fit(estimator: Any, resume: Any, data: Dataset, seed: int) -> Iterator[None]:
+def kept_fit(estimator: Any, resume: Any, data: Dataset, seed: int, *, start: Any = None) -> Iterator[None]:
     """Keep the run of a fit in a folder, or go on with the one that is kept there.
 
     Parameters
@@ -30,25 +31,35 @@ def kept_fit(estimator: Any, resume: Any, data: Dataset, seed: int) -> Iterator[
     resume : path_like, Checkpoint or None
     data : Dataset
     seed : int
+    start : "auto" or (N,) array_like of int, optional
+        Labels that the fit begins from; by default the setting of the estimator.
 
     Raises
     ------
     ArchiveError
         The folder holds the run of other data, settings or of another version.
     """
-    with keeping(resume, data, {} if resume is None else _facts(estimator), seed):
+    with keeping(resume, data, {} if resume is None else _facts(estimator, start), seed):
         yield
 
 
-def _facts(estimator):
+def _facts(estimator, start):
     """Return the settings on which the result depends, and the version, as texts."""
     texts = {name: text for name, text in settings_of(estimator).items() if name not in _FREE}
     line = call_of(type(estimator).__name__, list(texts), texts)
     facts = {"version": version("expfam"), "estimator": line}
-    start = getattr(estimator, "start", None)
+    start = getattr(estimator, "start", None) if start is None else start
     if start is not None and not isinstance(start, str):
-        facts["start"] = hashlib.blake2b(repr(np.asarray(start).tolist()).encode(), digest_size=16).hexdigest()
+        facts["start"] = _digest(repr(np.asarray(start).tolist()).encode())
+    graph = getattr(getattr(estimator, "sampler", None), "candidates", None)
+    if sparse.issparse(graph):  # the text of the settings tells only its shape
+        graph = sparse.csr_array(graph)
+        facts["graph"] = _digest(*(np.ascontiguousarray(part).tobytes() for part in (graph.indptr, graph.indices)))
     return facts
+
+
+def _digest(*parts):
+    return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
 
 
 __all__ = ["kept_fit"]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _EVERY_SECONDS = 60.0
 _LEAST_SHARE = 20.0  # seconds of steps for each second of writing, where nobody has said how often
+_DIGESTS = ("data", "start", "graph")  # facts that are kept as digests
 _KIND, _PART = "run", "run_part"
 _RUN: ContextVar[KeptRun | None] = ContextVar("expfam_kept_run", default=None)
 _SEED: ContextVar[int | None] = ContextVar("expfam_seed_of_run", default=None)
@@ -81,14 +82,16 @@ class KeptRun:
         if other:
             name = other[0]
             raise ArchiveError(
-                f"{self.path}: is the run of another fit: its {name} {_shown(name, known.get(name))}, that of this fit"
-                f" {_shown(name, wanted[name])}: give the same data and settings to go on with it, or another name"
+                f"{self.path}: is the run of another fit: {_difference(name, known.get(name), wanted[name])}: give the"
+                " same data and settings to go on with it, or another name"
             )
 
 
-def _shown(name, value):
-    """Return a fact for a message: sums of bytes have no meaning for a reader."""
-    return "differs" if name == "data" else f"is {value}"
+def _difference(name, known, wanted):
+    """Return in words what differs: sums of bytes have no meaning for a reader."""
+    if name in _DIGESTS:
+        return f"its {name} differs from that of this fit"
+    return f"its {name} is {known}, that of this fit is {wanted}"
 
 
 def seed_of_run(resume: Any) -> int | None:
@@ -147,6 +150,16 @@ def keeping(resume: Any, data: Dataset, facts: Mapping[str, str], seed: int) -> 
     run = KeptRun(Path(resume.path if is_named else resume), *options)
     run.begin({**facts, "data": digest_of(data)}, seed)
     token = _RUN.set(run)
+    try:
+        yield
+    finally:
+        _RUN.reset(token)
+
+
+@contextmanager
+def not_keeping() -> Iterator[None]:
+    """Let a trial, such as one that measures time, leave the kept run of the fit alone."""
+    token = _RUN.set(None)
     try:
         yield
     finally:
@@ -391,6 +404,7 @@ __all__ = [
     "kept_model",
     "kept_steps",
     "kept_value",
+    "not_keeping",
     "packed",
     "refuse_chains",
     "restored_model",

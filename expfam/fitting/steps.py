@@ -25,6 +25,7 @@ def run_phases(
     observed: Sequence = (),
     trace: Trace | None = None,
     entered: Callable[[Any, Any, int, bool], Any] | None = None,
+    name: str = "steps",
 ) -> Trace:
     """Make the steps of all phases.
 
@@ -43,6 +44,8 @@ def run_phases(
         Goes on from earlier steps.
     entered : callable, optional
         ``entered(kernel, former, n_steps, is_last)`` returns the kernel of a phase that is about to begin.
+    name : str
+        What the steps are called while they are shown.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def run_phases(
             if kept is not None:
                 n_steps = _left(kept, kernel, state, n_steps)
                 others = kept.watch(others)
-            with stage("steps", has_bar=True):
+            with stage(name, has_bar=True):
                 sample(kernel, state, n_steps, callbacks=others, trace=trace)
             if trace.interrupted or any(callback.has_stopped for callback in watched):
                 break

@@ -17,6 +17,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     np.save("x.npy", rng.normal(size=(240, 3)) + 3.0 * np.repeat(np.eye(3), 80, axis=0))
+    np.save("many.npy", rng.normal(size=(1400, 3)) + 3.0 * np.repeat(np.eye(3), (400, 500, 500), axis=0))
     np.save("g.npy", np.arange(240) % 8)
     lines = [" ".join(rng.choice(WORDS[row % 2 == 1], 6 + row % 3)) for row in range(40)]
     Path("texts.txt").write_text("\n".join(lines) + "\n")
@@ -26,6 +27,7 @@ def folder(tmp_path, monkeypatch):
 COMMANDS = {
     "fit": ["fit", "x.npy", "--family", "gaussian_diag", "-k", "3"],
     "topics": ["topics", "texts.txt", "-k", "2", "--steps", "12"],
+    "tree": ["tree", "many.npy", "--family", "gaussian_diag", "-k", "3"],  # 256 merges a step
     "groups": ["groups", "x.npy", "--groups", "g.npy", "--family", "gaussian_diag", "-k", "3", "--steps", "12"],
 }
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
 from expfam.errors import ArchiveError, CapabilityError
 from expfam.fitting.kept_run import packed, seed_of_run, unpacked
-from expfam.samplers import Checkpoint
+from expfam.samplers import Checkpoint, HierarchicalClustering
 
 N_ROWS = 240
 
@@ -39,6 +39,10 @@ def in_groups(*args, **settings):
 
 def of_rows(*args, **settings):
     return Mixture(*args, **settings), rows(), {}
+
+
+def in_steps(n_merges=40, **settings):
+    return HierarchicalClustering(n_merges=n_merges, **settings)
 
 
 STEPS = {"n_steps": 12, "n_warmup": 6}
@@ -236,12 +240,62 @@ def test_altered_parts_are_refused(tmp_path):
         clone(model).fit(rows(), resume=run)
 
 
-def test_several_chains_and_trees_are_not_kept(tmp_path):
+def test_several_chains_are_not_kept(tmp_path):
     with pytest.raises(CapabilityError, match=r"a run of 2 chains is not kept: write Mixture\(.*n_chains=1\)"):
         Mixture("gaussian_diag", 3, n_chains=2).fit(rows(), resume=tmp_path / "run")
-    with pytest.raises(TypeError, match="resume"):
-        BayesianHierarchy("gaussian_diag").fit(rows(), resume=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+TREES = {
+    "one order": (BayesianHierarchy("gaussian_diag", sampler=in_steps(order="odds")), rows(), {}),
+    "the best of three trees": (BayesianHierarchy("gaussian_diag", sampler=in_steps()), rows(), {}),
+    "an index of words": (BayesianHierarchy("multinomial", sampler=in_steps()), sparse.csr_array(counts()), {}),
+    "neighbours": (BayesianHierarchy("gaussian_diag", sampler=in_steps(candidates="knn")), rows(), {}),
+    "clusters as leaves": (BayesianHierarchy("gaussian_diag", leaves="clusters", sampler=in_steps(1)), rows(), {}),
+    "links": (BayesianHierarchy("gaussian_diag", sampler=in_steps()), rows(), {"links": np.arange(N_ROWS) // 2}),
+    "tuned, within a limit": (
+        BayesianHierarchy("gaussian_diag", alpha="auto", learn_hyper=True, sampler=in_steps(), time_limit="1h"),
+        rows(),
+        {},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", TREES)
+def test_a_tree_that_was_ended_goes_on_bit_for_bit(case, tmp_path):
+    model, X, given = TREES[case]
+    model, seen = clone(model).set_params(random_state=3), []
+    whole = clone(model).set_params(callbacks=[lambda info, state: seen.append(info.step)]).fit(X, **given)
+    n_steps = len(seen)
+    assert n_steps > 1
+    for at in sorted({2, n_steps}):  # in the first tree, and in the last one
+        run, left = tmp_path / f"run{at}", []
+        with pytest.raises(Killed):
+            clone(model).set_params(callbacks=[killer(at)]).fit(X, **given, resume=Checkpoint(run, every_seconds=0))
+        again = clone(model).set_params(callbacks=[lambda info, state, left=left: left.append(info.step)])
+        again.fit(X, **given, resume=run)
+        assert len(left) == n_steps - at + 1
+        assert (again.order_, again.alpha_, again.log_evidence_) == (whole.order_, whole.alpha_, whole.log_evidence_)
+        assert again.n_scores_ == whole.n_scores_
+        for name in ("children_", "log_odds_", "log_weight_", "counts_", "leaf_", "labels_", "probabilities_"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(whole, name), err_msg=name)
+        made = list(left)
+        again.fit(X, **given, resume=run)  # is read back
+        assert left == made
+        np.testing.assert_array_equal(again.children_, whole.children_)
+
+
+def test_a_tree_over_other_pairs_or_leaves_is_refused(tmp_path):
+    near, far = (sparse.csr_array(np.eye(N_ROWS, k=k) + np.eye(N_ROWS, k=-k)) for k in (1, 1))
+    far.indices[[0, -1]] = 5
+    trees = [BayesianHierarchy("gaussian_diag", sampler=in_steps(candidates=graph)) for graph in (near, far)]
+    trees[0].fit(rows(), resume=tmp_path / "pairs")
+    with pytest.raises(ArchiveError, match="its graph differs"):
+        trees[1].fit(rows(), resume=tmp_path / "pairs")
+    tree = BayesianHierarchy("gaussian_diag").fit(rows(), resume=tmp_path / "leaves")
+    with pytest.raises(ArchiveError, match=r"its start differs"):
+        tree.fit(rows(), links=np.arange(N_ROWS) // 3, resume=tmp_path / "leaves")
 
 
 def test_values_of_callbacks_are_kept_as_they_are():
