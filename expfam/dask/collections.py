@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from expfam.engines.dask import DaskEngine  # isort: skip  (it says what to install where Dask is missing)
+import expfam.engines.dask  # noqa: F401  # isort: skip  (it says what to install where Dask is missing)
 import dask
 import dask.array as da
 import distributed
@@ -171,11 +171,11 @@ class _ReadGroup:
         return np.column_stack([column.to_numpy() for column in table.columns])
 
 
-def labels_of(engine: DaskEngine) -> da.Array:
-    """Return the labels of all parts as a dask array on the workers."""
+def labels_of(parts: Sequence[Part], futures: Sequence[distributed.Future]) -> da.Array:
+    """Return the labels of all parts, which are futures, as a dask array on the workers."""
     blocks = [
         da.from_delayed(dask.delayed(future), shape=(part.n_rows,), dtype=np.int32)
-        for part, future in zip(engine.parts, engine.futures("labels_now"))
+        for part, future in zip(parts, futures)
     ]
     return da.concatenate(blocks)
 

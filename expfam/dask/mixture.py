@@ -86,7 +86,8 @@ class Mixture(BaseEstimator):
     ----------
     labels_ : dask array of shape (N,), int32
         Cluster of each row in the best draw of the second half of the run; of EM, its most probable cluster at the
-        end. It lies on the workers.
+        end. It lies on the workers. If one of them dies, the steps are repeated on its rows; where the parameters of
+        all steps take more than 64 MB, `compute` raises an `EngineError` instead.
     n_ : (K,) float64 ndarray
         Number of rows of each cluster, or the sum of their weights.
     S_ : (K, F) ndarray or CSR
@@ -222,7 +223,7 @@ class Mixture(BaseEstimator):
             self._adopt(best.model or state.model, n, S, is_weighted=data.is_weighted)
             if best.model is not None:
                 engine.change("take_kept")
-            self.labels_ = labels_of(engine)
+            self.labels_ = labels_of(engine.parts, engine.futures("labels_now"))
             self.n_lost_ = engine.n_lost
         self.n_features_in_ = data.n_features
         return self

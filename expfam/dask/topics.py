@@ -66,7 +66,7 @@ class TopicModel(BaseEstimator):
     Attributes
     ----------
     labels_ : dask array of shape (D,), int32
-        Main topic of each document. It lies on the workers.
+        Main topic of each document. It lies on the workers, which make lost pieces of it again.
     components_ : (K, V) float64 ndarray
         Pseudo-counts of words in topics: `eta` and the mean number of tokens.
     alpha_ : (K,) float64 ndarray
@@ -158,8 +158,8 @@ class TopicModel(BaseEstimator):
             watching: list[Any] = [*(self.callbacks or ()), *shown, mean]
             self.trace_ = sample(kernel, state, n_all, callbacks=watching, n_warmup=self.n_warmup)
             self._adopt(state, mean)
-            engine.change("label", self.to_local())
-            self.labels_, self.n_lost_ = labels_of(engine), engine.n_lost
+            self.labels_ = labels_of(engine.parts, engine.mapped(main_topics, self.to_local()))
+            self.n_lost_ = engine.n_lost
         return self
 
     def _check(self, sample_weight):
@@ -240,6 +240,11 @@ class TopicModel(BaseEstimator):
     def score_samples(self, X: Any) -> Any:
         """Return the log probability of each document, as `expfam.TopicModel` and `predict` do."""
         return mapped(self.to_local().score_samples, X, np.float64, None)
+
+
+def main_topics(documents: Any, model: LocalTopicModel) -> npt.NDArray[np.int32]:
+    """Return the main topics of documents under a fitted model, on the worker."""
+    return model.predict(documents)
 
 
 class _Fitted:

@@ -14,9 +14,10 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 try:
+    import dask
     import distributed
 except ImportError as error:
     raise ImportError("rows on a Dask cluster need dask: pip install 'expfam[dask]'") from error
@@ -24,13 +25,14 @@ except ImportError as error:
 from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.engines.journal import Entry, Journal, dumps
-from expfam.engines.parts import Part, added
+from expfam.engines.parts import Part, Resident, added
 from expfam.engines.watch import Watch
 from expfam.engines.worker import Failure, Worker
 from expfam.errors import EngineError
 
 _JOURNAL_BYTES = 1 << 28
 _LARGE = 1 << 20  # bytes of an order from which on it goes from worker to worker
+_PAST_BYTES = 1 << 26  # of the changes that the scheduler keeps with results, to make lost ones again
 _LOOK_EVERY = 0.5  # seconds between looks at the list of workers
 _LOST = (distributed.CancelledError, distributed.client.FutureCancelledError, distributed.scheduler.KilledWorker)
 
@@ -106,13 +108,45 @@ class DaskEngine(Engine):
         return added(self._all("total", (dumps((method, values)),), method))
 
     def futures(self, method: str) -> list[distributed.Future]:
-        """Return the answer of each part as a future that stays on its worker."""
+        """Return the answer of each part as a future that stays on its worker.
+
+        If the worker dies, also after `close`, the rows are read again, the changes of the part are repeated, and the
+        question is asked again. Where the changes take more than 64 MB, the future raises an `EngineError` instead.
+        """
         self._settle()
-        call, made = dumps((method, ())), []
-        for place in range(len(self.parts)):
-            made.append(self._submit(answer_one, self._home[place], (self._run, call, place)))
+        call, is_short = dumps((method, ())), self._journal.n_bytes <= _PAST_BYTES
+        # A dependency without restrictions: Dask forgets restricted tasks without any when its last worker dies.
+        shared = self._lasting([entry.call for entry in self._journal.entries] if is_short else [])
+        made = []
+        for place, part in enumerate(self.parts):
+            past = _Past(self._make, self._journal.base, *self._journal.of_part(place)) if is_short else None
+            where = (self._run, call, place, part.first_row, part.n_rows)
+            rows = self._rows[place] if is_short else None
+            made.append(self._near(answer_one, place, (*where, past, shared, rows)))
         distributed.wait(made, timeout=self.patience)
         return made
+
+    def mapped(self, function: Callable[..., Any], *values: Any) -> list[distributed.Future]:
+        """Return what a function makes of the rows of each part, and of the values, as futures.
+
+        They stay on the workers. Lost ones are made again from the rows, also after `close`.
+        """
+        self._settle()
+        sent = self._lasting(values)
+        made = [self._near(apply_to_rows, place, (function, rows, sent)) for place, rows in enumerate(self._rows)]
+        distributed.wait(made, timeout=self.patience)
+        return made
+
+    def _lasting(self, value):
+        """Return a future of a value that the scheduler can make again."""
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.client.submit(pickle.loads, dumps(value), pure=False)
+
+    def _near(self, function, place, arguments):
+        """Submit a task to the worker that holds a part; another one may repeat it."""
+        return self.client.submit(
+            function, *arguments, workers=[self._home[place]], allow_other_workers=True, pure=False
+        )
 
     def change(self, method: str, *values: Any, by_part: Sequence[Any] | None = None) -> Any:
         """Have all parts make a change, and return the sum of their answers, or None."""
@@ -324,12 +358,47 @@ def answer_order(run: str, order: str, values: bytes, own: dict[int, bytes] | No
         return getattr(worker, order)(*arguments, places)
 
 
-def answer_one(run: str, call: bytes, place: int) -> Any:
-    """Return the answer of one part."""
+class _Past(NamedTuple):
+    """How a part came to be as it is, but for what all parts were told alike."""
+
+    make: Any
+    base: int
+    saved: bytes | None
+    own: list[bytes | None]
+
+    def resident(self, calls: list[bytes], part: Part, place: int) -> Resident:
+        """Make the part again, and repeat its changes."""
+        entries = [(call, None if own is None else {place: own}) for call, own in zip(calls, self.own)]
+        worker = Worker()
+        saved = None if self.saved is None else {place: self.saved}
+        failure = worker.place(self.make, {place: part}, (self.base, saved, entries))
+        if failure is not None:
+            failure.throw(part.first_row)
+        return worker.residents[place]
+
+
+def answer_one(
+    run: str, call: bytes, place: int, first_row: int, n_rows: int, past: _Past | None, calls: Any, rows: Any
+) -> Any:
+    """Return the answer of one part; make the part again if this process does not hold it."""
     method, values = pickle.loads(call)
-    lock, worker = _held(run)
+    lock, worker = _runs.get(run, (threading.Lock(), Worker()))
     with lock:
-        return worker.residents[place].ask(method, values)
+        resident = worker.residents.get(place)
+        if resident is not None:
+            return resident.ask(method, values)
+    if past is None:
+        raise EngineError(
+            f"the results of the rows {first_row} to {first_row + n_rows - 1} were lost with the worker that held them,"
+            " and the steps that made them were too large to keep: write fit(X) once more, and save the results as soon"
+            " as it ends, labels_.to_zarr('labels')"
+        )
+    return past.resident(calls, Part(first_row, n_rows, rows), place).ask(method, values)
+
+
+def apply_to_rows(function: Callable[..., Any], rows: Any, values: tuple[Any, ...]) -> Any:
+    """Return what a function makes of rows."""
+    return function(rows, *values)
 
 
 def forget(run: str) -> None:

@@ -93,6 +93,16 @@ class Journal:
         self.base, self.entries, self._n_bytes = self.n_changes, [], 0
         self.saved = [dumps(value) for value in saved]
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the entries and of what was saved."""
+        return self._n_bytes + sum(map(len, self.saved or ()))
+
+    def of_part(self, place: int) -> tuple[bytes | None, list[bytes | None]]:
+        """Return what a part had saved, and its own value of each change since."""
+        saved = None if self.saved is None else self.saved[place]
+        return saved, [None if entry.by_part is None else entry.by_part[place] for entry in self.entries]
+
     def of_parts(self, places: Sequence[int]) -> tuple[int, dict[int, bytes] | None, list[Any]]:
         """Return the first number, what the parts had saved, and the changes since."""
         saved = None if self.saved is None else {place: self.saved[place] for place in places}

@@ -49,8 +49,8 @@ class TopicCounts(NamedTuple):
 class DocumentShard:
     """Documents of a part, and the topics of their tokens.
 
-    Engines ask it by the names of its methods. The methods `bind`, `begin`, `redraw`, `label` and `restore` change it:
-    they replace attributes and write into none.
+    Engines ask it by the names of its methods. The methods `bind`, `begin`, `redraw` and `restore` change it: they
+    replace attributes and write into none.
 
     Parameters
     ----------
@@ -69,8 +69,6 @@ class DocumentShard:
     >>> shard.begin(np.eye(2), np.ones(2), 0).words.tolist()
     [[2, 0], [0, 1]]
     """
-
-    labels: npt.NDArray[np.int32]
 
     def __init__(self, X: Any, first_row: int) -> None:
         self.X: Any = X.tocsr() if sparse.issparse(X) else np.asarray(X)
@@ -141,28 +139,19 @@ class DocumentShard:
         here = numbers[(numbers >= self.first_row) & (numbers < self.first_row + self.X.shape[0])]
         return sparse.csr_array(self.X[here - self.first_row])
 
-    def label(self, model: Any) -> None:
-        """Take the main topics of the documents under a fitted model as their labels."""
-        self.labels = model.predict(self.X) if self.X.shape[0] else np.zeros(0, dtype=np.int32)
-
-    def labels_now(self) -> npt.NDArray[np.int32]:
-        """Return the labels of the documents."""
-        return self.labels
-
     # ---- loss and resumption -----------------------------------------------------------------------------------------
 
     def saved(self) -> dict[str, Any]:
         """Return all that the counts do not hold."""
-        names = ("family", "topics", "labels")
+        names = ("family", "topics")
         return {name: self.__dict__[name] for name in names if name in self.__dict__}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Bring a new shard of the same documents to where another one was saved."""
         if "family" in saved:
             self.bind(saved["family"])
-        for name in ("topics", "labels"):
-            if name in saved:
-                setattr(self, name, saved[name])
+        if "topics" in saved:
+            self.topics = saved["topics"]
 
 
 class DocumentParts:
