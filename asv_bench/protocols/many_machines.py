@@ -30,6 +30,7 @@ from expfam.model.statistics import label_statistics
 from expfam.samplers import Cycle, ExpectationMaximization, FrozenSplitMerge, ShardedData, UncollapsedGibbs
 
 SWEEPS = [(20_000, 8, 100), (20_000, 32, 1000)]  # rows, columns, clusters
+QUICK_SWEEP = (40_000, 8, 50)  # smaller ones measure what a call costs, which is the same for any number of rows
 SUMS = [(100_000, 8, 100), (50_000, 32, 1000), (50_000, 32, 10_000)]
 EXCHANGES = [(10, 2), (100, 16), (1000, 64), (10_000, 64)]  # clusters, statistics
 WORK = (400_000, 32, 1000)  # about a second a sweep
@@ -221,7 +222,7 @@ def main():
     tables = [
         (sums, SUMS[:1] if quick else SUMS),
         (lambda *size: share_of_sums(*size, is_asked=not quick), [(20_000, 8, 100)] if quick else SHARES),
-        (sweeps, [(name, *size) for name in KERNELS for size in ([(2000, 8, 20)] if quick else SWEEPS)]),
+        (sweeps, [(name, *size) for name in KERNELS for size in ([QUICK_SWEEP] if quick else SWEEPS)]),
         (starts, [(2000, 8, 6, 1)] if quick else STARTS),
         (exchanges, EXCHANGES[:2] if quick else EXCHANGES),
         (lambda *size: gain(*size, is_asked=not quick), [(20_000, 8, 50)] if quick else [WORK]),

@@ -78,6 +78,7 @@ class ShardedData:
     known = None
     groups = None
     row_offset = 0
+    shard_type = Shard
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class ShardedData:
             parts = cut if weight is None else with_weights(cut, weight)
         elif weight is not None:
             raise ValueError("weight= goes with an array; give parts WeightedRows as sources, WeightedRows(X, weight)")
-        self.engine.place(parts, Shard)
+        self.engine.place(parts, self.shard_type)
         kinds = check_kinds(self.engine)
         self.is_sparse, self.is_weighted = bool(kinds["is_sparse"]), bool(kinds["is_weighted"])
         self.family = family = bound_to_parts(self.engine, family, kinds)

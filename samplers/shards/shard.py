@@ -262,13 +262,16 @@ class Shard:
     def redraw(self, kernel: Any, parameters: Parameters) -> Reply:
         """Draw new labels given parameters; return what changed."""
         state = PartState(self.data, self.labels, parameters)
-        labels, extra = kernel.new_labels(state)
+        return self.take_drawn(parameters.K, *kernel.new_labels(state))
+
+    def take_drawn(self, n_clusters: int, labels: npt.NDArray[np.int32], extra: dict[str, Any]) -> Reply:
+        """Take labels that were drawn, and return what changed; the end of a change."""
         reply = Reply(
             int(np.count_nonzero(labels != self.labels)),
-            moved_sums(self.data, self.labels, labels, parameters.K, self.scale),
+            moved_sums(self.data, self.labels, labels, n_clusters, self.scale),
             [(self.first_row, self.data.n_rows, extra)],
         )
-        self.labels, self.K = labels, parameters.K
+        self.labels, self.K = labels, n_clusters
         return reply
 
     def divide(
