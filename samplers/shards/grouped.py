@@ -216,7 +216,7 @@ def groups_of(groups: Any, n_rows: int, first_row: int = 0) -> Groups:
 
 
 def numbers_of(groups: Groups, names: list[Any] | None) -> npt.NDArray[np.int64]:
-    """Return the number of the group of each row, given the names of all parts, if there are any.
+    """Return the number of the group of each row, by the names of all parts, if any.
 
     Examples
     --------

@@ -136,7 +136,8 @@ class GroupedPartsState(ShardedState):
 class GroupedUncollapsedGibbs(Kernel):
     """Exact Gibbs sweeps over parameters, weights of groups and labels of rows in parts.
 
-    The rows of one group may lie on several parts. The results are the same bits for any number of parts, engines and workers. A step costs O(K F) a row.
+    The rows of one group may lie on several parts. The results are the same bits for any number of parts, engines and
+    workers. A step costs O(K F) a row.
     `GroupedGibbs`, which integrates parameters and weights out, moves further in a step; it runs on one machine.
 
     Parameters
