@@ -26,7 +26,7 @@ from expfam.families._checked import check_methods
 from expfam.families.all_rows import RowsHere
 from expfam.families.generic import GenericComponents
 from expfam.families.questions import DataQuestions
-from expfam.families.slice_sampling import climb_to_mode, finite, log_target, slice_sample
+from expfam.families.slice_sampling import MOST_ROUNDS, SETTLED, climb_to_mode, finite, log_target, slice_sample
 from expfam.families.support import dense_rows
 from expfam.families.weighing import checked_weight, of_all_rows, of_counted_rows
 from expfam.user_warnings import warn
@@ -50,8 +50,6 @@ _OPTIONAL = {  # ability: the method that a family needs for it
 _LAW = frozenset({"sufficient_statistics", "log_marginal"})  # methods from which all others follow
 _RESTATED = ("components", "separable", "log_predictive")  # optional methods that compute the same law faster
 _OF_TWO_VALUES = "the family takes 0 and 1: write X = X > 0.5 with a bound of your own, or take family='gaussian_diag'"
-_MOST_ROUNDS = 3  # of the moves of several hyper-parameters to their mode
-_SETTLED = 0.1  # change of the log of a factor below which a further round brings nothing
 _BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries are about this large
 
 
@@ -778,18 +776,27 @@ class Family(DataQuestions, ABC):
         self.require_bound()
         family, is_sound = self, False
         bounds = {name: self._log_bounds(name) for name in (self.hyper if names is None else names)}
-        for _ in range(_MOST_ROUNDS if len(bounds) > 1 else 1):
-            moved = 0.0
-            for name, (low, high) in bounds.items():
-                before = float(np.log(family.__dict__.get("hyper_factors_", {}).get(name, 1.0)))
-                t, is_sound = family._mode_along(name, n, S, before, low, high)
-                moved = max(moved, abs(t - before))
-                family = family._at_factor(name, t)
-            if moved < _SETTLED:
+        for _ in range(MOST_ROUNDS if len(bounds) > 1 else 1):
+            family, moved, is_sound = family._round_to_modes(bounds, n, S)
+            if moved < SETTLED:
                 break
-        if is_sound or np.isfinite(finite(lambda t: family.total_log_marginal(n, S))(0.0)):
-            return family
-        return self
+        return family if is_sound or family._has_finite_evidence(n, S) else self
+
+    def _round_to_modes(self, bounds, n, S):
+        """Move hyper-parameters to their modes, one after the other.
+
+        Return the family, the largest move in logs, and whether the last evidence was computed and finite all along.
+        """
+        family, largest, is_sound = self, 0.0, False
+        for name, (low, high) in bounds.items():
+            before = float(np.log(family.__dict__.get("hyper_factors_", {}).get(name, 1.0)))
+            t, is_sound = family._mode_along(name, n, S, before, low, high)
+            largest = max(largest, abs(t - before))
+            family = family._at_factor(name, t)
+        return family, largest, is_sound
+
+    def _has_finite_evidence(self, n, S):
+        return bool(np.isfinite(finite(lambda t: self.total_log_marginal(n, S))(0.0)))
 
     def _log_bounds(self, name):
         """Return the logs of the bounds of a factor; minus infinity for a bound of 0."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from expfam.protocols import Floats
 
+MOST_ROUNDS = 3  # of the moves of several hyper-parameters to their modes
+SETTLED = 0.1  # change of the log of a factor below which a further round brings nothing
 _MOST_STEPS = 20  # outwards, of one update
 _LEAST_WIDTH = 1e-12  # of an interval, relative to the present value: what is narrower holds nothing else
 

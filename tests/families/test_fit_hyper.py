@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from expfam import Dataset, DiagonalGaussian, Gaussian, Poisson, SphericalGaussian, load_family
+from expfam import Columns, Dataset, DiagonalGaussian, Gaussian, Poisson, SphericalGaussian, load_family
+from expfam.families.columns.hyper import PartHyper
 from expfam.families.slice_sampling import climb_to_mode
 
 RNG = np.random.default_rng(0)
@@ -100,3 +101,20 @@ def test_the_climb_reaches_a_mode_within_bounds(mode):
     assert len(calls) < 40
     assert climb_to_mode(parabola, 0.5, low=-1.0, high=2.0) == pytest.approx(np.clip(mode, -1.0, 2.0), abs=0.05)
     assert climb_to_mode(lambda t: -abs(t - mode), 0.5) == pytest.approx(mode, abs=0.05)
+
+
+@pytest.mark.parametrize("learn", ["fit_hyper", "update_hyper"])
+def test_parts_alone_learn_what_the_table_as_a_whole_would(learn):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 4)) + 3.0 * (np.arange(60) % 3)[:, None]
+    X[:, 2:] = rng.poisson(4.0, (60, 2))
+    X[[3, 8, 20], 0] = np.nan
+    family = Columns([(DiagonalGaussian(), (0, 1)), (Poisson(), (2,)), (Poisson(), (3,))]).bind(X)
+    n, S = Dataset(X, family).statistics(np.arange(60) % 3, 3)
+    chance, again = (() if learn == "fit_hyper" else (np.random.default_rng(0),) for _ in range(2))
+    names = [name for name in family.hyper if not family.factor_shape(name)]
+    alone = getattr(family, learn)(n, S, *chance, names=names)
+    whole = getattr(super(PartHyper, family), learn)(n, S, *again, names=names)
+    assert alone.hyper_factors_ == whole.hyper_factors_
+    assert set(alone.hyper_factors_) == set(names)
+    assert alone == whole

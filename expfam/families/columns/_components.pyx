@@ -365,6 +365,7 @@ cdef class ColumnsComponents:
         self.s.parts = <part_state *> PyMem_Malloc(self.s.n_parts * sizeof(part_state))
         if self.s.parts == NULL:
             raise MemoryError()
+        self._lay_out()
         self._set_capacity(capacity, np.zeros(capacity))
         self.api.abi_version = EXPFAM_ABI
         self.api.struct_size = sizeof(components_v1)
@@ -418,6 +419,13 @@ cdef class ColumnsComponents:
         self.s.capacity = capacity
         self._take()
 
+    def _lay_out(self):
+        """Set where each part stands in phi; all families of `rebind` have the same layout."""
+        cdef Py_ssize_t p
+        for p, part in enumerate(self.family._parts):
+            self.s.parts[p].start = self.family.offsets_[p]
+            self.s.parts[p].has_indicator = part.has_indicator
+
     def _take(self):
         """Copy the structs of the parts, which may have moved."""
         cdef Py_ssize_t p, work = 0
@@ -425,20 +433,17 @@ cdef class ColumnsComponents:
         cdef RowStatistics reader
         cdef const int32_t[::1] row
         cdef uint32_t flags = 0
-        parts, offsets = self.family._parts, self.family.offsets_
         for p in range(self.s.n_parts):
             components = self.parts[p]
             self.s.parts[p].c = components.c
             reader = self.readers[p]
             self.s.parts[p].rows = reader.c
-            self.s.parts[p].start = offsets[p]
-            self.s.parts[p].has_indicator = parts[p].has_indicator
             self.s.parts[p].row = NULL
             self.s.parts[p].needs_all = False
             if self.rows[p] is not None:
                 row = self.rows[p]
                 self.s.parts[p].row = &row[0]
-                self.s.parts[p].needs_all = parts[p].reading != OBSERVED
+                self.s.parts[p].needs_all = not self.s.parts[p].has_indicator
             flags |= components.c.flags
             work = max(work, components.c.work_size)
         self.api.flags = flags
@@ -506,19 +511,21 @@ cdef class ColumnsComponents:
         self._take()
 
     def _places_of_parts(self):
-        """Yield each part with its components and its columns of phi, without the indicator."""
+        """Yield components and columns of phi of each part, and whether an indicator is before them."""
+        cdef Py_ssize_t p
         offsets = self.family.offsets_
-        for start, stop, part, components in zip(offsets[:-1], offsets[1:], self.family._parts, self.parts):
-            yield part, components, slice(start + part.has_indicator, stop)
+        for p in range(self.s.n_parts):
+            has_indicator = bool(self.s.parts[p].has_indicator)
+            yield self.parts[p], slice(offsets[p] + has_indicator, offsets[p + 1]), has_indicator
 
     def load(self, n, S):
         """Set the statistics of the slots 0..len(n)-1 from arrays and empty the others."""
         n = np.ascontiguousarray(n, dtype=np.float64)
         self.reserve(len(n))
         S = sparse.csc_array(S) if sparse.issparse(S) else np.asarray(S, dtype=np.float64)
-        for part, components, place in self._places_of_parts():
+        for components, place, has_indicator in self._places_of_parts():
             count, sums = n, S[:, place]
-            if part.has_indicator:
+            if has_indicator:
                 count = dense_rows(S[:, [place.start - 1]]).ravel()
             components.load(count, sums.tocsr() if sparse.issparse(sums) else np.ascontiguousarray(sums))
         every = np.zeros(self.s.capacity)
@@ -528,9 +535,9 @@ cdef class ColumnsComponents:
     def export(self):
         """Return copies of n (capacity,) and S (capacity, F), which is CSR where phi is."""
         blocks = []
-        for part, components, _ in self._places_of_parts():
+        for components, _, has_indicator in self._places_of_parts():
             count, sums = components.export()
-            if part.has_indicator:
+            if has_indicator:
                 blocks.append(count[: self.s.capacity, None])
             blocks.append(sums[: self.s.capacity])
         if self.family._is_sparse:

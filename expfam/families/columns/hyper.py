@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from expfam.amounts import counted
-from expfam.families.columns.statistics import PartSums
+from expfam.families.columns.statistics import PartSums, own_sums
 from expfam.families.columns.table import PRESENCE
+from expfam.families.slice_sampling import MOST_ROUNDS, SETTLED
+from expfam.families.support import dense_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,9 +24,18 @@ class PartHyper(PartSums):
     """Base of `Columns`: hyper-parameters of the parts as its own."""
 
     def _families_named(self, name):
-        if self.is_bound:
-            return [part.family for part in self._parts if part.name == name]
+        if "n_features_in_" in self.__dict__:  # bound: thousands of calls in a fit
+            return [family for family, _, _, own in self.parts if own == name]
         return [family for family, _, own in self._given() if own == name]
+
+    def _sums_of(self, name, n, S):
+        """Return family, counts (K,) and sums (K, F_p) of the parts of a name; only these are dense."""
+        n, spans = np.asarray(n, dtype=np.float64), zip(self.offsets_[:-1], self.offsets_[1:], self._parts)
+        return [
+            (part.family, *own_sums(part, n, dense_rows(S[:, start:stop])))
+            for start, stop, part in spans
+            if part.name == name
+        ]
 
     def _hyper_names(self, attribute):
         """Return "part.name" of the hyper-parameters that an attribute of the parts' families lists."""
@@ -98,7 +110,7 @@ class PartHyper(PartSums):
     def _with_families(self, owner, families):
         """Return a copy with other families of the parts of a name, in their order."""
         other, new = self._copy(), iter(families)
-        if self.is_bound:
+        if "n_features_in_" in self.__dict__:
             parts = [part._replace(family=next(new)) if part.name == owner else part for part in self._parts]
         else:
             parts = [(next(new) if name == owner else family, columns) for family, columns, name in self._given()]
@@ -133,46 +145,84 @@ class PartHyper(PartSums):
     def update_hyper(self, n: Floats, S: Any, rng: np.random.Generator, *, names: Sequence[str] | None = None) -> Self:
         """Draw each declared hyper-parameter by one slice-sampling update, see `Family`.
 
-        A part whose columns have factors of their own is updated alone, from its own sums.
+        A part is updated alone, from its own sums, unless several parts of a name share one factor.
         """
         self.require_bound()
-        family = self
-        for name in self.hyper if names is None else names:
-            if not family.factor_shape(name):
-                family = super(PartHyper, family).update_hyper(n, S, rng, names=[name])
+        family, chosen = self, list(self.hyper if names is None else names)
+        for (owner, is_shared), own in groupby(chosen, lambda name: (_owner_of(name), self._is_shared(name))):
+            if not is_shared:
+                family = family._with_learned(
+                    owner,
+                    own,
+                    n,
+                    S,
+                    lambda part, count, sums, hyper: part.update_hyper(count, sums, rng, names=[hyper]),
+                )
                 continue
-            family = family._with_learned(
-                name, n, S, lambda own, count, sums, hyper: own.update_hyper(count, sums, rng, names=[hyper])
-            )
+            for name in own:
+                family = super(PartHyper, family).update_hyper(n, S, rng, names=[name])
         return family
 
     def fit_hyper(self, n: Floats, S: Any, *, names: Sequence[str] | None = None) -> Self:
         """Move each declared hyper-parameter to the mode of its log target, see `Family`.
 
-        A part whose columns have factors of their own is fitted alone, from its own sums.
+        A part is fitted alone, from its own sums, unless several parts of a name share one factor.
         """
         self.require_bound()
         names = list(self.hyper if names is None else names)
         whole = [name for name in names if not self.factor_shape(name)]
-        family = super().fit_hyper(n, S, names=whole) if whole else self
+        if any(map(self._is_shared, whole)):
+            family = super().fit_hyper(n, S, names=whole)
+        else:
+            family = self._with_modes(whole, n, S) if whole else self
         for name in filter(self.factor_shape, names):
             family = family._with_learned(
-                name, n, S, lambda own, count, sums, hyper: own.fit_hyper(count, sums, names=[hyper])
+                _owner_of(name), [name], n, S, lambda part, *sums, hyper: part.fit_hyper(*sums, names=[hyper])
             )
         return family
 
-    def _with_learned(self, name, n, S, learn):
-        """Return a copy in which each part has learned a hyper-parameter from its own sums."""
-        owner, _, hyper = name.rpartition(".")
-        new = [learn(family, count, sums, hyper) for family, count, sums in self._sums_of(owner, n, S)]
-        return self._with_own_factors(name, new)
+    def _is_shared(self, name):
+        """Return whether several parts have one factor of a hyper-parameter."""
+        return len(self._families_named(_owner_of(name))) > 1 and not self.factor_shape(name)
 
-    def _with_own_factors(self, name, families):
+    def _with_modes(self, names, n, S):
+        """Return a copy whose parts have their hyper-parameters at modes; no two parts share one.
+
+        The rounds are those of `Family.fit_hyper`: they go on in all parts until none moves far.
+        """
+        own = {owner: self._sums_of(owner, n, S)[0] for owner in map(_owner_of, names)}
+        hypers = {owner: [_hyper_of(name) for name in names if _owner_of(name) == owner] for owner in own}
+        found = {owner: family for owner, (family, _, _) in own.items()}
+        bounds = {owner: {name: found[owner]._log_bounds(name) for name in hypers[owner]} for owner in own}
+        is_sound = {}
+        for _ in range(MOST_ROUNDS if len(names) > 1 else 1):
+            moves = []
+            for owner, (_, count, sums) in own.items():
+                found[owner], moved, is_sound[owner] = found[owner]._round_to_modes(bounds[owner], count, sums)
+                moves.append(moved)
+            if max(moves) < SETTLED:
+                break
+        family = self
+        for owner, part in found.items():
+            family = family._with_own_factors(owner, hypers[owner], [part])
+        return family if is_sound[_owner_of(names[-1])] or family._has_finite_evidence(n, S) else self
+
+    def _with_learned(self, owner, names, n, S, learn):
+        """Return a copy in which each part of a name has learned hyper-parameters from its own sums."""
+        hypers, own = list(map(_hyper_of, names)), self._sums_of(owner, n, S)
+        families = [family for family, _, _ in own]
+        for hyper in hypers:
+            families = [learn(family, count, sums, hyper=hyper) for family, (_, count, sums) in zip(families, own)]
+        return self._with_own_factors(owner, hypers, families)
+
+    def _with_own_factors(self, owner, hypers, families):
         """Return a copy with other families of the parts of a name, and their factors."""
-        owner, _, hyper = name.rpartition(".")
-        other, own = self._with_families(owner, families), [family.hyper_factors_[hyper] for family in families]
-        factors = np.concatenate(own) if np.ndim(own[0]) else own[0]
-        other.__dict__["hyper_factors_"] = {**self.__dict__.get("hyper_factors_", {}), name: factors}
+        other = self._with_families(owner, families)
+        factors = dict(self.__dict__.get("hyper_factors_", {}))
+        for hyper in hypers:
+            own = [family.hyper_factors_[hyper] for family in families]
+            factors[f"{owner}.{hyper}"] = np.concatenate(own) if np.ndim(own[0]) else own[0]
+        other.__dict__["hyper_factors_"] = factors
         return other
 
     def _evidence_along(self, name: str, n: Floats, S: Any) -> Callable[[float], float]:
@@ -185,7 +235,8 @@ class PartHyper(PartSums):
         owner, _, hyper = name.rpartition(".")
         families = self._families_named(owner)
         pieces = [t] * len(families) if np.ndim(t) == 0 else self._pieces(name, t)
-        return self._with_own_factors(name, [family._at_factor(hyper, own) for family, own in zip(families, pieces)])
+        new = [family._at_factor(hyper, own) for family, own in zip(families, pieces)]
+        return self._with_own_factors(owner, [hyper], new)
 
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding."""
@@ -212,3 +263,8 @@ def _evidence_of(family, hyper, n, S):
 def _owner_of(name):
     """Return the name of the part that has a hyper-parameter."""
     return name.rpartition(".")[0]
+
+
+def _hyper_of(name):
+    """Return the name that a hyper-parameter has in its part."""
+    return name.rpartition(".")[2]

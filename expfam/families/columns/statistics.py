@@ -11,7 +11,7 @@ from expfam.errors import DataError
 from expfam.families import support as _support
 from expfam.families.columns.opening import Opening
 from expfam.families.columns.stacked import stacked_rows
-from expfam.families.columns.table import PRESENCE, Part, Rows, cells_of, is_missing
+from expfam.families.columns.table import OBSERVED, PRESENCE, Part, Rows, cells_of, is_missing
 from expfam.families.components import Components
 from expfam.families.counts.categorical import Categorical
 from expfam.families.weighing import of_counted_rows
@@ -76,14 +76,7 @@ class PartSums(Opening):
         """
         n, S = np.asarray(n, dtype=np.float64), _support.dense_rows(S)
         for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self._parts):
-            yield part, slice(start + part.has_indicator, stop), *_own_sums(part, n, S[:, start:stop])
-
-    def _sums_of(self, name, n, S):
-        """Yield family, counts (K,) and sums (K, F_p) of the parts of a name; only these are dense."""
-        n = np.asarray(n, dtype=np.float64)
-        for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self._parts):
-            if part.name == name:
-                yield part.family, *_own_sums(part, n, _support.dense_rows(S[:, start:stop]))
+            yield part, slice(start + part.has_indicator, stop), *own_sums(part, n, S[:, start:stop])
 
     def log_marginal(self, n: Floats, S: Any) -> Floats:
         """Return the log evidence of each cluster: (K,) nats, the sum over parts."""
@@ -124,9 +117,9 @@ class PartSums(Opening):
         return components.log_predictive_block(0, X.shape[0], n.shape[0])
 
 
-def _own_sums(part, n, S):
+def own_sums(part: Part, n: Floats, S: Floats) -> tuple[Floats, Floats]:
     """Return counts (K,) and sums (K, F_p) of a part from its statistics, (K, width)."""
-    if not part.has_indicator:
+    if part.reading != OBSERVED:
         return n, np.ascontiguousarray(S)
     count, sums = np.maximum(S[:, 0], 0.0), S[:, 1:]
     return count, np.ascontiguousarray(sums if count.all() else np.where(count[:, None] > 0.0, sums, 0.0))
