@@ -19,11 +19,11 @@ from expfam.estimators.row_lines import lines_about_rows
 from expfam.estimators.row_results import drop_row_names
 from expfam.families.columns.family import Columns
 from expfam.fitted.scoring import opened_data
+from expfam.fitting.chunk_passes import made_passes
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
-from expfam.fitting.kept_chunks import Chunk, KeptChunks, complete_rows, joined_chunks
+from expfam.fitting.kept_chunks import Chunk, KeptChunks, complete_rows, joined_chunks, learned_again
 from expfam.model.data import Dataset
 from expfam.params import is_auto
-from expfam.samplers.chain.callbacks import close_all
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.variational.soft_stream import mixed_kinds
 
@@ -130,14 +130,19 @@ class ChunkLearner:
         if chunk is not None:
             kept.add(chunk)
             if kept.is_due:
-                stream, _ = self.open(*self._for_start(kept.joined())[:2], is_first=True)
-                for one in kept.chunks:
-                    data = self._data(one.X, stream, one.options)
-                    info = stream.learn(self.counted(data), batch=one.name)
-                self.estimator.stream_ = stream
+                again = learned_again(kept, self._start_of, self._data_of, self.counted)
+                self.estimator.stream_, info, data = again
         if kept.is_complete:
             del self.estimator._kept_chunks
         return info, data
+
+    def _start_of(self, joined):
+        """Return the stream that begins with joined chunks."""
+        return self.open(*self._for_start(joined)[:2], is_first=True)[0]
+
+    def _data_of(self, chunk, stream):
+        """Return the rows of a kept chunk, with its options."""
+        return self._data(chunk.X, stream, chunk.options)
 
     def learn_all(self, chunks: Iterable[Any]) -> Any:
         """Learn from all chunks, in one or several passes: `fit_chunks`."""
@@ -151,11 +156,9 @@ class ChunkLearner:
         first = None  # nor held while the others come
         sample = joined_chunks(held) if len(held) == 1 else self._for_start(joined_chunks(held))
         stream, data = self.open(*sample[:2], is_first=True, in_passes=True)
-        if len(held) > 1:
-            begin = [self.counted(self._data(one.X, stream, one.options)) for one in held]
-        else:
-            begin = [self.counted(data)]
-        del held, sample, data
+        rows = [self._data_of(one, stream) for one in held] if len(held) > 1 else [data]
+        begin = list(map(self.counted, rows))
+        del held, sample, data, rows
 
         def next_data(chunk):
             with self._lines_of(chunk):
@@ -165,31 +168,16 @@ class ChunkLearner:
 
         n_passes = 1 if chunk_iterator is chunks else max(1, step_numbers(self.estimator)[0])
         begin = _joined(begin, map(next_data, chunk_iterator))
-        infos = self._passes(stream, begin, lambda: map(next_data, chunks), n_passes)
+        callbacks = self.estimator.callbacks or ()
+        infos, is_interrupted = made_passes(stream, begin, lambda: map(next_data, chunks), n_passes, callbacks)
         self.estimator.stream_, self.estimator.trace_, self.estimator.n_iter_ = stream, Trace(), 0
+        self.estimator.interrupted_ = is_interrupted
         self._read_learned(infos)
         for name in self.of_rows:
             self.estimator.__dict__.pop(name, None)
         return self.estimator
 
-    # ---- passes over all chunks --------------------------------------------------------------------------------------
-
-    def _passes(self, stream, begin, again, n_passes):
-        """Make passes until the bound has settled, a callback asks for an end, or Ctrl-C does."""
-        infos, callbacks, self.estimator.interrupted_ = [], self.estimator.callbacks or (), False
-        try:
-            for info in stream.sweeps(begin, again, n_passes):
-                infos.append(info)
-                stops = [bool(callback(info, stream)) for callback in callbacks]
-                if any(stops):
-                    break
-        except KeyboardInterrupt:
-            if not infos:
-                raise
-            self.estimator.interrupted_ = True
-        finally:
-            close_all(callbacks)
-        return infos
+    # ---- chunks ------------------------------------------------------------------------------------------------------
 
     def _first_chunks(self, first, others):
         """Return the first chunk, and as many others as the search for a start needs."""
