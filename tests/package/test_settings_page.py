@@ -1,19 +1,27 @@
-"""The page of settings tells of every parameter of an estimator when to change it, and of no other."""
+"""The page of settings tells of every parameter of an estimator and a sampler when to change it, and of no other."""
 
 import inspect
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
+from expfam.samplers import HierarchicalClustering
+from expfam.samplers.named import _BY_NAME
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
 
 
 def told(estimator):
     """Return what the page says of each parameter."""
-    section = PAGE[PAGE.index(f"### Settings of `{estimator}`") : PAGE.index(f"### Results of `{estimator}`")]
+    return items_under(f"Settings of `{estimator}`")
+
+
+def items_under(title):
+    """Return what each item of a section says, by its name."""
+    section = re.split(r"\n##", PAGE[PAGE.index(f"\n### {title}\n") + 1 :], maxsplit=1)[0]
     items = re.split(r"\n(?=- \*\*)", section)[1:]
     return {re.match(r"- \*\*`(\w+)`\*\*", item)[1]: " ".join(item.split()) for item in items}
 
@@ -27,3 +35,26 @@ def test_each_parameter_says_when_to_change_it(estimator):
 
 def test_a_mixture_has_few_parameters():
     assert len(inspect.signature(Mixture).parameters) <= 18
+
+
+NAMED = {sampler for by_name in _BY_NAME.values() for sampler in by_name.values()} | {HierarchicalClustering}
+SHARED = "Settings that several samplers share"
+
+
+def settings_told(sampler):
+    """Return what the page says of a sampler's own parameters, and of shared ones that it has."""
+    parameters = inspect.signature(sampler).parameters
+    own = told(sampler.__name__) if f"### Settings of `{sampler.__name__}`" in PAGE else {}
+    return {name: text for name, text in items_under(SHARED).items() if name in parameters} | own
+
+
+@pytest.mark.parametrize("sampler", sorted(NAMED, key=lambda each: each.__name__))
+def test_each_setting_of_a_named_sampler_says_when_to_change_it(sampler):
+    page = settings_told(sampler)
+    assert sorted(page) == sorted(inspect.signature(sampler).parameters)
+    assert [name for name, text in page.items() if " Change it " not in text] == []
+
+
+def test_shared_settings_are_those_of_two_samplers_and_more():
+    count = Counter(name for sampler in NAMED for name in inspect.signature(sampler).parameters)
+    assert [name for name in items_under(SHARED) if count[name] < 2] == []
