@@ -170,12 +170,13 @@ class PartHyper(PartSums):
         """
         self.require_bound()
         names = list(self.hyper if names is None else names)
-        whole = [name for name in names if not self.factor_shape(name)]
+        by_column = list(filter(self.factor_shape, names))
+        whole = [name for name in names if name not in by_column]
         if any(map(self._is_shared, whole)):
             family = super().fit_hyper(n, S, names=whole)
         else:
             family = self._with_modes(whole, n, S) if whole else self
-        for name in filter(self.factor_shape, names):
+        for name in by_column:
             family = family._with_learned(
                 _owner_of(name), [name], n, S, lambda part, *sums, hyper: part.fit_hyper(*sums, names=[hyper])
             )
