@@ -4,7 +4,8 @@
 >>> mixture = Mixture("gaussian_diag", 20, random_state=0).fit(X)          # doctest: +SKIP
 """
 
+from expfam.dask.groups import GroupedMixture
 from expfam.dask.mixture import Mixture
 from expfam.dask.topics import TopicModel
 
-__all__ = ["Mixture", "TopicModel"]
+__all__ = ["GroupedMixture", "Mixture", "TopicModel"]

@@ -17,6 +17,7 @@ import distributed
 from expfam.amounts import counted
 from expfam.engines.parts import Part
 from expfam.errors import DataError, DataTypeError
+from expfam.samplers.shards.grouped import GroupedRows
 from expfam.samplers.shards.shard import WeightedRows
 
 
@@ -28,32 +29,46 @@ class Sizes(NamedTuple):
 
 
 def parts_of(
-    X: Any, client: distributed.Client, columns: Sequence[str] | None = None, sample_weight: Any = None
+    X: Any,
+    client: distributed.Client,
+    columns: Sequence[str] | None = None,
+    sample_weight: Any = None,
+    *,
+    group_column: str | None = None,
 ) -> tuple[list[Part], Sizes]:
-    """Return the parts of a collection, of files or of an array in order, and their sizes."""
-    parts, sizes = _parts_of_rows(X, client, columns)
+    """Return the parts of a collection, of files or of an array in order, and their sizes.
+
+    `group_column` is the column of Parquet files with the groups of the rows; parts are `GroupedRows` then.
+    """
+    parts, sizes = _parts_of_rows(X, client, columns, group_column)
     if sample_weight is None:
         return parts, sizes
-    return _with_weights(parts, sample_weight), sizes._replace(n_bytes=sizes.n_bytes + 8 * sum(p.n_rows for p in parts))
-
-
-def _with_weights(parts, sample_weight):
-    """Return parts whose rows have weights, which are cut where the parts are."""
-    weight = sample_weight.to_dask_array(lengths=True) if hasattr(sample_weight, "to_dask_array") else sample_weight
-    if not isinstance(weight, da.Array):
-        weight = da.from_array(np.asarray(weight, dtype=np.float64))
-    if any(np.isnan(size) for axis in weight.chunks for size in axis):
-        weight = weight.copy()
-        weight.compute_chunk_sizes()
-    n_rows = sum(part.n_rows for part in parts)
-    if weight.shape != (n_rows,):
-        raise DataError(
-            f"sample_weight must have one number for each of {counted(n_rows, 'row')}; got shape {weight.shape}: write"
-            " fit(X, sample_weight=w) with w.shape == (len(X),)"
-        )
-    blocks = weight.rechunk((tuple(part.n_rows for part in parts),)).to_delayed().ravel()
     weighted = dask.delayed(_weighted_rows, pure=False)
-    return [part._replace(source=weighted(part.source, block)) for part, block in zip(parts, blocks)]
+    blocks = cut_along(parts, sample_weight, "sample_weight", "write fit(X, sample_weight=w) with w.shape == (len(X),)")
+    parts = [part._replace(source=weighted(part.source, block)) for part, block in zip(parts, blocks)]
+    return parts, sizes._replace(n_bytes=sizes.n_bytes + 8 * sum(p.n_rows for p in parts))
+
+
+def cut_along(parts: Sequence[Part], values: Any, name: str, line: str) -> list[Any]:
+    """Return delayed blocks of values, one for each row, cut where the parts are."""
+    array = values.to_dask_array(lengths=True) if hasattr(values, "to_dask_array") else values
+    if not isinstance(array, da.Array):
+        array = da.from_array(np.asarray(array))
+    array = known_chunks(array)
+    n_rows = sum(part.n_rows for part in parts)
+    if array.shape != (n_rows,):
+        raise DataError(
+            f"{name} must have one number for each of {counted(n_rows, 'row')}; got shape {array.shape}: {line}"
+        )
+    return list(array.rechunk((tuple(part.n_rows for part in parts),)).to_delayed().ravel())
+
+
+def known_chunks(array: da.Array) -> da.Array:
+    """Return a dask array whose lengths of blocks are known; unknown ones are counted."""
+    if any(np.isnan(size) for axis in array.chunks for size in axis):
+        array = array.copy()  # its lengths are set in place
+        array.compute_chunk_sizes()
+    return array
 
 
 def _weighted_rows(source, weight):
@@ -61,13 +76,18 @@ def _weighted_rows(source, weight):
     return WeightedRows(source() if callable(source) else source, weight)
 
 
-def _parts_of_rows(X, client, columns):
+def _parts_of_rows(X, client, columns, group_column=None):
     if isinstance(X, (str, Path)) or (isinstance(X, Sequence) and X and isinstance(X[0], (str, Path))):
         paths = [X] if isinstance(X, (str, Path)) else list(X)
-        readers = [reader for path in paths for reader in _readers(Path(path), columns)]
+        readers = [reader for path in paths for reader in _readers(Path(path), columns, group_column)]
         n_bytes = sum(8 * reader.n_rows * reader.n_columns for reader in readers)
         sizes = Sizes(readers[0].n_columns if readers else 0, n_bytes)
         return _numbered((reader.n_rows, reader) for reader in readers), sizes
+    if group_column is not None:
+        raise DataError(
+            f"groups={group_column!r} is the name of a column, and X is no dask frame and no Parquet file: write"
+            " fit(X, groups=groups) with the group of each row"
+        )
     if columns is not None:
         raise DataError("columns= is for Parquet files: write fit(X[columns]) for a frame")
     if isinstance(X, Sequence) and X and all(map(_is_delayed, X)):
@@ -83,10 +103,7 @@ def _parts_of_rows(X, client, columns):
         X = da.from_array(X, chunks=(max(1, -(-X.shape[0] // len(client.nthreads()))), X.shape[1]))
     if X.ndim != 2:
         raise DataError(f"the rows need two dimensions; got shape {X.shape}: write X.reshape(-1, 1)")
-    X = X.rechunk({1: -1})
-    if any(np.isnan(size) for size in X.chunks[0]):
-        X = X.copy()  # its lengths are set in place
-        X.compute_chunk_sizes()
+    X = known_chunks(X.rechunk({1: -1}))
     sizes = Sizes(int(X.shape[1]), 0 if sparse.issparse(X._meta) else int(X.nbytes))
     return _numbered(zip(X.chunks[0], X.to_delayed().ravel())), sizes
 
@@ -131,18 +148,27 @@ def _numbered(sources):
     return parts
 
 
-def _readers(path: Path, columns: Sequence[str] | None) -> Iterator[_ReadArray | _ReadGroup]:
+def _readers(path: Path, columns: Sequence[str] | None, group_column: str | None) -> Iterator[_ReadArray | _ReadGroup]:
     """Yield a reader of each part of a file."""
-    if path.suffix == ".npy":
+    if path.suffix == ".npy" and group_column is None:
         shape = np.load(path, mmap_mode="r").shape
         yield _ReadArray(str(path), shape[0], shape[-1])
     elif path.suffix == ".parquet":
         from pyarrow import parquet
 
-        footer = parquet.ParquetFile(path).metadata
-        n_columns = footer.num_columns if columns is None else len(columns)
-        for group in range(footer.num_row_groups):
-            yield _ReadGroup(str(path), footer.row_group(group).num_rows, n_columns, group, columns)
+        file = parquet.ParquetFile(path)
+        names = file.schema_arrow.names
+        if group_column is not None and group_column not in names:
+            raise DataError(f"groups={group_column!r}: {path} has no column of this name; it has {names[:20]}")
+        rows = [name for name in (names if columns is None else columns) if name != group_column]
+        for group in range(file.metadata.num_row_groups):
+            n_rows = file.metadata.row_group(group).num_rows
+            yield _ReadGroup(str(path), n_rows, len(rows), group, rows, group_column)
+    elif path.suffix == ".npy":
+        raise DataError(
+            f"groups={group_column!r} is the name of a column, and {path} has none: write fit(paths, groups=groups)"
+            " with the group of each row"
+        )
     else:
         raise DataError(f"{path} is neither .npy nor .parquet: write its rows with numpy.save")
 
@@ -158,17 +184,23 @@ class _ReadArray:
 
 
 class _ReadGroup:
-    """Reader of one row group of a Parquet file."""
+    """Reader of one row group of a Parquet file, perhaps with a column of groups."""
 
-    def __init__(self, path, n_rows, n_columns, group, columns):
+    def __init__(self, path, n_rows, n_columns, group, columns, group_column=None):
         self.path, self.n_rows, self.n_columns = path, n_rows, n_columns
-        self.group, self.columns = group, None if columns is None else list(columns)
+        self.group, self.columns, self.group_column = group, list(columns), group_column
 
     def __call__(self):
         from pyarrow import parquet
 
-        table = parquet.ParquetFile(self.path).read_row_group(self.group, columns=self.columns)
-        return np.column_stack([column.to_numpy() for column in table.columns])
+        wanted = self.columns if self.group_column is None else [*self.columns, self.group_column]
+        table = parquet.ParquetFile(self.path).read_row_group(self.group, columns=wanted)
+        rows = np.column_stack([table.column(name).to_numpy() for name in self.columns])
+        if self.group_column is None:
+            return rows
+        cells = table.column(self.group_column).to_pylist()
+        is_whole = all(isinstance(cell, int) and not isinstance(cell, bool) for cell in cells)
+        return GroupedRows(rows, np.array(cells, dtype=np.int64 if is_whole else object))
 
 
 def labels_of(parts: Sequence[Part], futures: Sequence[distributed.Future]) -> da.Array:
@@ -194,4 +226,4 @@ def mapped(answer: Any, X: Any, dtype: Any, width: int | None) -> Any:
     return X.map_blocks(answer, chunks=(X.chunks[0], (width,)), dtype=dtype, meta=meta)
 
 
-__all__ = ["Sizes", "free_bytes", "labels_of", "mapped", "parts_of"]
+__all__ = ["Sizes", "cut_along", "free_bytes", "known_chunks", "labels_of", "mapped", "parts_of"]

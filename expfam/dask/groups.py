@@ -1,0 +1,377 @@
+"""Mixtures of rows in groups that lie on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from expfam.engines.dask import DaskEngine  # isort: skip  (it says what to install where Dask is missing)
+import distributed
+
+from expfam.amounts import counted
+from expfam.dask.collections import free_bytes, labels_of
+from expfam.dask.grouped_blocks import block_answers, group_rows, main_clusters, parts_in_groups, sizes_of
+from expfam.errors import CapabilityError, ResourceError
+from expfam.estimators.grouped import GroupedMixture as LocalGroupedMixture
+from expfam.estimators.lines import line_of
+from expfam.estimators.mixture import Mixture as LocalMixture
+from expfam.forecast.memory import statistics_width
+from expfam.forecast.workers import check_workers, forecast_workers
+from expfam.model.admixture import AdmixtureModel
+from expfam.model.assignment import assigned_labels
+from expfam.params import is_auto
+from expfam.samplers.chain.callbacks import Progress
+from expfam.samplers.chain.driver import sample
+from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.hyper.slice import UpdateHyper
+from expfam.samplers.shards.grouped import GroupedParts
+from expfam.samplers.shards.grouped_gibbs import GroupedUncollapsedGibbs
+from expfam.samplers.shards.sample import chosen_rows, gathered
+from expfam.structures.ground.rng import resolve_seed
+
+_SAMPLED_ROWS = 4000  # in which a start looks for clusters
+_KEEP_EVERY = 4  # sweeps from one that counts to the next
+_TABLES = 6  # of groups and clusters that the client holds at a time
+
+
+class GroupedMixture(BaseEstimator):
+    """Mixture of rows in groups on a Dask cluster: all groups share the clusters.
+
+    The rows stay on the workers, and the rows of one group may lie on several. A step sends the parameters of the
+    clusters and the weights of the groups to them, and fetches sums. The draws are the same bits for any number of
+    workers, chunks and threads, also if workers are lost on the way. The sampler is exact: see
+    `expfam.samplers.shards.grouped_gibbs.GroupedUncollapsedGibbs`.
+
+    Parameters
+    ----------
+    family : str or Family
+        See `expfam.GroupedMixture`. Hyper-parameters "auto" are those of all rows.
+    n_components : int
+        Number of clusters; some may stay empty.
+    alpha : "auto", float or (K,) array_like
+        Pseudo-count of each cluster in a group; "auto" draws them with the labels.
+    n_steps : int
+        Sweeps that count.
+    n_warmup : int
+        Sweeps before them.
+    start : str or (N,) array_like of int
+        "auto" begins at the clusters that an `expfam.GroupedMixture` finds in 4,000 rows, drawn at random; else see
+        `expfam.samplers.starting_labels`.
+    learn_hyper : bool or "auto"
+        Whether to draw the hyper-parameters of the family; "auto" draws those that were not given.
+    n_threads : int, optional
+        Threads of each worker.
+    random_state : None, int, numpy Generator or RandomState
+    callbacks : sequence of callable, optional
+        Called as ``callback(info, state)`` after each step.
+    verbose : int
+        1 shows the progress.
+    client : distributed.Client, optional
+        The current one if not given.
+
+    Attributes
+    ----------
+    labels_ : dask array of shape (N,), int32
+        Most probable cluster of each row by the weights of its group. It lies on the workers, which make lost pieces
+        of it again.
+    n_, S_ : (K,) and (K, F) ndarray
+        Means of the numbers of rows and of the sums of their statistics over the sweeps that count.
+    group_counts_ : (G, K) CSR array
+        Mean number of rows of each group in each cluster.
+    group_weights_ : (G, K) float64 ndarray
+    group_names_ : (G,) object ndarray
+        Names of the groups, sorted, where they have some.
+    cluster_sizes_ : (K,) int64 ndarray
+    alpha_ : (K,) float64 ndarray
+    log_joint_ : float
+        Of the last draw.
+    trace_ : Trace
+    n_features_in_, n_lost_ : int
+        Columns; number of workers that were lost during the fit.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from expfam.dask import GroupedMixture
+    >>> client = Client(n_workers=2, threads_per_worker=1)                                          # doctest: +SKIP
+    >>> X = da.concatenate([da.zeros((500, 1)), da.ones((500, 1)) * 40], axis=0)                    # doctest: +SKIP
+    >>> mixture = GroupedMixture("poisson", 2, random_state=0, client=client)                       # doctest: +SKIP
+    >>> mixture.fit(X, groups=np.arange(1000) % 7).to_local().save("model.npz")                     # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        family: Any = "auto",
+        n_components: int | None = 10,
+        *,
+        alpha: Any = "auto",
+        n_steps: int = 100,
+        n_warmup: int = 100,
+        start: Any = "auto",
+        learn_hyper: Any = "auto",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+        verbose: int = 0,
+        client: distributed.Client | None = None,
+    ) -> None:
+        self.family = family
+        self.n_components = n_components
+        self.alpha = alpha
+        self.n_steps = n_steps
+        self.n_warmup = n_warmup
+        self.start = start
+        self.learn_hyper = learn_hyper
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.client = client
+
+    # ---- fitting -----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        sample_weight: Any = None,
+        columns: Sequence[str] | None = None,
+    ) -> GroupedMixture:
+        """Find clusters that the groups of rows on the cluster share.
+
+        Parameters
+        ----------
+        X : dask array, dask frame, list of delayed blocks or futures, path or list of paths, or ndarray
+            As of `expfam.dask.Mixture.fit`.
+        y : (N,) dask array or array_like, optional
+            Where `groups` is not given, these are the groups.
+        groups : (N,) dask array or array_like, or str
+            Number of the group of each row, from 0 on, or its name. It is cut where the rows are. A text is the name of
+            a column of a dask frame or of Parquet files, which is no data then. Required.
+        sample_weight : None
+            Refused: the copies of a row have clusters of their own.
+        columns : sequence of str, optional
+            Columns of Parquet files; all if not given.
+
+        Returns
+        -------
+        GroupedMixture
+            The estimator itself.
+
+        Raises
+        ------
+        CapabilityError
+            The number of clusters is not given, or rows have weights.
+        DataError, SupportError
+            A row has no group, or does not suit the family; the message names the row among all.
+        ResourceError
+            A worker has not the memory that it would need, or the client none for the weights of all groups.
+        """
+        groups = y if groups is None else groups
+        self._check(groups, sample_weight)
+        client = distributed.get_client() if self.client is None else self.client
+        engine = DaskEngine(client)
+        with engine:
+            parts, sizes = parts_in_groups(X, groups, client, columns)
+            check_workers(self._forecast(parts, sizes, client), free_bytes(client))
+            data = GroupedParts(parts, self._local_mixture()._family(), engine=engine)
+            self._check_groups(data.n_groups, free_bytes(client))
+            K, seed = int(self.n_components or 0), resolve_seed(self.random_state)
+            model = AdmixtureModel(data.family, K, 1.0 / K if is_auto(self.alpha) else self.alpha)
+            kernel = self._kernel()
+            state = kernel.init(model, data, seed=seed, start=self._start(data, seed))
+            mean, n_all = _Mean(self.n_warmup), self.n_warmup + self.n_steps
+            shown = [Progress(n_all)] if self.verbose else []
+            watching: list[Any] = [*(self.callbacks or ()), *shown, mean]
+            self.trace_ = sample(kernel, state, n_all, callbacks=watching, n_warmup=self.n_warmup)
+            self._adopt(state, mean)
+            futures = engine.mapped(main_clusters, self.to_local(), data.names)
+            self.cluster_sizes_ = sum(client.gather([client.submit(sizes_of, found, K) for found in futures]))
+            self.labels_, self.n_lost_ = labels_of(engine.parts, futures), engine.n_lost
+        return self
+
+    def _check(self, groups, sample_weight):
+        if self.n_components is None:
+            raise CapabilityError(
+                "an unknown number of clusters in groups is found on one machine only: write"
+                f" {line_of(self, n_components=20)}, or expfam.GroupedMixture(n_components=None)"
+            )
+        if groups is None:
+            raise ValueError(
+                "GroupedMixture needs groups=, the group of each row: write fit(X, groups=groups); for rows without"
+                " groups write expfam.dask.Mixture()"
+            )
+        if sample_weight is not None:
+            raise CapabilityError(
+                "the copies of a row have clusters of their own, so rows in groups on a cluster have no weights: write"
+                " fit(X, groups=groups), or on one machine expfam.GroupedMixture(sampler='variational').fit(X,"
+                " groups=groups, sample_weight=sample_weight)"
+            )
+
+    def _check_groups(self, n_groups, free):
+        """Refuse weights of groups that the client, or a worker, cannot hold."""
+        needed = _TABLES * 8 * n_groups * self.n_components
+        if needed > free:
+            fewer = max(1, int(free // (_TABLES * 8 * n_groups)))
+            raise ResourceError(
+                f"the weights of {counted(n_groups, 'group')} and {counted(self.n_components, 'cluster')} take"
+                f" {needed / 1e9:.3g} GB, and the fullest worker has {max(free, 0) / 1e9:.3g} GB left: join small"
+                f" groups, or write {line_of(self, n_components=fewer)}"
+            )
+
+    def _forecast(self, parts, sizes, client):
+        """Return the memory that each worker needs, as far as it is known beforehand."""
+        return forecast_workers(
+            row_bytes=sizes.n_bytes,
+            n_rows=sum(part.n_rows for part in parts),
+            n_statistics=statistics_width(self._local_mixture()._family().name, sizes.n_columns),
+            n_components=self.n_components,
+            n_workers=max(1, len(client.nthreads())),
+        )
+
+    def _kernel(self):
+        kernel = GroupedUncollapsedGibbs(learn_alpha=is_auto(self.alpha), n_threads=self.n_threads)
+        local = self._local_mixture()
+        names = local._asked().learned_of(local._family())
+        return Cycle(kernel, UpdateHyper(family=names, weights=False)) if names else kernel
+
+    def _local_mixture(self):
+        """Return the mixture of the rows without their groups."""
+        return LocalMixture(self.family, self.n_components, learn_hyper=self.learn_hyper, n_threads=self.n_threads)
+
+    def _start(self, data, seed):
+        """Return the start of the kernel."""
+        if not is_auto(self.start):
+            return self.start
+        numbers = chosen_rows(data.n_rows, _SAMPLED_ROWS, seed, 5)
+        groups = np.unique(np.concatenate(data.engine.each("groups_at", numbers)), return_inverse=True)[1]
+        local = LocalGroupedMixture(data.family, self.n_components, alpha=self.alpha, random_state=seed)
+        local.fit(gathered(data.engine, numbers), groups=groups)
+        return NearClusters(local.n_, local.S_)
+
+    def _adopt(self, state, mean):
+        self.n_, self.S_, self.group_counts_, self.alpha_ = mean.of(state)
+        self._family_, self.log_joint_ = state.model.family, float(state.log_joint)
+        self.n_features_in_ = int(state.data.n_features)
+        self.__dict__.pop("group_names_", None)
+        self.__dict__.pop("cluster_sizes_", None)
+        if state.data.names is not None:
+            self.group_names_ = np.empty(len(state.data.names), dtype=object)
+            self.group_names_[:] = state.data.names
+
+    # ---- results -----------------------------------------------------------------------------------------------------
+
+    def to_local(self) -> LocalGroupedMixture:
+        """Return the fitted `expfam.GroupedMixture`, without rows and labels."""
+        if not hasattr(self, "group_counts_"):
+            raise CapabilityError("the mixture is not fitted: write mixture.fit(X, groups=groups) first")
+        local = LocalGroupedMixture(
+            self.family,
+            self.n_components,
+            alpha=self.alpha,
+            learn_hyper=self.learn_hyper,
+            n_threads=self.n_threads,
+            random_state=self.random_state,
+        )
+        local.n_, local.S_, local.group_counts_, local.alpha_ = self.n_, self.S_, self.group_counts_, self.alpha_
+        local.family_, local.log_joint_ = self._family_, self.log_joint_
+        local.n_features_in_, local.n_iter_ = self.n_features_in_, len(self.trace_)
+        local.interrupted_ = bool(self.trace_.interrupted)
+        sizes = getattr(self, "cluster_sizes_", None)
+        local.cluster_sizes_ = np.rint(self.n_).astype(np.int64) if sizes is None else sizes
+        if hasattr(self, "group_names_"):
+            local.group_names_ = self.group_names_
+        return local
+
+    @property
+    def group_weights_(self) -> npt.NDArray[np.float64]:
+        """Return the posterior mean weights of the groups of the fit: (G, K), rows sum to 1."""
+        return self.to_local().group_weights_
+
+    def predict(self, X: Any, groups: Any = None) -> Any:
+        """Return the most probable cluster of each row of new groups.
+
+        All rows of its group are given. The result is a dask array for a dask array or frame, else an ndarray. All rows
+        of a group must lie in one block then; otherwise `compute` raises a `DataError` that names the group.
+        """
+        return self._answered("predict", X, groups, np.int32, None)
+
+    def predict_proba(self, X: Any, groups: Any = None) -> Any:
+        """Return the probability of each cluster for each row of new groups, as `predict` does."""
+        return self._answered("predict_proba", X, groups, np.float64, self.n_components)
+
+    def score_samples(self, X: Any, groups: Any = None) -> Any:
+        """Return the log density of each row under the weights of its group, as `predict` does."""
+        return self._answered("score_samples", X, groups, np.float64, None)
+
+    def transform(self, X: Any, groups: Any = None) -> Any:
+        """Return the weights of new groups, (G, K), as `predict` does."""
+        local = self.to_local()
+        return group_rows(local, X, groups)
+
+    def _answered(self, method, X, groups, dtype, width):
+        return block_answers(self.to_local(), method, X, groups, dtype, width)
+
+
+class NearClusters:
+    """Start that gives each row its most probable one of some clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.dask.groups import NearClusters                                                 # doctest: +SKIP
+    >>> data = Dataset(np.array([[1], [40]]), Poisson())
+    >>> model = MixtureModel(data.family, SymmetricDirichlet(2))
+    >>> clusters = NearClusters(np.array([3.0, 3.0]), np.array([[120.0], [3.0]]))                   # doctest: +SKIP
+    >>> clusters.labels(model, data, seed=0)                                                        # doctest: +SKIP
+    array([1, 0], dtype=int32)
+    """
+
+    def __init__(self, n: npt.NDArray[np.float64], S: Any) -> None:
+        self.n, self.S = n, S
+
+    def labels(
+        self, model: Any, data: Any, *, seed: int, n_clusters: int | None = None, n_threads: int | None = None
+    ) -> Any:
+        """Return the cluster of each row of a data set: (N,) int32 ndarray."""
+        with np.errstate(divide="ignore"):  # no row may choose an empty cluster
+            log_mass = np.log(self.n / self.n.sum())
+        return assigned_labels(model, data, self.n, self.S, log_mass)
+
+
+class _Mean:
+    """Callback that sums what is averaged over some sweeps after the warm-up."""
+
+    def __init__(self, n_warmup: int) -> None:
+        self.n_warmup, self.n_kept = n_warmup, 0
+        self.total: list[Any] = []
+
+    def __call__(self, info: Any, state: Any) -> bool:
+        if info.step > self.n_warmup and (info.step - self.n_warmup) % _KEEP_EVERY == 0:
+            self._keep(state)
+        return False
+
+    def _keep(self, state):
+        parts = [state.n, state.S, state.group_counts().astype(np.float64), state.model.pseudocounts]
+        self.total = [a + b for a, b in zip(self.total, parts)] if self.total else parts
+        self.n_kept += 1
+
+    def of(self, state: Any) -> tuple[Any, Any, Any, Any]:
+        """Return mean counts (K,), sums (K, F), counts of groups (G, K) and pseudo-counts (K,)."""
+        if not self.n_kept:
+            self._keep(state)
+        n, S, counts, alpha = (total / self.n_kept for total in self.total)
+        return n, S, sparse.csr_array(counts), np.asarray(alpha)
+
+
+__all__ = ["GroupedMixture", "NearClusters"]
