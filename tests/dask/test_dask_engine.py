@@ -12,6 +12,7 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
+from dask.delayed import Delayed
 from distributed import Client, LocalCluster
 from pyarrow import parquet
 from scipy import sparse
@@ -161,6 +162,26 @@ def test_the_scheduler_keeps_no_task_of_past_sweeps(client):
     settings = {"n_steps": 200, "learn_hyper": False, "random_state": 0, "client": client}
     Mixture("gaussian_diag", 6, callbacks=[count], **settings).fit(da.from_array(X[:600], chunks=(300, 2)))
     assert n_tasks[200] <= n_tasks[20] + 2  # those of the last order may not have been forgotten yet
+
+
+def test_the_client_keeps_as_much_for_many_rows_as_for_few(client):
+    """Changes that lost parts repeat, and futures of rows: as many bytes for thirty times the rows."""
+    kept = []
+
+    def count(info, state):
+        if info.step == 6:
+            engine = state.data.engine
+            assert all(isinstance(part.source, Delayed) for part in engine.parts)  # no rows
+            kept.append(sum(len(entry.call) for entry in engine._journal.entries))
+            assert engine._journal.saved is None
+            assert all(entry.by_part is None for entry in engine._journal.entries)
+
+    settings = {"n_steps": 6, "start": "random", "learn_hyper": False, "random_state": 0, "client": client}
+    for n_rows in (2_000, 60_000):
+        rows = da.random.default_rng(1).normal(size=(n_rows, 2), chunks=(n_rows // 4, 2))
+        Mixture("gaussian_diag", 6, callbacks=[count], **settings).fit(rows)
+    assert kept[1] <= kept[0] + 100  # numbers of more digits
+    assert kept[1] < 60_000
 
 
 # ---- soft labels and weights of rows ---------------------------------------------------------------------------------

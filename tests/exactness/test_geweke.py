@@ -12,7 +12,8 @@ import pytest
 from tiny import FAMILIES
 
 from expfam import DirichletProcess, MixtureModel, PitmanYor, SymmetricDirichlet
-from expfam.samplers import CollapsedGibbs, Cycle, UncollapsedGibbs, UpdateHyper
+from expfam.engines import Part
+from expfam.samplers import CollapsedGibbs, Cycle, ShardedData, UncollapsedGibbs, UpdateHyper
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 
@@ -93,14 +94,15 @@ def prior_simulation(name, case, n_steps=1500):
     return np.array(prior)
 
 
-def z_scores(kernel, family, weights, prior, rng, n_batches=30):
+def z_scores(kernel, family, weights, prior, rng, n_batches=30, data_of=lambda X, family: X):
     """Differences of averages between prior simulation and alternating chain, in standard errors."""
     n_steps = len(prior)
     chain = []
     labels = draw_partition(weights, rng)
     X = draw_data(family, labels, rng)
     for _ in range(n_steps):
-        state = kernel.init(MixtureModel(family, weights), X, seed=int(rng.integers(2**63)), start=labels)
+        data, seed = data_of(X, family), int(rng.integers(2**63))
+        state = kernel.init(MixtureModel(family, weights), data, seed=seed, start=labels)
         kernel.step(state)
         labels = state.partition
         X = draw_data(family, labels, rng)
@@ -128,6 +130,36 @@ def test_joint_distribution(name, case):
     prior = prior_simulation(name, PRIORS.get(case, case))
     z = z_scores(kernel, bound_to_zero(*FAMILIES[name]), weights, prior, np.random.default_rng(5))
     assert np.abs(z).max() < LIMIT, z
+
+
+def in_parts(X, family):
+    """Rows in two parts."""
+    return ShardedData([Part(0, 2, X[:2]), Part(2, N - 2, X[2:])], family)
+
+
+@pytest.mark.parametrize("name", ["poisson", "gaussian_diag"])
+def test_joint_distribution_of_rows_in_parts(name):
+    kernel, weights = CASES["uncollapsed_finite"]
+    family, prior = bound_to_zero(*FAMILIES[name]), prior_simulation(name, "collapsed_finite")
+    z = z_scores(kernel, family, weights, prior, np.random.default_rng(5), data_of=in_parts)
+    assert np.abs(z).max() < LIMIT, z
+
+
+def test_a_part_that_keeps_its_rows_together_is_found_out():
+    """The rows of the second part get the label of its first one."""
+
+    class Together(UncollapsedGibbs):
+        def of_parts(self):
+            return self
+
+        def new_labels(self, state):
+            labels, extra = super().new_labels(state)
+            return np.full_like(labels, labels[0]) if state.data.row_offset else labels, extra
+
+    _, weights = CASES["uncollapsed_finite"]
+    family, prior = bound_to_zero(*FAMILIES["poisson"]), prior_simulation("poisson", "collapsed_finite")
+    z = z_scores(Together(), family, weights, prior, np.random.default_rng(5), data_of=in_parts)
+    assert np.abs(z).max() > LIMIT, z
 
 
 def test_a_wrong_prior_in_the_kernel_is_found_out():
