@@ -93,6 +93,7 @@ def _parts_of_rows(X, client, columns, group_column=None):
     if isinstance(X, Sequence) and X and all(map(_is_delayed, X)):
         return _parts_of_blocks(X, client)
     if hasattr(X, "to_dask_array"):
+        _refuse_text(X)
         X = X.to_dask_array(lengths=True)
     if not isinstance(X, da.Array):
         if not hasattr(X, "shape"):
@@ -106,6 +107,18 @@ def _parts_of_rows(X, client, columns, group_column=None):
     X = known_chunks(X.rechunk({1: -1}))
     sizes = Sizes(int(X.shape[1]), 0 if sparse.issparse(X._meta) else int(X.nbytes))
     return _numbered(zip(X.chunks[0], X.to_delayed().ravel())), sizes
+
+
+def _refuse_text(frame):
+    """Refuse a frame with columns that hold no numbers."""
+    found = [
+        str(name) for name, dtype in getattr(frame, "dtypes", {}).items() if getattr(dtype, "kind", "O") not in "iufb"
+    ]
+    if found:
+        raise DataTypeError(
+            f"the columns {found[:20]} hold no numbers, and a fit on a Dask cluster reads numbers alone: write"
+            " fit(X.select_dtypes('number')), or on one machine expfam.Mixture().fit(X.compute())"
+        )
 
 
 def _is_delayed(block):

@@ -279,6 +279,17 @@ def test_what_cannot_be_done_is_refused_with_a_way_on(client):
         Mixture("gaussian_diag", 6).predict(X)
 
 
+def test_a_frame_with_text_is_refused_with_its_columns(client):
+    class Frame:
+        dtypes = {"age": np.dtype(float), "town": np.dtype(object)}  # noqa: RUF012
+
+        def to_dask_array(self, lengths):
+            raise AssertionError("the frame was read")
+
+    with pytest.raises(DataTypeError, match=r"columns \['town'\] hold no numbers.*fit\(X\.select_dtypes\('number'\)\)"):
+        Mixture("gaussian_diag", 6, client=client).fit(Frame())
+
+
 def test_rows_that_no_worker_can_hold_are_refused_before_any_work(client):
     def never(block):
         raise AssertionError("a block was made")
