@@ -31,10 +31,10 @@ class CoarseningCurve:
     Attributes
     ----------
     trees : dict of str to (K - 1, 4) ndarray
-        Linkage matrices: "cost" merges where the log joint falls least, "known" where other fits of halves tell the
-        clusters apart least.
+        Linkage matrices: "cost" merges where the log joint falls least (of topics "words": where their words tell them
+        apart least), "known" where other fits of halves tell the clusters apart least.
     sizes : (K,) ndarray
-        Rows of the clusters of the fit.
+        Rows of the clusters of the fit, or tokens of its topics.
     agreement, spread : dict of str to (K,) ndarray
         Mean over the fits of halves of the adjusted Rand index with their most similar cut, and its standard deviation.
     score : dict of str to (K,) ndarray
@@ -47,6 +47,9 @@ class CoarseningCurve:
         Tree of the answer.
     n_clusters : int
         Number of groups of the answer.
+    found_again : (K,) ndarray
+        Of each cluster of the fit: mean over the fits of halves in its own family of the largest Jaccard index of its
+        rows with those of a cluster, or of a union of their first tree. Above a half it is of no other.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class CoarseningCurve:
     own_agreement: float
     tree: str
     n_clusters: int
+    found_again: Floats
 
     def home(self, tree: str | None = None, n_clusters: int | None = None) -> npt.NDArray[np.int64]:
         """Return the group of each cluster of the fit, by default in the answer: (K,) int64.
@@ -172,6 +176,14 @@ def curve_of(
         own_agreement=of_own,
         tree=answer[0],
         n_clusters=answer[1],
+        found_again=np.mean(
+            [
+                _best_jaccard(table, next(iter(others.values())))
+                for table, others, is_of_family in zip(tables, half_trees, is_own)
+                if is_of_family
+            ],
+            axis=0,
+        ),
     )
 
 
@@ -183,6 +195,14 @@ def _agreements(tree, tables, half_trees):
             for table, others in zip(tables, half_trees)
         ]
     )
+
+
+def _best_jaccard(table, other_tree):
+    """Return the largest Jaccard index of each cluster with a node of another tree: (K,)."""
+    below = node_leaves(other_tree)
+    shared = table @ below.T
+    union = table.sum(axis=1)[:, None] + below @ table.sum(axis=0) - shared
+    return np.max(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0), axis=1)
 
 
 def _told_apart(tree, rows):

@@ -6,7 +6,7 @@ slices of one group, are found again in halves of the rows. The rule of the answ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,11 +70,71 @@ def groups_found_again(
     CoarseningCurve
     """
     found = half_fits(models, seed=seed, n_threads=n_threads)
-    sizes, weight = np.asarray(sizes), rows.data.weight
-    half_trees = trees_of_halves(found, weight, n_threads=n_threads)
-    tables = tables_of(rows.labels, len(sizes), found, weight)
-    trees = {"cost": cost_tree, "known": known_tree(_filled(tables, cost_tree), classes)}
-    own = models[0].model.family.name
+    plain = PlainTree("cost", cost_tree, _cost_tree, log_joint_of)
+    return agreement_of_halves(
+        found,
+        rows.labels,
+        rows.data.weight,
+        sizes,
+        plain,
+        own=models[0].model.family.name,
+        classes=classes,
+        n_threads=n_threads,
+    )
+
+
+class PlainTree(NamedTuple):
+    """A tree over the clusters of a fit that needs no other fit.
+
+    Attributes
+    ----------
+    name : str
+    tree : (K - 1, 4) array
+    of_half : callable
+        Of a `HalfFit`: the same tree over its clusters.
+    log_joint_of : callable
+        Of a linkage: the log joint of each cut, from one cluster to K.
+    """
+
+    name: str
+    tree: Floats
+    of_half: Callable[[HalfFit], Floats]
+    log_joint_of: Callable[[Floats], Floats]
+
+
+def agreement_of_halves(
+    found: list[HalfFit],
+    labels: npt.NDArray[np.integer],
+    weight: npt.NDArray[np.float64] | None,
+    sizes: npt.ArrayLike,
+    plain: PlainTree,
+    *,
+    own: str,
+    classes: npt.NDArray[np.integer] | None = None,
+    n_threads: int | None,
+) -> CoarseningCurve:
+    """Return how well the cuts of a fit's clusters are found again by fits of halves.
+
+    Parameters
+    ----------
+    found : list of HalfFit
+        Of the rows, or of the tokens, that `labels` are of.
+    labels : (N,) array of int
+        Clusters of the fit.
+    weight : (N,) array, optional
+        How often each of them counts.
+    sizes : (K,) array_like
+        Of the clusters.
+    plain : PlainTree
+    own : str
+        Name of the family of the fit.
+    classes, n_threads
+        As in `groups_found_again`.
+    """
+    sizes = np.asarray(sizes)
+    half_trees = trees_of_halves(found, weight, plain, n_threads=n_threads)
+    tables = tables_of(labels, len(sizes), found, weight)
+    trees = {plain.name: plain.tree, "known": known_tree(_filled(tables, plain.tree), classes)}
     of_classes = 0 if classes is None else len({*np.unique(classes).tolist()} - {-1})
     return curve_of(
         trees,
@@ -82,9 +142,13 @@ def groups_found_again(
         half_trees,
         is_own=[one.family == own for one in found],
         sizes=sizes,
-        log_joint={name: log_joint_of(tree) for name, tree in trees.items()},
+        log_joint={name: plain.log_joint_of(tree) for name, tree in trees.items()},
         fewest=max(2, of_classes),
     )
+
+
+def _cost_tree(half):
+    return linkage_of(*merge_sequence(half.model, half.n, half.S))
 
 
 def models_compared(
@@ -118,15 +182,15 @@ def _learned_of_fit(own, asked, *, is_left):
 
 
 def trees_of_halves(
-    found: list[HalfFit], weight: npt.NDArray[np.float64] | None, *, n_threads: int | None
+    found: list[HalfFit], weight: npt.NDArray[np.float64] | None, plain: PlainTree, *, n_threads: int | None
 ) -> list[dict[str, Floats]]:
     """Return both trees over the clusters of each fit of a half."""
 
     def trees(place):
         one = found[place]
         others = [other for at, other in enumerate(found) if at != place]
-        cost = linkage_of(*merge_sequence(one.model, one.n, one.S))
-        return {"cost": cost, "known": known_tree(tables_of(one.labels, one.n_clusters, others, weight))}
+        known = known_tree(tables_of(one.labels, one.n_clusters, others, weight))
+        return {plain.name: plain.of_half(one), "known": known}
 
     return run(trees, [(place,) for place in range(len(found))], n_threads)
 

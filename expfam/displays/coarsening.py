@@ -11,8 +11,12 @@ from expfam.displays._axes import _GREY, _INK, _SECOND, _clean, _pyplot
 from expfam.displays.dendrogram import DendrogramDisplay
 from expfam.displays.linkage import LinkageTree
 
-_COLOURS = {"cost": _INK, "known": _SECOND}
-_NAMES = {"cost": "merges of least cost", "known": "merges of what halves tell apart least"}
+_COLOURS = {"cost": _INK, "words": _INK, "known": _SECOND}
+_NAMES = {
+    "cost": "merges of least cost",
+    "words": "merges of like words",
+    "known": "merges of what halves tell apart least",
+}
 _LINEAR = 40  # groups up to which the axis is linear
 
 
@@ -23,6 +27,8 @@ class CoarseningDisplay:
     ----------
     curve : CoarseningCurve
         Such as `Mixture.coarsening_curve_`.
+    noun : str
+        What the curve counts: "cluster" or "topic".
 
     Attributes
     ----------
@@ -40,13 +46,13 @@ class CoarseningDisplay:
     'halves of the data agree on 3 of 3 clusters'
     """
 
-    def __init__(self, curve: Any) -> None:
-        self.curve = curve
+    def __init__(self, curve: Any, *, noun: str = "cluster") -> None:
+        self.curve, self.noun = curve, noun
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> CoarseningDisplay:
-        """Make the display of a fitted mixture's `coarsening_curve_`."""
-        return cls(estimator.coarsening_curve_)
+        """Make the display of the `coarsening_curve_` of a fitted mixture or topic model."""
+        return cls(estimator.coarsening_curve_, noun=estimator.of_clusters)
 
     def plot(self, ax: Any = None, tree_ax: Any = None, *, n_tips: int = 30) -> CoarseningDisplay:
         """Draw the scores with their spread over halves, and the tree; return self.
@@ -94,7 +100,7 @@ class CoarseningDisplay:
         ax.set_xlabel("number of groups")
         ax.set_ylabel("score (agreement of halves)")
         ax.legend(frameon=False, fontsize="small", loc="lower right", labelcolor=_GREY)
-        title = f"halves of the data agree on {n_groups} of {counted(K, 'cluster')}"
+        title = f"halves of the data agree on {n_groups} of {counted(K, self.noun)}"
         ax.set_title(title, loc="left", fontsize="medium", color=_GREY)
         _clean(ax, grid="y")
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _METHODS = ("fit", "predict", "predict_proba", "predict_class", "transform", "score", "score_samples", "impute")
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
+_COSTLY = ("coarsening_curve_",)  # results that need fits of halves
 _OUTPUTS = ("default", "pandas", "polars")
 
 
@@ -103,6 +104,11 @@ class Estimator(BaseEstimator):
             if isinstance(error.__cause__, AttributeError):  # of a method that scikit-learn hides: why it is hidden
                 raise AttributeError(f"{error}: {error.__cause__}") from None
             raise
+
+    def __dir__(self) -> list[str]:
+        """Return the names of what there is; no result that needs further fits is made for it."""
+        is_fitted = self.__sklearn_is_fitted__()  # type: ignore[attr-defined]
+        return [name for name in object.__dir__(self) if (is_fitted if name in _COSTLY else hasattr(self, name))]
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 

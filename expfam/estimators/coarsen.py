@@ -142,7 +142,7 @@ def _shared_mass(mixture, given):
 
 def _of_unions(mixture: Any, home: npt.NDArray[np.integer]) -> Any:
     """Return a mixture whose clusters are unions of the clusters of another."""
-    coarse = _begun(mixture)
+    coarse = carried(mixture)
     coarse.n_, coarse.S_, coarse.cluster_sizes_ = united(home, mixture.n_, mixture.S_, mixture.cluster_sizes_)
     set_model(coarse, MixtureModel(mixture.model_.family, mixture.model_.weights))
     is_same = len(coarse.n_) == len(mixture.n_)
@@ -158,7 +158,7 @@ def grouped_unions(mixture: Any, home: npt.NDArray[np.integer]) -> Any:
 
     Pseudo-counts of unions are sums, as those of a Dirichlet law are.
     """
-    coarse, K = _begun(mixture), int(home.max()) + 1
+    coarse, K = carried(mixture), int(home.max()) + 1
     coarse.n_, coarse.S_, coarse.cluster_sizes_ = united(home, mixture.n_, mixture.S_, mixture.cluster_sizes_)
     coarse.family_ = mixture.family_
     pseudocounts = np.bincount(home, weights=mixture.alpha_, minlength=K).astype(np.float64)
@@ -182,7 +182,7 @@ def _rename_labels(coarse, mixture, home):
         coarse.labels_ = home[mixture.labels_].astype(np.int32)
 
 
-def _begun(mixture):
+def carried(mixture: Any) -> Any:
     """Return an estimator with the settings of another, and what stays of its fit."""
     coarse = type(mixture)(**mixture.get_params(deep=False))
     names = _OF_THE_FIT if hasattr(mixture, "model_") else (*_OF_THE_FIT, *_OF_THE_GROUPS)
@@ -192,4 +192,4 @@ def _begun(mixture):
     return coarse
 
 
-__all__ = ["coarser", "curve_of_fit", "groups_text", "merges_of"]
+__all__ = ["carried", "coarser", "curve_of_fit", "groups_text", "merges_of"]

@@ -268,7 +268,6 @@ _WITHOUT: Mapping[str, Mapping[str, str]] = {  # results that other estimators h
     },
     "TopicModel": {
         "posterior_": "it keeps no draws of labels, and its topics are means over the counted sweeps: see trace_",
-        "coarsen": "topics that documents mix are not merged: write TopicModel(n_components=10).fit(X) for fewer",
         "score_documents": "write document_completion(model.components_, model.alpha_, X, per='document')[0], after"
         " from expfam.evaluation.held_out import document_completion",
         "impute": "counts of words are never missing: write transform(X) for the topics of new documents",

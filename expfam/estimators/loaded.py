@@ -75,13 +75,19 @@ def drop_loaded(estimator: Any) -> None:
 
 def keep_rows(estimator: Any, data: Dataset, labels: npt.ArrayLike, *, seed: int) -> None:
     """Keep some rows of a fit; rows of an earlier fit are dropped."""
-    _rows[estimator] = estimator.n_, some_rows(data, labels, seed=seed)
+    _rows[estimator] = _statistics(estimator), some_rows(data, labels, seed=seed)
 
 
 def rows_of_fit(estimator: Any) -> KeptRows | None:
     """Return the rows that are kept of a fit; None if there are none, or it went on."""
     found = _rows.get(estimator)
-    return found[1] if found is not None and found[0] is estimator.n_ else None
+    return found[1] if found is not None and found[0] is _statistics(estimator) else None
+
+
+def _statistics(estimator):
+    """Return an array that each fit replaces."""
+    given = estimator.__dict__
+    return given["n_"] if "n_" in given else given["components_"]
 
 
 def names_of_fit(estimator: Any) -> Any:

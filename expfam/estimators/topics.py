@@ -22,11 +22,12 @@ from expfam.errors import CapabilityError, DataError
 from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_steps, step_numbers
 from expfam.estimators.documents import validated_documents
-from expfam.estimators.loaded import names_of_fit
+from expfam.estimators.loaded import keep_rows, names_of_fit
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.resumed import kept_fit
 from expfam.estimators.row_results import in_asked_form
 from expfam.estimators.topic_chunks import TopicChunks, learns_documents
+from expfam.estimators.topic_coarsen import coarser_topics, topic_curve, topics_text, words_tree
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
+    from expfam.coarsening.curve import CoarseningCurve
     from expfam.samplers.variational.schedules import Schedule
 
 
@@ -211,7 +213,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         if self._check_components() is None:
             with taking_seed(resume):
                 fit_unknown_topics(self, X, sample_weight, n_steps, n_warmup, resume=resume)
-            self._set_labels(X)
+            self._finish(X, sample_weight)
             return self
         for name in ("beta_", "rest_", "concentration_", "gamma_", "sizes_"):
             self.__dict__.pop(name, None)
@@ -240,8 +242,14 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self.__dict__.pop("stream_", None)
         self._adopt(state, weight_of(data), average)
         self.method_ = "gibbs" if is_sampled else kernel.local_of(model.n_components)
-        self._set_labels(X)
+        self._finish(X, sample_weight)
         return self
+
+    def _finish(self, X, weight):
+        """Set what documents have of a fit, and keep some of them for `coarsen`."""
+        self._set_labels(X)
+        if not self.interrupted_:
+            keep_rows(self, Dataset(X, self.family_, weight=weight), self.labels_, seed=self._seed())
 
     def _set_labels(self, X):
         """Set the main topic of each document and its share; Ctrl-C leaves them out."""
@@ -684,6 +692,77 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _form(self):
         names = self._names(self.n_features_in_)
         return super()._form() if names is None else replace(super()._form(), columns=list(map(str, names)))
+
+    # ---- fewer topics ------------------------------------------------------------------------------------------------
+
+    def coarsen(
+        self, n_clusters: int | None = None, X: Any = None, *, tree: Literal["words", "known"] | None = None
+    ) -> Self:
+        """Return a new fitted model with fewer topics, those of this one merged.
+
+        Without arguments the result has the topics that halves of the documents find again.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            Number of topics.
+        X : array_like, sparse matrix or sequence of documents, optional
+            Documents to label; also for a model without documents of its own.
+        tree : {"words", "known"}, optional
+            Merge topics that their words tell apart least, or that fits of halves of the documents tell apart least.
+            By default "words" where a number is given, and otherwise the tree with the better answer.
+
+        Returns
+        -------
+        TopicModel
+            Counts of words and pseudo-counts of topics are sums over the merged topics; `n_components` is their number
+            where it was given. `labels_` are those of this model, renamed, where it has any and `X` is not given.
+            `log_joint_` is NaN where topics were merged.
+
+        Raises
+        ------
+        ValueError
+            For a number of topics that this model cannot be merged to.
+        DataError
+            Where documents are needed and the model holds none, as after `load`.
+
+        Notes
+        -----
+        As many topics are found in both halves of four random splits of the documents, of at most 5,000. All fits give
+        each token of all documents its most probable topic. From there on the rule is that of `Mixture.coarsen`, with
+        tokens in place of rows: the score of a cut is its mean agreement with the most similar cut of each half, times
+        the chance that few large topics do not agree by themselves. The fit stays as it is where halves agree on its
+        topics by 0.9, or on nothing. `coarsening_curve_` has all scores, and in `found_again` how well each topic is
+        found again.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import TopicModel
+        >>> X = np.random.default_rng(0).poisson([[5, 5, 5, 0, 0, 0], [0, 0, 0, 5, 5, 5]] * 60)
+        >>> model = TopicModel(4, random_state=0).fit(X)
+        >>> model.coarsen().n_components, model.coarsen(n_clusters=3).n_components
+        (2, 3)
+        """
+        self._check_fitted()
+        return coarser_topics(self, n_clusters, X, tree)  # type: ignore[no-any-return]
+
+    @property
+    @made_on_use
+    def coarsening_curve_(self) -> CoarseningCurve:
+        """Agreement of halves of the documents on every cut, and the answer of `coarsen()`."""
+        self._check_fitted()
+        return topic_curve(self)
+
+    @property
+    @made_on_use
+    def coarsening_(self) -> npt.NDArray[np.float64]:
+        """Return merges of the topics that words tell apart least: (K - 1, 4) float64."""
+        self._check_fitted()
+        return words_tree(self)
+
+    def _summary_parts(self):
+        return topics_text(self)
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,16 @@ def test_many_clusters_have_an_axis_of_logs():
     tree = np.column_stack([np.r_[0, K + np.arange(K - 2)], np.arange(1, K), np.arange(1, K), np.arange(2, K + 1)])
     values = {"cost": np.linspace(0.0, 1.0, K)}
     curve = CoarseningCurve(
-        {"cost": tree.astype(float)}, np.full(K, 5), values, {"cost": np.zeros(K)}, values, values, 0.5, "cost", K
+        {"cost": tree.astype(float)},
+        np.full(K, 5),
+        values,
+        {"cost": np.zeros(K)},
+        values,
+        values,
+        0.5,
+        "cost",
+        K,
+        np.ones(K),
     )
     display = CoarseningDisplay(curve).plot(n_tips=10)
     assert display.ax_.get_xscale() == "log"

@@ -32,7 +32,7 @@ RESULTS = {  # of all four: name to type
 }
 METHODS = "predict predict_proba score_samples score explain column_evidence summary save load set_output fit_predict"
 LACKING = {  # results that have no meaning: the sentence says why, or what to do
-    "TopicModel": ["posterior_", "coarsen", "impute", "sample", "roles_", "classes_"],
+    "TopicModel": ["posterior_", "impute", "sample", "roles_", "classes_"],
     "GroupedMixture": ["posterior_", "roles_", "classes_"],
     "Hierarchy": ["posterior_", "trace_", "coarsen", "roles_", "classes_"],
     "Mixture": ["posterior_", "roles_", "classes_"],
