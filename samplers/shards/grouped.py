@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.engines.parts import cut_rows
 from expfam.errors import DataError
@@ -209,8 +210,8 @@ def groups_of(groups: Any, n_rows: int, first_row: int = 0) -> Groups:
         made = Groups(found) if found.dtype.kind in "iu" else Groups.of_names(groups)
     if len(made.of_row) != n_rows:
         raise DataError(
-            f"the part that begins at row {first_row} has {n_rows} rows and {len(made.of_row)} groups: give"
-            " each row one, GroupedRows(X, groups)"
+            f"the part that begins at row {first_row} has {counted(n_rows, 'row')} and"
+            f" {counted(len(made.of_row), 'group')}: give each row one, GroupedRows(X, groups)"
         )
     return made
 
