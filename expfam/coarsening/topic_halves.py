@@ -192,4 +192,7 @@ def _variational_counts(model, part, seed):
 def _rows_of(data):
     """Return documents as CSR without stored zeros."""
     X = sparse.csr_array(data.X)
-    return X if X.data.all() else sparse.csr_array(X.toarray())
+    if not X.data.all():
+        X = X.copy()  # the documents belong to the caller
+        X.eliminate_zeros()
+    return X

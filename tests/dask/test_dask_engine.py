@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from dask.delayed import Delayed
-from distributed import Client, LocalCluster
 from pyarrow import parquet
 from scipy import sparse
 
@@ -30,13 +29,6 @@ RNG = np.random.default_rng(6)
 X = RNG.normal(size=(1500, 2)) + 5.0 * RNG.integers(0, 3, (1500, 1))
 COUNTS = 1.0 + RNG.poisson(RNG.choice([0.2, 6.0], size=(1500, 1)), size=(1500, 5))
 SETTINGS = {"n_steps": 10, "random_state": 0}
-
-
-@pytest.fixture(scope="module")
-def client():
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -28,13 +28,6 @@ SETTINGS = {"n_steps": 8, "n_warmup": 4, "start": "random", "random_state": 0}
 
 
 @pytest.fixture(scope="module")
-def client():
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def whole(client):
     model = GroupedMixture("gaussian_diag", 4, client=client, **SETTINGS)
     model.fit(da.from_array(X, chunks=(600, 2)), groups=GROUPS)

@@ -24,13 +24,6 @@ SETTINGS = {"n_steps": 8, "n_warmup": 4, "start": "random", "random_state": 0}
 
 
 @pytest.fixture(scope="module")
-def client():
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def whole(client):
     model = TopicModel(4, client=client, **SETTINGS).fit(da.from_array(X, chunks=(300, 15)))
     model.computed = model.labels_.compute()  # a worker that is killed later takes them with it

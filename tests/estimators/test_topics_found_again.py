@@ -1,6 +1,7 @@
 """Topics that halves of the documents find again, and topics merged to fewer."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
 from expfam import Mixture, TopicModel
-from expfam.coarsening.topic_halves import tree_of_words
+from expfam.coarsening.topic_halves import _rows_of, tree_of_words
 from expfam.displays import CoarseningDisplay
 from expfam.errors import DataError
 
@@ -177,3 +178,13 @@ def test_a_list_of_names_fits_no_halves(estimator):
     fitted = estimator.fit(X.toarray()[:, :20] + 1)
     assert "coarsening_curve_" in dir(fitted)
     assert "halves" not in fitted.summary()
+
+
+def test_stored_zeros_hold_no_tokens_and_make_no_dense_array():
+    n, width = 20, 1 << 40  # 160 TB as a dense array
+    columns, starts = np.tile([1, width - 1], n), np.arange(0, 2 * n + 1, 2)
+    X = sparse.csr_array((np.tile([3.0, 0.0], n), columns, starts), shape=(n, width))
+    found = _rows_of(SimpleNamespace(X=X))
+    np.testing.assert_array_equal(found.data, np.full(n, 3.0))
+    np.testing.assert_array_equal(found.indices, np.ones(n))
+    assert X.nnz == 2 * n  # the caller's array stays
