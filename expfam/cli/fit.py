@@ -15,6 +15,7 @@ from expfam.cli.arguments import (
     positive_int,
 )
 from expfam.cli.cluster_lines import cluster_text, largest_clusters
+from expfam.cli.coarsened import coarsened, groups_facts, say_groups
 from expfam.cli.columns import (
     add_columns,
     check_family,
@@ -153,12 +154,14 @@ def run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     with watching(not args.quiet, sys.stderr):
         mixture.fit_plan(plan, resume=resume)
+        found = coarsened(args, mixture)
     seconds = time.perf_counter() - began
     # save before printing: if the output pipe is closed, the result is not lost
-    saved, failed = save_all(args, result_writers(mixture, table) | {"figure": figure_writer(mixture, table)})
-    scores = None if given.labels else table_scores(table, mixture.labels_)  # no scores of rows that were given
-    clusters = largest_clusters(mixture, table.column_names)
+    saved, failed = save_all(args, result_writers(found, table) | {"figure": figure_writer(found, table)})
+    scores = None if given.labels else table_scores(table, found.labels_)  # no scores of rows that were given
+    clusters = largest_clusters(found, table.column_names)
     say(args, run_line(mixture, seconds))
+    say_groups(args, mixture, found)
     if known_line(mixture, given):
         say(args, f"known     {known_line(mixture, given)}")
     doubtful = doubtful_facts(mixture, given, table.row_ids)
@@ -169,13 +172,13 @@ def run(args: argparse.Namespace) -> int:
         say(args, f"learned   {', '.join(f'{name} = {short(value)}' for name, value in learned.items())}")
     if scores:
         say(args, f"scores    {score_line(scores)} (against the labels in the file)")
-    say(args, "\n" + cluster_text(clusters, mixture))
+    say(args, "\n" + cluster_text(clusters, found))
     if saved:
         say(args, "\nsaved     " + ", ".join(saved.values()))
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
     result |= {"family": before.name, "hyper": family_facts(mixture.family_), "weights": repr(mixture.model_.weights)}
     result |= {"seed": mixture.random_state, "python": line, "memory_forecast": forecast.beside_data}
-    result |= run_facts(mixture, seconds)
+    result |= run_facts(mixture, seconds) | groups_facts(mixture, found)
     if given.labels is not None:
         result["doubtful_known"] = doubtful
     result |= {"scores": scores, "clusters": clusters, "output": None, "labels": None, "figure": None}

@@ -15,6 +15,7 @@ from expfam.cli.arguments import (
     read_data,
 )
 from expfam.cli.cluster_lines import LISTED, cluster_text, largest_clusters
+from expfam.cli.coarsened import coarsened, groups_facts, say_groups
 from expfam.cli.columns import add_columns, check_family, family_facts, family_line, given_data, is_automatic
 from expfam.cli.groups_of_rows import add_groups, groups_of, reading_groups
 from expfam.cli.outputs import check_outputs, result_writers, save_all
@@ -87,21 +88,23 @@ def run(args: argparse.Namespace) -> int:
     if output_line(args):
         say(args, output_line(args))
     seconds = fit_shown(args, mixture, X, groups=groups, resume=resume)
-    saved, failed = save_all(args, result_writers(mixture, table))
-    scores = table_scores(table, mixture.labels_)
-    clusters, weights = largest_clusters(mixture, table.column_names), _weights(mixture, groups)
+    found = coarsened(args, mixture)
+    saved, failed = save_all(args, result_writers(found, table))
+    scores = table_scores(table, found.labels_)
+    clusters, weights = largest_clusters(found, table.column_names), _weights(found, groups)
     say(args, f"model     {family_line(mixture.family_)}, seed {mixture.random_state}")
     say(args, run_line(mixture, seconds))
+    say_groups(args, mixture, found)
     if scores:
         say(args, f"scores    {score_line(scores)} (against the labels in the file)")
-    say(args, "\n" + cluster_text(clusters, mixture))
+    say(args, "\n" + cluster_text(clusters, found))
     say(args, "\n" + _group_text(weights))
     if saved:
         say(args, "\nsaved     " + ", ".join(saved.values()))
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
     result |= {"n_groups": groups.n_groups, "family": mixture.family_.name, "hyper": family_facts(mixture.family_)}
-    result |= {"seed": mixture.random_state, "python": line, "alpha": plain(mixture.alpha_)}
-    result |= run_facts(mixture, seconds)
+    result |= {"seed": mixture.random_state, "python": line, "alpha": plain(found.alpha_)}
+    result |= run_facts(mixture, seconds) | groups_facts(mixture, found)
     result |= {"scores": scores, "clusters": clusters, "groups": weights, "output": None, "labels": None}
     print_json(args, result | saved | {"not_saved": failed})
     return exit_code(mixture, failed)

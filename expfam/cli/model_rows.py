@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from expfam.cli.arguments import read_data
 from expfam.cli.columns import rows_of_table
+from expfam.cli.errors import UsageError
+from expfam.cli.groups_of_rows import groups_of, reading_groups
+from expfam.cli.topics import texts_of_column
 
 if TYPE_CHECKING:
     import argparse
@@ -45,3 +48,24 @@ def rows_for_model(args: argparse.Namespace, model: Any, **options: Any) -> tupl
     if table.documents is not None:
         return table, table.documents
     return table, table.X if getattr(model.family_, "roles", None) else rows_of_table(table)
+
+
+def given_rows(args: argparse.Namespace, model: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the table of DATA, its rows for the model, and more keywords: their groups.
+
+    Raises
+    ------
+    UsageError
+        Groups are given for a model without groups, or lack for one with groups.
+    """
+    if model.saved_kind != "grouped_mixture":
+        if args.groups is not None:
+            raise UsageError(f"--groups: {args.model} is no model of rows in groups: leave out --groups")
+        if getattr(args, "text", None) is not None:
+            table = read_data(args, frame=True)
+            return table, texts_of_column(args, table), {}
+        return (*rows_for_model(args, model), {})
+    if args.groups is None:
+        raise UsageError(f"{args.model} is a model of rows in groups: write --groups COLUMN, the group of each new row")
+    table, X = reading_groups(args, lambda column: rows_for_model(args, model, link_column=column))
+    return table, X, {"groups": groups_of(args, table)}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from expfam.amounts import counted
 from expfam.cli.arguments import add_data, add_model, positive_int, thread_count
 from expfam.cli.errors import UsageError
-from expfam.cli.groups_of_rows import add_groups, groups_of, reading_groups
-from expfam.cli.model_rows import load_model, rows_for_model
+from expfam.cli.groups_of_rows import add_groups
+from expfam.cli.model_rows import given_rows, load_model
 from expfam.cli.outputs import check_file, ranked, replacing, write_csv, write_labels
 from expfam.cli.results import print_json, score_line, table_scores
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         if (args.output.suffix.lower() == ".npy") and args.proba is not None:
             raise UsageError("--output: .npy holds labels only; choose .csv or .npz for probabilities")
     model = load_model(args.model, trust=args.trust)
-    table, X, more = _rows(args, model)
+    table, X, more = given_rows(args, model)
     model.set_params(n_threads=args.threads)
     began = time.perf_counter()
     labels = model.predict(X, **more)
@@ -69,19 +69,6 @@ def run(args: argparse.Namespace) -> int:
             result |= {"clusters": clusters.tolist(), "probabilities": values.tolist()}
     print_json(args, result | {"output": str(args.output) if args.output else None})
     return 0
-
-
-def _rows(args, model):
-    """Return the table, its rows for the model, and more keywords: their groups."""
-    is_grouped = model.saved_kind == "grouped_mixture"
-    if not is_grouped:
-        if args.groups is not None:
-            raise UsageError(f"--groups: {args.model} is no model of rows in groups: leave out --groups")
-        return (*rows_for_model(args, model), {})
-    if args.groups is None:
-        raise UsageError(f"{args.model} is a model of rows in groups: write --groups COLUMN, the group of each new row")
-    table, X = reading_groups(args, lambda column: rows_for_model(args, model, link_column=column))
-    return table, X, {"groups": groups_of(args, table)}
 
 
 def _write_prediction(args, labels, probabilities, row_ids):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expfam.cli.arguments import memory_amount, seed_number, thread_count, time_amount
+from expfam.cli.coarsened import add_coarsen
 from expfam.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def add_limits(group: argparse._ArgumentGroup) -> None:
 def add_outputs(parser: argparse.ArgumentParser, *, figure: str | None = None) -> None:
     """Add the files that a fit writes; `figure` says what a picture shows, if there is one."""
     out = parser.add_argument_group("output")
+    add_coarsen(out)
     out.add_argument("--output", type=Path, metavar="DIR", help="save the model to this directory")
     out.add_argument(
         "--labels",

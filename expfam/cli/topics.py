@@ -14,6 +14,7 @@ from expfam.cli.arguments import (
     positive_int,
     read_data,
 )
+from expfam.cli.coarsened import coarsened, groups_facts, say_groups
 from expfam.cli.contents import fitting_words
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_outputs, result_writers, save_all
@@ -108,10 +109,12 @@ def run(args: argparse.Namespace) -> int:
     if output_line(args):
         say(args, output_line(args))
     seconds = fit_shown(args, model, documents.X, resume=resume)
-    saved, failed = save_all(args, result_writers(model, table))
-    scores = table_scores(table, model.labels_) if hasattr(model, "labels_") else None
-    topics = _topics(args, model)
+    found = coarsened(args, model)
+    saved, failed = save_all(args, result_writers(found, table))
+    scores = table_scores(table, found.labels_) if hasattr(found, "labels_") else None
+    topics = _topics(args, found)
     say(args, run_line(model, seconds).replace("cluster", "topic"))
+    say_groups(args, model, found)
     say(args, f"learned   alpha {_amount(model.alpha_)} in all, eta {_amount(model.eta_)}, by {model.method_}")
     if scores:
         say(args, f"scores    {score_line(scores)} (main topics against the labels in the file)")
@@ -119,8 +122,8 @@ def run(args: argparse.Namespace) -> int:
     if saved:
         say(args, "\nsaved     " + ", ".join(saved.values()))
     result = {"data": str(args.data), "n_rows": int(model.n_documents_), "n_columns": int(model.n_features_in_)}
-    result |= {"seed": model.random_state, "python": line, "method": model.method_, "alpha": plain(model.alpha_)}
-    result |= {"eta": plain(model.eta_)} | run_facts(model, seconds)
+    result |= {"seed": model.random_state, "python": line, "method": model.method_, "alpha": plain(found.alpha_)}
+    result |= {"eta": plain(model.eta_)} | run_facts(model, seconds) | groups_facts(model, found)
     result |= {"scores": scores, "topics": topics, "output": None, "labels": None}
     print_json(args, result | saved | {"not_saved": failed})
     return exit_code(model, failed)
@@ -138,9 +141,7 @@ def _documents(args):
             raise UsageError(f"--text: {args.data} holds texts, one a line: leave out --text")
         return Documents(table, table.documents, None)
     if args.text is not None:
-        if not isinstance(table.X, Frame):
-            raise UsageError("--text needs a table: a CSV, TSV, Parquet, Feather or JSON lines file")
-        return Documents(table, _texts(args, table.X), None)
+        return Documents(table, texts_of_column(args, table), None)
     if isinstance(table.X, Frame):
         _check_counts(args, table.X)
         rows = rows_of_table(table)
@@ -148,8 +149,19 @@ def _documents(args):
     return Documents(table, table.X, table.column_names)
 
 
-def _texts(args, frame):
-    """Return the texts of a column."""
+def texts_of_column(args: argparse.Namespace, table: Table) -> list[str]:
+    """Return the texts of the column that ``--text`` names.
+
+    Raises
+    ------
+    UsageError
+        There is no such column, or it holds no text.
+    """
+    from expfam.frames.frame import Frame
+
+    frame = table.X
+    if not isinstance(frame, Frame):
+        raise UsageError("--text needs a table: a CSV, TSV, Parquet, Feather or JSON lines file")
     names = frame.names
     name = names[args.text] if isinstance(args.text, int) and args.text < len(names) else args.text
     if name not in names:
@@ -225,4 +237,4 @@ def _amount(value):
     return short(float(np.sum(value)))
 
 
-__all__ = ["Documents", "add_arguments", "run"]
+__all__ = ["Documents", "add_arguments", "run", "texts_of_column"]

@@ -97,7 +97,7 @@ class CoarseningDisplay:
         else:
             ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_ylim(0.0, 1.12)
-        ax.set_xlabel("number of groups")
+        ax.set_xlabel("number of groups" if self.noun == "cluster" else f"number of {self.noun}s")
         ax.set_ylabel("score (agreement of halves)")
         ax.legend(frameon=False, fontsize="small", loc="lower right", labelcolor=_GREY)
         title = f"halves of the data agree on {n_groups} of {counted(K, self.noun)}"

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from expfam import Mixture
+from expfam import Mixture, TopicModel
 from expfam.coarsening.curve import CoarseningCurve
 from expfam.displays import CoarseningDisplay
 
@@ -22,6 +22,7 @@ def test_the_answer_is_marked_beside_its_tree(mixture):
     display = CoarseningDisplay.from_estimator(mixture).plot()
     title = display.ax_.get_title(loc="left")
     assert title == f"halves of the data agree on {curve.n_clusters} of 6 clusters"
+    assert display.ax_.get_xlabel() == "number of groups"
     lines = {line.get_label(): line for line in display.ax_.get_lines()}
     drawn = lines["merges of least cost"]
     np.testing.assert_array_equal(drawn.get_xdata(), range(1, 7))
@@ -32,6 +33,15 @@ def test_the_answer_is_marked_beside_its_tree(mixture):
     (height,) = set(display.tree_ax_.get_lines()[-1].get_ydata())
     tops = [points[1][1] for points in display.tree_ax_.collections[0].get_segments()]
     assert sum(top > height for top in tops) == curve.n_clusters - 1  # merges above the line
+    plt.close("all")
+
+
+def test_topics_are_counted_as_topics():
+    X = np.random.default_rng(0).poisson([[5, 5, 5, 0, 0, 0], [0, 0, 0, 5, 5, 5]] * 30)
+    display = CoarseningDisplay.from_estimator(TopicModel(3, n_steps=20, random_state=0).fit(X)).plot()
+    assert display.ax_.get_xlabel() == "number of topics"
+    assert display.ax_.get_title(loc="left") == f"halves of the data agree on {display.curve.n_clusters} of 3 topics"
+    assert {line.get_label() for line in display.ax_.get_lines()} >= {"merges of like words"}
     plt.close("all")
 
 
