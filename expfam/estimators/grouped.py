@@ -21,10 +21,11 @@ from expfam.coarsening.merges import Wish
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, known_line, run_steps, step_numbers
+from expfam.estimators.chunks import learn, learn_all
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
 from expfam.estimators.group_names import grouped_rows
-from expfam.estimators.grouped_chunks import GroupedChunks, learns_groups, soft_sums
+from expfam.estimators.grouped_chunks import GROUPS, learns_groups, soft_sums
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import keep_rows, loaded_clusters, names_of_fit
@@ -534,7 +535,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         X, _, groups = grouped_rows(X, groups, y)
         groups = as_groups(groups, X.shape[0] if hasattr(X, "shape") else len(X))
         options = {"groups": groups, "weight": sample_weight}
-        GroupedChunks(self).learn(X, options, batch, is_first=not hasattr(self, "family_"))
+        learn(self, GROUPS, X, options, batch, is_first=not hasattr(self, "family_"))
         self._set_group_names(groups)
         return self
 
@@ -581,7 +582,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         array([100., 100.])
         """
         step_numbers(self)
-        GroupedChunks(self).learn_all(chunks)
+        learn_all(self, GROUPS, chunks)
         return self
 
     def _model(self, family):

@@ -24,7 +24,7 @@ from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges
 from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
 from expfam.estimators.lines import completed, line_of
 from expfam.estimators.loaded import keep_rows, names_of_fit
-from expfam.estimators.mixture_chunks import MixtureChunks, learns_chunks
+from expfam.estimators.mixture_chunks import learn_all_rows, learn_rows, learns_chunks, restored_stream
 from expfam.estimators.mixture_plan import plan_of
 from expfam.estimators.mixture_results import adopt_runs, no_posterior, posterior_of_draws, warn_of_runs
 from expfam.estimators.resumed import kept_fit
@@ -368,8 +368,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         >>> mixture.cluster_sizes_
         array([100, 100])
         """
-        learner = MixtureChunks(self, classes)
-        learner.learn_known(X, y, sample_weight, batch=batch, links=links)
+        learn_rows(self, X, y, sample_weight, batch=batch, classes=classes, links=links)
         return self
 
     @available_if(learns_chunks)
@@ -417,12 +416,12 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         >>> Mixture("poisson", 2, sampler="variational", random_state=0).fit_chunks(chunks).cluster_sizes_
         array([100, 100])
         """
-        MixtureChunks(self, classes).learn_all(chunks)
+        learn_all_rows(self, chunks, classes)
         return self
 
     def restore_stream(self, arrays: dict[str, Any]) -> VariationalStream:
         """Return the stream whose `to_arrays` these are, for this estimator's model and sampler."""
-        return MixtureChunks(self).restored(arrays)
+        return restored_stream(self, arrays)
 
     # ---- results ----------------------------------------------------------------------------------------------------
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.chunks import ChunkWays, rows_and_weight, settings_of_plan
 from expfam.estimators.lines import line_of
-from expfam.estimators.loaded import names_of_fit
-from expfam.fitting.topic_starts import topic_start
-from expfam.forecast.memory import check_memory
-from expfam.model.data import Dataset
-from expfam.params import is_auto
+from expfam.fitting.chunk_models import DocumentChunks
 from expfam.samplers.named import find_sampler
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.statistics import TopicSums, log_evidence_of_topics
@@ -33,53 +29,48 @@ def learns_documents(model: Any) -> bool:
     return True
 
 
-class TopicChunks(ChunkLearner):
-    """What a topic model does with chunks of documents."""
-
-    of_rows: ClassVar[tuple[str, ...]] = ("labels_", "probabilities_")
-
-    def kernel(self, *, in_passes: bool = False) -> Any:
-        """Return the kernel that learns chunks, with its schedule."""
-        topics = self.estimator
-        found = find_sampler(topics.sampler, model="TopicModel")
-        kernel = topics._kernel(TopicVariational if found is None else found)
-        if kernel.schedule is not None:
-            return kernel
-        if hasattr(topics, "stream_"):
-            schedule = topics.stream_.schedule
-        else:
-            schedule = Memoized() if in_passes or kernel.documents != "cold" else Stochastic()
-        return type(kernel)(**kernel.get_params() | {"schedule": schedule})
-
-    def validated(self, X: Any, family: Any, *, reset: bool) -> Any:
-        """Return the rows of a chunk, checked."""
-        return self.estimator._validate(X, reset=reset, is_chunk=True)
-
-    def open(self, X: Any, options: dict[str, Any], *, is_first: bool, in_passes: bool = False) -> tuple[Any, Dataset]:
-        """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
-        topics = self.estimator
-        kernel, seed = self.kernel(in_passes=in_passes), topics._seed()
-        if is_first:
-            model, data = topics._model(X, **options)
-            check_memory(topics._forecast(data, kernel=kernel, model=model), topics.memory_limit)
-            start = topics.start
-            if is_auto(start):
-                start = topic_start(kernel, model, data, start, seed=seed, n_threads=topics.n_threads)
-            return kernel.stream(model, data, seed=seed, start=start), data
-        model = topics._fitted_model()
-        data, eta = Dataset(X, model.family, names=names_of_fit(topics), **options), model.family.pseudocounts()[0]
-        counts = topics._word_counts()
-        rest = topics.log_joint_ - log_evidence_of_topics(
-            counts, eta, model.seeds
-        )  # its documents' part of the bound, as it stands
-        sums = TopicSums.of_counts(counts, rest=rest, weight=getattr(topics, "n_documents_", 0.0))
-        return kernel.resumed_stream(model, data, sums, seed=seed), data
-
-    def read(self, stream: Any) -> None:
-        """Set the results of the estimator."""
-        topics = self.estimator
-        topics._adopt(stream, stream.total_weight)
-        topics.method_ = stream.settings.local_of(stream.model.n_components)
+def kernel_of_chunks(topics: Any, *, in_passes: bool = False) -> Any:
+    """Return the kernel that learns chunks, with its schedule."""
+    found = find_sampler(topics.sampler, model="TopicModel")
+    kernel = topics._kernel(TopicVariational if found is None else found)
+    if kernel.schedule is not None:
+        return kernel
+    if hasattr(topics, "stream_"):
+        schedule = topics.stream_.schedule
+    else:
+        schedule = Memoized() if in_passes or kernel.documents != "cold" else Stochastic()
+    return type(kernel)(**kernel.get_params() | {"schedule": schedule})
 
 
-__all__ = ["TopicChunks", "learns_documents"]
+def _plan(topics, *, is_first, in_passes, X, options):
+    kernel, sums = kernel_of_chunks(topics, in_passes=in_passes), None
+    if hasattr(topics, "stream_"):
+        model = topics.stream_.model
+    elif is_first:
+        model = topics._model(X, **options)[0]
+    else:
+        model, sums = topics._fitted_model(), _sums_of_fit(topics)
+    return DocumentChunks(**settings_of_plan(topics, kernel), model=model, sums=sums)
+
+
+def _sums_of_fit(topics):
+    """Return the sums from which learning goes on."""
+    counts, model = topics._word_counts(), topics._fitted_model()
+    evidence = log_evidence_of_topics(counts, model.family.pseudocounts()[0], model.seeds)
+    rest = topics.log_joint_ - evidence  # its documents' part of the bound, as it stands
+    return TopicSums.of_counts(counts, rest=rest, weight=getattr(topics, "n_documents_", 0.0))
+
+
+def _read(topics, stream):
+    """Set the results of a topic model."""
+    topics._adopt(stream, stream.total_weight)
+    topics.method_ = stream.settings.local_of(stream.model.n_components)
+
+
+def _parts(topics, chunk):
+    return rows_and_weight(chunk)
+
+
+DOCUMENTS = ChunkWays(_plan, _read, _parts, of_rows=("labels_", "probabilities_"))
+
+__all__ = ["DOCUMENTS", "kernel_of_chunks", "learns_documents"]

@@ -21,12 +21,13 @@ from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_steps, step_numbers
+from expfam.estimators.chunks import learn, learn_all
 from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import keep_rows, names_of_fit
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.resumed import kept_fit
 from expfam.estimators.row_results import in_asked_form
-from expfam.estimators.topic_chunks import TopicChunks, learns_documents
+from expfam.estimators.topic_chunks import DOCUMENTS, kernel_of_chunks, learns_documents
 from expfam.estimators.topic_coarsen import coarser_topics, topic_curve, topics_text, words_tree
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
@@ -38,7 +39,7 @@ from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
 from expfam.fitting.kept_run import taking_seed
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
-from expfam.fitting.topic_starts import kept_start, start_memory
+from expfam.fitting.topic_starts import forecast_with_search, kept_start
 from expfam.forecast.memory import forecast_topics
 from expfam.frames.names import named_columns
 from expfam.lazy import made_on_use
@@ -253,7 +254,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _set_labels(self, X):
         """Set the main topic of each document and its share; Ctrl-C leaves them out."""
-        for name in TopicChunks.of_rows:
+        for name in DOCUMENTS.of_rows:
             self.__dict__.pop(name, None)
         if self.interrupted_:
             return
@@ -269,9 +270,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _forecast(self, data, **run):
         """Forecast the memory of a fit, or of the search before it if that is more."""
-        forecast = forecast_topics(data, **run)
-        search = start_memory(data, self.n_components) if is_auto(self.start) else 0
-        return replace(forecast, scratch=forecast.scratch + max(0, search + forecast.statistics - forecast.beside_data))
+        return forecast_with_search(forecast_topics(data, **run), data, self.start, self.n_components)
 
     def pseudocount_of_words(self) -> Any:
         """Return `eta`, or what it stands for where it is None."""
@@ -398,7 +397,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         >>> model.n_documents_
         160.0
         """
-        TopicChunks(self).learn(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "components_"))
+        learn(self, DOCUMENTS, X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "components_"))
         return self
 
     @available_if(learns_documents)
@@ -441,7 +440,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         160.0
         """
         step_numbers(self)
-        TopicChunks(self).learn_all(chunks)
+        learn_all(self, DOCUMENTS, chunks)
         return self
 
     def _fitted_model(self):
@@ -458,7 +457,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def restore_stream(self, arrays: dict[str, Any], schedule: Schedule) -> TopicStream:
         """Return the stream with this schedule whose `to_arrays` these are."""
-        kernel = TopicChunks(self).kernel()
+        kernel = kernel_of_chunks(self)
         kernel = type(kernel)(**kernel.get_params() | {"schedule": schedule})
         return TopicStream.from_arrays(self._fitted_model(), kernel, arrays)
 
@@ -766,8 +765,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
-    def _validate(self, X, *, reset, is_chunk=False):
-        return validated_documents(self, X, partial(self._validate_matrix, reset=reset), reset=reset, is_chunk=is_chunk)
+    def _validate(self, X, *, reset, family=None, learns=False):
+        """Return counts of words; `family` is that of other estimators, `learns` whether X is a chunk."""
+        return validated_documents(self, X, partial(self._validate_matrix, reset=reset), reset=reset, is_chunk=learns)
 
     def _validate_matrix(self, X, *, reset):
         X = checked_input(self, X, reset=reset, accepts_sparse=True)

@@ -14,9 +14,7 @@ from scipy import sparse
 from expfam.model.groups import Groups, as_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from expfam.model.data import Dataset
+    from collections.abc import Sequence
 
 _GROWTH = 1.5
 
@@ -88,39 +86,6 @@ class KeptChunks:
         return joined_chunks(self.chunks)
 
 
-def learned_again(
-    kept: KeptChunks,
-    start: Callable[[Chunk], Any],
-    data_of: Callable[[Chunk, Any], Dataset],
-    counted: Callable[[Dataset], Dataset],
-) -> tuple[Any, Any, Dataset]:
-    """Open a stream from all kept rows, and learn the kept chunks again, each under its name.
-
-    Parameters
-    ----------
-    kept : KeptChunks
-    start : callable
-        Makes the stream from the rows of all chunks, joined.
-    data_of : callable
-        Makes the `Dataset` of a chunk for the stream.
-    counted : callable
-        Returns the rows of a `Dataset` that are learned.
-
-    Returns
-    -------
-    stream : StreamBase
-    info : Info
-        What was learned of the last chunk.
-    data : Dataset
-        The last chunk.
-    """
-    stream, info = start(kept.joined()), None
-    for chunk in kept.chunks:
-        data = data_of(chunk, stream)
-        info = stream.learn(counted(data), batch=chunk.name)
-    return stream, info, data
-
-
 def joined_chunks(chunks: Sequence[Chunk]) -> Chunk:
     """Return the rows of some chunks as one chunk, with groups numbered one after the other.
 
@@ -172,4 +137,4 @@ def _copied(chunk):
     return chunk._replace(X=chunk.X.copy(), options=options)
 
 
-__all__ = ["Chunk", "KeptChunks", "complete_rows", "joined_chunks", "learned_again"]
+__all__ = ["Chunk", "KeptChunks", "complete_rows", "joined_chunks"]

@@ -6,6 +6,7 @@ sweeps. Where documents mix many topics, the kernel's own start is often better.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import SymmetricDirichlet
+from expfam.params import is_auto
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.geometry.drawn_rows import drawn_rows
 from expfam.samplers.topics.gibbs import TopicGibbs
@@ -25,6 +27,7 @@ from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.settle import Settler
 
 if TYPE_CHECKING:
+    from expfam.forecast.memory import Forecast
     from expfam.model.admixture import AdmixtureModel
 
 _STEPS = 10
@@ -128,6 +131,21 @@ def start_memory(data: Dataset, n_topics: int) -> int:
     return n * (28 * columns + 76) + (24 * cells if cells <= _MOST_CELLS or not data.is_sparse else 0)
 
 
+def forecast_with_search(forecast: Forecast, data: Dataset, start: Any, n_topics: int) -> Forecast:
+    """Return the forecast of memory of a fit with the search for a start before it.
+
+    Parameters
+    ----------
+    forecast : Forecast
+        Without the search.
+    data : Dataset
+    start : str or array_like
+    n_topics : int
+    """
+    search = start_memory(data, n_topics) if is_auto(start) else 0
+    return replace(forecast, scratch=forecast.scratch + max(0, search + forecast.statistics - forecast.beside_data))
+
+
 def _n_looked_at(n_topics):
     return _DOCUMENTS + _DOCUMENTS_EACH * n_topics
 
@@ -163,4 +181,4 @@ def _start_of(kernel, data, labels, model):
     return np.ascontiguousarray(counts.toarray().T)
 
 
-__all__ = ["document_clusters", "kept_start", "start_memory", "topic_start"]
+__all__ = ["document_clusters", "forecast_with_search", "kept_start", "start_memory", "topic_start"]

@@ -12,7 +12,8 @@ from scipy import sparse
 
 from expfam import AdmixtureModel, Dataset, DiagonalGaussian, GroupedMixture, Poisson
 from expfam.errors import CapabilityError, DataError, DataWarning, ExpFamError
-from expfam.estimators.grouped_chunks import GroupedChunks
+from expfam.estimators.grouped_chunks import GROUPS
+from expfam.fitting.kept_chunks import Chunk
 from expfam.samplers import Full, GroupedStream, GroupedVariational, Memoized, Stochastic
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
@@ -413,7 +414,7 @@ def test_the_bound_of_a_fit_is_where_learning_goes_on():
     sampler = GroupedVariational(2, dtype="float64", n_restarts=0, schedule=Memoized())
     mixture = GroupedMixture(Poisson(0.8, 0.3), K, alpha=0.3, sampler=sampler, n_steps=20, random_state=0)
     mixture.fit(X, groups=groups)
-    stream, _ = GroupedChunks(mixture).open(X, {"groups": groups}, is_first=False)
+    stream = GROUPS.plan(mixture, is_first=False).opened(Chunk(X, {"groups": groups})).stream
     assert stream.compute_log_joint() == pytest.approx(mixture.log_joint_, rel=1e-12)
     assert stream.entropy > 0
 
