@@ -65,7 +65,7 @@ def settings_of_plan(estimator: Any, kernel: Any) -> dict[str, Any]:
 
 
 def rows_and_weight(chunk: Any, others: str = "") -> tuple[Any, dict[str, Any]]:
-    """Return the rows of a chunk and their weights; `others` tells in an error what else a chunk may be."""
+    """Return the rows of a chunk and their weights; `others` are other forms, for errors."""
     if not isinstance(chunk, tuple):
         return chunk, {}
     if len(chunk) != 2:
@@ -123,7 +123,7 @@ def learn_all(estimator: Any, ways: ChunkWays, chunks: Iterable[Any]) -> Any:
 
 @contextmanager
 def _reading(estimator: Any, ways: ChunkWays, given: Any, family: Any, *, reset: bool) -> Iterator[Chunk]:
-    """Give a chunk of `fit_chunks`, validated; errors of the block tell what to do with all its parts."""
+    """Give a chunk, validated; errors of the block tell what to do with all its parts."""
     parts = given if isinstance(given, tuple) else (given,)
     names = ways.part_names(estimator, len(parts))
     with lines_about_rows(parts[0] if parts else None, dict(zip(names, parts[1:]))):

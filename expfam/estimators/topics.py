@@ -766,7 +766,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
     def _validate(self, X, *, reset, family=None, learns=False):
-        """Return counts of words; `family` is that of other estimators, `learns` whether X is a chunk."""
+        """Return counts of words; `learns` tells that X is a chunk, and `family` is not used."""
         return validated_documents(self, X, partial(self._validate_matrix, reset=reset), reset=reset, is_chunk=learns)
 
     def _validate_matrix(self, X, *, reset):
