@@ -16,6 +16,7 @@ from expfam.estimators.matrices import checked_input
 from expfam.estimators.odd_data import refuse_odd_data
 from expfam.estimators.row_results import in_asked_form
 from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
+from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.base import Family
 from expfam.families.columns.cells import may_lack_cells
 from expfam.families.columns.family import Columns
@@ -150,6 +151,26 @@ class FamilyEstimator(Estimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log predictive density of the rows, nats."""
         return float(self.score_samples(X).mean())
+
+    def score_error(self, X: Any, y: Any = None) -> float:
+        """Return the standard error of `score` of the same rows, nats.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+            At least two rows, which were not in the fit.
+        y : ignored
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Mixture
+        >>> X = np.random.default_rng(0).normal(size=(300, 2))
+        >>> mixture = Mixture("gaussian", 1, random_state=0).fit(X[:200])
+        >>> print(f"{mixture.score(X[200:]):.2f} +- {mixture.score_error(X[200:]):.2f}")
+        -2.85 +- 0.09
+        """
+        return error_of_mean(self.score_samples(X))
 
     def _conditional_scores(
         self, X: Any, given: Any, mass_of: Any = None, clusters: FittedClusters | DrawnClusters | None = None

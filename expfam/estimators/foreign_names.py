@@ -235,13 +235,13 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "Estimator": {
         **dict.fromkeys(("means_", "cluster_centers_", "centers_", "centroids_"), _CENTRES),
         **dict.fromkeys(("covariances_", "covars_", "variances_"), _WIDTHS),
-        **dict.fromkeys(("bic", "aic", "score_sample", "log_likelihood"), _SCORES),
+        **dict.fromkeys(("score_sample", "log_likelihood"), _SCORES),
+        "top_words": ("clusters_",),
         **dict.fromkeys(("inertia_", "lower_bound_", "bound_", "loss_"), ("log_joint_",)),
+        **dict.fromkeys(("decision_function", "predict_log_proba"), ("predict_proba(X)",)),
         **dict.fromkeys(("lower_bounds_", "loss_curve_", "history_"), ("trace_.column('objective')",)),
     },
     "Mixture": {
-        **dict.fromkeys(("transform", "decision_function", "predict_log_proba"), ("predict_proba(X)",)),
-        "fit_transform": ("fit(X).predict_proba(X)",),
         "weight_concentration_": ("weights_",),
     },
     "TopicModel": {
@@ -251,7 +251,8 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         **dict.fromkeys(("print_topics", "show_topics", "get_topics", "get_topic_words"), ("top_words()",)),
     },
     "GroupedMixture": {
-        **dict.fromkeys(("bic", "aic", "score_sample", "log_likelihood"), ("score(X, groups=groups)",)),
+        **dict.fromkeys(("decision_function", "predict_log_proba"), ("predict_proba(X, groups=groups)",)),
+        **dict.fromkeys(("score_sample", "log_likelihood"), ("score(X, groups=groups)",)),
     },
     "BayesianHierarchy": {
         **dict.fromkeys(("distances_", "linkage_", "linkage"), ("linkage_matrix()",)),
@@ -261,8 +262,13 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 
 
+_NO_PENALTY = (
+    "its parameters are integrated out, so that their number needs no penalty: write model.log_joint_ to compare fits"
+    " of one family to the same rows, or model.score({}) with rows that were left out to compare families"
+)
 _WITHOUT: Mapping[str, Mapping[str, str]] = {  # results that other estimators have: why there is none, and what to do
     "Estimator": {
+        **dict.fromkeys(("bic", "aic"), _NO_PENALTY.format("X")),
         "classes_": "the fit used no classes of rows: write Mixture(labels='classes').fit(X, y)",
         "roles_": "only columns of a table have roles: write Mixture().fit(X) with a frame X",
     },
@@ -274,6 +280,7 @@ _WITHOUT: Mapping[str, Mapping[str, str]] = {  # results that other estimators h
         "sample": "the numbers of words of documents are no part of it: draw from params_['probability']",
     },
     "GroupedMixture": {
+        **dict.fromkeys(("bic", "aic"), _NO_PENALTY.format("X, groups=groups")),
         "posterior_": "it keeps no draws of labels: write Mixture(n_draws=100).fit(X) for rows without their groups",
     },
     "BayesianHierarchy": {

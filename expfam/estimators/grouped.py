@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
-from sklearn.utils import TransformerTags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
@@ -24,6 +23,7 @@ from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, known
 from expfam.estimators.chunks import learn, learn_all
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
+from expfam.estimators.features import ClusterFeatures
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_chunks import GROUPS, learns_groups, soft_sums
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
@@ -41,6 +41,7 @@ from expfam.estimators.unknown_groups import (
     unknown_model,
     unknown_start,
 )
+from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.components import Components
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitted.scoring import opened_data, opened_rows
@@ -88,7 +89,7 @@ _HELD_SHARE = 0.2
 _MOST_RUNS = 3  # from better and better partitions
 
 
-class GroupedMixture(ClusterMixin, FamilyEstimator):
+class GroupedMixture(ClusterFeatures, ClusterMixin, FamilyEstimator):
     """Mixture of rows in groups: all groups share the clusters, each has its own weights.
 
     The cluster of a row depends on the other rows of its group too. docs/settings.md says more of all settings.
@@ -600,7 +601,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
-    def transform(self, X: Any, groups: Any = None) -> Any:
+    def transform(self, X: Any, groups: Any = None) -> Any:  # type: ignore[override]
         """Return the weights of new groups of rows.
 
         Parameters
@@ -624,10 +625,27 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         asked = asked_output(self)
         if asked == "default":
             return weights
-        frame = new_frame({f"groupedmixture{k}": weights[:, k] for k in range(len(self.alpha_))}, backend=asked)
+        frame = new_frame(dict(zip(self.get_feature_names_out(), weights.T)), backend=asked)
         if groups.names is not None and type(frame).__module__.startswith("pandas"):
             frame.index = list(groups.names)
         return frame
+
+    def fit_transform(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Any:
+        """Fit, and return `transform` of the same rows: the weights of their groups.
+
+        Parameters
+        ----------
+        X, y, groups
+            As in `fit`: without `groups` and `labels`, `y` are the groups.
+        **fit_params
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        (G, K) float64 ndarray, or frame where `set_output` asks for one
+        """
+        y, groups = (None, y if groups is None else groups) if self.labels is None else (y, groups)
+        return self.fit(X, y, groups=groups, **fit_params).transform(X, groups)
 
     def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int32]:
         """Return the most probable cluster of each row of new groups, given all rows of its group.
@@ -688,15 +706,40 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         DataError
             If no group has two rows.
         """
-        X, groups = self._checked(X, y if groups is None else groups)
+        return float(self._held_densities(X, y if groups is None else groups)[0].mean())
+
+    def score_error(  # type: ignore[override]
+        self, X: Any, y: Any = None, *, groups: Any = None
+    ) -> float:
+        """Return the standard error of `score` of the same rows, nats.
+
+        Groups are the units that are drawn: rows of one group share its weights, and their scores go together.
+
+        Parameters
+        ----------
+        X, y, groups
+            As in `score`.
+
+        Raises
+        ------
+        DataError
+            Fewer than two groups have two rows.
+        """
+        held, of_row = self._held_densities(X, y if groups is None else groups)
+        _, units = np.unique(of_row, return_inverse=True)
+        return error_of_mean(np.bincount(units, weights=held), np.bincount(units), unit="group")
+
+    def _held_densities(self, X, groups):
+        """Return log densities of left-out rows given the rest of their group, and their groups."""
+        X, groups = self._checked(X, groups)
         is_held = held_rows(groups)
         if not is_held.any():
             raise DataError("a score needs groups of at least two rows; there is none")
         is_seen = ~is_held & (groups.sizes >= 2)[groups.of_row]
         seen = Groups(groups.of_row[is_seen], n_groups=groups.n_groups)
         log_weights = np.log(_weights(self._place(X[is_seen], seen)[0], self.alpha_))
-        held = self._scored().log_densities(X[is_held], mass=log_weights[groups.of_row[is_held]])
-        return float(held.mean())
+        of_row = groups.of_row[is_held]
+        return self._scored().log_densities(X[is_held], mass=log_weights[of_row]), of_row
 
     def score_samples(  # type: ignore[override]
         self, X: Any, groups: Any = None, given: Any = None
@@ -885,7 +928,6 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.transformer_tags = TransformerTags()
         tags._skip_test = True  # the common checks bring no groups
         return tags
 

@@ -17,6 +17,7 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.estimators.base import Estimator
 from expfam.estimators.family_estimator import FamilyEstimator
+from expfam.estimators.features import ClusterFeatures
 from expfam.estimators.leaf_names import leaf_names
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.loaded import names_of_fit
@@ -51,7 +52,7 @@ _LEAVES = ("auto", "rows", "clusters")
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 
 
-class BayesianHierarchy(ClusterMixin, FamilyEstimator):
+class BayesianHierarchy(ClusterFeatures, ClusterMixin, FamilyEstimator):
     """Tree of clusters of any exponential family, with the odds of every merge.
 
     Merging ends by itself, without `n_steps`. The page docs/settings.md says more about each setting and result.

@@ -22,6 +22,7 @@ from expfam.estimators.base import Estimator, known_line
 from expfam.estimators.classes import line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
+from expfam.estimators.features import ClusterFeatures
 from expfam.estimators.lines import completed, line_of
 from expfam.estimators.loaded import keep_rows, names_of_fit
 from expfam.estimators.mixture_chunks import learn_all_rows, learn_rows, learns_chunks, restored_stream
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from expfam.samplers.variational.stream import VariationalStream
 
 
-class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
+class Mixture(ClusterFeatures, ClusterMixin, DensityMixin, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     The page docs/settings.md says what "auto" stands for in each setting, and more about each result.

@@ -32,7 +32,8 @@ from expfam.estimators.topic_coarsen import coarser_topics, topic_curve, topics_
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
-from expfam.evaluation.held_out import document_completion
+from expfam.evaluation.held_out import completed_documents, document_completion
+from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where, repeated
 from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
@@ -568,6 +569,26 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self._check_fitted()
         X = self._validate(X, reset=False)
         return document_completion(*all_topics(self), X, n_threads=self.n_threads)[0]
+
+    def score_error(self, X: Any, y: Any = None) -> float:
+        """Return the standard error of `score` of the same documents, nats per token.
+
+        Documents are the units that are drawn: the tokens of one share its topics, and their scores go together.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (D, V)
+        y : ignored
+
+        Raises
+        ------
+        DataError
+            Fewer than two documents have two word types.
+        """
+        self._check_fitted()
+        X = self._validate(X, reset=False)
+        sums, n_tokens, _ = completed_documents(*all_topics(self), X, n_threads=self.n_threads)
+        return error_of_mean(sums, n_tokens, unit="document")
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
         """Return a lower bound of the log probability of each document: (D,) nats, with log-base.

@@ -76,6 +76,53 @@ def document_completion(
     True
     """
     check_value("per", per, ("token", "document"))
+    sums, counts, n_skipped = completed_documents(
+        components, alpha, X, share=share, unit=unit, seed=seed, rule=rule, n_threads=n_threads
+    )
+    n_tokens = counts.sum()
+    return float(sums.sum() / (n_tokens if per == "token" else len(sums))), int(n_tokens), n_skipped
+
+
+def completed_documents(
+    components: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    X: Any,
+    *,
+    share: float = 0.2,
+    unit: Literal["type", "token"] = "type",
+    seed: int = 0,
+    rule: Literal["collapsed", "variational"] = "collapsed",
+    n_threads: int | None = None,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]:
+    """Return log probability and number of left-out tokens of each document.
+
+    Their sums make the score of `document_completion`.
+
+    Parameters
+    ----------
+    components, alpha, X, share, unit, seed, rule, n_threads
+        As in `document_completion`.
+
+    Returns
+    -------
+    log_probability : (D',) float64 ndarray
+        Nats, of all left-out tokens of a document together; skipped documents have no entry.
+    n_tokens : (D',) float64 ndarray
+    n_skipped : int
+
+    Raises
+    ------
+    DataError
+        If no document has two of the unit.
+
+    Examples
+    --------
+    >>> from expfam.evaluation.held_out import completed_documents
+    >>> good, X = [[9, 9, 1, 1], [1, 1, 9, 9]], [[3, 3, 0, 0], [0, 0, 2, 2], [0, 4, 0, 0]]
+    >>> log_probability, n_tokens, n_skipped = completed_documents(good, 0.1, X)
+    >>> n_tokens.tolist(), n_skipped
+    ([3.0, 2.0], 1)
+    """
     components = np.asarray(components, dtype=np.float64)
     seen, held, n_skipped = split_documents(X, share=share, unit=unit, seed=seed)
     if held.shape[0] == 0:
@@ -84,13 +131,12 @@ def document_completion(
     weights = document_weights(components, alpha, seen, rule=rule, n_threads=n_threads)
     phi = np.ascontiguousarray((components / components.sum(axis=1, keepdims=True)).T)
     docs = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
-    total, step = 0.0, max(1, (1 << 20) // len(components))
+    sums, step = np.zeros(held.shape[0]), max(1, (1 << 20) // len(components))
     for start in range(0, held.nnz, step):
         part = slice(start, start + step)
         p = np.einsum("ik,ik->i", weights[docs[part]], phi[held.indices[part]])
-        total += float(held.data[part] @ np.log(p))
-    n_tokens = held.data.sum()
-    return total / float(n_tokens if per == "token" else held.shape[0]), int(n_tokens), n_skipped
+        np.add.at(sums, docs[part], held.data[part] * np.log(p))
+    return sums, np.asarray(held.sum(axis=1), dtype=np.float64).ravel(), n_skipped
 
 
 def split_documents(
@@ -148,4 +194,4 @@ def split_documents(
     return parts[0], parts[1], n_skipped
 
 
-__all__ = ["document_completion", "split_documents"]
+__all__ = ["completed_documents", "document_completion", "split_documents"]

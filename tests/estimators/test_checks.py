@@ -224,7 +224,7 @@ def test_tags_say_what_a_family_takes(kind, family):
     tags = get_tags(kind(family))
     found = (tags.input_tags.positive_only, tags.input_tags.categorical, tags.input_tags.sparse, tags._skip_test)
     assert found == (*TAGS[family][:3], TAGS[family][3] or kind is GroupedMixture)
-    assert (tags.transformer_tags is not None) == (kind is GroupedMixture)
+    assert tags.transformer_tags is not None
 
 
 def test_bounds_of_a_family_are_in_its_tags():

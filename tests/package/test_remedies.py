@@ -238,10 +238,19 @@ def test_keywords_of_scikit_learn(estimator, keyword, value):
 
 
 ATTRIBUTES = {
-    "Mixture": ["means_", "cluster_centers_", "covariances_", "bic", "aic", "inertia_", "lower_bound_", "transform"],
-    "GroupedMixture": ["means_", "cluster_centers_", "lower_bound_", "bic"],
-    "TopicModel": ["bound_", "exp_dirichlet_component_", "doc_topic_prior_", "print_topics"],
-    "BayesianHierarchy": ["cluster_centers_", "covariances_", "distances_", "inertia_"],
+    "Mixture": [
+        "means_",
+        "cluster_centers_",
+        "covariances_",
+        "bic",
+        "aic",
+        "inertia_",
+        "lower_bound_",
+        "decision_function",
+    ],
+    "GroupedMixture": ["means_", "cluster_centers_", "lower_bound_", "bic", "predict_log_proba", "top_words"],
+    "TopicModel": ["bound_", "exp_dirichlet_component_", "doc_topic_prior_", "print_topics", "bic"],
+    "BayesianHierarchy": ["cluster_centers_", "covariances_", "distances_", "inertia_", "bic", "top_words"],
 }
 
 
@@ -261,7 +270,7 @@ def test_attributes_of_scikit_learn(fitted, estimator, name):
     with pytest.raises(AttributeError) as caught:
         getattr(model, name)
     data = COUNTS if estimator == "TopicModel" else X
-    assert typed(line_of(str(caught.value)), model=model, X=data) is not None
+    assert typed(line_of(str(caught.value)), model=model, X=data, groups=GROUPS) is not None
     assert not hasattr(model, name)
     assert name not in dir(model)
 
