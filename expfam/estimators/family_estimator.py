@@ -168,7 +168,7 @@ class FamilyEstimator(Estimator):
         >>> X = np.random.default_rng(0).normal(size=(300, 2))
         >>> mixture = Mixture("gaussian", 1, random_state=0).fit(X[:200])
         >>> print(f"{mixture.score(X[200:]):.2f} +- {mixture.score_error(X[200:]):.2f}")
-        -2.85 +- 0.09
+        -2.84 +- 0.11
         """
         return error_of_mean(self.score_samples(X))
 
