@@ -6,10 +6,12 @@ support of their family, or into groups.
 """
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.exceptions import SkipTestWarning
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
@@ -195,6 +197,22 @@ def test_scikit_learn(estimator, check):
 
 def test_an_expected_failure_that_does_not_come_is_an_error(pytestconfig):
     assert pytestconfig.getini("xfail_strict")
+
+
+def test_the_page_lists_every_check_that_cannot_pass():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "scikit_learn.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `check_")]
+    told = {(name, reason.strip()) for names, _, reason in rows for name in re.findall(r"`(check_\w+)`", names)}
+    assert told == {pair for estimator in ESTIMATORS for pair in expected_failures(estimator).items()}
+
+
+def test_the_page_lists_what_is_routed():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "scikit_learn.md").read_text(encoding="utf-8")
+    asked = dict(re.findall(r"^\| `(\w+)` \| (`\w+`(?:, `\w+`)*) \|", page, flags=re.M))
+    with config_context(enable_metadata_routing=True):
+        for kind in (Mixture, GroupedMixture, TopicModel, BayesianHierarchy):
+            found = kind().get_metadata_routing().fit.requests
+            assert re.findall(r"`(\w+)`", asked[kind.__name__]) == list(found)
 
 
 # ---- what the tags say -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from page_examples import BLOCK, are_alike, failures
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(
     page.relative_to(DOCS).as_posix()
-    for pattern in ("index.md", "guide/*.md", "coming_from/*.md")
+    for pattern in ("index.md", "scikit_learn.md", "guide/*.md", "coming_from/*.md")
     for page in DOCS.glob(pattern)
     if BLOCK.search(page.read_text(encoding="utf-8"))
 )
