@@ -38,6 +38,9 @@ _CLOSE = 2e-3  # nats a row
 _CRUMBS = 1e-3  # share of the rows
 _MOST_EXCHANGES, _TRIED_EXCHANGES = 20, 8
 _FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which the end is compared
+# clusters that may hold several groups each, which can be divided among them in many ways; of fewer rows these ways
+# differ by few nats
+_FEW_CLUSTERS, _RUNS_OF_FEW_CLUSTERS, _ROWS_OF_MANY_RUNS = 3, 12, 1000
 
 
 class Ending(NamedTuple):
@@ -343,7 +346,10 @@ class _GivenNumber:
             divisions = Divisions(self.data, seed=self.seed, n_threads=self.n_threads)
         # one wide cluster with tight remainders has the highest log joint where rows are few
         left_out = {"white"} if has_few_rows(self.model, self.data) else set()
-        runs = range(_n_runs(self.data.n_rows))
+        n_runs = _n_runs(self.data.n_rows)
+        if self.n_clusters <= _FEW_CLUSTERS and _ROWS_OF_MANY_RUNS <= self.data.n_rows <= _FEW_ROWS:
+            n_runs = _RUNS_OF_FEW_CLUSTERS
+        runs = range(n_runs)
         for metric, run in product([each for each in divisions.metrics if each not in left_out], runs):
             yield divisions.kmeans(metric, self.n_clusters, run)
 

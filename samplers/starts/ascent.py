@@ -188,7 +188,7 @@ class Ascents:
         and no less than 0.003 nats a row. A pass that gains less than `least_rise` is the last one.
         """
         ascent, data = self._begun(_checked(labels, self.data.n_rows)), self.data
-        wanted = ascent.labels
+        wanted, is_mode = ascent.labels, False
 
         def hold(wanted):
             return _held_back(wanted, ascent.labels, ascent.clusters, data, first_equal)
@@ -197,7 +197,8 @@ class Ascents:
             wanted = ascent.wanted()
             moved = hold(wanted) if keep_clusters else wanted
             before = ascent.log_joint
-            if np.array_equal(moved, ascent.labels) or not ascent.move(moved):
+            is_mode = np.array_equal(moved, ascent.labels)
+            if is_mode or not ascent.move(moved):
                 break
             ascent.go_on(hold if keep_clusters else None)
             if self._is_known_mode(ascent.labels, keep_clusters=keep_clusters):
@@ -208,7 +209,7 @@ class Ascents:
                     return Summit(ascent.labels, wanted, is_hopeless=True)
             if ascent.log_joint - (ascent.begun if before is None else before) < least_rise:
                 break
-        if np.array_equal(wanted, ascent.labels) and data.n_rows < _MANY_ROWS:
+        if is_mode and np.array_equal(wanted, ascent.labels) and data.n_rows < _MANY_ROWS:
             self._modes.add((keep_clusters, by_first_appearance(wanted)[1].tobytes()))
         return Summit(ascent.labels, wanted)
 

@@ -49,6 +49,20 @@ def test_a_default_fit_is_not_below_a_simple_partition(name, is_given, seed):
     assert judgement.below <= tolerance(len(truth)), judgement
 
 
+# many ways divide the groups among fewer clusters; where rows count 15 times, the best is far above the others
+@pytest.mark.parametrize(
+    ("n_groups", "n_columns", "K", "seed"), [(8, 4, 2, 4), (8, 6, 3, 6), (5, 6, 2, 3), (6, 8, 2, 2)]
+)
+def test_fewer_clusters_than_groups_of_repeated_rows(n_groups, n_columns, K, seed):
+    rng = np.random.default_rng(seed + 100 * n_columns)
+    means = 4.0 * rng.normal(size=(n_groups, n_columns))
+    rows = means[rng.integers(n_groups, size=100)] + rng.normal(size=(100, n_columns))
+    X = np.tile(rows, (15, 1)) if seed % 2 else np.repeat(rows, 15, axis=0)
+    mixture = WatchedMixture("gaussian", K, random_state=seed).fit(X)
+    judgement = judge(mixture, X, seed=seed, learns=False)
+    assert judgement.below <= tolerance(len(X)), judgement
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("K", [None, 4])
 def test_chunks_are_not_below_a_simple_partition(K, seed):

@@ -211,6 +211,18 @@ def test_a_pass_that_gains_too_little_is_the_last_one():
     np.testing.assert_array_equal(reached(max_passes=100, least_rise=1e-9), whole)
 
 
+@pytest.mark.parametrize("cut", [{"max_passes": 1}, {"max_passes": 100, "least_rise": np.inf}], ids=["passes", "rise"])
+def test_an_ascent_that_was_cut_off_does_not_stop_a_later_one(cut):
+    rng = np.random.default_rng(3)
+    data = Dataset(rng.normal(size=(400, 2)) + 2.0 * rng.integers(0, 3, (400, 1)), load_family("gaussian_diag"))
+    ascents = Ascents(MixtureModel(data.family, SymmetricDirichlet(6, alpha=1.0)), data)
+    labels = np.random.default_rng(1).integers(0, 6, 400)
+    whole = Ascents(ascents.model, data).climb(labels, keep_clusters=False, max_passes=100).labels
+    one = ascents.climb(labels, keep_clusters=False, **cut).labels
+    assert (one != whole).any()
+    np.testing.assert_array_equal(ascents.climb(labels, keep_clusters=False, max_passes=100).labels, whole)
+
+
 # The lone row 9 is more probable in the large cluster of its neighbours; both lone rows of the second case are.
 ROWS = {"one": ([[10]] * 8 + [[9]], [0] * 8 + [1]), "two": ([[10]] * 8 + [[9], [11]], [0] * 8 + [1, 2])}
 
