@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Sequence
 
 from expfam.cli import certificate, coarsen, columns, demo, fit, groups, merge, plugins, predict, tables, topics, tree
+from expfam.cli.completion import add_completion
 from expfam.cli.errors import UsageError, fail, is_bad_input, message_of, show_warning
 from expfam.cli.given_files import check_given_files
 from expfam.cli.lines import in_shell
@@ -72,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
+    add_completion(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     demo.add_arguments(
         _command(commands, "demo", demo.run, "cluster scikit-learn's handwritten digits and draw the clusters")

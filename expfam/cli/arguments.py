@@ -53,6 +53,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_seed(group: argparse.ArgumentParser | argparse._ArgumentGroup, *, of: str = "", fixed: bool = False) -> None:
+    """Add the seed of a command.
+
+    What is made from the user's data has another seed each time, which is printed, so that it can be repeated. What is
+    made to be compared with others has a `fixed` one, 0.
+    """
+    default = "0, for everybody the same" if fixed else "a random one, which is printed"
+    group.add_argument("--seed", type=seed_number, metavar="INT", help=f"seed{of}; default: {default}")
+
+
 def memory_amount(text: str) -> int:
     """Return the number of bytes that a text names."""
     from expfam.forecast.memory import parse_bytes

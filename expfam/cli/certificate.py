@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.cli.arguments import concentration, positive_float, positive_int, seed_number, thread_count
+from expfam.cli.arguments import add_seed, concentration, positive_float, positive_int, thread_count
 from expfam.cli.columns import rows_of_table
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, replacing
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--checks", metavar="LIST", help="some of rows,truth,data,cold; default: all")
     group.add_argument("--replicates", type=positive_int, metavar="R", help="replicates of each check; default: 300")
     group.add_argument("--rows", type=positive_int, metavar="N", help="rows of a simulated data set; default: 60")
-    group.add_argument("--seed", type=seed_number, metavar="SEED", help="default: 0")
+    add_seed(group, fixed=True)
     group.add_argument(
         "--n-components", type=positive_int, metavar="K", help="number of clusters; default: open (for a family)"
     )

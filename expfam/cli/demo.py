@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expfam.amounts import counted
-from expfam.cli.arguments import seed_number
+from expfam.cli.arguments import add_seed
 from expfam.cli.errors import UsageError
 from expfam.cli.fit import fit_with_progress
 from expfam.cli.outputs import require_place, save_figure
@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="file of the picture; default: %(default)s",
     )
-    parser.add_argument("--seed", type=seed_number, default=0, metavar="INT", help="seed; default: %(default)s")
+    add_seed(parser, fixed=True)
+    parser.set_defaults(seed=0)
 
 
 def run(args: argparse.Namespace) -> int:

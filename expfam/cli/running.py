@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.cli.arguments import memory_amount, seed_number, thread_count, time_amount
+from expfam.cli.arguments import add_seed, memory_amount, thread_count, time_amount
 from expfam.cli.coarsened import add_coarsen
 from expfam.cli.errors import UsageError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_limits(group: argparse._ArgumentGroup) -> None:
     """Add the seed, the threads, and what a fit may need."""
-    group.add_argument("--seed", type=seed_number, metavar="INT", help="seed; default: a random one, which is printed")
+    add_seed(group)
     group.add_argument(
         "--threads",
         type=thread_count,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expfam.amounts import counted
-from expfam.cli.arguments import add_data, add_model, natural_int, read_data, seed_number
+from expfam.cli.arguments import add_data, add_model, add_seed, natural_int, read_data
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, guarded, replacing
 from expfam.cli.results import as_text, plain, print_json, say
@@ -29,7 +29,7 @@ def add_impute(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table as .csv; default: standard output")
     parser.add_argument("--draw", action="store_true", help="draw the cells, in place of their means and modes")
-    parser.add_argument("--seed", type=seed_number, metavar="SEED", help="of --draw; default: another one each time")
+    add_seed(parser, of=" of --draw")
 
 
 def run_explain(args: argparse.Namespace) -> int:
@@ -67,12 +67,14 @@ def run_impute(args: argparse.Namespace) -> int:
     """Run `expfam impute` and return its exit code."""
     from expfam import Mixture
     from expfam.frames.frame import Frame
+    from expfam.structures.ground.rng import resolve_seed
 
     if args.output is not None:
         check_file(args, args.output, "--output", (".csv",))
     if args.seed is not None and not args.draw:
         raise UsageError("--seed needs --draw: means and modes are not drawn")
-    mixture = Mixture.load(args.model, trust=args.trust).set_params(random_state=args.seed)
+    seed = resolve_seed(args.seed) if args.draw else None
+    mixture = Mixture.load(args.model, trust=args.trust).set_params(random_state=seed)
     table = read_data(args, frame=True)
     if not isinstance(table.X, Frame):
         raise UsageError(f"{args.data}: impute fills the columns of a table: give a CSV, TSV or Parquet file")
@@ -87,9 +89,11 @@ def run_impute(args: argparse.Namespace) -> int:
     elif not args.json:
         _write(sys.stdout, columns)
     left = f", {n_left:,} left in columns that the model does not know" if n_left else ""
+    drawn = "" if seed is None else f", drawn with seed {seed}"
     if not args.json:
-        print(f"{counted(sum(n_missing.values()) - n_left, 'cell', spec=',')} filled{left}", file=sys.stderr)
+        print(f"{counted(sum(n_missing.values()) - n_left, 'cell', spec=',')} filled{drawn}{left}", file=sys.stderr)
     result = {"model": str(args.model), "data": str(args.data), "n_missing": n_missing, "n_left": n_left}
+    result["seed"] = seed
     result["output"] = None if args.output is None else str(args.output)
     if args.output is None:
         result["table"] = {name: [plain(cell) for cell in column] for name, column in columns.items()}

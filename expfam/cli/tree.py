@@ -11,10 +11,10 @@ from expfam.amounts import counted
 from expfam.cli.arguments import (
     add_data,
     add_family,
+    add_seed,
     concentration,
     positive_int,
     read_data,
-    seed_number,
     thread_count,
 )
 from expfam.cli.columns import add_columns, check_family, family_facts, family_line, is_automatic, model_data
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-k", "--clusters", type=positive_int, metavar="K", help="cut the tree into K clusters; default: by the odds"
     )
-    group.add_argument("--seed", type=seed_number, metavar="INT", help="seed of subsamples; default: 0")
+    add_seed(group)
     group.add_argument(
         "--threads",
         type=thread_count,
@@ -91,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
     """Run `expfam tree` and return its exit code."""
     from expfam import BayesianHierarchy
     from expfam.samplers import HierarchicalClustering
+    from expfam.structures.ground.rng import resolve_seed
 
     forms = {"linkage": (".npy",), "newick": (".nwk", ".newick", ".txt"), "figure": FIGURE_SUFFIXES}
     check_outputs(args, "hierarchy", **forms)
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         require_matplotlib()
     check_family(args)
     resume = kept_run(args)
-    args.seed = 0 if args.seed is None else args.seed
+    seed = resolve_seed(args.seed)
     table = read_data(args, frame=is_automatic(args))
     X, family = model_data(args, table)
     say(args, f"data      {args.data}: {shape_line(table.X)}")
@@ -116,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         learn_hyper=args.tune or "auto",
         leaves=args.leaves,
         n_threads=args.threads,
-        random_state=args.seed,
+        random_state=seed,
     )
     began = time.perf_counter()
     _grow_with_progress(args, hierarchy, X, resume)
@@ -125,7 +126,8 @@ def run(args: argparse.Namespace) -> int:
     n_leaves = hierarchy.tree_.n_leaves
     scores = table_scores(table, hierarchy.labels_)
     state = "stopped  " if hierarchy.interrupted_ else "result   "
-    say(args, f"model     {family_line(hierarchy.family_)}, alpha {hierarchy.alpha_:g}, order {hierarchy.order_}")
+    about = f"alpha {hierarchy.alpha_:g}, order {hierarchy.order_}, seed {seed}"
+    say(args, f"model     {family_line(hierarchy.family_)}, {about}")
     say(
         args,
         f"{state} {counted(hierarchy.n_clusters_, 'cluster')}, {counted(n_leaves, 'leaf', 'leaves', spec=',')}, log "
@@ -139,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
     result |= {"family": family.name, "hyper": family_facts(hierarchy.family_), "alpha": hierarchy.alpha_}
     result |= {"n_clusters": hierarchy.n_clusters_, "log_evidence": hierarchy.log_evidence_, "seconds": seconds}
-    result |= {"n_leaves": n_leaves}
+    result |= {"n_leaves": n_leaves, "seed": seed}
     result |= {"order": hierarchy.order_, "n_scores": hierarchy.n_scores_, "interrupted": hierarchy.interrupted_}
     nothing = dict.fromkeys(("output", "labels", "linkage", "newick", "figure"))
     print_json(args, result | {"scores": scores} | nothing | saved | {"not_saved": failed})

@@ -131,3 +131,29 @@ def test_one_model_is_nothing_to_merge(tmp_path, monkeypatch, capsys):
     (tmp_path / "first").mkdir()
     assert main(["merge", "first", "--output", "all"]) == 2
     assert "merge joins two models or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["fit", "people.csv", "-k", "2"], ["tree", "people.csv"], ["topics", "words.txt", "-k", "2"]]
+)
+def test_the_seed_is_a_random_one_that_is_printed_and_repeats(command, table, capsys):
+    (table.parent / "words.txt").write_text("\n".join(["bank profit shares", "goal match team"] * 12) + "\n")
+    seeds = []
+    for name in ("first.csv", "second.csv"):
+        assert main([*command, "--labels", name, "--json"]) == 0
+        seeds.append(json.loads(capsys.readouterr().out)["seed"])
+    assert seeds[0] != seeds[1]
+    assert main([*command, "--seed", str(seeds[0]), "--labels", "again.csv"]) == 0
+    assert str(seeds[0]) in capsys.readouterr().out
+    assert (table.parent / "again.csv").read_text() == (table.parent / "first.csv").read_text()
+
+
+def test_drawn_cells_say_their_seed(table, capsys):
+    assert main(["fit", "people.csv", "-k", "2", "--seed", "0", "--output", "model"]) == 0
+    (table.parent / "holes.csv").write_text("age,job,noise\n,cook,\n,,0.3\n")
+    capsys.readouterr()
+    assert main(["impute", "model", "holes.csv", "--draw"]) == 0
+    first = capsys.readouterr()
+    seed = first.err.split("drawn with seed ")[1].split()[0]
+    assert main(["impute", "model", "holes.csv", "--draw", "--seed", seed]) == 0
+    assert capsys.readouterr().out == first.out
