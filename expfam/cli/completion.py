@@ -1,4 +1,4 @@
-"""`expfam --print-completion SHELL`: a script with which a shell completes commands, options and files."""
+"""`expfam --print-completion SHELL`: a script that lets a shell complete words."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_completion(parser: argparse.ArgumentParser) -> None:
 
 def _name_values(parser, shtab):
     """Say which arguments are files, folders and families."""
-    from expfam.plugins.registry import list_plugins
+    from expfam import list_plugins
 
     families = sorted({plugin.name for plugin in list_plugins("family")})
     for action in _actions(parser):
