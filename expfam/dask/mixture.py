@@ -56,7 +56,7 @@ class Mixture(BaseEstimator):
     Parameters
     ----------
     family : str or Family
-        See `expfam.Mixture`. Hyper-parameters "auto" are those of all rows, but for `Columns`: see `ShardedData`.
+        See `expfam.Mixture`. Hyper-parameters "auto" are those of all rows.
     n_components : int, optional
         Number of clusters; some may stay empty. If not given, any number, under a Dirichlet process: only
         "uncollapsed_gibbs" finds it, by slices, splits and merges.

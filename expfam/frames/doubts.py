@@ -69,7 +69,7 @@ def doubt_of(column: Column, backend: str = "pandas") -> Doubt | None:
     """
     if column.kind not in ("text", "category") or not all(isinstance(level, str) for level in column.levels):
         return None
-    counts = np.bincount(column.present, minlength=len(column.levels))
+    counts = np.bincount(column.present, column.present_times, len(column.levels)).astype(np.int64)
     levels = [level for level, count in zip(column.levels, counts) if count]
     n_rows = int(counts.sum())
     is_long = n_rows > _LEAST_ROWS and 2 * len(levels) > n_rows

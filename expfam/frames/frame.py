@@ -57,6 +57,8 @@ class Column:
         Type of the column in a frame; "enum" are categories with an order. Empty for text and floats.
     infinite_text : str
         Of floats that were read from text: the text of the first infinite cell; else empty.
+    times : (N,) int64 ndarray or None
+        How many rows each cell stands for, in a summary of a column; None if each is one row.
     """
 
     name: str
@@ -67,6 +69,17 @@ class Column:
     is_declared: bool = False
     type: str = ""
     infinite_text: str = ""
+    times: npt.NDArray[np.int64] | None = None
+
+    @property
+    def n_missing(self) -> int:
+        """Return how many rows lack a cell."""
+        return int(self.missing.sum() if self.times is None else self.times[self.missing].sum())
+
+    @property
+    def present_times(self) -> npt.NDArray[np.int64] | None:
+        """Return how many rows each of the cells in `present` stands for, None if one."""
+        return None if self.times is None else self.times[~self.missing]
 
     @property
     def present(self) -> npt.NDArray[Any]:

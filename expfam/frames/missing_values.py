@@ -189,11 +189,11 @@ def as_numbers(column: Column) -> Column:
     text = str(column.levels[column.values[infinite[0]]]) if infinite.size else ""
     kind = "integer" if levels.dtype.kind == "i" else "float"
     type_ = "integer" if kind == "integer" else ""
-    return _emptied(Column(column.name, kind, values, missing, type=type_, infinite_text=text))
+    return _emptied(Column(column.name, kind, values, missing, type=type_, infinite_text=text, times=column.times))
 
 
 def _emptied(column):
     """Return a column whose cells are all missing as an empty one."""
     if not column.missing.all():
         return column
-    return Column(column.name, "empty", np.zeros(len(column.missing)), column.missing)
+    return Column(column.name, "empty", np.zeros(len(column.missing)), column.missing, times=column.times)

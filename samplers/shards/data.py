@@ -41,7 +41,7 @@ class ShardedData:
         An array is cut into `n_parts`.
     family : Family
         If it is not bound, it is bound to the rows of all parts, by their sums; a family that reads all rows at once,
-        such as `Columns`, to 100,000 of them, drawn at random.
+        by its method `resolve`, to 100,000 of them, drawn at random.
     engine : Engine, optional
         The parts are placed in it. `SerialEngine` if not given.
     n_parts : int

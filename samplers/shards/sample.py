@@ -85,12 +85,17 @@ def bound_to_parts(engine: Engine, family: Any, kind: dict[str, Any]) -> Any:
     """
     if family.is_bound:
         return family
-    if family.resolves_from_rows() and kind["dtype"] != np.float16:  # half precision has checks of its own
+    if _resolves_from_rows(family) and kind["dtype"] != np.float16:  # half precision has checks of its own
         family = family.for_kind(kind["dtype"])
         engine.change("check", family)
         rows = RowsOfParts(engine, kind, reads_uncounted=family.reads_uncounted_rows)
         return family.bind_rows(rows, gathered(engine, np.zeros(1, dtype=np.int64)))
     return _bound_to_sample(engine, family, is_weighted=kind["is_weighted"])
+
+
+def _resolves_from_rows(family):
+    """Return whether a family, and those of the parts of a table, are bound by sums over rows."""
+    return family.resolves_from_rows() and all(part[0].resolves_from_rows() for part in getattr(family, "parts", ()))
 
 
 def _bound_to_sample(engine, family, *, is_weighted):

@@ -18,10 +18,12 @@ from expfam.families.columns._components import ColumnsComponents
 from expfam.families.columns.hyper import PartHyper
 from expfam.families.columns.inference import table_of
 from expfam.families.columns.parameters import ColumnParameters, PartParameters
+from expfam.families.columns.rows import CellsOfRows, patterns_of_rows
 from expfam.families.columns.statistics import table_coordinates
 from expfam.families.columns.table import (
     OBSERVED,
     PRESENCE,
+    CellsHere,
     Part,
     bound_parts,
     cells_of,
@@ -29,13 +31,13 @@ from expfam.families.columns.table import (
     renamed_places,
 )
 from expfam.families.counts.categorical import Categorical
-from expfam.families.weighing import of_all_rows
 from expfam.params import check_value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Self
 
+    from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
 
@@ -92,6 +94,7 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
     name = "columns"
     support = "mixed"
     allows_missing: ClassVar[bool] = True
+    reads_uncounted_rows: ClassVar[bool] = True  # parts check the cells of all rows
 
     def __init__(
         self,
@@ -203,15 +206,22 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
             return self.opened_for(self.validate(X))
         return super().bind(X, weight)
 
-    def _resolved(self, X, weight):
-        return of_all_rows(self.resolve, X, weight)  # parts check the cells of all rows
-
     def resolve(self, X: Any, weight: Floats | None = None) -> dict[str, Any]:
         """Return the bound parts and the layout of the statistics."""
         parts: list[Part] = [Part(*part) for part in self.parts if len(part) == 4]
         for family, columns, name in [] if parts else self._given():
             keys = patterns(X, columns, holes=self.holes)
-            parts += bound_parts(family, columns, name, X, keys, self, weight)
+            parts += bound_parts(family, columns, name, CellsHere(X, weight), keys, self)
+        return self._layout(parts)
+
+    def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
+        """Return what `resolve` returns, of rows that may lie in several places."""
+        if any(len(part) == 4 for part in self.parts):
+            return self._layout([Part(*part) for part in self.parts])
+        parts: list[Part] = []
+        for family, columns, name in self._given():
+            keys = patterns_of_rows(rows, columns, holes=self.holes)
+            parts += bound_parts(family, columns, name, CellsOfRows(rows), keys, self)
         return self._layout(parts)
 
     def validate(self, X: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
 from expfam.families.base import Family
-from expfam.families.columns.kinds.contract import ColumnFacts
+from expfam.families.columns.kinds.contract import ColumnFacts, sorted_cells
 from expfam.families.columns.kinds.registry import (
     DROPPED,
     families,
@@ -314,7 +314,7 @@ def as_asked(column: Column, wish: ColumnRole, own: Any, backend: str = "pandas"
     """
     if not wish.role:
         raise ValueError(f"roles: column {column.name!r} has neither a role nor a family; give one of them")
-    wish = replace(wish, missing=int(column.missing.sum()))
+    wish = replace(wish, missing=column.n_missing)
     if column.kind == "empty":
         raise DataError(f"column {column.name!r} holds no value at all: leave it out ({keyword(column.name, 'drop')})")
     check_finite(column, wish.missing_values)
@@ -395,15 +395,15 @@ def inferred(
     `doubt` is what a column of text may be in truth; `missing_values` are those that stand for its missing cells, and
     `holes_make_floats` is as in `ColumnFacts`.
     """
-    base = ColumnRole(column.name, missing=int(column.missing.sum()))
+    base = ColumnRole(column.name, missing=column.n_missing)
     if column.kind == "time":
         return replace(base, role="dropped", note=_note_of_times(column))
     check_finite(column, missing_values)
-    values = np.sort(column.present)
+    values, times = sorted_cells(column)
     distinct = values[np.append(np.ones(len(values[:1]), dtype=bool), values[1:] != values[:-1])]
     if not len(values):
         return replace(base, role="dropped", note="all cells are missing")
-    facts = ColumnFacts(column, values, distinct, max_levels, doubt, holes_make_floats)
+    facts = ColumnFacts(column, values, distinct, max_levels, doubt, holes_make_floats, times)
     if len(distinct) == 1:
         only = column.levels[distinct[0]] if facts.is_text else distinct[0].item()
         return replace(base, role="dropped", note=f"all cells hold {only!r}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -106,7 +106,8 @@ def cells_of(part: Part, X: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp] | No
     if part.reading == PRESENCE:
         return None, np.where(is_missing(cells).any(axis=1, keepdims=True), 0.0, 1.0)
     if part.reading == LEVEL:
-        last: npt.NDArray[Any] = part.family.levels_ - 1.0
+        levels = part.family.levels_ if part.family.is_bound else part.family.n_levels
+        last: npt.NDArray[Any] = levels - 1.0
         return None, np.where(is_missing(cells) | (cells < 0), last, cells)
     if isinstance(part.family, Categorical):
         return None, np.where(is_missing(cells), -1.0, cells) if is_missing(cells).any() else cells
@@ -144,29 +145,31 @@ def bound_parts(
     family: Any,
     columns: tuple[int, ...],
     name: str,
-    X: npt.NDArray[Any],
+    cells: Any,
     keys: Mapping[int, tuple[bool, Any]],
     table: Any,
-    weight: npt.NDArray[np.float64] | None = None,
 ) -> list[Part]:
-    """Return the bound parts that one given part becomes for data with holes."""
+    """Return the bound parts that one given part becomes for data with holes.
+
+    `cells` binds them: `CellsHere`, or the cells of rows that lie in parts.
+    """
     informative = table.missing == "informative"
     if isinstance(family, Categorical) and informative and any(keys[j][0] for j in columns):
-        return [_with_level(family, columns, name, X, weight)]
+        return [_with_level(family, columns, name, cells, table)]
     if any(keys[j][0] for j in columns):
         family = opened_family(family) or family
     if reads_holes(family):
-        parts = [_bound(family, Part(family, columns, CELLS, name), X, table, weight)]
+        parts = [cells.bound(Part(family, columns, CELLS, name), table)]
         opened = [(position, j) for position, j in enumerate(columns) if keys[j][0]] if informative else []
-        return parts + [_presence((j,), name, X) for _, j in opened]
-    split = split_groups(family, columns, groups(columns, keys), X, table)
+        return parts + [_presence((j,), name) for _, j in opened]
+    split = split_groups(family, columns, groups(columns, keys), cells.X, table)
     parts = []
     for positions, reading in split:
         chosen = tuple(columns[position] for position in positions)
         own = family if len(chosen) == len(columns) else family.of_columns(positions)[0]
-        parts.append(_bound(own, Part(own, chosen, reading, name), X, table, weight))
+        parts.append(cells.bound(Part(own, chosen, reading, name), table))
         if informative and reading == OBSERVED:
-            parts.append(_presence(chosen, name, X))
+            parts.append(_presence(chosen, name))
     return parts
 
 
@@ -200,38 +203,52 @@ def _refusal(family, columns, X, table):
     )
 
 
-def _bound(family, part, X, table, weight):
-    """Return a part with its family bound to the rows that have it."""
-    if family.is_bound:
-        return part
-    rows, cells = cells_of(part, X)
-    weight = weight if weight is None or rows is None else weight[rows]
-    if not cells.shape[0] or (weight is not None and not weight.any()):
-        raise DataError(
-            f"columns: no row has {table.names_of(part.columns)}, so there is nothing to learn from: leave it out"
-        )
-    with renamed_places(rows, part.columns, table):
-        return part._replace(family=bound_family(family, cells, weight))
+class CellsHere:
+    """Cells of rows in this process, to which parts are bound.
+
+    Parameters
+    ----------
+    X : (N, V) ndarray
+    weight : (N,) float64 ndarray, optional
+    """
+
+    def __init__(self, X: npt.NDArray[Any], weight: npt.NDArray[np.float64] | None = None) -> None:
+        self.X, self.weight = X, weight
+
+    def bound(self, part: Part, table: Any) -> Part:
+        """Return a part with its family bound to the rows that have it."""
+        if part.family.is_bound:
+            return part
+        rows, cells = cells_of(part, self.X)
+        weight = self.weight if self.weight is None or rows is None else self.weight[rows]
+        if not cells.shape[0] or (weight is not None and not weight.any()):
+            refuse_empty(part, table)
+        with renamed_places(rows, part.columns, table):
+            return part._replace(family=bound_family(part.family, cells, weight))
 
 
-def _presence(columns, name, X):
+def refuse_empty(part: Part, table: Any) -> NoReturn:
+    """Refuse a part of which no row has the cells."""
+    raise DataError(
+        f"columns: no row has {table.names_of(part.columns)}, so there is nothing to learn from: leave it out"
+    )
+
+
+def _presence(columns, name):
     family = Categorical(concentration=0.5, n_levels=2).bind(np.array([[0.0], [1.0]]))
     return Part(family, columns, PRESENCE, f"{name}:presence")
 
 
-def _with_level(family, columns, name, X, weight):
+def _with_level(family, columns, name, cells, table):
     """Return a part of categories in which a missing code is the last level of each column."""
     if np.ndim(family.concentration):
         raise ValueError(
             "columns: missing='informative' adds a level to categories, so that their concentration must be 'auto' or"
             f" one number; got {counted(np.size(family.concentration), 'number')}"
         )
-    cells = np.where(is_missing(X[:, columns]), -1.0, X[:, columns])
-    levels = family.bind(cells).levels_ + 1
+    levels = cells.bound(Part(family, columns, CELLS, name), table).family.levels_ + 1
     own = type(family)(**(family.get_params() | {"n_levels": levels}))
-    filled = np.where(cells < 0, levels - 1.0, cells)
-    part = Part(bound_family(own, filled, weight), columns, LEVEL, name)
-    return part
+    return cells.bound(Part(own, columns, LEVEL, name), table)
 
 
 # ---- errors and warnings that name places of the whole table ---------------------------------------------------------

@@ -10,15 +10,18 @@ from shards_data import BOUNDS, COUNTS, DATA, REAL, N
 
 from expfam import (
     Categorical,
+    Columns,
     DiagonalGaussian,
     Exponential,
     Gaussian,
+    LogNormal,
     Multinomial,
     Poisson,
+    VonMises,
     VonMisesFisher,
 )
 from expfam.engines import Part, SerialEngine
-from expfam.errors import DataWarning, SupportError
+from expfam.errors import DataError, DataWarning, SupportError
 from expfam.families.gaussian import summaries
 from expfam.samplers.shards.sample import bound_to_parts, check_kinds
 from expfam.samplers.shards.shard import Shard, WeightedRows
@@ -52,11 +55,59 @@ def assert_same(found, expected):
     assert found.__dict__.keys() == expected.__dict__.keys()
     for name, value in expected.__dict__.items():
         own = found.__dict__[name]
+        if name == "parts":
+            assert [part[1:] for part in own] == [part[1:] for part in value]
+            for (one, *_), (other, *_) in zip(own, value):
+                assert_same(one, other)
+            continue
         assert np.asarray(own).tobytes() == np.asarray(value).tobytes(), name
 
 
-def test_all_families_but_tables_are_bound_by_sums():
-    assert set(DATA) - set(BY_SUMS) == {"columns"}
+def test_all_families_are_bound_by_sums():
+    assert set(DATA) == set(BY_SUMS)
+
+
+def holes(X, *columns):
+    """Rows in which the first column lacks cells, and the second one lacks them in the same rows."""
+    X = X.astype(float)
+    gone = RNG.random(N) < 0.3
+    gone[:3] = True
+    X[np.ix_(gone, columns)] = np.nan
+    return X
+
+
+CODES = RNG.integers(0, 4, (N, 2)).astype(float)
+TABLE = holes(
+    np.column_stack([REAL[:, :3], np.exp(REAL[:, :2]), CODES, COUNTS[:, :2], 360 * RNG.random(N)]), 0, 1, 5, 7
+)
+TABLE = holes(TABLE, 3, 9)
+REST = [(LogNormal(), (3, 4)), (Categorical(), (5, 6)), (Poisson(), (7, 8)), (VonMises(), (9,))]
+TABLES = {
+    "by patterns": Columns([(DiagonalGaussian(), (0, 1, 2)), *REST]),
+    "any hole": Columns([(DiagonalGaussian(), (0, 1, 2)), *REST], holes="any"),
+    "complete rows": Columns([(Gaussian(), (0, 1, 2)), *REST], rows="complete"),
+    "with presence": Columns([(DiagonalGaussian(), (0, 1, 2)), *REST], missing="informative"),
+}
+
+
+@pytest.mark.parametrize("weight", [None, *WEIGHTS])
+@pytest.mark.parametrize("n_parts", [1, 2, 3, 7])
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_with_holes_in_parts_bind_to_the_bits_of_one_machine(name, n_parts, weight):
+    weight = None if weight is None else WEIGHTS[weight]
+    found = bound(TABLES[name], TABLE, BOUNDS.get(n_parts, []), weight)
+    assert_same(found, TABLES[name].bind(TABLE, weight))
+
+
+def test_a_table_in_parts_without_a_cell_is_refused_by_name():
+    X = TABLE.copy()
+    X[:, 6] = np.nan
+    X[:, 9] = np.nan
+    with pytest.raises(DataError, match=r"no row has column 9, so there is nothing to learn from"):
+        bound(TABLES["by patterns"], X, BOUNDS[3])
+    X[N - 1, 8] = -1.0
+    with pytest.raises(SupportError, match=rf"columns: poisson.*row {N - 1}, column 8"):
+        bound(TABLES["by patterns"], X, BOUNDS[3])
 
 
 @pytest.mark.parametrize("n_parts", [1, *BOUNDS])

@@ -44,6 +44,8 @@ class ColumnFacts:
     holes_make_floats : bool
         Whether a column of integers has become one of floats by its holes, as in pandas. In a frame of floats alone
         that has whole numbers in a column without holes it has not.
+    times : (m,) int64 ndarray or None
+        How many rows each of `values` stands for, where the column is a summary of rows that lie in parts; None if one.
     """
 
     column: Column
@@ -52,6 +54,21 @@ class ColumnFacts:
     max_levels: int
     doubt: Any
     holes_make_floats: bool = True
+    times: npt.NDArray[np.int64] | None = None
+
+    @property
+    def n_values(self) -> int:
+        """Return how many rows have a value."""
+        return len(self.values) if self.times is None else int(self.times.sum())
+
+    @property
+    def deviation(self) -> float:
+        """Return the standard deviation of the values."""
+        values = self.values.astype(np.float64)
+        if self.times is None:
+            return float(np.std(values))
+        mean = np.average(values, weights=self.times)
+        return float(np.sqrt(np.average((values - mean) ** 2, weights=self.times)))
 
     @property
     def is_text(self) -> bool:
@@ -63,6 +80,15 @@ class ColumnFacts:
         """Return whether the values are integers, also those that holes have made floats of."""
         may_be = self.holes_make_floats and bool(self.column.missing.any())
         return self.column.kind == "integer" or (may_be and bool(np.all(self.distinct == np.rint(self.distinct))))
+
+
+def sorted_cells(column: Column) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64] | None]:
+    """Return the values of a column that are there, sorted, and how many rows each stands for."""
+    if column.times is None:
+        return np.sort(column.present), None
+    order = np.argsort(column.present, kind="stable")
+    assert column.present_times is not None
+    return column.present[order], column.present_times[order]
 
 
 class ColumnKind:

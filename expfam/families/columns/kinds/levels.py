@@ -44,7 +44,7 @@ class Category(ColumnKind):
             return None
         if len(facts.distinct) <= _FEW_VALUES:
             return self.with_levels(base, facts.column, facts.distinct, other=True)
-        if len(facts.distinct) == len(facts.values) and np.ptp(np.diff(facts.distinct)) == 0:
+        if len(facts.distinct) == facts.n_values and np.ptp(np.diff(facts.distinct)) == 0:
             kept = f"{keyword(facts.column.name, 'count')} keeps it"
             return replace(base, role="dropped", note=f"looks like a row number: {kept}")
         if max(-float(facts.distinct[0]), float(facts.distinct[-1])) >= _LONG:
@@ -173,12 +173,12 @@ def _with_other(role):
 
 def _long_number_role(base, facts):
     """Return the role of long whole numbers that are ids or codes; None if they are numbers."""
-    column, values, distinct = facts.column, facts.values, facts.distinct
-    if len(values) > _FEW_VALUES and len(distinct) >= _NEARLY_ALL * len(values):
-        other = f"{keyword(column.name, 'real')} takes it as a number, " if float(np.std(values)) < _WIDEST else ""
+    column, distinct = facts.column, facts.distinct
+    if facts.n_values > _FEW_VALUES and len(distinct) >= _NEARLY_ALL * facts.n_values:
+        other = f"{keyword(column.name, 'real')} takes it as a number, " if facts.deviation < _WIDEST else ""
         kept = f"{other}{keyword(column.name, 'drop')} says so, {keyword(column.name, 'category')} keeps it"
         return replace(base, role="dropped", note=f"looks like an id of many digits: {kept}")
-    if float(np.std(values.astype(np.float64))) < _WIDEST:
+    if facts.deviation < _WIDEST:
         return None
     if len(distinct) > facts.max_levels:
         kept = f"{keyword(column.name, 'category')} keeps it"
@@ -196,7 +196,7 @@ def _text_role(base, facts):
     kept = f"{keyword(column.name, 'category')} keeps it"
     if doubt is not None and doubt.leaves_out:
         return replace(base, role="dropped", note=f"{doubt.what}: {kept}")
-    if not column.is_declared and len(distinct) == len(facts.values) and len(facts.values) > _FEW_VALUES:
+    if not column.is_declared and len(distinct) == facts.n_values > _FEW_VALUES:
         return replace(base, role="dropped", note=f"looks like an id: {kept}")
     if not column.is_declared and len(distinct) > facts.max_levels:
         note = f"{counted(len(distinct), 'level')}, more than max_levels={facts.max_levels}: {kept}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.families.columns.kinds.choice import count_role, positive_role
-from expfam.families.columns.kinds.contract import ColumnKind
+from expfam.families.columns.kinds.contract import ColumnKind, sorted_cells
 from expfam.frames.numbers import require_seconds
 
 if TYPE_CHECKING:
@@ -31,13 +31,16 @@ class Count(ColumnKind):
     def candidate(self, base: Any, facts: ColumnFacts) -> Any | None:
         """Return the role of whole numbers that are never negative."""
         if facts.is_whole and facts.distinct[0] >= 0:
-            return count_role(base, facts.values.astype(np.float64))
+            return count_role(base, facts.values.astype(np.float64), facts.times)
         return None
 
     def complete(self, column: Column, wish: Any, check: Any) -> Any:
         """Return the role, with the family of the highest evidence if none was given."""
         check(wish)
-        return wish if wish.family else count_role(wish, np.sort(column.present).astype(np.float64))
+        if wish.family:
+            return wish
+        values, times = sorted_cells(column)
+        return count_role(wish, values.astype(np.float64), times)
 
     def spread(self, family: Any, params: Mapping[str, Any], mean: Floats) -> Any:
         """Return the standard deviations of counts: (K, V), or NaN."""
@@ -58,7 +61,7 @@ class Positive(ColumnKind):
     def candidate(self, base: Any, facts: ColumnFacts) -> Any | None:
         """Return the role of positive numbers, "real" where a Gaussian has the higher evidence."""
         if not facts.is_whole and facts.distinct[0] > 0:
-            return positive_role(base, facts.values.astype(np.float64))
+            return positive_role(base, facts.values.astype(np.float64), facts.times)
         return None
 
     def spread(self, family: Any, params: Mapping[str, Any], mean: Floats) -> Any:
