@@ -1,7 +1,7 @@
 """Stages of a long call: logged, and shown while they last if progress was asked for.
 
-The logger is `logging.getLogger("expfam")`. With ``verbose=1`` a terminal shows the stage and its seconds; other
-streams, such as the log of a batch job, get a line every 30 seconds.
+The logger is `logging.getLogger("expfam")`. With ``callbacks="progress"`` a terminal shows the stage and its
+seconds; other streams, such as the log of a batch job, get a line every 30 seconds.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOG = logging.getLogger("expfam")
+PROGRESS = "progress"  # the callback that shows what goes on, from the first stage to the last
 LOG.addHandler(logging.NullHandler())
 EVERY_SECONDS = 30.0  # between lines where there is no terminal
 _ON_A_TERMINAL = 0.5
@@ -96,9 +98,46 @@ def is_terminal(file: IO[str]) -> bool:
         return False
 
 
+def asked_callbacks(callbacks: Any) -> tuple[Any, ...]:
+    """Return the entries of the setting `callbacks`: functions, or "progress".
+
+    Raises
+    ------
+    ValueError
+        For any other value.
+
+    Examples
+    --------
+    >>> from expfam.stages import asked_callbacks
+    >>> asked_callbacks("progress"), asked_callbacks(None)
+    (('progress',), ())
+    """
+    if callbacks is None:
+        return ()
+    entries = (callbacks,) if isinstance(callbacks, str) else callbacks
+    if not isinstance(entries, Iterable) or not all(callable(each) or each == PROGRESS for each in entries):
+        raise ValueError(
+            f"callbacks must be 'progress', or a list of functions callback(info, state); got {callbacks!r}: write"
+            f" {'callbacks=[callback]' if callable(callbacks) else 'callbacks=' + repr(PROGRESS)}"
+        )
+    return tuple(entries)
+
+
+def shows_progress(callbacks: Any) -> bool:
+    """Return whether what goes on is shown.
+
+    Examples
+    --------
+    >>> from expfam.stages import shows_progress
+    >>> shows_progress("progress"), shows_progress([print]), shows_progress([print, "progress"])
+    (True, False, True)
+    """
+    return any(isinstance(each, str) for each in asked_callbacks(callbacks))
+
+
 @contextmanager
-def watching(verbose: object, file: IO[str] | None = None) -> Iterator[None]:
-    """Show the stages of a call if `verbose` is true and no call around it shows them.
+def watching(is_asked: object, file: IO[str] | None = None) -> Iterator[None]:
+    """Show the stages of a call if `is_asked` is true and no call around it shows them.
 
     Examples
     --------
@@ -109,7 +148,7 @@ def watching(verbose: object, file: IO[str] | None = None) -> Iterator[None]:
     ...         tell("4 candidates")
     expfam: 4 candidates
     """
-    if not verbose or _WATCH.get() is not None:
+    if not is_asked or _WATCH.get() is not None:
         yield
         return
     watch = Watch(file)
@@ -150,4 +189,15 @@ def tell(text: str) -> None:
         watch.tell(text)
 
 
-__all__ = ["EVERY_SECONDS", "LOG", "Watch", "is_terminal", "stage", "tell", "watching"]
+__all__ = [
+    "EVERY_SECONDS",
+    "LOG",
+    "PROGRESS",
+    "Watch",
+    "asked_callbacks",
+    "is_terminal",
+    "shows_progress",
+    "stage",
+    "tell",
+    "watching",
+]

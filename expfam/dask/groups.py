@@ -20,12 +20,12 @@ from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.grouped import GroupedMixture as LocalGroupedMixture
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
+from expfam.fitting.steps import with_progress
 from expfam.forecast.memory import statistics_width
 from expfam.forecast.workers import check_workers, forecast_workers
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.assignment import assigned_labels
 from expfam.params import is_auto
-from expfam.samplers.chain.callbacks import Progress
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.hyper.slice import UpdateHyper
@@ -67,10 +67,8 @@ class GroupedMixture(BaseEstimator):
     n_threads : int, optional
         Threads of each worker.
     random_state : None, int, numpy Generator or RandomState
-    callbacks : sequence of callable, optional
+    callbacks : sequence of callable or "progress", optional
         Called as ``callback(info, state)`` after each step.
-    verbose : int
-        1 shows the progress.
     client : distributed.Client, optional
         The current one if not given.
 
@@ -118,8 +116,7 @@ class GroupedMixture(BaseEstimator):
         learn_hyper: Any = "auto",
         n_threads: int | None = None,
         random_state: Any = None,
-        callbacks: Sequence[Callable[..., Any]] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callable[..., Any]] | str | None = None,
         client: distributed.Client | None = None,
     ) -> None:
         self.family = family
@@ -132,7 +129,6 @@ class GroupedMixture(BaseEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
-        self.verbose = verbose
         self.client = client
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
@@ -190,8 +186,7 @@ class GroupedMixture(BaseEstimator):
             kernel = self._kernel()
             state = kernel.init(model, data, seed=seed, start=self._start(data, seed))
             mean, n_all = _Mean(self.n_warmup), self.n_warmup + self.n_steps
-            shown = [Progress(n_all)] if self.verbose else []
-            watching: list[Any] = [*(self.callbacks or ()), *shown, mean]
+            watching: list[Any] = [*with_progress(self.callbacks, n_all), mean]
             self.trace_ = sample(kernel, state, n_all, callbacks=watching, n_warmup=self.n_warmup)
             self._adopt(state, mean)
             futures = engine.mapped(main_clusters, self.to_local(), data.names)

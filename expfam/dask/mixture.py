@@ -22,12 +22,12 @@ from expfam.errors import CapabilityError
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
 from expfam.estimators.mixture_results import set_model
+from expfam.fitting.steps import with_progress
 from expfam.forecast.memory import statistics_width
 from expfam.forecast.workers import check_workers, forecast_workers
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.params import is_auto
-from expfam.samplers.chain.callbacks import Progress
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle, check_sharded
 from expfam.samplers.chain.trace import Trace
@@ -75,10 +75,8 @@ class Mixture(BaseEstimator):
     n_threads : int, optional
         Threads of each worker.
     random_state : None, int, numpy Generator or RandomState
-    callbacks : sequence of callable, optional
+    callbacks : sequence of callable or "progress", optional
         Called as ``callback(info, state)`` after each step.
-    verbose : int
-        1 shows the progress.
     client : distributed.Client, optional
         The current one if not given.
 
@@ -123,8 +121,7 @@ class Mixture(BaseEstimator):
         learn_hyper: Any = "auto",
         n_threads: int | None = None,
         random_state: Any = None,
-        callbacks: Sequence[Callable[..., Any]] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callable[..., Any]] | str | None = None,
         client: distributed.Client | None = None,
     ) -> None:
         self.family = family
@@ -137,7 +134,6 @@ class Mixture(BaseEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
-        self.verbose = verbose
         self.client = client
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
@@ -207,8 +203,7 @@ class Mixture(BaseEstimator):
             seed, start = (self.random_state, start) if resume is None else (stored_seed(resume), "one")
             state = kernel.init(model, data, seed=seed, start=start)
             best, trace = _Best(self.n_steps if is_soft else self.n_steps // 2, model), Trace()
-            shown = [Progress(self.n_steps)] if self.verbose else []
-            watching: list[Any] = [*(self.callbacks or ()), *shown, best]
+            watching: list[Any] = [*with_progress(self.callbacks, self.n_steps), best]
             stored = {"best": best, "trace": trace}
             if resume is not None:
                 restore_parts(resume, state, also=stored)

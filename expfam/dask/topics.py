@@ -18,9 +18,9 @@ from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.lines import line_of
 from expfam.estimators.topics import TopicModel as LocalTopicModel
 from expfam.families.counts.multinomial import Multinomial
+from expfam.fitting.steps import with_progress
 from expfam.model.admixture import AdmixtureModel
 from expfam.params import is_auto
-from expfam.samplers.chain.callbacks import Progress
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.shards.sample import chosen_rows
 from expfam.samplers.topics.document_gibbs import DocumentGibbs
@@ -56,10 +56,8 @@ class TopicModel(BaseEstimator):
         Probabilities of words in topics, from which the first topics are drawn. "auto" takes those that an
         `expfam.TopicModel` finds in 4,000 documents, drawn at random.
     random_state : None, int, numpy Generator or RandomState
-    callbacks : sequence of callable, optional
+    callbacks : sequence of callable or "progress", optional
         Called as ``callback(info, state)`` after each step.
-    verbose : int
-        1 shows the progress.
     client : distributed.Client, optional
         The current one if not given.
 
@@ -97,8 +95,7 @@ class TopicModel(BaseEstimator):
         n_warmup: int = 100,
         start: Any = "auto",
         random_state: Any = None,
-        callbacks: Sequence[Callable[..., Any]] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callable[..., Any]] | str | None = None,
         client: distributed.Client | None = None,
     ) -> None:
         self.n_components = n_components
@@ -109,7 +106,6 @@ class TopicModel(BaseEstimator):
         self.start = start
         self.random_state = random_state
         self.callbacks = callbacks
-        self.verbose = verbose
         self.client = client
 
     def fit(
@@ -154,8 +150,7 @@ class TopicModel(BaseEstimator):
             state = kernel.init(model, data, seed=seed, start=self._start(data, seed))
             mean = _Mean(self.n_warmup)
             n_all = self.n_warmup + self.n_steps
-            shown = [Progress(n_all)] if self.verbose else []
-            watching: list[Any] = [*(self.callbacks or ()), *shown, mean]
+            watching: list[Any] = [*with_progress(self.callbacks, n_all), mean]
             self.trace_ = sample(kernel, state, n_all, callbacks=watching, n_warmup=self.n_warmup)
             self._adopt(state, mean)
             self.labels_ = labels_of(engine.parts, engine.mapped(main_topics, self.to_local()))

@@ -9,7 +9,7 @@ from typing import Any
 from expfam.estimators.foreign_names import unknown_argument, unknown_keyword
 from expfam.estimators.lines import completed
 from expfam.estimators.row_lines import OF_ROWS, aligned
-from expfam.stages import watching
+from expfam.stages import shows_progress, watching
 from expfam.user_warnings import renamed_warnings
 
 _SHOWN = ("fit", "fit_plan", "fit_predict", "partial_fit", "fit_chunks")  # methods that show their progress
@@ -49,7 +49,7 @@ def with_whole_lines(method: Any) -> Any:
             if name not in parameters:
                 raise TypeError(unknown_argument(self, method.__name__, name, kwargs[name], list(parameters)[1:]))
         try:
-            is_shown = method.__name__ in _SHOWN and bool(getattr(self, "verbose", 0))
+            is_shown = method.__name__ in _SHOWN and shows_progress(getattr(self, "callbacks", None))
             with renamed_warnings(lambda text: completed(text, self)), watching(is_shown):
                 return method(self, *args, **kwargs)
         except Exception as error:

@@ -16,7 +16,7 @@ from expfam.estimators.arguments import names_unknown_keywords, with_whole_lines
 from expfam.estimators.documents import vectorizer
 from expfam.estimators.foreign_names import lacks_after_chunks, missing_attribute, unknown_keyword
 from expfam.estimators.lines import settings_of
-from expfam.estimators.loaded import drop_loaded, loaded_clusters, names_of_fit, rows_of_fit
+from expfam.estimators.loaded import drop_loaded, names_of_fit, rows_of_fit
 from expfam.estimators.plotted import chosen_display
 from expfam.estimators.row_results import asked_output, assignments
 from expfam.families.columns.roles import Roles
@@ -72,7 +72,6 @@ class Estimator(BaseEstimator):
     n_components: Any
     n_threads: Any
     callbacks: Any
-    verbose: Any
     random_state: Any
     memory_limit: Any
     time_limit: Any
@@ -162,12 +161,14 @@ class Estimator(BaseEstimator):
         seed: int,
         begin: Callable[[Dataset], Any] | None = None,
         n_rounds: int = 1,
+        has_labels: bool = True,
     ) -> int:
         """Check kernels, memory and time before any work; return the steps of all chains.
 
         Chains that share a thread are counted one after the other.
 
-        `begin` makes the state of a start that is searched.
+        `begin` makes the state of a start that is searched. With `has_labels` the certainty of each label is made
+        after the steps.
         """
         drop_loaded(self)
         for phase in phases:
@@ -176,17 +177,10 @@ class Estimator(BaseEstimator):
         check_memory(needed, self.memory_limit)
         tell(f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
         n_steps = sum(phase.n_steps for phase in phases) * n_rounds
-        once = {"begin": begin, "finish": self._measured_end(model)}
+        finish = partial(certainty_of_state, model, n_threads=self.n_threads) if has_labels else None
+        once = {"begin": begin, "finish": finish}
         check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start, **once)
         return n_steps
-
-    def _measured_end(self, model: Any) -> Callable[[Any], Any] | None:
-        """Return what is timed after the steps: the certainty of each label."""
-        n_threads = getattr(self, "n_threads", None)
-        return lambda state: certainty_of_state(model, state, n_threads=n_threads)
-
-    def _set_trace(self, trace: Trace) -> None:
-        self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
     def _check_fitted(self) -> None:
         """Raise `NotFittedError` unless the estimator is fitted.
@@ -205,11 +199,6 @@ class Estimator(BaseEstimator):
     def _clusters(self) -> FittedClusters:
         """Return the clusters that `labels_` are numbers of."""
         raise NotImplementedError
-
-    def _made_clusters(self, family: Any, n: Any, S: Any, **options: Any) -> FittedClusters:
-        """Return clusters whose loaded statistics are kept for the next call."""
-        options = {"load": partial(loaded_clusters, self), **options}
-        return FittedClusters(family, n, S, names=names_of_fit(self), n_threads=self.n_threads, **options)
 
     def _form(self) -> ResultForm:
         """Return the form of results: arrays or frames, with names and types of the data."""
@@ -344,23 +333,7 @@ class Estimator(BaseEstimator):
         if given.get("interrupted_"):
             lines.append("Ctrl-C ended the run early")
         text = summary_text(sizes, noun=self.of_clusters, unit=self.of_sizes, more=more, lines=lines)
-        return Summary(text, self._facts(family), lambda: self.clusters_)
-
-    def _facts(self, family: str) -> dict[str, Any]:
-        """Return facts about the fit by name, None where one is not known."""
-        given, log_joint = self.__dict__, getattr(self, "log_joint_", None)
-        interval = None
-        if "_draws" in given:
-            interval = tuple(int(end) for end in self.posterior_.n_clusters_interval())  # type: ignore[attr-defined]
-        return {
-            f"n_{self.of_clusters}s": int(self.n_components_),
-            f"n_{self.of_sizes}s": float(np.asarray(self.cluster_sizes_).sum()),
-            "family": family or None,
-            "log_joint": None if log_joint is None or log_joint != log_joint else float(log_joint),
-            "n_clusters_interval": interval,
-            "converged": given.get("converged_"),
-            "interrupted": given.get("interrupted_"),
-        }
+        return Summary(text, _facts(self, family), lambda: self.clusters_)
 
     def plot(self, X: Any = None, ax: Any = None) -> Any:
         """Draw the picture that fits the model, and return its display.
@@ -536,9 +509,31 @@ def alpha_or(estimator: Any, first: Any) -> Any:
     return first
 
 
+def _facts(estimator: Any, family: str) -> dict[str, Any]:
+    """Return facts about the fit by name, None where one is not known."""
+    given, log_joint = estimator.__dict__, getattr(estimator, "log_joint_", None)
+    interval = None
+    if "_draws" in given:
+        interval = tuple(int(end) for end in estimator.posterior_.n_clusters_interval())
+    return {
+        f"n_{estimator.of_clusters}s": int(estimator.n_components_),
+        f"n_{estimator.of_sizes}s": float(np.asarray(estimator.cluster_sizes_).sum()),
+        "family": family or None,
+        "log_joint": None if log_joint is None or log_joint != log_joint else float(log_joint),
+        "n_clusters_interval": interval,
+        "converged": given.get("converged_"),
+        "interrupted": given.get("interrupted_"),
+    }
+
+
+def set_trace(estimator: Any, trace: Trace) -> None:
+    """Set what the steps of a run tell."""
+    estimator.trace_, estimator.n_iter_, estimator.interrupted_ = trace, len(trace), trace.interrupted
+
+
 def run_steps(estimator: Any, state: Any, phases: list[Phase], **options: Any) -> Trace:
     """Make the steps of all phases in place; options are those of `run_phases`."""
-    callbacks = partial(with_progress, estimator.callbacks, estimator.verbose)
+    callbacks = partial(with_progress, estimator.callbacks)
     return run_phases(state, phases, callbacks=callbacks, **options)
 
 

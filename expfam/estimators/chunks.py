@@ -18,6 +18,7 @@ from expfam.estimators.row_results import drop_row_names
 from expfam.fitting.chunks import ChunkPlan, LearnedChunks, learned_chunk, learned_passes
 from expfam.fitting.kept_chunks import Chunk
 from expfam.samplers.chain.trace import Trace
+from expfam.stages import PROGRESS, asked_callbacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,7 +113,7 @@ def learn_all(estimator: Any, ways: ChunkWays, chunks: Iterable[Any]) -> Any:
         return _reading(estimator, ways, given, family, reset=False)
 
     n_passes = 1 if others is chunks else max(1, step_numbers(estimator)[0])
-    callbacks = estimator.callbacks or ()
+    callbacks = [each for each in asked_callbacks(estimator.callbacks) if each != PROGRESS]
     found = learned_passes(plan, held, others, chunks, reading, n_passes=n_passes, callbacks=callbacks)
     estimator.trace_, estimator.n_iter_, estimator.interrupted_ = Trace(), 0, found.is_interrupted
     _adopt(estimator, ways, found)

@@ -11,6 +11,7 @@ from expfam.estimators.lines import arguments_of, call_of, completed, settings_o
 from expfam.near_names import did_you_mean
 
 _COMPONENTS = "K k n_clusters n_topics n_components n_mixtures num_topics num_clusters clusters components topics"
+_SHOWN = "verbose verbosity verbose_interval progress progress_bar show_progress"
 _FAMILIES = {"full": "gaussian", "tied": "gaussian", "diag": "gaussian_diag", "spherical": "gaussian_spherical"}
 _STARTS = {"k-means++": "kmeans++", "kmeans": "kmeans", "random": "random", "random_from_data": "random"}
 
@@ -29,7 +30,7 @@ _OF_ALL: _Keywords = {
     **_named(_COMPONENTS, _renamed("n_components")),
     "n_jobs": lambda value: f"n_threads={value!r}",
     **_named("seed rng random_seed", _renamed("random_state")),
-    **_named("verbosity verbose_interval progress", lambda value: f"verbose={bool(value)}"),
+    **_named(_SHOWN, lambda value: f"callbacks={'progress' if value else None!r}"),
 }
 _WITH_STEPS: _Keywords = {
     **_named("max_iter n_iter n_iterations iterations num_iterations max_steps epochs passes", _renamed("n_steps")),

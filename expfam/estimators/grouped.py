@@ -19,16 +19,23 @@ from sklearn.utils.metaestimators import available_if
 from expfam.coarsening.merges import Wish
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.arguments import with_whole_lines
-from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, known_line, run_steps, step_numbers
+from expfam.estimators.base import (
+    Estimator,
+    alpha_or,
+    check_learn_hyper,
+    known_line,
+    run_steps,
+    set_trace,
+    step_numbers,
+)
 from expfam.estimators.chunks import learn, learn_all
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
-from expfam.estimators.features import ClusterFeatures
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_chunks import GROUPS, learns_groups, soft_sums
 from expfam.estimators.known_doubts import drop_doubts, set_doubts
 from expfam.estimators.lines import line_of
-from expfam.estimators.loaded import keep_rows, loaded_clusters, names_of_fit
+from expfam.estimators.loaded import clusters_of_fit, keep_rows, loaded_clusters, names_of_fit
 from expfam.estimators.resumed import kept_fit
 from expfam.estimators.row_results import asked_output, in_asked_form
 from expfam.estimators.unknown_groups import (
@@ -89,7 +96,7 @@ _HELD_SHARE = 0.2
 _MOST_RUNS = 3  # from better and better partitions
 
 
-class GroupedMixture(ClusterFeatures, ClusterMixin, FamilyEstimator):
+class GroupedMixture(ClusterMixin, FamilyEstimator):
     """Mixture of rows in groups: all groups share the clusters, each has its own weights.
 
     The cluster of a row depends on the other rows of its group too. docs/settings.md says more of all settings.
@@ -110,9 +117,9 @@ class GroupedMixture(ClusterFeatures, ClusterMixin, FamilyEstimator):
         Learn hyper-parameters of the family, at the start: all, none, or those left at "auto".
     start, labels : str or (N,) array_like of int; {None, "clusters"}
         First clusters or the name of a start. Classes `y` of rows are ignored, or class j is cluster j.
-    n_threads, random_state, callbacks, verbose, memory_limit, time_limit
-        Threads (-1: all cores), seed, ``callback(info, state)`` after each step, 1 for a progress bar, and bytes and
-        seconds that a fit may need, also as text such as "4GB" and "10min".
+    n_threads, random_state, callbacks, memory_limit, time_limit
+        Threads (-1: all cores), seed, functions ``callback(info, state)`` called after each step or "progress" for a
+        progress bar, and bytes and seconds that a fit may need, also as text such as "4GB" and "10min".
 
     Attributes
     ----------
@@ -172,8 +179,7 @@ class GroupedMixture(ClusterFeatures, ClusterMixin, FamilyEstimator):
         labels: Literal["clusters"] | None = None,
         n_threads: int | None = None,
         random_state: Any = None,
-        callbacks: Sequence[Callable] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callable] | Literal["progress"] | None = None,
         memory_limit: float | str | None = None,
         time_limit: float | str | None = None,
     ) -> None:
@@ -189,7 +195,6 @@ class GroupedMixture(ClusterFeatures, ClusterMixin, FamilyEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
-        self.verbose = verbose
         self.memory_limit = memory_limit
         self.time_limit = time_limit
 
@@ -288,7 +293,7 @@ class GroupedMixture(ClusterFeatures, ClusterMixin, FamilyEstimator):
             self._adopt(state, average, groups)
             if is_sampled and held is None:
                 self._end(state, phases, trace, groups)
-        self._set_trace(trace)
+        set_trace(self, trace)
         self.converged_ = was_level(trace, kernel, state, data.n_rows)
         counted_labels = self.labels_
         self._label_all(whole)
@@ -868,7 +873,7 @@ class GroupedMixture(ClusterFeatures, ClusterMixin, FamilyEstimator):
         """Return the clusters, with their weights in a group of which nothing is known."""
         read = {"sizes": self.cluster_sizes_, "weights": self.weights_}
         log_weights = np.log(self.alpha_ / self.alpha_.sum())
-        return self._made_clusters(self.family_, self.n_, self.S_, log_weights=log_weights, **read)
+        return clusters_of_fit(self, self.n_, self.S_, log_weights=log_weights, **read)
 
     @property
     @made_on_use

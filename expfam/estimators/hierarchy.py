@@ -17,10 +17,9 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.estimators.base import Estimator
 from expfam.estimators.family_estimator import FamilyEstimator
-from expfam.estimators.features import ClusterFeatures
 from expfam.estimators.leaf_names import leaf_names
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
-from expfam.estimators.loaded import names_of_fit
+from expfam.estimators.loaded import clusters_of_fit, names_of_fit
 from expfam.estimators.resumed import kept_fit
 from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for, warn_of_one_cluster
 from expfam.families.support import check_structure
@@ -40,7 +39,7 @@ from expfam.params import check_value, is_auto, refuse_unused
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
 from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, tuned_worth, ward_state
 from expfam.samplers.named import find_sampler
-from expfam.stages import stage, tell
+from expfam.stages import shows_progress, stage, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +51,7 @@ _LEAVES = ("auto", "rows", "clusters")
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 
 
-class BayesianHierarchy(ClusterFeatures, ClusterMixin, FamilyEstimator):
+class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     """Tree of clusters of any exponential family, with the odds of every merge.
 
     Merging ends by itself, without `n_steps`. The page docs/settings.md says more about each setting and result.
@@ -75,9 +74,9 @@ class BayesianHierarchy(ClusterFeatures, ClusterMixin, FamilyEstimator):
         What a leaf is: a row, or a cluster of a `Mixture`; "auto" takes clusters where rows are many.
     cut : {"odds", "map"}
         The highest nodes with odds of one at least, or the most probable cut.
-    n_threads, random_state, callbacks, verbose, memory_limit, time_limit
-        Threads (-1: all cores), seed, ``callback(info, state)`` after each step, 1 for a progress bar, and bytes and
-        seconds that a fit may need, also as text such as "4GB" and "10min".
+    n_threads, random_state, callbacks, memory_limit, time_limit
+        Threads (-1: all cores), seed, functions ``callback(info, state)`` called after each step or "progress" for a
+        progress bar, and bytes and seconds that a fit may need, also as text such as "4GB" and "10min".
 
     Attributes
     ----------
@@ -133,8 +132,7 @@ class BayesianHierarchy(ClusterFeatures, ClusterMixin, FamilyEstimator):
         cut: Literal["odds", "map"] = "odds",
         n_threads: int | None = None,
         random_state: Any = None,
-        callbacks: Sequence[Callable] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callable] | Literal["progress"] | None = None,
         memory_limit: float | str | None = None,
         time_limit: float | str | None = None,
     ) -> None:
@@ -149,7 +147,6 @@ class BayesianHierarchy(ClusterFeatures, ClusterMixin, FamilyEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
-        self.verbose = verbose
         self.memory_limit = memory_limit
         self.time_limit = time_limit
 
@@ -268,7 +265,7 @@ class BayesianHierarchy(ClusterFeatures, ClusterMixin, FamilyEstimator):
             alpha=self.alpha_,
             seed=seed,
             n_threads=self.n_threads,
-            verbose=self.verbose,
+            shows_progress=shows_progress(self.callbacks),
             memory_limit=self.memory_limit,
             time_limit=self.time_limit,
         )
@@ -345,7 +342,7 @@ class BayesianHierarchy(ClusterFeatures, ClusterMixin, FamilyEstimator):
 
     def _grow_sample(self, model, start, rows, data):
         """Grow the trees of some rows, for the time that they take."""
-        probe = type(self)(**self.get_params(deep=False)).set_params(callbacks=None, verbose=0)
+        probe = type(self)(**self.get_params(deep=False)).set_params(callbacks=None)
         start = start if isinstance(start, str) else np.asarray(start)[rows]
         kernel = self._kernel()
         if sparse.issparse(kernel.candidates):
@@ -366,7 +363,7 @@ class BayesianHierarchy(ClusterFeatures, ClusterMixin, FamilyEstimator):
         trace = run_phases(
             state,
             [Phase(kernel, n_steps, None)],
-            callbacks=lambda total: with_progress(self.callbacks, self.verbose, total),
+            callbacks=lambda total: with_progress(self.callbacks, total),
             name=f"merges in the order {order!r}",
         )
         self.interrupted_ = trace.interrupted
@@ -463,13 +460,13 @@ class BayesianHierarchy(ClusterFeatures, ClusterMixin, FamilyEstimator):
         log_weights = np.append(weights[nodes], math.log(self.alpha_) - total)
         n, S = self._statistics(nodes)
         read = {"sizes": n, "weights": np.exp(weights[nodes]), "load": LoadedClusters}
-        return self._made_clusters(self.family_, n, S, log_weights=log_weights, **read)
+        return clusters_of_fit(self, n, S, log_weights=log_weights, **read)
 
     def _clusters(self):
         """Return the clusters of the chosen cut."""
         n, S = self._blocks()
         read = {"sizes": self.cluster_sizes_, "weights": self.weights_, "load": LoadedClusters}
-        return self._made_clusters(self.family_, n, S, log_weights=np.log(n), **read)
+        return clusters_of_fit(self, n, S, log_weights=np.log(n), **read)
 
     @property
     @made_on_use

@@ -66,7 +66,7 @@ def fitted_leaves(
     alpha: float,
     seed: int,
     n_threads: int | None = None,
-    verbose: int = 0,
+    shows_progress: bool = False,
     memory_limit: float | str | None = None,
     time_limit: float | str | None = None,
 ) -> tuple[npt.NDArray[np.int32], bool]:
@@ -82,7 +82,8 @@ def fitted_leaves(
     alpha : float
         Concentration of the Dirichlet process, which is that of the tree.
     seed : int
-    n_threads, verbose, memory_limit, time_limit
+    shows_progress : bool
+    n_threads, memory_limit, time_limit
         As of `Mixture`.
 
     Returns
@@ -105,7 +106,7 @@ def fitted_leaves(
         weights=prior,
         n_threads=n_threads,
         random_state=seed,
-        verbose=verbose,
+        callbacks="progress" if shows_progress else None,
         memory_limit=memory_limit,
         time_limit=time_limit,
     )

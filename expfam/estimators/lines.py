@@ -17,7 +17,7 @@ from typing import Any
 _MOST_TEXT = 80  # characters of one argument in a message
 _OPENING = re.compile(r"(?<![\w.])(\w+)\(")
 _ESTIMATORS = ("Mixture", "GroupedMixture", "TopicModel", "BayesianHierarchy")
-_SHARED = ("family", "n_components", "n_threads", "random_state", "verbose", "memory_limit", "time_limit")
+_SHARED = ("family", "n_components", "n_threads", "random_state", "memory_limit", "time_limit")
 _LACKS = {("TopicModel", "family")}
 _OUSTED = {"n_components": ("weights", "cut"), "weights": ("n_components",)}  # settings that say another number
 

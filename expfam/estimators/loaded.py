@@ -7,10 +7,12 @@ statistics are replaced by other arrays.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from expfam.coarsening.rows import some_rows
+from expfam.fitted.clusters import FittedClusters
 from expfam.model.assignment import LoadedClusters
 
 if TYPE_CHECKING:
@@ -68,6 +70,12 @@ def loaded_clusters(
     return found
 
 
+def clusters_of_fit(estimator: Any, n: Any, S: Any, **options: Any) -> FittedClusters:
+    """Return clusters of a fit, whose loaded statistics are kept for the next call."""
+    options = {"load": partial(loaded_clusters, estimator), "n_threads": estimator.n_threads, **options}
+    return FittedClusters(estimator.family_, n, S, names=names_of_fit(estimator), **options)
+
+
 def drop_loaded(estimator: Any) -> None:
     """Free the loaded clusters of an estimator."""
     _kept.pop(estimator, None)
@@ -95,4 +103,4 @@ def names_of_fit(estimator: Any) -> Any:
     return estimator.__dict__.get("feature_names_in_")
 
 
-__all__ = ["drop_loaded", "keep_rows", "loaded_clusters", "names_of_fit", "rows_of_fit"]
+__all__ = ["clusters_of_fit", "drop_loaded", "keep_rows", "loaded_clusters", "names_of_fit", "rows_of_fit"]

@@ -22,9 +22,8 @@ from expfam.estimators.base import Estimator, known_line
 from expfam.estimators.classes import line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
-from expfam.estimators.features import ClusterFeatures
 from expfam.estimators.lines import completed, line_of
-from expfam.estimators.loaded import keep_rows, names_of_fit
+from expfam.estimators.loaded import clusters_of_fit, keep_rows, names_of_fit
 from expfam.estimators.mixture_chunks import learn_all_rows, learn_rows, learns_chunks, restored_stream
 from expfam.estimators.mixture_plan import plan_of
 from expfam.estimators.mixture_results import adopt_runs, no_posterior, posterior_of_draws, warn_of_runs
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from expfam.samplers.variational.stream import VariationalStream
 
 
-class Mixture(ClusterFeatures, ClusterMixin, DensityMixin, FamilyEstimator):
+class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     The page docs/settings.md says what "auto" stands for in each setting, and more about each result.
@@ -78,9 +77,9 @@ class Mixture(ClusterFeatures, ClusterMixin, DensityMixin, FamilyEstimator):
         What becomes `labels_`: the best draw, taken uphill; the partition of least expected loss; the last draw.
     labels : {None, "clusters", "classes"}
         Classes `y` of rows are ignored, or each one is one cluster, or it is one or more clusters.
-    n_threads, random_state, callbacks, verbose, memory_limit, time_limit
-        Threads (-1: all cores), seed, ``callback(info, state)`` after each step, 1 for a progress bar, and bytes and
-        seconds that a fit may need, also as text such as "4GB" and "10min".
+    n_threads, random_state, callbacks, memory_limit, time_limit
+        Threads (-1: all cores), seed, functions ``callback(info, state)`` called after each step or "progress" for a
+        progress bar, and bytes and seconds that a fit may need, also as text such as "4GB" and "10min".
 
     Attributes
     ----------
@@ -142,8 +141,7 @@ class Mixture(ClusterFeatures, ClusterMixin, DensityMixin, FamilyEstimator):
         labels: Literal["clusters", "classes"] | None = None,
         n_threads: int | None = None,
         random_state: Any = None,
-        callbacks: Sequence[Callable] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callable] | Literal["progress"] | None = None,
         memory_limit: float | str | None = None,
         time_limit: float | str | None = None,
     ) -> None:
@@ -162,7 +160,6 @@ class Mixture(ClusterFeatures, ClusterMixin, DensityMixin, FamilyEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
-        self.verbose = verbose
         self.memory_limit = memory_limit
         self.time_limit = time_limit
 
@@ -430,7 +427,7 @@ class Mixture(ClusterFeatures, ClusterMixin, DensityMixin, FamilyEstimator):
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
         read = {"sizes": getattr(self, "cluster_sizes_", self.n_), "weights": self.weights_}
-        return self._made_clusters(self.family_, self.n_, self.S_, log_weights=log_weights, **read)
+        return clusters_of_fit(self, self.n_, self.S_, log_weights=log_weights, **read)
 
     def predict_proba(self, X: Any, n_top: int | None = None, *, average: bool = True) -> Any:
         """Return the probability of each existing cluster for each row.

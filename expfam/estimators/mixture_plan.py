@@ -12,6 +12,7 @@ from expfam.fitting.weighted_rows import check_weights, start_of_counted
 from expfam.model.mixture import MixtureModel
 from expfam.params import Integer, check_value, is_auto
 from expfam.samplers.named import load_sampler
+from expfam.stages import asked_callbacks
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -51,8 +52,7 @@ def plan_of(mixture: Any, whole: Dataset, family: Family) -> Plan:
         is_warmup_left=is_auto(mixture.n_warmup),
         partition=mixture.partition,
         n_draws=most_draws(mixture, data.n_rows),
-        callbacks=tuple(mixture.callbacks or ()),
-        verbose=mixture.verbose,
+        callbacks=asked_callbacks(mixture.callbacks),
     )
 
 

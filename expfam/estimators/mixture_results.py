@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from expfam.estimators.averages import drawn_clusters, keep_drawn
+from expfam.estimators.base import set_trace
 from expfam.estimators.classes import line_of_classes
 from expfam.estimators.known_doubts import drop_doubts, log_mass_of_rows, set_doubts
 from expfam.fitted.row_certainty import certainty_of_labels
@@ -61,7 +62,7 @@ def adopt_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
     _set_certainty(mixture, plan.whole, trace)
     _set_doubts(mixture, plan.whole, trace, runs[0].phases[-1].kernel)
     mixture.n_init_chosen_, mixture.traces_ = runs[0].name, [run.trace for run in runs]
-    mixture._set_trace(trace)
+    set_trace(mixture, trace)
     mixture.converged_ = all(run.has_converged() for run in runs)
 
 

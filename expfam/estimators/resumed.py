@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from expfam.model.data import Dataset
 
-_FREE = ("n_threads", "callbacks", "verbose", "memory_limit", "time_limit", "random_state")  # no result depends on them
+_FREE = ("n_threads", "callbacks", "memory_limit", "time_limit", "random_state")  # no result depends on them
 
 
 @contextmanager

@@ -20,10 +20,10 @@ from sklearn.utils.metaestimators import available_if
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.arguments import with_whole_lines
-from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_steps, step_numbers
+from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_steps, set_trace, step_numbers
 from expfam.estimators.chunks import learn, learn_all
 from expfam.estimators.documents import validated_documents
-from expfam.estimators.loaded import keep_rows, names_of_fit
+from expfam.estimators.loaded import clusters_of_fit, keep_rows, names_of_fit
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.resumed import kept_fit
 from expfam.estimators.row_results import in_asked_form
@@ -92,9 +92,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         Words that belong to a topic, as in ``{0: ["goal", "match"]}``, pseudo-tokens of each; names of the columns.
     start : str or array_like
         Where the kernel begins; "auto" searches it.
-    n_threads, random_state, callbacks, verbose, memory_limit, time_limit
-        Threads (-1: all cores), seed, ``callback(info, state)`` after each step, 1 for a progress bar, and bytes and
-        seconds that a fit may need, also as text such as "4GB" and "10min".
+    n_threads, random_state, callbacks, memory_limit, time_limit
+        Threads (-1: all cores), seed, functions ``callback(info, state)`` called after each step or "progress" for a
+        progress bar, and bytes and seconds that a fit may need, also as text such as "4GB" and "10min".
 
     Attributes
     ----------
@@ -156,8 +156,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         start: Any = "auto",
         n_threads: int | None = None,
         random_state: Any = None,
-        callbacks: Sequence[Callable] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callable] | Literal["progress"] | None = None,
         memory_limit: float | str | None = None,
         time_limit: float | str | None = None,
     ) -> None:
@@ -175,7 +174,6 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
-        self.verbose = verbose
         self.memory_limit = memory_limit
         self.time_limit = time_limit
 
@@ -233,13 +231,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
                 refuse_unused(self, ["n_warmup"], why=why, remedy=remedy)
             phases = [Phase(kernel, n_steps)]
         forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)
-        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
+        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed, has_labels=False)
         with kept_fit(self, resume, data, seed):
             if is_auto(self.start):
                 with stage("searching a start"):
                     start = kept_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
             state = kernel.init(model, data, seed=seed, start=start)
-            self._set_trace(run_steps(self, state, phases, counted=[average] if is_sampled else []))
+            set_trace(self, run_steps(self, state, phases, counted=[average] if is_sampled else []))
         self.converged_ = was_level(self.trace_, kernel, state, data.X.sum())
         self.__dict__.pop("stream_", None)
         self._adopt(state, weight_of(data), average)
@@ -265,9 +263,6 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             self.interrupted_ = self.trace_.interrupted = True
             return
         self.labels_, self.probabilities_ = columns[:, 0], shares[:, 0].astype(np.float32)
-
-    def _measured_end(self, model: Any) -> None:
-        """Return None: documents have no labels whose certainty follows the steps."""
 
     def _forecast(self, data, **run):
         """Forecast the memory of a fit, or of the search before it if that is more."""
@@ -707,7 +702,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         with np.errstate(divide="ignore"):
             log_weights = np.log(sizes / sizes.sum())
         read = {"sizes": sizes, "weights": sizes / sizes.sum(), "load": LoadedClusters}
-        return self._made_clusters(self.family_, sizes, counts, log_weights=log_weights, **read)
+        return clusters_of_fit(self, sizes, counts, log_weights=log_weights, **read)
 
     def _form(self):
         names = self._names(self.n_features_in_)

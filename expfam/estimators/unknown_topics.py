@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import run_steps
+from expfam.estimators.base import run_steps, set_trace
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.resumed import kept_fit
 from expfam.estimators.unknown_numbers import (
@@ -73,12 +73,14 @@ def fit_unknown_topics(
     given = AdmixtureModel(data.family, K)
     forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=start)
     phases = _phases(estimator, kernel, n_warmup, n_steps)
-    estimator._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
+    estimator._check_run(
+        model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed, has_labels=False
+    )
     rule = next((phase.rule for phase in phases if phase.rule is not None), None)
     observed = [] if rule is None else [_First(rule)]
     with kept_fit(estimator, resume, data, seed):
         state, means = kernel.init(model, data, seed=seed, start=start), MeansBySweeps(_parts)
-        estimator._set_trace(run_steps(estimator, state, phases, counted=[means], observed=observed))
+        set_trace(estimator, run_steps(estimator, state, phases, counted=[means], observed=observed))
     estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
     _adopt(estimator, state, means)
 

@@ -103,7 +103,6 @@ class EstimatorRun:
             "start": given["start"] if isinstance(given["start"], str) else "auto",
             "partition": "last",
             "n_threads": 1,
-            "verbose": 0,
             "memory_limit": None,
             "time_limit": None,
         }

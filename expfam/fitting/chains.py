@@ -249,7 +249,7 @@ def run_chains(plan: Plan) -> list[ChainRun]:
         return [run_chain(plan)]
     n_chains, n_threads = plan.n_chains, resolve_n_threads(plan.n_threads)
     n_rights = 1 if is_in_numpy(plan.model.family) else min(n_chains, n_threads)
-    callbacks = with_progress(plan.callbacks, plan.verbose, None)
+    callbacks = with_progress(plan.callbacks)
     group = _Group(callbacks, n_rights)
 
     def work(chain):

@@ -100,7 +100,6 @@ class Plan:
     n_draws : int
         Draws that are kept at most, of all chains together.
     callbacks : tuple of callable
-    verbose : int
 
     Examples
     --------
@@ -130,7 +129,6 @@ class Plan:
     partition: str
     n_draws: int
     callbacks: tuple[Callable[[Any, Any], Any], ...] = ()
-    verbose: int = 0
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -198,7 +196,7 @@ class Plan:
         """Return the plan of one of several chains, with its own start, threads and callback."""
         kernel = kernel_of_rows(self.sampler, self.model, self.seen, n_threads=n_threads)
         asked, starts = self.asked._replace(n_threads=n_threads), (self.starts[chain],)
-        return replace(self, asked=asked, kernel=kernel, starts=starts, callbacks=(callback,), verbose=0)
+        return replace(self, asked=asked, kernel=kernel, starts=starts, callbacks=(callback,))
 
     def without_learning(self) -> Plan:
         """Return the plan with hyper-parameters that stay as they are."""

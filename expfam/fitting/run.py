@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -205,7 +206,7 @@ def run_chain_phases(
     run_phases(
         state,
         phases,
-        callbacks=lambda total: with_progress(plan.callbacks, plan.verbose, total),
+        callbacks=partial(with_progress, plan.callbacks),
         counted=[each for each in (best, recorder, hyper) if each is not None],
         observed=[highest] if plan.has_rule else [],
         trace=trace,

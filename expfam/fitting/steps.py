@@ -8,7 +8,7 @@ from expfam.fitting.kept_run import kept_steps
 from expfam.samplers.chain.callbacks import Progress, kept_open
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.trace import Trace
-from expfam.stages import stage
+from expfam.stages import asked_callbacks, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,9 +97,9 @@ def _left(kept, kernel, state, n_steps):
     return n_steps - n_made
 
 
-def with_progress(callbacks: Sequence[Any] | None, verbose: int, n_steps: int | None) -> list:
-    """Return the callbacks of the user, and a progress bar where one was asked for."""
-    return [*(callbacks or ()), *([Progress(n_steps)] if verbose else [])]
+def with_progress(callbacks: Any, n_steps: int | None = None) -> list[Any]:
+    """Return the callbacks of the user, with a progress bar where one was asked for."""
+    return [Progress(n_steps) if isinstance(each, str) else each for each in asked_callbacks(callbacks)]
 
 
 __all__ = ["run_phases", "with_progress"]

@@ -227,7 +227,7 @@ def _load_grouped(estimator, results, parts):
 
 
 _SAVED = {MIXTURE: _saved_mixture, HIERARCHY: _saved_hierarchy, TOPICS: _saved_topics, GROUPED: _saved_grouped}
-_GONE_SETTINGS = {MIXTURE: ("n_init",)}
+_GONE_SETTINGS = {MIXTURE: ("n_init", "verbose")} | dict.fromkeys((HIERARCHY, TOPICS, GROUPED), ("verbose",))
 _LOADED = {MIXTURE: _load_mixture, HIERARCHY: _load_hierarchy, TOPICS: _load_topics, GROUPED: _load_grouped}
 
 

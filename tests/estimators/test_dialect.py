@@ -41,12 +41,11 @@ ORDER += [
     "n_threads",
     "random_state",
     "callbacks",
-    "verbose",
     "memory_limit",
     "time_limit",
 ]
 DEFAULTS = {"sampler": "auto", "n_steps": "auto", "n_warmup": "auto", "learn_hyper": "auto", "start": "auto"}
-DEFAULTS |= {"n_threads": None, "random_state": None, "callbacks": None, "verbose": 0}
+DEFAULTS |= {"n_threads": None, "random_state": None, "callbacks": None}
 DEFAULTS |= {"memory_limit": None, "time_limit": None}
 ESTIMATORS = [Mixture, GroupedMixture, TopicModel, BayesianHierarchy]
 X = np.random.default_rng(0).poisson([[4.0, 1.0, 1.0], [1.0, 4.0, 1.0]] * 15)
@@ -93,7 +92,7 @@ def test_other_names_for_the_number_of_components(estimator, name):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_unknown_keywords(estimator):
-    with pytest.raises(TypeError, match=r"has no keyword 'n_thread'; did you mean 'n_threads'\? \(known: .*verbose"):
+    with pytest.raises(TypeError, match=r"has no keyword 'n_thread'; did you mean 'n_threads'\? \(known: .*callbacks"):
         estimator(n_thread=2)
     with pytest.raises(TypeError, match=r"has no keyword 'zzz' \(known: "):
         estimator(zzz=2)

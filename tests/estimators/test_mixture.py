@@ -189,13 +189,13 @@ def on_a_terminal(monkeypatch):
 
 def test_progress_bar(counts, monkeypatch):
     screen = on_a_terminal(monkeypatch)
-    Mixture("poisson", 5, n_steps=3, n_warmup=2, random_state=0, verbose=1).fit(counts[0])
+    Mixture("poisson", 5, n_steps=3, n_warmup=2, random_state=0, callbacks="progress").fit(counts[0])
     assert "5/5" in screen.getvalue()
 
 
 def test_a_progress_bar_has_no_total_where_a_rule_ends_the_run(counts, monkeypatch):
     screen = on_a_terminal(monkeypatch)
-    mixture = Mixture("poisson", 5, random_state=0, verbose=1).fit(counts[0])
+    mixture = Mixture("poisson", 5, random_state=0, callbacks=["progress"]).fit(counts[0])
     shown = screen.getvalue()
     assert f"{mixture.n_iter_}step" in shown
     assert f"{mixture.n_iter_}/" not in shown
@@ -363,3 +363,15 @@ def test_clusters_of_random_labels_are_not_merged_before_sweeps_have_parted_them
     assert mixture.n_components_ > 1
     at_once = Mixture(mixture.family, sampler=Cycle(SplitMerge(), CollapsedGibbs()), **settings).fit(X)
     assert mixture.log_joint_ > at_once.log_joint_
+
+
+@pytest.mark.parametrize("bad", ["bar", print, [1], ["progress", "bar"], 1])
+def test_callbacks_that_are_none_are_refused_before_the_fit(counts, bad):
+    said = r"callbacks must be 'progress', or a list of functions callback\(info, state\); got .*: write callbacks="
+    with pytest.raises(ValueError, match=said):
+        Mixture("poisson", 5, callbacks=bad).fit(counts[0])
+
+
+def test_verbose_is_a_callback():
+    with pytest.raises(TypeError, match=r"write Mixture\(n_components=3, callbacks='progress'\)"):
+        Mixture(n_components=3, verbose=1)

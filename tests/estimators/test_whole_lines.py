@@ -64,7 +64,7 @@ def no_callback(info, state):
 
 
 SETTINGS = {
-    "numbers": {"n_components": 3, "n_steps": 7, "random_state": 1, "verbose": 0, "n_threads": 2},
+    "numbers": {"n_components": 3, "n_steps": 7, "random_state": 1, "callbacks": "progress", "n_threads": 2},
     "prior": {"weights": SymmetricDirichlet(4, 0.5), "family": NegativeBinomial(), "memory_limit": "1GB"},
     "arguments of a family": {"family": Poisson(shape=2.0, rate=0.5), "n_components": np.int64(2)},
     "values without a text": {"family": "poisson", "n_components": 2, "start": HALVES, "callbacks": [no_callback]},

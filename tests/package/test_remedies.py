@@ -197,6 +197,7 @@ KEYWORDS = {
         "batch_size": [1024],
         "seed": [0],
         "verbose_interval": [10],
+        "verbose": [0, 1],
     },
     "GroupedMixture": {"covariance_type": ["diag"], "n_jobs": [2], "max_iter": [5], "n_clusters": [2], "seed": [1]},
     "TopicModel": {

@@ -91,14 +91,14 @@ def test_estimators_log_their_stages_and_tell_the_memory(estimator, names, caplo
     X = np.random.default_rng(0).poisson(3, size=(40, 3)) + 1.0 * 20 * (np.arange(40) % 2)[:, None]
     given = {"groups": np.arange(40) // 4} if isinstance(estimator, GroupedMixture) else {}
     with caplog.at_level(logging.INFO, logger="expfam"):
-        estimator.set_params(verbose=1).fit(X, **given)
+        estimator.set_params(callbacks="progress").fit(X, **given)
     text = "\n".join(caplog.messages)
     assert "40 rows; memory: about" in text
     assert [name for name in names if name not in text] == []
     assert "expfam: 40 rows; memory: about" in capfd.readouterr().err
 
 
-def test_nothing_is_shown_without_verbose(capfd):
+def test_nothing_is_shown_without_asking(capfd):
     Mixture("gaussian_diag", 2, random_state=0).fit(np.arange(20.0).reshape(10, 2))
     assert capfd.readouterr().err == ""
 
