@@ -1,7 +1,8 @@
 """Fits of halves of the rows, each of which labels all rows.
 
 A fit of a half is the search for a start without the chain that follows it: division, merges, splits and ascent. That
-takes a tenth to a third of the time of a fit, and halves find the same groups by it.
+takes a tenth to a third of the time of a fit, and halves find the same groups by it. Of counts, whose kinds the search
+alone does not find, a short chain follows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from expfam.model.assignment import extended_labels
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
+from expfam.samplers.chain.driver import advance
+from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.collapsed.gibbs import CollapsedGibbs
+from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.warm_starts.search import search_start
+from expfam.samplers.warm_starts.settle import Settler
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 
@@ -25,8 +31,10 @@ if TYPE_CHECKING:
 
     from expfam.model.data import Dataset
     from expfam.protocols import Floats
+    from expfam.samplers.chain.kernel import Kernel
 
 N_SPLITS = 4
+_SWEEPS = 40  # of a chain of counts; each takes a hundredth of the time of the search
 _UNIT = 14  # stream of the purpose "start"
 
 
@@ -117,12 +125,35 @@ def half_fits(models: Sequence[ComparedModel], *, seed: int, n_threads: int | No
 def _fit(model, data, learned, adapts_prior, rows, seed):
     part = data.take(rows)
     found = search_start(model, part, adapt_prior=adapts_prior, learned=learned, seed=seed)
-    # counts begin a chain with random labels; what the search has found is beside them
-    own = compact_labels(next(iter(found.others.values())) if found.others else found.labels)
+    fitted, own = found.model, compact_labels(found.labels)
+    if found.others:  # counts begin a chain with random labels; what the search has found is beside them
+        settler = Settler(model, part, learned, adapts_prior, seed, n_threads=1)
+        fitted, own = _best_of_chain(settler, found)
     n, S = weighted_statistics(part, own, int(own.max()) + 1)
-    labels = extended_labels(found.model, part, own, data)
+    labels = extended_labels(fitted, part, own, data)
     used = np.unique(labels)  # a cluster may lose all its rows to others
-    return HalfFit(model.family.name, found.model, n[used], S[used], np.searchsorted(used, labels).astype(np.int32))
+    return HalfFit(model.family.name, fitted, n[used], S[used], np.searchsorted(used, labels).astype(np.int32))
+
+
+def _best_of_chain(settler, found):
+    """Return the model and the labels of the better of what a search of counts has found and of a short chain.
+
+    Many short texts of many kinds are one large cluster to the search, and the chain finds their kinds in a fraction of
+    the time.
+    """
+    searched = settler.fitted(next(iter(found.others.values())))
+    data = settler.data
+    if not data.family.is_compiled or (data.weight is not None and (data.weight != 1.0).any()):
+        return found.model, searched.labels
+    kernel: Kernel = CollapsedGibbs()
+    if settler.learned:
+        kernel = Cycle(kernel, UpdateHyper(family=settler.learned, weights=False))
+    state = kernel.init(found.model, data, seed=settler.seed, start=found.labels)
+    advance(kernel, state, _SWEEPS)
+    # a draw has rows in improbable clusters
+    drawn = settler.merged(settler.ascended(settler.fitted(state.partition)))
+    best = max(searched, drawn, key=lambda one: one.log_joint)
+    return best.model, best.labels
 
 
 def tables_of(labels: npt.ArrayLike, n_clusters: int, others: Sequence[HalfFit], weight: Any = None) -> list[Floats]:
