@@ -136,7 +136,7 @@ def _fit(model, data, learned, adapts_prior, rows, seed):
 
 
 def _best_of_chain(settler, found):
-    """Return the model and the labels of the better of what a search of counts has found and of a short chain.
+    """Return model and labels of the better of a search of counts and a short chain after it.
 
     Many short texts of many kinds are one large cluster to the search, and the chain finds their kinds in a fraction of
     the time.
