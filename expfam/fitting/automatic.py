@@ -12,6 +12,7 @@ from expfam.fitting.kept_run import kept_model, kept_value, packed, restored_mod
 from expfam.fitting.phases import automatic_phases
 from expfam.fitting.searched_starts import open_start
 from expfam.model.assignment import extended_labels
+from expfam.model.partitions import by_first_appearance
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.named import SplitMerge
 from expfam.samplers.starts.many_exchanges import has_many_clusters
@@ -188,7 +189,9 @@ def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> n
     K = model.weights.max_components
     if has_many_rows(data.n_rows, K) or has_few_rows(model, data) or has_many_clusters(model, data):
         return best
-    candidates = {"chain": best} if start is None else {"chain": best, "start": start}
+    candidates = {"chain": best}
+    if start is not None and not np.array_equal(by_first_appearance(start)[1], by_first_appearance(best)[1]):
+        candidates["start"] = start
     try:
         return best_by_em(model, data, candidates, seed=state.seed, n_threads=n_threads).labels
     except CapabilityError:  # no mode or prior density

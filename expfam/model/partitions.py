@@ -54,13 +54,14 @@ def by_first_appearance(labels: npt.ArrayLike) -> tuple[int, npt.NDArray[np.int3
     (3, array([0, 0, 1, 0, 2], dtype=int32))
     """
     labels = np.asarray(labels)
-    if not labels.size:
-        return 0, np.empty(0, dtype=np.int32)
-    # a table up to the largest label would be too long for labels far above N
-    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= 4 * labels.size + 1024:
-        labels = np.unique(labels, return_inverse=True)[1]
-    kind = labels.dtype if labels.dtype in (np.int32, np.int64) else np.int64
-    return renumbered(np.ascontiguousarray(labels, dtype=kind), int(labels.max()) + 1)
+    n_slots = 4 * labels.size + 1024  # a table up to the largest label would be too long for labels far above N
+    if labels.dtype.kind in "iu":
+        kind = labels.dtype if labels.dtype in (np.int32, np.int64) else np.int64
+        try:
+            return renumbered(np.ascontiguousarray(labels, dtype=kind), n_slots)
+        except IndexError:  # negative labels, or longer tables
+            pass
+    return renumbered(np.unique(labels, return_inverse=True)[1].astype(np.int64), n_slots)
 
 
 def slots_by_first_appearance(labels: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:

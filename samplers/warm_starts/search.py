@@ -6,13 +6,14 @@ cluster is right for a blob. So all of these are candidates. Each learns the hyp
 any row moves; then merges, splits and moves of rows take it uphill, and the highest log joint wins.
 
 A given number of clusters of real values is judged by the posterior density that EM reaches: the joint density of a
-hard partition prefers lopsided clusters where clusters overlap.
+hard partition prefers lopsided clusters where clusters overlap. Where a k-means division holds one group of rows in
+each cluster, far from the others, nothing is left to be judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,8 +190,8 @@ class _Search:
         first = sorted(begun, key=lambda name: -begun[name].log_joint)[:_SETTLED]
         settled = {name: settler.settled(begun[name])[0] for name in dict.fromkeys([*first, "one"])}
         settled = self._stepped(settler, _distinct(settled))
-        name = max(settled, key=lambda name: settled[name].log_joint)
-        return name, settled[name], {name: fitted.log_joint for name, fitted in {**begun, **settled}.items()}
+        name = _highest(settled)
+        return name, settled[name], _log_joints({**begun, **settled})
 
     def _pieces(self):
         """Return k-means divisions with few and with many centres, in each metric."""
@@ -232,22 +233,42 @@ class _Search:
         if not is_narrow and (cut := self.divisions.of_best_column(self.K)) is not None:
             candidates["column"] = cut
         candidates = _distinct_labels(candidates)
-        if self._pays(len(candidates)):
+        fitted = {name: self.settler.fitted(labels) for name, labels in candidates.items()}
+        first = _highest(fitted)
+        if len(candidates) == 1:
+            return FoundStart(candidates[first], first, fitted[first].model, {})
+        if self._pays_to_free():
+            if not is_narrow and self._holds_groups(fitted[first]):
+                return FoundStart(candidates[first], first, fitted[first].model, _log_joints(fitted))
             labels = self._free()
             if labels is not None:
-                candidates["free"] = labels
-        fitted = {name: self.settler.fitted(labels) for name, labels in candidates.items()}
-        first = max(fitted, key=lambda name: fitted[name].log_joint)
+                candidates["free"], fitted["free"] = labels, self.settler.fitted(labels)
+        first = _highest(fitted)
         model = fitted[first].model
-        if len(candidates) == 1:
-            return FoundStart(candidates[first], first, model, {})
         raced = sorted(candidates, key=lambda name: -fitted[name].log_joint)[:_RACED]
         racers = {name: labels for name, labels in candidates.items() if name in raced}
         try:
             best = best_by_em(model, self.data, racers, seed=self.seed, n_threads=self.n_threads)
         except CapabilityError:  # no mode or prior density
-            return FoundStart(candidates[first], first, model, {name: one.log_joint for name, one in fitted.items()})
+            return FoundStart(candidates[first], first, model, _log_joints(fitted))
         return FoundStart(best.labels, best.name, model, best.scores)
+
+    def _holds_groups(self, fitted):
+        """Tell whether each cluster of a k-means division is one group of rows, far from the others.
+
+        It is where it would be the end of a search for an open number: no row moves, and neither a merge of two
+        clusters nor a cut of one raises the log joint. Where clusters overlap or are not as many as the groups, rows
+        move or one of these pays. Cuts are those in the metric in which a free run begins.
+        """
+        settler = self._open_settler()
+        present = settler.fitted(fitted.labels)
+        ways = (settler.ascended, settler.merged, partial(settler.split, by_columns=False))
+        return all(way(present) is present for way in ways)
+
+    def _open_settler(self):
+        """Return what moves partitions with an open number of clusters."""
+        free = MixtureModel(self.model.family, DirichletProcess())
+        return Settler(free, self.data, self.learned, self.settler.adapts_prior, self.seed, self.n_threads)
 
     def of_many_clusters(self):
         """Take the best of few k-means runs, after exchanges of clusters.
@@ -265,9 +286,8 @@ class _Search:
         for name, one in fitted.items():
             exchanges = ManyExchanges(one.model, self.data, seed=self.seed, n_threads=self.n_threads)
             fitted[name] = self.settler.fitted(exchanges.risen(one.labels))
-        name = max(fitted, key=lambda each: fitted[each].log_joint)
-        scores = {each: one.log_joint for each, one in fitted.items()}
-        return FoundStart(fitted[name].labels, name, fitted[name].model, scores)
+        name = _highest(fitted)
+        return FoundStart(fitted[name].labels, name, fitted[name].model, _log_joints(fitted))
 
     def of_counts(self):
         """Take the candidate of the highest log joint after some sweeps."""
@@ -281,17 +301,15 @@ class _Search:
             fitted = {name: self._swept(labels) for name, labels in _distinct_labels(candidates).items()}
         else:
             fitted = {name: self.settler.fitted(labels) for name, labels in _distinct_labels(candidates).items()}
-        name = max(fitted, key=lambda name: fitted[name].log_joint)
-        scores = {name: one.log_joint for name, one in fitted.items()}
-        return FoundStart(fitted[name].labels, name, fitted[name].model, scores)
+        name = _highest(fitted)
+        return FoundStart(fitted[name].labels, name, fitted[name].model, _log_joints(fitted))
 
     def _free(self):
         """Return the best partition with an open number of clusters, merged to the given one.
 
         None where it has fewer clusters than were asked for, or is one wide cluster with tight remainders.
         """
-        free = MixtureModel(self.model.family, DirichletProcess())
-        settler = Settler(free, self.data, self.learned, self.settler.adapts_prior, self.seed, self.n_threads)
+        settler = self._open_settler()
         many = int(max(min(np.ceil(np.sqrt(self.data.n_rows)), MOST_CENTRES), 2 * self.K))
         best = self._after_steps(settler, settler.merged(settler.fitted(self.divisions.kmeans("own", many))))
         labels = merged_labels(best.model, self.data, best.labels, n_clusters=self.K)
@@ -301,12 +319,9 @@ class _Search:
             return None
         return labels
 
-    def _pays(self, n_candidates):
-        """Tell whether a free run is tried.
-
-        It is where rows are many enough, and k-means runs do not agree.
-        """
-        return self._may_step() and n_candidates > 1 and self.data.n_rows >= _FREE_ROWS
+    def _pays_to_free(self):
+        """Tell whether rows are enough for a free run, where k-means runs do not agree."""
+        return self._may_step() and self.data.n_rows >= _FREE_ROWS
 
     # ---- counts ------------------------------------------------------------------------------------------------------
 
@@ -329,6 +344,14 @@ def random_start(model: MixtureModel, data: Dataset, seed: int) -> npt.NDArray[n
     """Return random labels of as many clusters as a start has by default: (N,) int32."""
     K = default_n_clusters(model, data.n_rows)
     return starting_labels("random", model, data, seed=seed, n_clusters=K)
+
+
+def _highest(fitted: dict[str, Fitted]) -> str:
+    return max(fitted, key=lambda name: fitted[name].log_joint)
+
+
+def _log_joints(fitted: dict[str, Fitted]) -> dict[str, float]:
+    return {name: one.log_joint for name, one in fitted.items()}
 
 
 def _name_of(metric):

@@ -159,10 +159,11 @@ class Settler:
         self._ascents[:] = [Ascents(model, self.data, n_threads=self.n_threads)]
         return self._ascents[0]
 
-    def split(self, present: Fitted, tried: set[bytes] | None = None) -> Fitted:
+    def split(self, present: Fitted, tried: set[bytes] | None = None, *, by_columns: bool = True) -> Fitted:
         """Cut clusters in two where that raises the log joint; the result is never worse.
 
-        `tried` holds clusters whose cuts are known to bring nothing, and takes more of them.
+        `tried` holds clusters whose cuts are known to bring nothing, and takes more of them; `by_columns` is that of
+        `best_halves`.
         """
         tried = set() if tried is None else tried
         weights, n_clusters = present.model.weights, int(present.labels.max()) + 1
@@ -171,9 +172,8 @@ class Settler:
         clusters = np.split(order, np.cumsum(sizes)[:-1])
         fresh = [k for k in range(n_clusters) if clusters[k].tobytes() not in tried]
         tried.update(clusters[k].tobytes() for k in fresh)
-        cuts = best_halves(
-            present.model, self.data, [clusters[k] for k in fresh], seed=self.seed, n_threads=self.n_threads
-        )
+        options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "by_columns": by_columns}
+        cuts = best_halves(present.model, self.data, [clusters[k] for k in fresh], **options)
         found = [
             (_gain(weights, sizes.astype(np.float64), k, cut), clusters[k][cut.labels == 1])
             for k, cut in zip(fresh, cuts)

@@ -19,6 +19,8 @@ _COARSE = 0.01  # share of a column's variance from which that of its rounding m
 _SHARE = 0.03  # share of a column's variance that the rows of a frequent value are given
 _FREQUENT = 0.05  # share of the rows, or half of a cluster's
 _FEWEST = 5  # rows of a frequent value
+_BITS_OF_BOX = 12  # of a count of values: a box holds few of 20,000 distinct ones
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: multiples of it lie apart (Knuth, volume 3, 6.4)
 _PEAK = 8  # times the rows of either neighbouring value: a value that rounding does not explain
 
 
@@ -122,11 +124,13 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
     resolution = getattr(data.family, "resolution_", None)
     if resolution is None or data.is_sparse or data.family.of_logs:
         return {}
+    least = _least_rows(len(few), n_clusters)
+    if not (resolution > 0.0).any() and not _may_repeat(few, least):
+        return {}
     ordered = np.sort(few, axis=0).astype(np.float64)
     variance = np.where(ordered[0] == ordered[-1], 0.0, ordered.var(axis=0))
     if not variance.any():
         return {}
-    least = _least_rows(len(ordered), n_clusters)
     is_whole = ~np.isnan(ordered[-1])  # missing cells are sorted to the end
     is_coarse = resolution**2 > 12.0 * _COARSE * variance
     is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)
@@ -162,6 +166,16 @@ def _least_rows(n_rows, n_clusters):
     """Return how many rows a frequent value has at least."""
     share = _FREQUENT if n_clusters is None else min(_FREQUENT, 0.5 / n_clusters)
     return min(n_rows, max(_FEWEST, int(np.ceil(share * n_rows))))
+
+
+def _may_repeat(few, least):
+    """Tell whether a value may occur `least` times in a column, without sorting any."""
+    for column in few.T:
+        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # both zeros have the same bits after a sum
+        boxes = (bits * _ODD) >> np.uint64(64 - _BITS_OF_BOX)
+        if np.bincount(boxes.view(np.int64)).max() >= least:
+            return True
+    return False
 
 
 def _peaks(ordered, least):

@@ -88,6 +88,58 @@ def test_a_free_run_with_fewer_clusters_is_no_candidate(monkeypatch):
     assert np.unique(start.labels).size > 4
 
 
+def free_runs(monkeypatch):
+    """Note the free runs that searches make."""
+    made = []
+
+    def noted(self, before=search._Search._free):
+        made.append(self.K)
+        return before(self)
+
+    monkeypatch.setattr(search._Search, "_free", noted)
+    return made
+
+
+def four_groups_and_wrong_runs(monkeypatch, labels, *, apart):
+    """Return rows of four groups in the plane; the first k-means run makes given clusters, and another one differs."""
+    corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    X = np.random.default_rng(1).normal(size=(1200, 2)) + apart * np.repeat(corners, 300, axis=0)
+    other = np.repeat([0, 1, 2, 3, 0], [300, 300, 300, 150, 150])
+    given_runs(monkeypatch, [labels, np.minimum(other, labels.max())])
+    return X
+
+
+@pytest.mark.parametrize("family", [DiagonalGaussian(), Gaussian()])
+def test_a_division_into_separate_groups_is_the_start_without_a_race(monkeypatch, family):
+    made, labels = free_runs(monkeypatch), np.repeat(np.arange(4), 300)
+    monkeypatch.setattr(search, "best_by_em", None)  # a call would fail
+    X = four_groups_and_wrong_runs(monkeypatch, labels, apart=15.0)
+    start, _ = found(X, family, SymmetricDirichlet(4, 1.0), n_init=2)
+    assert (made, start.name, list(start.scores)) == ([], "lloyd 1", ["lloyd 1", "lloyd 2"])
+    assert np.array_equal(start.labels, labels)
+    assert start.scores["lloyd 1"] > start.scores["lloyd 2"]
+    # the end of a search with an open number is the same partition
+    opened, _ = found(X, family, DirichletProcess(), moves=SplitMerge())
+    assert adjusted_rand_score(opened.labels, labels) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("labels", "apart"),
+    [
+        (np.repeat([0, 0, 1, 2, 3], [300, 300, 300, 150, 150]), 15.0),  # one group cut, two together
+        (np.repeat([0, 1, 2, 2], 300), 15.0),  # a cut pays
+        (np.repeat([0, 1, 2, 3, 4], [300, 300, 300, 150, 150]), 15.0),  # a merge pays
+        (np.roll(np.repeat(np.arange(4), 300), 3), 15.0),  # rows move
+        (np.repeat(np.arange(4), 300), 2.5),  # groups overlap, and rows move from their own
+    ],
+)
+def test_a_race_is_run_unless_each_cluster_is_one_group(monkeypatch, labels, apart):
+    made, X = free_runs(monkeypatch), four_groups_and_wrong_runs(monkeypatch, labels, apart=apart)
+    K = int(labels.max()) + 1
+    found(X, DiagonalGaussian(), SymmetricDirichlet(K, 1.0), n_init=2)
+    assert made == [K]
+
+
 def test_an_open_number_of_clusters_is_found_from_one_and_from_many():
     start, _ = found(blobs(), DiagonalGaussian(), DirichletProcess(), moves=SplitMerge())
     assert {"one", "own 16"} <= set(start.scores)

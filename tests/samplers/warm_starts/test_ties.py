@@ -58,6 +58,18 @@ def test_a_frequent_value_is_spread_and_its_neighbours_stay():
     assert moved[:120].var() == pytest.approx(0.03 * column.var(), rel=0.25)
 
 
+@pytest.mark.parametrize("zeros", [[0.0], [0.0, -0.0]])
+def test_a_value_is_frequent_from_its_number_of_rows_on_whatever_its_sign_and_place(zeros):
+    """Columns that repeat nothing are told by counts of bits, of which both zeros have their own."""
+    rng = np.random.default_rng(4)
+    for n_frequent, is_found in ((249, False), (250, True)):  # 5 % of 5,000 rows
+        X = rng.normal(size=(5000, 3))
+        rows = rng.permutation(5000)[:n_frequent]
+        X[rows, 1] = np.resize(zeros, n_frequent)
+        found = tied_columns(Dataset(X, DiagonalGaussian()), None)
+        assert list(found) == ([1] if is_found else [])
+
+
 def test_the_number_of_clusters_decides_what_is_frequent():
     column = RNG.normal(size=400) + 5.0
     column[:12] = 0.0  # 3 % of the rows

@@ -1,0 +1,41 @@
+"""Resolutions of real columns: values that repeat are counted, and sorted only where that is not enough."""
+
+import numpy as np
+import pytest
+
+from expfam.families.gaussian import summaries
+from expfam.families.gaussian.summaries import column_summaries
+from expfam.structures.rows.distinct_values import STEPS
+
+N = 3000
+
+
+def columns(seed):
+    """Columns of several kinds: fine, rounded, pairs of equal values, few values with rounding errors, with holes."""
+    rng = np.random.default_rng(seed)
+    fine, tenths = rng.normal(size=N), rng.normal(size=N).round(1)
+    pairs = rng.permutation(np.repeat(rng.normal(size=N // 2), 2))
+    thirds = rng.integers(0, N // 3, size=N) * 0.1
+    noisy = tenths * (1.0 + (rng.random(N) < 0.5) * 2.0**-52)
+    holes = np.where(rng.random(N) < 0.2, np.nan, tenths)
+    return np.column_stack([fine, tenths, pairs, thirds, noisy, holes, np.full(N, 2.5)])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("seed", range(3))
+def test_counted_and_sorted_values_have_the_same_resolution(monkeypatch, seed, dtype):
+    X = columns(seed).astype(dtype)
+    counted = column_summaries(X)
+    monkeypatch.setattr(summaries, "_FEW_ROWS", N)
+    for own, other in zip(counted, column_summaries(X)):
+        assert np.array_equal(own, other)
+    gaps = np.diff(np.unique(X[:, 2].astype(np.float64)))
+    gaps = gaps[gaps > np.ptp(X[:, 2]) / STEPS]  # smaller ones are rounding
+    expected = [0.0, 0.1, gaps.min(), 0.1, 0.1, 0.1, 0.0]
+    assert counted[2] == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_order_of_the_cells_in_memory_does_not_matter():
+    X = columns(0)
+    for own, other in zip(column_summaries(X), column_summaries(np.asfortranarray(X))):
+        assert np.array_equal(own, other)
