@@ -3,6 +3,7 @@
 Public names are loaded on first use, so that importing the package stays cheap.
 """
 
+from importlib import import_module
 from importlib.metadata import version as _version
 from typing import Any
 
@@ -46,6 +47,9 @@ _HOMES = {
     "expfam.plugins.registry": ["load_family", "load_proposal", "list_plugins", "register"],
 }
 
+# loaded on first use, as `expfam.displays` after `import expfam`
+_MODULES = ("displays", "engines", "errors", "samplers", "structures")
+
 __all__ = ["__version__", "get_include", *(name for names in _HOMES.values() for name in names)]
 
 
@@ -60,8 +64,10 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     return load_name(__name__, _HOMES, name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES])

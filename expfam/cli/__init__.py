@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 from expfam.cli import certificate, coarsen, columns, demo, fit, groups, merge, plugins, predict, tables, topics, tree
 from expfam.cli.completion import add_completion
@@ -20,6 +22,7 @@ from expfam.cli.given_files import check_given_files
 from expfam.cli.lines import in_shell
 from expfam.cli.unknown_options import unknown_options
 from expfam.estimators.lines import changes_alone
+from expfam.near_names import did_you_mean
 
 _EPILOG = """exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by
 Ctrl-C (fit then keeps the result so far). With --json, standard output is one JSON object; it is empty after an error.
@@ -65,9 +68,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fail(args, in_shell(message_of(error), args), 2 if is_bad_input(error) else 1)
 
 
+class Parser(argparse.ArgumentParser):
+    """Parser whose errors are one line, without the list of all options."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line on standard error and leave with exit code 2."""
+        message = re.sub(r"invalid choice: '([^']*)' (?=\(choose from (.+)\))", _with_near, message)
+        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+
+def _with_near(found: re.Match) -> str:
+    """Return what argparse says of a wrong choice, with the choice that was probably meant."""
+    near = did_you_mean(found[1], re.findall(r"[^\s,']+", found[2]))
+    return f"invalid choice: '{found[1]}'{near} "
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="expfam",
         description="Fast Bayesian clustering with exponential families.",
         epilog=_EPILOG,

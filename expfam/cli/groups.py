@@ -17,6 +17,7 @@ from expfam.cli.arguments import (
 from expfam.cli.cluster_lines import LISTED, cluster_text, largest_clusters
 from expfam.cli.coarsened import coarsened, groups_facts, say_groups
 from expfam.cli.columns import add_columns, check_family, family_facts, family_line, given_data, is_automatic
+from expfam.cli.figures import FIGURE_SUFFIXES, figure_writer, require_matplotlib
 from expfam.cli.groups_of_rows import add_groups, groups_of, reading_groups
 from expfam.cli.outputs import check_outputs, result_writers, save_all
 from expfam.cli.results import (
@@ -65,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_limits(group)
     add_kept_run(group)
-    add_outputs(parser)
+    add_outputs(parser, figure="draw the clusters")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
     from expfam.estimators.lines import whole_line_of
     from expfam.samplers.named import find_sampler
 
-    check_outputs(args, "grouped_mixture")
+    check_outputs(args, "grouped_mixture", figure=FIGURE_SUFFIXES)
+    if args.figure is not None:
+        require_matplotlib()
     check_family(args)
     find_sampler(args.sampler, model="GroupedMixture")
     resume = kept_run(args)
@@ -89,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         say(args, output_line(args))
     seconds = fit_shown(args, mixture, X, groups=groups, resume=resume)
     found = coarsened(args, mixture)
-    saved, failed = save_all(args, result_writers(found, table))
+    saved, failed = save_all(args, result_writers(found, table) | {"figure": figure_writer(found, table)})
     scores = table_scores(table, found.labels_)
     clusters, weights = largest_clusters(found, table.column_names), _weights(found, groups)
     say(args, f"model     {family_line(mixture.family_)}, seed {mixture.random_state}")
@@ -105,7 +108,14 @@ def run(args: argparse.Namespace) -> int:
     result |= {"n_groups": groups.n_groups, "family": mixture.family_.name, "hyper": family_facts(mixture.family_)}
     result |= {"seed": mixture.random_state, "python": line, "alpha": plain(found.alpha_)}
     result |= run_facts(mixture, seconds) | groups_facts(mixture, found)
-    result |= {"scores": scores, "clusters": clusters, "groups": weights, "output": None, "labels": None}
+    result |= {
+        "scores": scores,
+        "clusters": clusters,
+        "groups": weights,
+        "output": None,
+        "labels": None,
+        "figure": None,
+    }
     print_json(args, result | saved | {"not_saved": failed})
     return exit_code(mixture, failed)
 

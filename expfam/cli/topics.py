@@ -17,6 +17,7 @@ from expfam.cli.arguments import (
 from expfam.cli.coarsened import coarsened, groups_facts, say_groups
 from expfam.cli.contents import fitting_words
 from expfam.cli.errors import UsageError
+from expfam.cli.figures import FIGURE_SUFFIXES, figure_writer, require_matplotlib
 from expfam.cli.outputs import check_outputs, result_writers, save_all
 from expfam.cli.results import (
     as_text,
@@ -91,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--words", type=positive_int, default=10, metavar="N", help="words of a topic; default: 10")
     add_limits(group)
     add_kept_run(group)
-    add_outputs(parser)
+    add_outputs(parser, figure="draw the topics")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,7 +100,9 @@ def run(args: argparse.Namespace) -> int:
     from expfam.estimators.lines import whole_line_of
     from expfam.samplers.named import find_sampler
 
-    check_outputs(args, "topic_model")
+    check_outputs(args, "topic_model", figure=FIGURE_SUFFIXES)
+    if args.figure is not None:
+        require_matplotlib()
     find_sampler(args.sampler, model="TopicModel")
     resume, documents = kept_run(args), _documents(args)
     model, table = _model(args, documents.vocabulary), documents.table
@@ -110,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         say(args, output_line(args))
     seconds = fit_shown(args, model, documents.X, resume=resume)
     found = coarsened(args, model)
-    saved, failed = save_all(args, result_writers(found, table))
+    saved, failed = save_all(args, result_writers(found, table) | {"figure": figure_writer(found, table)})
     scores = table_scores(table, found.labels_) if hasattr(found, "labels_") else None
     topics = _topics(args, found)
     say(args, run_line(model, seconds).replace("cluster", "topic"))
@@ -124,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
     result = {"data": str(args.data), "n_rows": int(model.n_documents_), "n_columns": int(model.n_features_in_)}
     result |= {"seed": model.random_state, "python": line, "method": model.method_, "alpha": plain(found.alpha_)}
     result |= {"eta": plain(model.eta_)} | run_facts(model, seconds) | groups_facts(model, found)
-    result |= {"scores": scores, "topics": topics, "output": None, "labels": None}
+    result |= {"scores": scores, "topics": topics, "output": None, "labels": None, "figure": None}
     print_json(args, result | saved | {"not_saved": failed})
     return exit_code(model, failed)
 

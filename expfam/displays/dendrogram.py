@@ -43,7 +43,7 @@ class DendrogramDisplay:
     >>> from expfam.displays.dendrogram import DendrogramDisplay
     >>> hierarchy = BayesianHierarchy("gaussian").fit(load_iris().data)
     >>> DendrogramDisplay.from_estimator(hierarchy).plot().ax_.get_title(loc="left")
-    '150 data in 2 clusters'
+    '150 rows in 2 clusters'
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class DendrogramDisplay:
         ax : matplotlib Axes, optional
         n_tips : int
             Largest number of nodes that are drawn without their children. A node that is no leaf is marked with the
-            number of its data in parentheses.
+            number of its rows in parentheses.
         height : {"odds", "loss", "rank"}, optional
             ``"odds"``, the default of a hierarchy, is -log r, where r is the posterior probability that the data of the
             merge are one cluster, and the alternative is any cut of its two sides. A merge is drawn at least as high as
@@ -176,7 +176,13 @@ class DendrogramDisplay:
         ax.set_xlim(-0.7, len(tips) - 0.3)
         if height == "odds":
             ax.set_yscale("symlog", linthresh=1.0)
-        ax.set_ylabel({"odds": r"$-\log r$ (nats)", "loss": "fall of the log joint (nats)", "rank": "merge"}[height])
+        ax.set_ylabel(
+            {
+                "odds": "\N{MINUS SIGN}log probability of one cluster (nats)",
+                "loss": "fall of the log joint (nats)",
+                "rank": "merge",
+            }[height]
+        )
         tops = [points[1][1] for points in segments] or [1.0]
         limits = (-0.4, 1.6 * max([1.0, *tops])) if height == "odds" else (0.0, 1.05 * max(tops) or 1.0)
         ax.set_ylim(*limits)
@@ -188,7 +194,7 @@ class DendrogramDisplay:
         n, n_leaves = self.tree.counts[self.tree.roots].sum(), self.tree.n_leaves
         n_clusters = len(np.unique(self.labels))
         leaves = "" if n_leaves in (n, n_clusters) else f"{counted(n_leaves, 'leaf', 'leaves', spec=',')}, "
-        title = f"{leaves}{_amount(n, 'datum', 'data')} in {counted(n_clusters, 'cluster')}"
+        title = f"{leaves}{_amount(n, 'row')} in {counted(n_clusters, 'cluster')}"
         ax.set_title(title, loc="left", fontsize="medium", color=_GREY)
         _clean(ax, grid=None)
         ax.spines["bottom"].set_visible(False)

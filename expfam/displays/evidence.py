@@ -25,7 +25,7 @@ class ColumnEvidenceDisplay:
     evidence : (K, V) array_like
         Nats.
     sizes : (K,) array_like
-        Number of data in each cluster.
+        Number of rows of each cluster.
     feature_names : (V,) sequence of str, optional
         Numbers of the columns if not given.
 
@@ -67,7 +67,9 @@ class ColumnEvidenceDisplay:
         """
         K, V = self.evidence.shape
         if ax is None:
-            _, ax = _pyplot().subplots(figsize=(min(14, 2.6 + 0.7 * V), max(2.6, 1.4 + 0.34 * K)), layout="constrained")
+            _, ax = _pyplot().subplots(
+                figsize=(min(14, max(5.0, 2.6 + 0.7 * V)), max(2.6, 1.4 + 0.34 * K)), layout="constrained"
+            )
         values = np.sign(self.evidence) * np.sqrt(np.abs(self.evidence))  # else one strong column hides the others
         most = float(np.nanmax(np.abs(values), initial=1.0))
         ax.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", interpolation="nearest")

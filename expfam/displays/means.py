@@ -101,7 +101,7 @@ class ClusterMeansDisplay:
         estimator : Mixture, GroupedMixture, TopicModel or BayesianHierarchy
             Clusters of texts, and topics, are drawn as words.
         X : (N, V) array_like, optional
-            Data to draw below the ellipses, if there are two columns.
+            Rows to draw below the ellipses, if there are two columns; by default those that were kept of the fit.
         feature_names : (V,) sequence of str, optional
             By default the estimator's `feature_names_in_`, if it has them.
         n_max : int
@@ -142,7 +142,9 @@ class ClusterMeansDisplay:
         background = family.to_params(*family.map_natural(np.array([n.sum()]), everything))
         location = next(iter(params))
         means = np.asarray(params[location])
-        drawn = X is not None and means.shape[1] == 2
+        points, labels = None, None
+        if means.shape[1] == 2:
+            points, labels = _points_of(estimator, X)
         return cls(
             means,
             estimator.cluster_sizes_[top],
@@ -150,8 +152,8 @@ class ClusterMeansDisplay:
             feature_names=_names_of(estimator) if feature_names is None else feature_names,
             background=np.asarray(background[location])[0],
             covariances=_covariances(params, means.shape),
-            points=np.asarray(X) if drawn else None,
-            point_labels=_renamed(estimator.predict(X), top) if drawn else None,
+            points=points,
+            point_labels=None if labels is None else _renamed(labels, top),
             are_words=_are_words(estimator),
         )
 
@@ -309,6 +311,7 @@ class ClusterMeansDisplay:
             ax.set_xticks(range(V), self.feature_names, rotation=60, ha="right", fontsize="small")
         else:
             ax.set_xlabel("column")
+            ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_ylabel("cluster  ·  size")
         ax.figure.colorbar(image, ax=ax, label="standardised mean", extend="both")
         _clean(ax, grid=None)
@@ -358,6 +361,17 @@ def _names_of(estimator):
 def _are_words(estimator):
     """Return whether the columns are words of texts or of topics."""
     return estimator.saved_kind == "topic_model" or estimator.__dict__.get("documents_") is not None
+
+
+def _points_of(estimator, X):
+    """Return rows of two columns and their clusters, by default those kept of the fit."""
+    if X is not None:
+        return np.asarray(X), estimator.predict(X)
+    kept = estimator._kept_rows()
+    if kept is None:
+        return None, None
+    rows, labels = kept
+    return (rows.toarray() if sparse.issparse(rows) else np.asarray(rows)), labels
 
 
 def _rows(S, chosen):

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 
 class SizesDisplay:
-    """Sizes of the clusters, largest first.
+    """Sizes of the clusters or topics, largest first.
 
     Parameters
     ----------
     sizes : (K,) array_like of int or float
-        Numbers of rows, or sums of their weights.
+        Numbers of rows, or sums of their weights; of topics numbers of tokens.
+    noun, unit : str, optional
+        What is drawn, and what its sizes count.
 
     Attributes
     ----------
@@ -29,16 +31,16 @@ class SizesDisplay:
     --------
     >>> from expfam.displays.sizes import SizesDisplay
     >>> SizesDisplay([5, 40, 12]).plot().ax_.get_title(loc="left")
-    '57 data in 3 clusters'
+    '57 rows in 3 clusters'
     """
 
-    def __init__(self, sizes: npt.ArrayLike) -> None:
-        self.sizes = np.asarray(sizes)
+    def __init__(self, sizes: npt.ArrayLike, *, noun: str = "cluster", unit: str = "row") -> None:
+        self.sizes, self.noun, self.unit = np.asarray(sizes), noun, unit
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> SizesDisplay:
         """Make the display of a fitted estimator's `cluster_sizes_`."""
-        return cls(estimator.cluster_sizes_)
+        return cls(estimator.cluster_sizes_, noun=estimator.of_clusters, unit=estimator.of_sizes)
 
     def plot(self, ax: Any = None) -> SizesDisplay:
         """Draw a bar for each cluster, the largest first; return self.
@@ -57,10 +59,10 @@ class SizesDisplay:
             ax.fill_between(rank, sizes, step="mid", color=_INK, lw=0)
         ax.set_xlim(0.4, len(sizes) + 0.6)
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set_xlabel("cluster, largest first")
-        ax.set_ylabel("data")
+        ax.set_xlabel(f"{self.noun}, largest first")
+        ax.set_ylabel(f"{self.unit}s")
         ax.set_title(
-            f"{_amount(sizes.sum(), 'datum', 'data')} in {counted(len(sizes), 'cluster')}",
+            f"{_amount(sizes.sum(), self.unit)} in {counted(len(sizes), self.noun)}",
             loc="left",
             fontsize="medium",
             color=_GREY,

@@ -37,7 +37,7 @@ _TOO_LONG = 10.0  # seconds of a probe after which no larger one is made, even i
 _STEPS = 3  # steps of each probe; the first also makes tables that later steps use
 _TICK = 1e-6  # least seconds of a tree
 _LOW, _HIGH = 0.4, 3.0  # factors on the low and the high estimate
-_UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @dataclass(frozen=True)
@@ -249,10 +249,10 @@ def parse_seconds(value: float | str) -> float:
     Examples
     --------
     >>> from expfam.forecast.time import parse_seconds
-    >>> parse_seconds("1.5h"), parse_seconds(90)
-    (5400.0, 90.0)
+    >>> parse_seconds("1.5h"), parse_seconds(90), parse_seconds("1ms")
+    (5400.0, 90.0, 0.001)
     """
-    match: Any = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|d)?\s*", str(value))
+    match: Any = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(ms|s|min|h|d)?\s*", str(value))
     try:
         seconds = float(match.group(1)) * _UNITS[match.group(2) or ""]
     except (AttributeError, ValueError):

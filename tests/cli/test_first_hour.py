@@ -157,3 +157,24 @@ def test_drawn_cells_say_their_seed(table, capsys):
     seed = first.err.split("drawn with seed ")[1].split()[0]
     assert main(["impute", "model", "holes.csv", "--draw", "--seed", seed]) == 0
     assert capsys.readouterr().out == first.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit", "wide.npy", "-k", "2"],
+        ["fit", "wide.npy", "--family", "von_mises_fisher", "-k", "2"],
+        ["fit", "plane.npy", "-k", "2"],
+        ["topics", "words.txt", "-k", "2"],
+        ["groups", "people.csv", "--groups", "job", "-k", "2"],
+    ],
+)
+def test_each_fit_has_a_picture(command, table, capsys):
+    pytest.importorskip("matplotlib")
+    X = np.random.default_rng(0).normal(size=(60, 90)) + 3.0 * np.repeat([[1.0], [-1.0]], 30, axis=0)
+    np.save("wide.npy", X / np.linalg.norm(X, axis=1, keepdims=True))
+    np.save("plane.npy", X[:, :2])
+    (table.parent / "words.txt").write_text("\n".join(["bank profit shares", "goal match team"] * 12) + "\n")
+    assert main([*command, "--seed", "0", "--figure", "picture.png"]) == 0
+    assert "saved     picture.png" in capsys.readouterr().out
+    assert (table.parent / "picture.png").stat().st_size > 3000

@@ -62,7 +62,7 @@ def test_sizes(sizes, scale):
     assert ax.get_yscale() == scale
     if len(sizes) <= 60:
         assert [bar.get_height() for bar in ax.patches] == sorted(sizes, reverse=True)
-    assert f"{sum(sizes):,} data in {len(sizes)} clusters" == ax.get_title(loc="left")
+    assert f"{sum(sizes):,} rows in {len(sizes)} clusters" == ax.get_title(loc="left")
 
 
 def test_means_as_images(counts):

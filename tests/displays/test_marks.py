@@ -96,7 +96,7 @@ def test_sizes_are_bars_by_rank(plane):
     assert [bar.get_height() for bar in display.ax_.patches] == [30, 10]
     assert [round(bar.get_x() + bar.get_width() / 2) for bar in display.ax_.patches] == [1, 2]
     assert display.ax_.get_yscale() == "linear"
-    assert display.ax_.get_title(loc="left") == "40 data in 2 clusters"
+    assert display.ax_.get_title(loc="left") == "40 rows in 2 clusters"
 
 
 def test_sizes_of_many_clusters_are_one_area_on_a_logarithmic_axis():
@@ -237,5 +237,5 @@ def test_means_refuse_what_does_not_fit(plane):
 
 
 def test_sizes_may_be_sums_of_weights():
-    assert SizesDisplay([0.25, 0.5]).plot().ax_.get_title(loc="left") == "0.75 data in 2 clusters"
-    assert SizesDisplay([1200.0, 34.0]).plot().ax_.get_title(loc="left") == "1,234 data in 2 clusters"
+    assert SizesDisplay([0.25, 0.5]).plot().ax_.get_title(loc="left") == "0.75 rows in 2 clusters"
+    assert SizesDisplay([1200.0, 34.0]).plot().ax_.get_title(loc="left") == "1,234 rows in 2 clusters"

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import expfam
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
-from expfam.displays import ClusterMeansDisplay, PairsDisplay, ScatterDisplay
+from expfam.displays import ClusterMeansDisplay, PairsDisplay, ScatterDisplay, SizesDisplay
 from expfam.errors import CapabilityError, DataError
 
 TEXTS = ["match team goal player final coach"] * 8 + ["bank shares profit bond rates loan"] * 8
@@ -89,6 +90,28 @@ def test_means_of_embeddings_are_refused_with_the_way_on(fitted):
     with pytest.raises(CapabilityError, match=r"90 columns without names.*write ScatterDisplay"):
         wide.plot()
     assert wide.plot(kind="heat").kind_ == "heat"
+
+
+@pytest.mark.parametrize("kind", [Mixture, GroupedMixture])
+def test_rows_of_two_columns_are_drawn_below_their_ellipses(kind):
+    X = rows(2)
+    about = {"groups": np.arange(90) % 5} if kind is GroupedMixture else {}
+    model = kind("gaussian", 3, random_state=0).fit(X, **about)
+    display = model.plot()
+    assert display.kind_ == "ellipses"
+    np.testing.assert_array_equal(np.asarray(display.names)[display.point_labels], model.labels_)
+    np.testing.assert_array_equal(display.points, X)
+
+
+def test_topics_without_rows_are_counted_in_tokens(fitted):
+    pytest.importorskip("matplotlib")
+    ax = SizesDisplay.from_estimator(fitted["topics"]).plot().ax_
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("topic, largest first", "tokens")
+
+
+def test_the_displays_are_reached_from_the_package():
+    assert expfam.displays.ScatterDisplay is ScatterDisplay
+    assert {"displays", "samplers", "errors"} <= set(dir(expfam))
 
 
 def test_chosen_clusters_are_shown_in_their_order(fitted):
