@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any
@@ -145,7 +145,7 @@ def watching(is_asked: object, file: IO[str] | None = None) -> Iterator[None]:
     >>> from expfam.stages import stage, tell, watching
     >>> with watching(True, sys.stdout):
     ...     with stage("searching a start"):
-    ...         tell("4 candidates")
+    ...         tell(lambda: "4 candidates")
     expfam: 4 candidates
     """
     if not is_asked or _WATCH.get() is not None:
@@ -181,12 +181,21 @@ def stage(name: str, *, has_bar: bool = False) -> Iterator[None]:
         LOG.info("%s: %.3g s", name, time.perf_counter() - began)
 
 
-def tell(text: str) -> None:
-    """Log a line, and show it if progress was asked for."""
-    LOG.info("%s", text)
+def tell(text: Callable[[], str]) -> None:
+    """Log a line, and show it if progress was asked for; else nobody makes it.
+
+    Parameters
+    ----------
+    text : callable
+        Returns the line.
+    """
     watch = _WATCH.get()
+    if watch is None and not LOG.isEnabledFor(logging.INFO):
+        return
+    line = text()
+    LOG.info("%s", line)
     if watch is not None:
-        watch.tell(text)
+        watch.tell(line)
 
 
 __all__ = [

@@ -175,11 +175,12 @@ class Estimator(BaseEstimator):
             phase.kernel.check(model, data)
         needed = forecast()
         check_memory(needed, self.memory_limit)
-        tell(f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
+        tell(lambda: f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
         n_steps = sum(phase.n_steps for phase in phases) * n_rounds
-        finish = partial(certainty_of_state, model, n_threads=self.n_threads) if has_labels else None
-        once = {"begin": begin, "finish": finish}
-        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start, **once)
+        if self.time_limit is not None:
+            finish = partial(certainty_of_state, model, n_threads=self.n_threads) if has_labels else None
+            once = {"begin": begin, "finish": finish}
+            check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start, **once)
         return n_steps
 
     def _check_fitted(self) -> None:

@@ -337,10 +337,11 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
             return tags
         family = load_family(self.family) if isinstance(self.family, str) else self.family
         if isinstance(family, Family):
+            of_family = family.tags()
             for name in ("sparse", "allow_nan", "positive_only", "categorical", "string"):
-                setattr(tags.input_tags, name, family.tags()[name])
+                setattr(tags.input_tags, name, of_family[name])
             # the common checks bring real numbers of either sign, whatever the tags above say
-            tags._skip_test = not family.tags()["real"] or tuple(family.bounds) != tuple(Family.bounds)
+            tags._skip_test = not of_family["real"] or tuple(family.bounds) != tuple(Family.bounds)
         return tags
 
 

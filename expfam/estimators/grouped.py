@@ -265,7 +265,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             sampler=self.sampler,
             owner="GroupedMixture",
             line=partial(line_of, self),
-            others={"variational": GroupedVariational()},
+            others=lambda: {"variational": GroupedVariational()},
             fit="fit(X, groups=groups",
         )
         data = whole.counted()  # rows of weight 0 have no part in the fit

@@ -222,7 +222,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         """Tell the memory that the tree needs, and refuse it if there is less."""
         needed = self._memory(data, start)
         check_memory(needed, self.memory_limit)
-        tell(f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
+        tell(lambda: f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
 
     def _check_leaves(self):
         """Refuse leaves that are unknown, and those that other settings replace."""

@@ -108,7 +108,7 @@ def _would_pass(estimator: Any, X: Any, accepts_sparse: bool) -> bool:
     is_sparse = accepts_sparse and type(X) in (sparse.csr_array, sparse.csr_matrix)
     if not (is_sparse or type(X) is np.ndarray) or X.dtype not in _KINDS or X.ndim != 2 or X.shape[0] < 1:
         return False
-    if X.shape[1] != getattr(estimator, "n_features_in_", None) or hasattr(estimator, "feature_names_in_"):
+    if X.shape[1] != estimator.__dict__.get("n_features_in_") or "feature_names_in_" in estimator.__dict__:
         return False
     values = X.data if is_sparse else X
     with np.errstate(over="ignore", invalid="ignore"):
@@ -135,7 +135,7 @@ def _columns_of_frame(estimator, X, frame, *, reset, accepts_sparse):
         return _cells(
             estimator, X, frame, of_fit=True, accepts_sparse=accepts_sparse
         ), frame.names if is_named else None
-    known = getattr(estimator, "feature_names_in_", None)
+    known = estimator.__dict__.get("feature_names_in_")
     if known is None or not is_named:
         if is_named and not isinstance(X, Frame):
             text = f"X has feature names, but {owner} was fitted without feature names"

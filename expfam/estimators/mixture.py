@@ -37,7 +37,7 @@ from expfam.fitting.plan import Asked, Plan
 from expfam.fitting.slow_fits import warn_of_slow_fit
 from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
-from expfam.model.given_weights import checked_weights
+from expfam.model.mixture import checked_weights
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 
 if TYPE_CHECKING:

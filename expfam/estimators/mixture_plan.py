@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from expfam.estimators.base import check_learn_hyper, follows_rule, step_numbers
 from expfam.fitting.chains import check_chains, starts_of_chains
-from expfam.fitting.kernels import kernel_of_rows
+from expfam.fitting.known_rows import kernel_of_rows
 from expfam.fitting.plan import LOSSES, PARTITIONS, Plan, n_automatic_draws
 from expfam.fitting.weighted_rows import check_weights, start_of_counted
 from expfam.model.mixture import MixtureModel
@@ -25,7 +26,7 @@ def plan_of(mixture: Any, whole: Dataset, family: Family) -> Plan:
     model = MixtureModel(whole.family, asked.weights)
     kernel = kernel_of_rows(mixture.sampler, model, whole, n_threads=mixture.n_threads)
     settings: dict[str, Any] = {"sampler": mixture.sampler, "owner": asked.owner, "line": asked.line}
-    check_weights(kernel, model, whole, others=_samplers_with_weights(model), **settings)
+    check_weights(kernel, model, whole, others=partial(_samplers_with_weights, model), **settings)
     check_value("Mixture: n_chains", mixture.n_chains, (Integer(1),))
     check_chains(kernel, mixture.n_chains, mixture.start)
     starts = [start_of_counted(whole, start) for start in starts_of_chains(mixture.start, mixture.n_chains)]

@@ -13,12 +13,10 @@ from expfam.estimators.base import set_trace
 from expfam.estimators.classes import line_of_classes
 from expfam.estimators.known_doubts import drop_doubts, log_mass_of_rows, set_doubts
 from expfam.fitted.row_certainty import certainty_of_labels
-from expfam.fitting.covariances import warn_of_covariances
 from expfam.fitting.disagreement import warn_of_disagreement
 from expfam.fitting.drawn_hyper import mean_model, model_of_best
-from expfam.fitting.drawn_statistics import drawn_statistics
-from expfam.fitting.few_distinct_rows import warn_of_equal_rows
-from expfam.fitting.kept import KeptDraws, kept_draws
+from expfam.fitting.few_rows import warn_of_covariances, warn_of_equal_rows
+from expfam.fitting.kept import KeptDraws, drawn_statistics, kept_draws
 from expfam.fitting.known_rows import classes_of_clusters
 from expfam.fitting.phases import MOST_STEPS
 from expfam.fitting.result import chosen_partition

@@ -34,7 +34,7 @@ def _checked(name, method, judge):
 
     `judge` receives the family, the name of the method, its result and its arguments.
     """
-    protect = _PROTECTS.get(judge, read_only_array)
+    protect = _PROTECTS.get(judge, _protected)
 
     @functools.wraps(method)
     def checked(self, *args, **kwargs):
@@ -57,6 +57,19 @@ def _protected_data(X):
     return read_only(as_csr_array(X) if sparse.issparse(X) and X.format == "csr" else X)
 
 
+def _protected(value):
+    """Return a read-only view of an array of NumPy; other values are left to `read_only_array`.
+
+    Nearly all arguments are such arrays, and there are thousands of calls in a fit.
+    """
+    if type(value) is not np.ndarray:
+        return read_only_array(value)
+    if value.flags.writeable:
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
 def _protected_sums(value):
     """Return a read-only view; CSR sums of clusters become an array.
 
@@ -64,7 +77,7 @@ def _protected_sums(value):
     """
     if type(value) is not np.ndarray and sparse.issparse(value):
         value = dense_rows(value)
-    return read_only_array(value)
+    return _protected(value)
 
 
 # ---- results ---------------------------------------------------------------------------------------------------------

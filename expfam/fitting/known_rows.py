@@ -1,8 +1,8 @@
-"""What a user knows of rows before a fit: classes of some rows, and links."""
+"""What a user knows of rows before a fit, classes and links, and the kernel for it."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,17 @@ from expfam.amounts import counted
 from expfam.errors import DataError, DataWarning
 from expfam.model.known import KINDS, Known
 from expfam.params import check_value
-from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.chain.kernel import Cycle, check_known
 from expfam.samplers.collapsed.linked import LinkedGibbs
+from expfam.samplers.named import load_sampler
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.samplers.variational.mixture import SparseVariational
 from expfam.user_warnings import warn
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.samplers.chain.kernel import Kernel
 
 Kind = Literal["clusters", "classes"]
 
@@ -149,4 +155,27 @@ def classes_of_clusters(labels: npt.NDArray[np.int32], n_clusters: int, known: K
     return found
 
 
-__all__ = ["KnownRows", "class_codes", "classes_of_clusters", "known_rows", "with_links"]
+def kernel_of_rows(sampler: Any, model: MixtureModel, data: Dataset, *, n_threads: int | None) -> Kernel:
+    """Return the kernel that was given or named, with draws of links where rows have some.
+
+    Parameters
+    ----------
+    sampler : str or Kernel
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    n_threads : int or None
+
+    Raises
+    ------
+    CapabilityError
+        The kernel takes no known rows of this kind.
+    """
+    kernel = load_sampler(sampler, model=model, data=data, n_threads=n_threads)
+    if data.known is None:
+        return kernel
+    check_known(kernel, model, data.known)
+    return with_links(kernel) if data.known.groups else kernel
+
+
+__all__ = ["KnownRows", "class_codes", "classes_of_clusters", "kernel_of_rows", "known_rows", "with_links"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from expfam.samplers.chain.plateau import Plateau
+from expfam.samplers.chain.callbacks import Plateau
 
 if TYPE_CHECKING:
     from expfam.samplers.chain.trace import Trace

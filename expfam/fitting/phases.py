@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from expfam.fitting.drawn_hyper import kernel_of_draws, learning
+from expfam.samplers.chain.callbacks import Plateau
 from expfam.samplers.chain.kernel import Cycle
-from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.warm_starts.sample_rows import has_few_rows
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from expfam.fitting.drawn_statistics import drawn_memory
 from expfam.fitting.free_covariances import comparison_memory
-from expfam.fitting.kernels import kernel_of_rows
+from expfam.fitting.kept import drawn_memory
+from expfam.fitting.known_rows import kernel_of_rows
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.params import is_auto
 from expfam.samplers.warm_starts.sample_rows import search_memory

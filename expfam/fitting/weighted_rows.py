@@ -28,7 +28,7 @@ def check_weights(
     sampler: Any,
     owner: str,
     line: Callable[..., str],
-    others: Mapping[str, Any],
+    others: Callable[[], Mapping[str, Any]],
     fit: str = "fit(X",
 ) -> None:
     """Refuse weights other than 1 for a kernel that takes none.
@@ -44,8 +44,9 @@ def check_weights(
         Name of the estimator.
     line : callable
         ``line(**changes)`` is the text that makes the estimator with some settings changed.
-    others : mapping of str to Kernel
-        Samplers that take weights, by name; the message has a line with the first one that suits the model.
+    others : callable
+        Returns samplers that take weights, a mapping of str to Kernel; the message has a line with the first one that
+        suits the model.
     fit : str
         How the call in this line begins.
 
@@ -58,7 +59,7 @@ def check_weights(
     given = repr(sampler) if isinstance(sampler, str) else type(sampler).__name__
     raise CapabilityError(
         f"{owner} with sampler={given} cannot use sample_weight: it would tie the copies of a row"
-        f" together; {_advice(line, model, data, others, fit)}where all weights are"
+        f" together; {_advice(line, model, data, others(), fit)}where all weights are"
         f" whole numbers {repeated('sample_weight')}"
     )
 

@@ -15,13 +15,30 @@ import numpy.typing as npt
 from expfam.errors import DataError
 from expfam.families.weighing import bound_family
 from expfam.model.data import Dataset
-from expfam.model.given_weights import checked_weights
 from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
+from expfam.near_names import near_names
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
     from expfam.model.weights import DirichletProcess, PitmanYor, SymmetricDirichlet
+
+_PRIORS = {
+    "dirichlet_process": "DirichletProcess()",
+    "pitman_yor": "PitmanYor(discount=0.25)",
+    "symmetric_dirichlet": "SymmetricDirichlet(10)",
+}
+_SYNONYMS = {
+    **dict.fromkeys(
+        ("dp", "dpm", "dpmm", "crp", "chinese_restaurant_process", "dirichletprocess", "stick_breaking", "infinite"),
+        ("dirichlet_process",),
+    ),
+    **dict.fromkeys(("py", "pyp", "pitmanyor", "pitman_yor_process"), ("pitman_yor",)),
+    **dict.fromkeys(
+        ("dirichlet", "dirichlet_distribution", "uniform", "finite", "symmetricdirichlet", "symmetric"),
+        ("symmetric_dirichlet",),
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,3 +165,34 @@ def _without_gaps(labels):
         return used.size, labels
     labels = compact_labels(labels)
     return int(labels.max()) + 1, labels
+
+
+def checked_weights(weights: Any, *, owner: str, n_components: int | None = None) -> Any:
+    """Return the prior on the weights; for what is none, raise TypeError with the line to type.
+
+    Parameters
+    ----------
+    weights : Weights
+    owner : str
+        Name of the estimator or model, for the message.
+    n_components : int, optional
+        Number of clusters that was given, for the message.
+
+    Examples
+    --------
+    >>> from expfam import DirichletProcess
+    >>> from expfam.model.mixture import checked_weights
+    >>> checked_weights(DirichletProcess(), owner="Mixture").max_components is None
+    True
+    """
+    if not isinstance(weights, type) and hasattr(weights, "max_components"):
+        return weights
+    word = weights.__name__ if isinstance(weights, type) else weights
+    near = near_names(word, _PRIORS, _SYNONYMS) if isinstance(word, str) else ()
+    prior = _PRIORS[near[0] if near else "dirichlet_process"]
+    if isinstance(weights, int):
+        prior = f"SymmetricDirichlet({max(int(weights), 1)})"
+    elif prior == _PRIORS["symmetric_dirichlet"] and n_components is not None:
+        prior = f"SymmetricDirichlet({n_components})"
+    line = f"{owner}(weights={prior})" if owner != "MixtureModel" else f"MixtureModel(family, {prior})"
+    raise TypeError(f"{owner}: weights must be a prior such as {prior}; got {weights!r}: write {line}")

@@ -25,9 +25,9 @@ from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
 from expfam.model.weights import DirichletProcess
+from expfam.samplers.chain.callbacks import Plateau
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle, Kernel
-from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.starts.greedy_merge import merged_labels

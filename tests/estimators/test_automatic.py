@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from expfam import DiagonalGaussian, Family, Gaussian, Mixture, SymmetricDirichlet
 from expfam.errors import DataWarning
 from expfam.fitting.automatic import has_small_clusters
-from expfam.fitting.covariances import warn_of_crumbs
+from expfam.fitting.few_rows import warn_of_crumbs
 from expfam.fitting.phases import MOST_STEPS, automatic_phases
 from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
 from expfam.samplers.geometry.hash_tables import HashTables
@@ -150,7 +150,7 @@ def test_a_number_of_steps_is_kept():
 
 
 def test_the_rule_has_its_own_limit_whatever_the_warm_up(monkeypatch):
-    monkeypatch.setattr("expfam.samplers.chain.plateau.Plateau.__call__", lambda self, info, state: False)
+    monkeypatch.setattr("expfam.samplers.chain.callbacks.Plateau.__call__", lambda self, info, state: False)
     with pytest.warns(ConvergenceWarning, match="still rising after 100 steps"):
         mixture = Mixture("gaussian_diag", 3, n_warmup=4, random_state=0).fit(blobs(n=100, K=3)[0])
     assert (mixture.n_iter_, mixture.trace_.n_warmup) == (104, 4)
@@ -171,7 +171,7 @@ def test_an_interrupt_of_the_steps_on_a_sample_ends_the_fit(monkeypatch):
 
 
 def test_a_run_that_is_cut_says_so(monkeypatch):
-    monkeypatch.setattr("expfam.samplers.chain.plateau.Plateau.__call__", lambda self, info, state: False)
+    monkeypatch.setattr("expfam.samplers.chain.callbacks.Plateau.__call__", lambda self, info, state: False)
     with pytest.warns(ConvergenceWarning, match=f"still rising after {MOST_STEPS} steps; set n_steps"):
         mixture = Mixture("gaussian_diag", 3, random_state=0).fit(blobs(n=100, K=3)[0])
     assert not mixture.converged_

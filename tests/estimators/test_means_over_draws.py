@@ -13,7 +13,7 @@ from expfam import Mixture
 from expfam.errors import ArchiveError
 from expfam.estimators.averages import drawn_of
 from expfam.estimators.mixture_results import set_model
-from expfam.fitting.drawn_statistics import n_bytes
+from expfam.fitting.kept import n_bytes
 from expfam.model.statistics import weighted_statistics
 
 
@@ -184,7 +184,7 @@ def test_many_draws_are_thinned_evenly_and_large_ones_are_fewer(monkeypatch):
     places = np.linspace(0, len(draws) - 1, 20).round().astype(int)
     for one, labels in zip(kept, draws[places]):
         np.testing.assert_array_equal(np.sort(one.n), np.sort(np.bincount(labels)))
-    monkeypatch.setattr("expfam.fitting.drawn_statistics.MOST_BYTES", 5 * n_bytes(kept[0]))
+    monkeypatch.setattr("expfam.fitting.kept.MOST_BYTES", 5 * n_bytes(kept[0]))
     assert len(drawn_of(mixture.fit(X))) == 5
-    monkeypatch.setattr("expfam.fitting.drawn_statistics.MOST_BYTES", 1)
+    monkeypatch.setattr("expfam.fitting.kept.MOST_BYTES", 1)
     assert len(drawn_of(mixture.fit(X))) == 2

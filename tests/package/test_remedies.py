@@ -415,7 +415,7 @@ def test_the_faster_sampler_of_a_slow_fit(monkeypatch):
 
 
 def test_the_steps_of_a_run_that_was_still_rising(monkeypatch):
-    monkeypatch.setattr("expfam.samplers.chain.plateau.Plateau.__call__", lambda self, info, state: False)
+    monkeypatch.setattr("expfam.samplers.chain.callbacks.Plateau.__call__", lambda self, info, state: False)
     with pytest.warns(ConvergenceWarning, match="still rising") as warned:
         first = Mixture("gaussian_diag", 2, n_warmup=2, random_state=0).fit(COUNTS)
     assert line_of(str(warned[0].message)).startswith("Mixture(family='gaussian_diag', n_components=2, n_steps=")

@@ -53,12 +53,12 @@ def test_elsewhere_there_is_a_line_from_time_to_time(monkeypatch):
 def test_a_short_call_writes_nothing_but_what_is_told():
     file = io.StringIO()
     with watching(True, file):
-        tell("4 rows")
+        tell(lambda: "4 rows")
         with watching(True, file), stage("steps"):
             pass
     assert file.getvalue() == "expfam: 4 rows\n"
     with watching(0, file):
-        tell("not shown")
+        tell(lambda: "not shown")
     assert "not shown" not in file.getvalue()
 
 
@@ -67,7 +67,7 @@ def test_a_closed_stream_ends_the_show_and_not_the_call(monkeypatch):
     file = io.StringIO()
     with watching(True, file):
         file.close()
-        tell("nowhere")
+        tell(lambda: "nowhere")
 
 
 def test_stages_with_a_bar_show_nothing_else(monkeypatch):

@@ -105,15 +105,16 @@ class PartHyper(PartSums):
             if np.size(value) != sum(sizes):
                 raise ValueError(f"columns: {name} has {counted(sum(sizes), 'value')} in all; got {np.size(value)}")
             pieces = np.split(np.asarray(value, dtype=np.float64), np.cumsum(sizes)[:-1])
-        return self._with_families(owner, [family.with_hyper(**{hyper: own}) for family, own in zip(families, pieces)])
+        new = [family.with_hyper(**{hyper: own}) for family, own in zip(families, pieces)]
+        return self._with_families({owner: new})
 
-    def _with_families(self, owner, families):
-        """Return a copy with other families of the parts of a name, in their order."""
-        other, new = self._copy(), iter(families)
+    def _with_families(self, families):
+        """Return a copy with other families of the parts of some names, in their order."""
+        other, new = self._copy(), {owner: iter(own) for owner, own in families.items()}
         if "n_features_in_" in self.__dict__:
-            parts = [part._replace(family=next(new)) if part.name == owner else part for part in self._parts]
+            parts = [part._replace(family=next(new[part.name])) if part.name in new else part for part in self._parts]
         else:
-            parts = [(next(new) if name == owner else family, columns) for family, columns, name in self._given()]
+            parts = [(next(new[name]) if name in new else family, columns) for family, columns, name in self._given()]
         other.__dict__["parts"] = tuple(parts)
         return other
 
@@ -126,7 +127,7 @@ class PartHyper(PartSums):
                 family.with_factors({name.rpartition(".")[2]: pieces[place] for name, pieces in own.items()})
                 for place, family in enumerate(self._families_named(owner))
             ]
-            other = other._with_families(owner, new)
+            other = other._with_families({owner: new})
         return other
 
     def _pieces(self, name, factor):
@@ -149,19 +150,20 @@ class PartHyper(PartSums):
         """
         self.require_bound()
         family, chosen = self, list(self.hyper if names is None else names)
+        learned: dict[str, Any] = {}  # parts that were updated alone and are not yet in `family`: one copy has them all
+
+        def update(part, count, sums, hyper):
+            return part.update_hyper(count, sums, rng, names=[hyper])
+
         for (owner, is_shared), own in groupby(chosen, lambda name: (_owner_of(name), self._is_shared(name))):
+            if is_shared or owner in learned:
+                family, learned = family._with_own_factors(learned), {}
             if not is_shared:
-                family = family._with_learned(
-                    owner,
-                    own,
-                    n,
-                    S,
-                    lambda part, count, sums, hyper: part.update_hyper(count, sums, rng, names=[hyper]),
-                )
+                learned[owner] = family._learned(owner, own, n, S, update)
                 continue
             for name in own:
                 family = super(PartHyper, family).update_hyper(n, S, rng, names=[name])
-        return family
+        return family._with_own_factors(learned)
 
     def fit_hyper(self, n: Floats, S: Any, *, names: Sequence[str] | None = None) -> Self:
         """Move each declared hyper-parameter to the mode of its log target, see `Family`.
@@ -177,9 +179,11 @@ class PartHyper(PartSums):
         else:
             family = self._with_modes(whole, n, S) if whole else self
         for name in by_column:
-            family = family._with_learned(
-                _owner_of(name), [name], n, S, lambda part, *sums, hyper: part.fit_hyper(*sums, names=[hyper])
+            owner = _owner_of(name)
+            learned = family._learned(
+                owner, [name], n, S, lambda part, *sums, hyper: part.fit_hyper(*sums, names=[hyper])
             )
+            family = family._with_own_factors({owner: learned})
         return family
 
     def _is_shared(self, name):
@@ -203,26 +207,25 @@ class PartHyper(PartSums):
                 moves.append(moved)
             if max(moves) < SETTLED:
                 break
-        family = self
-        for owner, part in found.items():
-            family = family._with_own_factors(owner, hypers[owner], [part])
+        family = self._with_own_factors({owner: (hypers[owner], [part]) for owner, part in found.items()})
         return family if is_sound[_owner_of(names[-1])] or family._has_finite_evidence(n, S) else self
 
-    def _with_learned(self, owner, names, n, S, learn):
-        """Return a copy in which each part of a name has learned hyper-parameters from its own sums."""
+    def _learned(self, owner, names, n, S, learn):
+        """Return hyper-parameters, and the parts of a name that have learned them."""
         hypers, own = list(map(_hyper_of, names)), self._sums_of(owner, n, S)
         families = [family for family, _, _ in own]
         for hyper in hypers:
             families = [learn(family, count, sums, hyper=hyper) for family, (_, count, sums) in zip(families, own)]
-        return self._with_own_factors(owner, hypers, families)
+        return hypers, families
 
-    def _with_own_factors(self, owner, hypers, families):
-        """Return a copy with other families of the parts of a name, and their factors."""
-        other = self._with_families(owner, families)
+    def _with_own_factors(self, learned):
+        """Return a copy with other families of the parts of some names, and their factors."""
+        other = self._with_families({owner: families for owner, (_, families) in learned.items()})
         factors = dict(self.__dict__.get("hyper_factors_", {}))
-        for hyper in hypers:
-            own = [family.hyper_factors_[hyper] for family in families]
-            factors[f"{owner}.{hyper}"] = np.concatenate(own) if np.ndim(own[0]) else own[0]
+        for owner, (hypers, families) in learned.items():
+            for hyper in hypers:
+                own = [family.hyper_factors_[hyper] for family in families]
+                factors[f"{owner}.{hyper}"] = np.concatenate(own) if np.ndim(own[0]) else own[0]
         other.__dict__["hyper_factors_"] = factors
         return other
 
@@ -237,7 +240,7 @@ class PartHyper(PartSums):
         families = self._families_named(owner)
         pieces = [t] * len(families) if np.ndim(t) == 0 else self._pieces(name, t)
         new = [family._at_factor(hyper, own) for family, own in zip(families, pieces)]
-        return self._with_own_factors(owner, [hyper], new)
+        return self._with_own_factors({owner: ([hyper], new)})
 
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding."""

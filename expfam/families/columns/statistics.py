@@ -76,7 +76,8 @@ class PartSums(Opening):
         """
         n, S = np.asarray(n, dtype=np.float64), _support.dense_rows(S)
         for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self._parts):
-            yield part, slice(start + part.has_indicator, stop), *own_sums(part, n, S[:, start:stop])
+            count, sums = own_sums(part, n, S[:, start:stop])
+            yield part, slice(stop - sums.shape[1], stop), count, sums
 
     def log_marginal(self, n: Floats, S: Any) -> Floats:
         """Return the log evidence of each cluster: (K,) nats, the sum over parts."""

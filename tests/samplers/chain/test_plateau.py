@@ -3,7 +3,7 @@
 import pytest
 
 from expfam.protocols import Info
-from expfam.samplers.chain.plateau import Plateau
+from expfam.samplers.chain.callbacks import Plateau
 
 
 def steps_made(objectives, *, n_rows=100, window=5, extras=(), **options):

@@ -1,4 +1,4 @@
-"""Warnings of full covariances that have too few rows."""
+"""Warnings of too few rows: for full covariances, and of fewer distinct ones than clusters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from expfam.amounts import counted
 from expfam.errors import DataWarning
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
+from expfam.model.equal_rows import n_distinct_rows
 from expfam.samplers.warm_starts.sample_rows import has_few_rows
 from expfam.user_warnings import warn
 
@@ -104,4 +105,26 @@ def warn_of_crumbs(asked: Asked, model: MixtureModel, sizes: npt.NDArray[Any], *
         )
 
 
-__all__ = ["warn_of_covariances", "warn_of_crumbs", "warn_of_few_rows"]
+def warn_of_equal_rows(data: Dataset, n_components: int | None, n_found: int) -> None:
+    """Warn where fewer clusters were found because fewer rows are distinct.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_components : int or None
+        Clusters that were asked for.
+    n_found : int
+    """
+    if n_components is None or n_found >= n_components:
+        return
+    n_distinct = n_distinct_rows(data.X, n_components)
+    if n_distinct < n_components:
+        warn(
+            f"Mixture: n_components={n_components}, but {counted(n_distinct, 'row is', 'rows are')} distinct, and "
+            f"equal rows have equal labels: {counted(n_found, 'cluster holds', 'clusters hold')} data. Take "
+            f"n_components={n_distinct}, or None for an open number",
+            DataWarning,
+        )
+
+
+__all__ = ["warn_of_covariances", "warn_of_crumbs", "warn_of_equal_rows", "warn_of_few_rows"]
