@@ -6,6 +6,7 @@
 
 from expfam.dask.groups import GroupedMixture
 from expfam.dask.mixture import Mixture
+from expfam.dask.tables import columns_from_frame
 from expfam.dask.topics import TopicModel
 
-__all__ = ["GroupedMixture", "Mixture", "TopicModel"]
+__all__ = ["GroupedMixture", "Mixture", "TopicModel", "columns_from_frame"]

@@ -17,6 +17,7 @@ import distributed
 from expfam.amounts import counted
 from expfam.engines.parts import Part
 from expfam.errors import DataError, DataTypeError
+from expfam.frames.frame import as_frame, is_frame
 from expfam.samplers.shards.grouped import GroupedRows
 from expfam.samplers.shards.shard import WeightedRows
 
@@ -35,12 +36,17 @@ def parts_of(
     sample_weight: Any = None,
     *,
     group_column: str | None = None,
+    as_frames: bool = False,
 ) -> tuple[list[Part], Sizes]:
     """Return the parts of a collection, of files or of an array in order, and their sizes.
 
-    `group_column` is the column of Parquet files with the groups of the rows; parts are `GroupedRows` then.
+    `group_column` is the column of Parquet files with the groups of the rows; parts are `GroupedRows` then. With
+    `as_frames` the parts of a frame or of Parquet files are frames, see `holds_frames`.
     """
-    parts, sizes = _parts_of_rows(X, client, columns, group_column)
+    if as_frames:
+        parts, sizes = _parts_of_frames(X, client, columns)
+    else:
+        parts, sizes = _parts_of_rows(X, client, columns, group_column)
     if sample_weight is None:
         return parts, sizes
     weighted = dask.delayed(_weighted_rows, pure=False)
@@ -77,9 +83,8 @@ def _weighted_rows(source, weight):
 
 
 def _parts_of_rows(X, client, columns, group_column=None):
-    if isinstance(X, (str, Path)) or (isinstance(X, Sequence) and X and isinstance(X[0], (str, Path))):
-        paths = [X] if isinstance(X, (str, Path)) else list(X)
-        readers = [reader for path in paths for reader in _readers(Path(path), columns, group_column)]
+    if _are_paths(X):
+        readers = [reader for path in _listed_paths(X) for reader in _readers(Path(path), columns, group_column)]
         n_bytes = sum(8 * reader.n_rows * reader.n_columns for reader in readers)
         sizes = Sizes(readers[0].n_columns if readers else 0, n_bytes)
         return _numbered((reader.n_rows, reader) for reader in readers), sizes
@@ -109,6 +114,55 @@ def _parts_of_rows(X, client, columns, group_column=None):
     return _numbered(zip(X.chunks[0], X.to_delayed().ravel())), sizes
 
 
+def holds_frames(X: Any) -> bool:
+    """Return whether rows are a frame, of Dask or in memory, or lie in Parquet files.
+
+    >>> from expfam.dask.collections import holds_frames                                            # doctest: +SKIP
+    >>> holds_frames("rows.parquet"), holds_frames("rows.npy")                                      # doctest: +SKIP
+    (True, False)
+    """
+    if _are_paths(X):
+        return all(Path(path).suffix == ".parquet" for path in _listed_paths(X))
+    return hasattr(X, "to_dask_array") or is_frame(X)
+
+
+def _are_paths(X):
+    return isinstance(X, (str, Path)) or (isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], (str, Path)))
+
+
+def _listed_paths(X):
+    return [X] if isinstance(X, (str, Path)) else list(X)
+
+
+def _parts_of_frames(X, client, columns):
+    """Return the parts of a frame or of Parquet files, whose sources are frames."""
+    if _are_paths(X):
+        readers = [reader for path in _listed_paths(X) for reader in _readers(Path(path), columns, None)]
+        readers = [_ReadTable(r.path, r.n_rows, r.n_columns, r.group, r.columns) for r in readers]
+        n_columns = readers[0].n_columns if readers else 0
+        parts = _numbered((reader.n_rows, reader) for reader in readers)
+    elif columns is not None:
+        raise DataError("columns= is for Parquet files: write fit(X[columns]) for a frame")
+    elif hasattr(X, "to_dask_array"):
+        n_columns = len(X.columns)
+        lengths = X.map_partitions(len).compute()
+        parts = _numbered(zip(lengths, X.to_delayed()))
+    else:
+        frame = as_frame(X, owner="fit")
+        n_columns = len(frame.names)
+        step = max(1, -(-frame.n_rows // max(1, len(client.nthreads()))))
+        cut = [_some_rows(X, first, min(step, frame.n_rows - first)) for first in range(0, frame.n_rows, step)]
+        parts = _numbered((len(rows), rows) for rows in cut)
+    return parts, Sizes(n_columns, 8 * n_columns * sum(part.n_rows for part in parts))
+
+
+def _some_rows(X, first, n_rows):
+    """Return rows of a frame in memory."""
+    if hasattr(X, "slice"):  # of Polars and PyArrow
+        return X.slice(first, n_rows)
+    return X.iloc[first : first + n_rows]
+
+
 def _refuse_text(frame):
     """Refuse a frame with columns that hold no numbers."""
     found = [
@@ -116,8 +170,8 @@ def _refuse_text(frame):
     ]
     if found:
         raise DataTypeError(
-            f"the columns {found[:20]} hold no numbers, and a fit on a Dask cluster reads numbers alone: write"
-            " fit(X.select_dtypes('number')), or on one machine expfam.Mixture().fit(X.compute())"
+            f"the columns {found[:20]} hold no numbers, and this family reads numbers alone: write"
+            " fit(X.select_dtypes('number')), or expfam.dask.Mixture().fit(X), which reads columns of several kinds"
         )
 
 
@@ -216,6 +270,15 @@ class _ReadGroup:
         return GroupedRows(rows, np.array(cells, dtype=np.int64 if is_whole else object))
 
 
+class _ReadTable(_ReadGroup):
+    """Reader of one row group of a Parquet file as a frame."""
+
+    def __call__(self):
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(self.path).read_row_group(self.group, columns=self.columns)
+
+
 def labels_of(parts: Sequence[Part], futures: Sequence[distributed.Future]) -> da.Array:
     """Return the labels of all parts, which are futures, as a dask array on the workers."""
     blocks = [
@@ -226,10 +289,14 @@ def labels_of(parts: Sequence[Part], futures: Sequence[distributed.Future]) -> d
 
 
 def mapped(answer: Any, X: Any, dtype: Any, width: int | None) -> Any:
-    """Return what a function makes of rows: lazily of a dask array, at once of other rows.
+    """Return what a function makes of rows, lazily of a dask array or frame.
 
     The result has one axis, or `width` columns.
     """
+    if hasattr(X, "to_dask_array"):
+        lazy, further = dask.delayed(answer, pure=False), () if width is None else (width,)
+        blocks = [da.from_delayed(lazy(part), shape=(np.nan, *further), dtype=dtype) for part in X.to_delayed()]
+        return da.concatenate(blocks, allow_unknown_chunksizes=True)
     if not isinstance(X, da.Array):
         return answer(X)
     X = X.rechunk({1: -1})
@@ -239,4 +306,4 @@ def mapped(answer: Any, X: Any, dtype: Any, width: int | None) -> Any:
     return X.map_blocks(answer, chunks=(X.chunks[0], (width,)), dtype=dtype, meta=meta)
 
 
-__all__ = ["Sizes", "cut_along", "free_bytes", "known_chunks", "labels_of", "mapped", "parts_of"]
+__all__ = ["Sizes", "cut_along", "free_bytes", "holds_frames", "known_chunks", "labels_of", "mapped", "parts_of"]

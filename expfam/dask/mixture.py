@@ -17,11 +17,12 @@ from expfam.engines.dask import DaskEngine  # isort: skip  (it says what to inst
 import distributed
 
 from expfam.coarsening.merges import hard_log_joint
-from expfam.dask.collections import free_bytes, labels_of, mapped, parts_of
+from expfam.dask.collections import free_bytes, holds_frames, labels_of, mapped, parts_of
 from expfam.errors import CapabilityError
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
 from expfam.estimators.mixture_results import set_model
+from expfam.families.columns.roles import Roles
 from expfam.fitting.steps import with_progress
 from expfam.forecast.memory import statistics_width
 from expfam.forecast.workers import check_workers, forecast_workers
@@ -37,6 +38,7 @@ from expfam.samplers.shards.checkpoint import PartsCheckpoint, restore_parts, st
 from expfam.samplers.shards.data import ShardedData
 from expfam.samplers.shards.sample import chosen_rows
 from expfam.samplers.shards.split_merge import FrozenSplitMerge
+from expfam.samplers.shards.table import TableParts
 from expfam.samplers.states.storage import model_arrays, with_model_arrays
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs
@@ -56,7 +58,8 @@ class Mixture(BaseEstimator):
     Parameters
     ----------
     family : str or Family
-        See `expfam.Mixture`. Hyper-parameters "auto" are those of all rows.
+        See `expfam.Mixture`. "auto" reads the columns of a frame by the roles that `expfam.dask.columns_from_frame`
+        finds in all parts, and arrays as real numbers. Hyper-parameters "auto" are those of all rows.
     n_components : int, optional
         Number of clusters; some may stay empty. If not given, any number, under a Dirichlet process: only
         "uncollapsed_gibbs" finds it, by slices, splits and merges.
@@ -156,7 +159,8 @@ class Mixture(BaseEstimator):
         X : dask array, dask frame, list of delayed blocks or futures, path or list of paths, or ndarray
             Blocks are NumPy or CSR; where the lengths of those of a dask array are unknown, they are made once more to
             count them. Files are .npy, or .parquet, which are read by row groups; all workers must see them. An ndarray
-            is sent to the workers, which cannot make it again by themselves.
+            or a frame in memory is sent to the workers, which cannot make it again by themselves. Frames and Parquet
+            files may have columns of text and categories, and holes.
         y : ignored
         sample_weight : (N,) dask array or array_like, optional
             How often each row counts; only EM takes weights. It is cut where the rows are.
@@ -185,14 +189,20 @@ class Mixture(BaseEstimator):
         ArchiveError
             There is no checkpoint to go on from, it is of another run, or one would be overwritten.
         """
-        kernel = self._kernel()
+        kernel = self._kernel(self._local())
         client = distributed.get_client() if self.client is None else self.client
         local = self._local()
         engine = DaskEngine(client)
         with engine:
-            parts, sizes = parts_of(X, client, columns, sample_weight)
+            as_frames, data = self._reads_frames(X), None  # type: bool, Any
+            parts, sizes = parts_of(X, client, columns, sample_weight, as_frames=as_frames)
             check_workers(self._forecast(kernel, parts, sizes, client), free_bytes(client))
-            data = ShardedData(parts, local._family(), engine=engine)
+            if as_frames:
+                table = TableParts(parts, None if is_auto(self.family) else self.family, engine=engine)
+                data, local = table, self._local(table.asked_family)
+                kernel = self._kernel(local)
+            else:
+                data = ShardedData(parts, local._family(), engine=engine)
             model = MixtureModel(data.family, local._weights())
             is_soft = isinstance(kernel, ExpectationMaximization)
             names = () if is_soft else local._asked().learned_of(local._family())
@@ -214,6 +224,7 @@ class Mixture(BaseEstimator):
             self.trace_ = sample(kernel, state, max(0, self.n_steps - len(trace)), callbacks=watching, trace=trace)
             if checkpoint is not None and not trace.interrupted:
                 writer.write(state)
+            self._backend = "pandas" if as_frames else None
             n, S = best.statistics or state.label_statistics()
             self._adopt(best.model or state.model, n, S, is_weighted=data.is_weighted)
             if best.model is not None:
@@ -223,10 +234,15 @@ class Mixture(BaseEstimator):
         self.n_features_in_ = data.n_features
         return self
 
-    def _kernel(self):
+    def _reads_frames(self, X):
+        """Return whether rows are read as frames, by the roles of their columns."""
+        by_roles = is_auto(self.family) or bool(getattr(self.family, "roles", None))
+        return by_roles and holds_frames(X)
+
+    def _kernel(self, local):
         kernel = load_sampler(self.sampler, n_threads=self.n_threads) if isinstance(self.sampler, str) else self.sampler
         check_sharded(kernel)
-        weights = self._local()._weights()
+        weights = local._weights()
         if isinstance(self.sampler, str) and weights.max_components is None:
             if type(kernel) is not UncollapsedGibbs:
                 raise CapabilityError(
@@ -240,7 +256,7 @@ class Mixture(BaseEstimator):
                     f" {line_of(self, weights=DirichletProcess(weights.alpha))}"
                 )
             slices = UncollapsedGibbs(sticks="slice", n_threads=self.n_threads)
-            has_means = "variational" in self._local()._family().capabilities
+            has_means = "variational" in local._family().capabilities
             kernel = Cycle(FrozenSplitMerge(), slices) if has_means else slices
         if isinstance(kernel, ExpectationMaximization) and self.learn_hyper is True:
             raise CapabilityError(
@@ -265,10 +281,10 @@ class Mixture(BaseEstimator):
         """Return how many threads of a worker hold soft sums of their own."""
         return self.n_threads or max(client.nthreads().values(), default=1)
 
-    def _local(self):
-        """Return the mixture of one machine with the same settings."""
+    def _local(self, family=None):
+        """Return the mixture of one machine with the same settings, perhaps of another family."""
         return LocalMixture(
-            self.family,
+            self.family if family is None else family,
             self.n_components,
             weights=self.weights,
             learn_hyper=self.learn_hyper,
@@ -291,13 +307,16 @@ class Mixture(BaseEstimator):
         local.n_, local.S_, local.cluster_sizes_ = self.n_[used], self.S_[used], self.cluster_sizes_[used]
         set_model(local, self.model_)
         local.n_features_in_ = int(self.model_.family.n_features_in_)
+        if self._backend is not None and getattr(self.model_.family, "roles", None):
+            local.feature_names_in_ = np.array(Roles(self.model_.family.roles).names, dtype=object)
+            local._backend = self._backend
         local.log_joint_ = hard_log_joint(local.model_, local.n_, local.S_, local.cluster_sizes_)
         return local
 
     def predict(self, X: Any) -> Any:
         """Return the most probable cluster of each row.
 
-        The result is a dask array for a dask array, else an ndarray. Clusters are numbered as in `to_local`.
+        The result is a dask array for a dask array or frame, else an ndarray. Clusters are numbered as in `to_local`.
         """
         return self._mapped("predict", X, np.int32, None)
 

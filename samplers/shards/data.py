@@ -98,6 +98,7 @@ class ShardedData:
         elif weight is not None:
             raise ValueError("weight= goes with an array; give parts WeightedRows as sources, WeightedRows(X, weight)")
         self.engine.place(parts, self.shard_type)
+        family = self._placed(family)
         kinds = check_kinds(self.engine)
         self.is_sparse, self.is_weighted = bool(kinds["is_sparse"]), bool(kinds["is_weighted"])
         self.family = family = bound_to_parts(self.engine, family, kinds)
@@ -107,6 +108,10 @@ class ShardedData:
         self.scale: Scale = bounds.scale(self.n_rows)
         self.has_sparse_phi: bool = self.engine.each("has_sparse_phi")[0]
         self._weighted_bounds: PhiBounds | None = None
+
+    def _placed(self, family: Any) -> Any:
+        """Make numbers of the rows, where they are none yet; return their family."""
+        return family
 
     def __len__(self):
         return self.n_rows

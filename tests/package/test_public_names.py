@@ -46,7 +46,7 @@ PUBLIC = {
         BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay CoarseningDisplay ColumnEvidenceDisplay
         DendrogramDisplay PairsDisplay ScatterDisplay SimilarityDisplay SizesDisplay TraceDisplay
     """,
-    "expfam.dask": "GroupedMixture Mixture TopicModel",
+    "expfam.dask": "GroupedMixture Mixture TopicModel columns_from_frame",
     "expfam.engines": """
         DaskEngine Engine MpiEngine Part ProcessEngine SerialEngine cut_rows load_engine
     """,
