@@ -31,6 +31,8 @@ class DendrogramDisplay:
     labels : (N,) array_like of int, optional
         Cluster of each leaf, for the number of clusters in the title; by default a hierarchy is cut by its odds, and
         each leaf of a linkage is a cluster.
+    noun, unit : str, optional
+        What the title counts: clusters of rows, or topics of tokens.
 
     Attributes
     ----------
@@ -52,8 +54,10 @@ class DendrogramDisplay:
         *,
         names: Sequence[Any] | npt.NDArray[Any] | None = None,
         labels: npt.ArrayLike | None = None,
+        noun: str = "cluster",
+        unit: str = "row",
     ) -> None:
-        self.tree = tree
+        self.tree, self.noun, self.unit = tree, noun, unit
         self.names = None if names is None else [str(name) for name in names]
         if self.names is not None and len(self.names) != tree.n_leaves:
             raise ValueError(
@@ -68,11 +72,11 @@ class DendrogramDisplay:
     def from_estimator(
         cls, estimator: Any, *, names: Sequence[Any] | npt.NDArray[Any] | None = None
     ) -> DendrogramDisplay:
-        """Make the display of a hierarchy's `tree_` and `labels_`, or of a mixture's `coarsening_`.
+        """Make the display of a hierarchy's `tree_` and `labels_`, or of `coarsening_`.
 
         Parameters
         ----------
-        estimator : BayesianHierarchy or Mixture
+        estimator : BayesianHierarchy, Mixture, GroupedMixture or TopicModel
             Fitted.
         names : sequence of str, optional
             Of a mixture names of the clusters. Of a hierarchy names of the rows, or of the leaves; by default the names
@@ -83,7 +87,8 @@ class DendrogramDisplay:
         DendrogramDisplay
         """
         if hasattr(type(estimator), "coarsening_"):
-            return cls(LinkageTree(estimator.coarsening_, estimator.cluster_sizes_), names=names)
+            counted_as = {"noun": estimator.of_clusters, "unit": estimator.of_sizes}
+            return cls(LinkageTree(estimator.coarsening_, estimator.cluster_sizes_), names=names, **counted_as)
         labels = np.empty(estimator.tree_.n_leaves, dtype=np.int64)
         labels[estimator.leaf_] = estimator.labels_
         return cls(estimator.tree_, names=estimator._leaf_names(names, is_short=True), labels=labels)
@@ -194,7 +199,7 @@ class DendrogramDisplay:
         n, n_leaves = self.tree.counts[self.tree.roots].sum(), self.tree.n_leaves
         n_clusters = len(np.unique(self.labels))
         leaves = "" if n_leaves in (n, n_clusters) else f"{counted(n_leaves, 'leaf', 'leaves', spec=',')}, "
-        title = f"{leaves}{_amount(n, 'row')} in {counted(n_clusters, 'cluster')}"
+        title = f"{leaves}{_amount(n, self.unit)} in {counted(n_clusters, self.noun)}"
         ax.set_title(title, loc="left", fontsize="medium", color=_GREY)
         _clean(ax, grid=None)
         ax.spines["bottom"].set_visible(False)

@@ -9,7 +9,7 @@ import pytest
 
 import expfam
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
-from expfam.displays import ClusterMeansDisplay, PairsDisplay, ScatterDisplay, SizesDisplay
+from expfam.displays import ClusterMeansDisplay, DendrogramDisplay, PairsDisplay, ScatterDisplay, SizesDisplay
 from expfam.errors import CapabilityError, DataError
 
 TEXTS = ["match team goal player final coach"] * 8 + ["bank shares profit bond rates loan"] * 8
@@ -107,6 +107,8 @@ def test_topics_without_rows_are_counted_in_tokens(fitted):
     pytest.importorskip("matplotlib")
     ax = SizesDisplay.from_estimator(fitted["topics"]).plot().ax_
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("topic, largest first", "tokens")
+    title = DendrogramDisplay.from_estimator(fitted["topics"]).plot().ax_.get_title(loc="left")
+    assert title.endswith("tokens in 2 topics")
 
 
 def test_the_displays_are_reached_from_the_package():
