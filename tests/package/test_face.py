@@ -27,7 +27,3 @@ def test_no_estimator_is_made_of_halves(estimator):
 
 def test_a_mixture_has_few_methods():
     assert len(methods(Mixture)) <= 57
-
-
-def test_a_mixture_has_few_settings():
-    assert len(inspect.signature(Mixture).parameters) <= 17

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import expfam.samplers
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
 from expfam.samplers import HierarchicalClustering
 from expfam.samplers.named import _BY_NAME
@@ -34,7 +35,7 @@ def test_each_parameter_says_when_to_change_it(estimator):
 
 
 def test_a_mixture_has_few_parameters():
-    assert len(inspect.signature(Mixture).parameters) <= 18
+    assert len(inspect.signature(Mixture).parameters) <= 17
 
 
 NAMED = {sampler for by_name in _BY_NAME.values() for sampler in by_name.values()} | {HierarchicalClustering}
@@ -58,3 +59,34 @@ def test_each_setting_of_a_named_sampler_says_when_to_change_it(sampler):
 def test_shared_settings_are_those_of_two_samplers_and_more():
     count = Counter(name for sampler in NAMED for name in inspect.signature(sampler).parameters)
     assert [name for name in items_under(SHARED) if count[name] < 2] == []
+
+
+def options(cls):
+    """Return the parameters that have a default."""
+    return [name for name, each in inspect.signature(cls).parameters.items() if each.default is not each.empty]
+
+
+MADE_BY_KERNELS = ("State", "Stream", "Tree", "Snapshot", "Result")  # by kernels and not by users
+
+
+def parts():
+    """Return the public parts of samplers that have settings."""
+    found = {name: getattr(expfam.samplers, name) for name in expfam.samplers.__all__}
+    classes = {name: each for name, each in found.items() if isinstance(each, type) and each not in NAMED}
+    ours = {name: each for name, each in classes.items() if not name.endswith(MADE_BY_KERNELS)}
+    return {name: each for name, each in ours.items() if options(each)}
+
+
+@pytest.mark.parametrize("name", sorted(parts()))
+def test_each_setting_of_a_part_says_when_to_change_it(name):
+    cls = parts()[name]
+    shared = items_under(SHARED) | items_under("Settings that several parts share")
+    own = told(name) if f"### Settings of `{name}`" in PAGE else {}
+    assert set(own) <= set(inspect.signature(cls).parameters)
+    page = {option: own.get(option, shared.get(option, "")) for option in options(cls)}
+    assert [option for option, text in page.items() if " Change it " not in text] == []
+
+
+def test_settings_shared_by_parts_are_those_of_two_and_more():
+    count = Counter(option for cls in parts().values() for option in inspect.signature(cls).parameters)
+    assert [name for name in items_under("Settings that several parts share") if count[name] < 2] == []
