@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from expfam.fitting.drawn_hyper import kernel_of_draws, learning
@@ -131,11 +130,14 @@ def automatic_phases(
         kernel = kernel if is_open else sweeps
         return [Phase(kernel, _MOST_SWEEPS_OF_ALL_ROWS, Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS))]
     is_mode = is_mode and n_rows > _FEW_ROWS
-    rule = partial(Plateau, n_rows, **({} if is_open else _SHORTEST if is_mode else _SHORT))
+    settings: dict[str, Any] = {} if is_open else _SHORTEST if is_mode else _SHORT
+    rule = Plateau(n_rows, **settings)
     steps = [] if is_mode else [Phase(sweeps, _FIRST_SWEEPS)]
     if learned:
-        steps.append(Phase(learning(kernel, learned), _MOST_LEARNING, rule()))
-    return [*steps, Phase(kernel, MOST_STEPS, rule())]
+        steps.append(Phase(learning(kernel, learned), _MOST_LEARNING, rule))
+        # from a mode the steps that count go on from the level that learning has reached
+        rule = rule if is_mode else Plateau(n_rows, **settings)
+    return [*steps, Phase(kernel, MOST_STEPS, rule)]
 
 
 def ruled_phase(phases: Sequence[Phase]) -> Phase:

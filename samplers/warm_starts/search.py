@@ -39,6 +39,7 @@ from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.samplers.warm_starts.sample_rows import MOST_CENTRES, candidate_rows, has_few_rows, race_rows
 from expfam.samplers.warm_starts.settle import Fitted, Settler
+from expfam.structures.ground.threads import single_blas
 
 _FREE_STEPS = 20
 _SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}  # rule of a free run that is merged to a given number
@@ -136,7 +137,8 @@ def search_start(
     rows = race_rows(data, seed) if is_open else None if is_discrete else candidate_rows(model, data, seed)
     part = data if rows is None else data.take(rows)
     search = _Search(model, part, moves, learned, adapt_prior, n_init, seed, n_threads)
-    found = search.found()
+    with single_blas():  # once: to make the setting takes as long as a pass over a few rows
+        found = search.found()
     if rows is None:
         return found if search.is_of_many else found._replace(divisions=search.divisions)
     others = {
@@ -262,7 +264,7 @@ class _Search:
         """
         settler = self._open_settler()
         present = settler.fitted(fitted.labels)
-        ways = (settler.ascended, settler.merged, partial(settler.split, by_columns=False))
+        ways = (settler.ascended, settler.merged, partial(settler.split, is_quick=True))
         return all(way(present) is present for way in ways)
 
     def _open_settler(self):

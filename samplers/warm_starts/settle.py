@@ -159,11 +159,11 @@ class Settler:
         self._ascents[:] = [Ascents(model, self.data, n_threads=self.n_threads)]
         return self._ascents[0]
 
-    def split(self, present: Fitted, tried: set[bytes] | None = None, *, by_columns: bool = True) -> Fitted:
+    def split(self, present: Fitted, tried: set[bytes] | None = None, *, is_quick: bool = False) -> Fitted:
         """Cut clusters in two where that raises the log joint; the result is never worse.
 
-        `tried` holds clusters whose cuts are known to bring nothing, and takes more of them; `by_columns` is that of
-        `best_halves`.
+        `tried` holds clusters whose cuts are known to bring nothing, and takes more of them. Where it is to be quick,
+        cuts are made in the metric of the family alone, and not judged under hyper-parameters of their own.
         """
         tried = set() if tried is None else tried
         weights, n_clusters = present.model.weights, int(present.labels.max()) + 1
@@ -172,7 +172,7 @@ class Settler:
         clusters = np.split(order, np.cumsum(sizes)[:-1])
         fresh = [k for k in range(n_clusters) if clusters[k].tobytes() not in tried]
         tried.update(clusters[k].tobytes() for k in fresh)
-        options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "by_columns": by_columns}
+        options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "by_columns": not is_quick}
         cuts = best_halves(present.model, self.data, [clusters[k] for k in fresh], **options)
         found = [
             (_gain(weights, sizes.astype(np.float64), k, cut), clusters[k][cut.labels == 1])
@@ -182,7 +182,7 @@ class Settler:
         found.sort(key=lambda pair: -pair[0])
         gaining = [rows for gain, rows in found if gain > _LEAST_GAIN]
         best = self._better(present, _with_new(present.labels, gaining)) if gaining else present
-        if best is not present:
+        if best is not present or is_quick:
             return best
         for _, rows in found[:_REFITTED]:
             best = max(best, self.fitted(_with_new(present.labels, [rows])), key=_log_joint)

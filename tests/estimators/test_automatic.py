@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from expfam import DiagonalGaussian, Family, Gaussian, Mixture, SymmetricDirichlet
 from expfam.errors import DataWarning
+from expfam.fitting import automatic
 from expfam.fitting.automatic import has_small_clusters
 from expfam.fitting.few_rows import warn_of_crumbs
 from expfam.fitting.phases import MOST_STEPS, automatic_phases
@@ -119,6 +120,24 @@ def test_a_chain_of_many_rows_that_begins_at_a_mode_is_short():
     assert [phase.n_steps for phase in many] == [15, 100]  # no random labels are swept first
     assert [phase.rule.window for phase in many] == [1, 1]
     assert [phase.rule.window for phase in few[1:]] == [2, 2]
+    # the level that learning has reached counts: the steps after it end with the first one that does not rise
+    assert many[0].rule is many[1].rule
+    assert few[1].rule is not few[2].rule
+
+
+@pytest.mark.parametrize(
+    ("n", "spread", "expected"), [(6500, 9.0, []), (2500, 9.0, [["chain"]]), (6500, 0.8, [["chain", "start"]])]
+)
+def test_em_at_the_end_runs_from_partitions_that_differ(monkeypatch, n, spread, expected):
+    """Of many rows it runs only if some have moved: then some lie between clusters."""
+    asked, race = [], automatic.best_by_em
+    monkeypatch.setattr(
+        automatic, "best_by_em", lambda *args, **named: asked.append(list(args[2])) or race(*args, **named)
+    )
+    X, classes = blobs(n=n, K=4, spread=spread, seed=3)
+    mixture = Mixture("gaussian_diag", 4, random_state=0).fit(X)
+    assert asked == expected
+    assert adjusted_rand_score(classes, mixture.labels_) > (0.999 if spread > 1.0 else 0.3)
 
 
 def test_hash_tables_are_made_once_for_all_phases(monkeypatch):
@@ -161,7 +180,7 @@ def test_an_interrupt_of_the_steps_on_a_sample_ends_the_fit(monkeypatch):
     steps = CollapsedGibbs.step
 
     def step(self, state):
-        if state.data.n_rows == 20_160 and state.n_steps > 8:
+        if state.data.n_rows == 20_160 and state.n_steps > 4:
             raise KeyboardInterrupt
         return steps(self, state)
 
