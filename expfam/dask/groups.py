@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import distributed
 from expfam.amounts import counted
 from expfam.dask.collections import free_bytes, labels_of
 from expfam.dask.grouped_blocks import block_answers, group_rows, main_clusters, parts_in_groups, sizes_of
+from expfam.dask.runs import stored_run
 from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.grouped import GroupedMixture as LocalGroupedMixture
 from expfam.estimators.lines import line_of
@@ -26,9 +28,9 @@ from expfam.forecast.workers import check_workers, forecast_workers
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.assignment import assigned_labels
 from expfam.params import is_auto
-from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.hyper.slice import UpdateHyper
+from expfam.samplers.shards.checkpoint import stored_seed
 from expfam.samplers.shards.grouped import GroupedParts
 from expfam.samplers.shards.grouped_gibbs import GroupedUncollapsedGibbs
 from expfam.samplers.shards.sample import chosen_rows, gathered
@@ -141,6 +143,9 @@ class GroupedMixture(BaseEstimator):
         groups: Any = None,
         sample_weight: Any = None,
         columns: Sequence[str] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        every_seconds: float = 600.0,
+        resume: str | PathLike[str] | None = None,
     ) -> GroupedMixture:
         """Find clusters that the groups of rows on the cluster share.
 
@@ -157,6 +162,14 @@ class GroupedMixture(BaseEstimator):
             Refused: the copies of a row have clusters of their own.
         columns : sequence of str, optional
             Columns of Parquet files; all if not given.
+        checkpoint : path_like, optional
+            Folder that all workers see, or an address that fsspec opens, such as "s3://bucket/run". The run is stored
+            there while it lasts and at its end; workers write the labels of their rows.
+        every_seconds : float
+            Wall time between checkpoints.
+        resume : path_like, optional
+            Folder of the checkpoint of a run over the same rows and groups, with the same settings. It goes on
+            from there, bit for bit, over any workers and chunks.
 
         Returns
         -------
@@ -171,6 +184,8 @@ class GroupedMixture(BaseEstimator):
             A row has no group, or does not suit the family; the message names the row among all.
         ResourceError
             A worker has not the memory that it would need, or the client none for the weights of all groups.
+        ArchiveError
+            There is no checkpoint to go on from, it is of another run, or one would be overwritten.
         """
         groups = y if groups is None else groups
         self._check(groups, sample_weight)
@@ -184,10 +199,12 @@ class GroupedMixture(BaseEstimator):
             K, seed = int(self.n_components or 0), resolve_seed(self.random_state)
             model = AdmixtureModel(data.family, K, 1.0 / K if is_auto(self.alpha) else self.alpha)
             kernel = self._kernel()
-            state = kernel.init(model, data, seed=seed, start=self._start(data, seed))
+            seed, start = (seed, self._start(data, seed)) if resume is None else (stored_seed(resume), "one")
+            state = kernel.init(model, data, seed=seed, start=start)
             mean, n_all = _Mean(self.n_warmup), self.n_warmup + self.n_steps
             watching: list[Any] = [*with_progress(self.callbacks, n_all), mean]
-            self.trace_ = sample(kernel, state, n_all, callbacks=watching, n_warmup=self.n_warmup)
+            kept: dict[str, Any] = {"checkpoint": checkpoint, "every_seconds": every_seconds, "resume": resume}
+            self.trace_ = stored_run(kernel, state, n_all, watching, {"mean": mean}, n_warmup=self.n_warmup, **kept)
             self._adopt(state, mean)
             futures = engine.mapped(main_clusters, self.to_local(), data.names)
             self.cluster_sizes_ = sum(client.gather([client.submit(sizes_of, found, K) for found in futures]))
@@ -361,12 +378,28 @@ class _Mean:
         self.total = [a + b for a, b in zip(self.total, parts)] if self.total else parts
         self.n_kept += 1
 
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the sums as arrays."""
+        total = {str(at): _dense(part) for at, part in enumerate(self.total)}
+        return {"n_kept": np.array(self.n_kept), "total": total}
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Restore the sums from the arrays of `to_arrays`."""
+        total = arrays.get("total", {})
+        self.n_kept, self.total = int(arrays["n_kept"]), [total[str(at)] for at in range(len(total))]
+        if self.total:
+            self.total[2] = sparse.csr_array(self.total[2])
+
     def of(self, state: Any) -> tuple[Any, Any, Any, Any]:
         """Return mean counts (K,), sums (K, F), counts of groups (G, K) and pseudo-counts (K,)."""
         if not self.n_kept:
             self._keep(state)
         n, S, counts, alpha = (total / self.n_kept for total in self.total)
         return n, S, sparse.csr_array(counts), np.asarray(alpha)
+
+
+def _dense(part: Any) -> Any:
+    return part.toarray() if sparse.issparse(part) else np.asarray(part)
 
 
 __all__ = ["GroupedMixture", "NearClusters"]

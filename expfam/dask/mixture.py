@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import distributed
 
 from expfam.coarsening.merges import hard_log_joint
 from expfam.dask.collections import free_bytes, holds_frames, labels_of, mapped, parts_of
+from expfam.dask.runs import stored_run
 from expfam.errors import CapabilityError
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
@@ -29,12 +30,10 @@ from expfam.forecast.workers import check_workers, forecast_workers
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.params import is_auto
-from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle, check_sharded
-from expfam.samplers.chain.trace import Trace
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import load_sampler
-from expfam.samplers.shards.checkpoint import PartsCheckpoint, restore_parts, stored_seed
+from expfam.samplers.shards.checkpoint import stored_seed
 from expfam.samplers.shards.data import ShardedData
 from expfam.samplers.shards.sample import chosen_rows
 from expfam.samplers.shards.split_merge import FrozenSplitMerge
@@ -212,18 +211,10 @@ class Mixture(BaseEstimator):
             start = SampledFit() if model.weights.max_components is None and is_auto(self.start) else self.start
             seed, start = (self.random_state, start) if resume is None else (stored_seed(resume), "one")
             state = kernel.init(model, data, seed=seed, start=start)
-            best, trace = _Best(self.n_steps if is_soft else self.n_steps // 2, model), Trace()
+            best = _Best(self.n_steps if is_soft else self.n_steps // 2, model)
             watching: list[Any] = [*with_progress(self.callbacks, self.n_steps), best]
-            stored = {"best": best, "trace": trace}
-            if resume is not None:
-                restore_parts(resume, state, also=stored)
-            if checkpoint is not None:
-                goes_on = resume is not None and fspath(resume) == fspath(checkpoint)
-                writer = PartsCheckpoint(checkpoint, every_seconds=every_seconds, also=stored, goes_on=goes_on)
-                watching.append(writer)
-            self.trace_ = sample(kernel, state, max(0, self.n_steps - len(trace)), callbacks=watching, trace=trace)
-            if checkpoint is not None and not trace.interrupted:
-                writer.write(state)
+            kept: dict[str, Any] = {"checkpoint": checkpoint, "every_seconds": every_seconds, "resume": resume}
+            self.trace_ = stored_run(kernel, state, self.n_steps, watching, {"best": best}, **kept)
             self._backend = "pandas" if as_frames else None
             n, S = best.statistics or state.label_statistics()
             self._adopt(best.model or state.model, n, S, is_weighted=data.is_weighted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import distributed
 
 from expfam.amounts import counted
 from expfam.dask.collections import free_bytes, labels_of, mapped, parts_of
+from expfam.dask.runs import stored_run
 from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.lines import line_of
 from expfam.estimators.topics import TopicModel as LocalTopicModel
@@ -21,7 +23,7 @@ from expfam.families.counts.multinomial import Multinomial
 from expfam.fitting.steps import with_progress
 from expfam.model.admixture import AdmixtureModel
 from expfam.params import is_auto
-from expfam.samplers.chain.driver import sample
+from expfam.samplers.shards.checkpoint import stored_seed
 from expfam.samplers.shards.sample import chosen_rows
 from expfam.samplers.topics.document_gibbs import DocumentGibbs
 from expfam.samplers.topics.document_parts import DocumentParts
@@ -109,7 +111,15 @@ class TopicModel(BaseEstimator):
         self.client = client
 
     def fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, columns: Sequence[str] | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        columns: Sequence[str] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        every_seconds: float = 600.0,
+        resume: str | PathLike[str] | None = None,
     ) -> TopicModel:
         """Find the topics of documents on the cluster.
 
@@ -122,6 +132,14 @@ class TopicModel(BaseEstimator):
             Refused: the copies of a document have topics of their own.
         columns : sequence of str, optional
             Columns of Parquet files; all if not given.
+        checkpoint : path_like, optional
+            Folder that all workers see, or an address that fsspec opens, such as "s3://bucket/run". The run is stored
+            there while it lasts and at its end; workers write the topics of their tokens.
+        every_seconds : float
+            Wall time between checkpoints.
+        resume : path_like, optional
+            Folder of the checkpoint of a run over the same documents, with the same settings. It goes on
+            from there, bit for bit, over any workers and chunks.
 
         Returns
         -------
@@ -136,6 +154,8 @@ class TopicModel(BaseEstimator):
             The counts are no whole numbers; the message names the row among all.
         ResourceError
             The tables of words and topics do not fit into the memory of a worker.
+        ArchiveError
+            There is no checkpoint to go on from, it is of another run, or one would be overwritten.
         """
         self._check(sample_weight)
         client = distributed.get_client() if self.client is None else self.client
@@ -147,11 +167,13 @@ class TopicModel(BaseEstimator):
             data = DocumentParts(parts, family, engine=engine)
             alpha, seed = _ALPHA if is_auto(self.alpha) else self.alpha, resolve_seed(self.random_state)
             model, kernel = AdmixtureModel(data.family, self.n_components, alpha), DocumentGibbs(**self._learned())
-            state = kernel.init(model, data, seed=seed, start=self._start(data, seed))
+            seed, start = (seed, self._start(data, seed)) if resume is None else (stored_seed(resume), "random")
+            state = kernel.init(model, data, seed=seed, start=start)
             mean = _Mean(self.n_warmup)
             n_all = self.n_warmup + self.n_steps
             watching: list[Any] = [*with_progress(self.callbacks, n_all), mean]
-            self.trace_ = sample(kernel, state, n_all, callbacks=watching, n_warmup=self.n_warmup)
+            kept: dict[str, Any] = {"checkpoint": checkpoint, "every_seconds": every_seconds, "resume": resume}
+            self.trace_ = stored_run(kernel, state, n_all, watching, {"mean": mean}, n_warmup=self.n_warmup, **kept)
             self._adopt(state, mean)
             self.labels_ = labels_of(engine.parts, engine.mapped(main_topics, self.to_local()))
             self.n_lost_ = engine.n_lost
@@ -275,6 +297,14 @@ class _Mean:
     def _keep(self, state):
         self.counts, self.alpha = self.counts + state.word_counts, self.alpha + state.model.pseudocounts
         self.n_kept += 1
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the sums as arrays."""
+        return {"n_kept": np.array(self.n_kept), "counts": np.asarray(self.counts), "alpha": np.asarray(self.alpha)}
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Restore the sums from the arrays of `to_arrays`."""
+        self.n_kept, self.counts, self.alpha = int(arrays["n_kept"]), arrays["counts"], arrays["alpha"]
 
     def of(self, state: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return mean counts (V, K) and mean pseudo-counts (K,)."""

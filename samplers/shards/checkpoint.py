@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,6 @@ from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
 from expfam.samplers.shards.places import names, read_bytes, remove, write_bytes
 from expfam.structures.ground.stored import restoring
-
-if TYPE_CHECKING:
-    from expfam.samplers.shards.state import ShardedState
 
 _KIND, _FORMAT = "parts", 1
 _FILES = ("header.json", "arrays.npz")  # of an archive
@@ -100,7 +97,7 @@ class PartsCheckpoint:
             self.write(state)
         return False
 
-    def write(self, state: ShardedState) -> None:
+    def write(self, state: Any) -> None:
         """Write a checkpoint of the present state."""
         engine = state.data.engine
         name = engine.once(lambda: f"{state.n_steps:012d}-{uuid.uuid4().hex[:8]}")
@@ -127,7 +124,7 @@ def stored_seed(path: str | os.PathLike[str]) -> int:
         return int(_read_chain(os.fspath(path), _manifest(os.fspath(path)))[0]["seed"])
 
 
-def restore_parts(path: str | os.PathLike[str], state: ShardedState, *, also: Mapping[str, Any] | None = None) -> None:
+def restore_parts(path: str | os.PathLike[str], state: Any, *, also: Mapping[str, Any] | None = None) -> None:
     """Restore a state over data in parts from the newest checkpoint in a folder.
 
     Parameters

@@ -7,6 +7,7 @@ exact and counts are whole numbers, so the labels are the same bits for any part
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,8 +23,10 @@ from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.shards.grouped import GroupedParts, GroupedRows
 from expfam.samplers.shards.state import ShardedState
+from expfam.samplers.states.storage import family_arrays, with_family_arrays
 from expfam.samplers.uncollapsed.dense import DenseScores, draw_rows, grid
 from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import TINY, numbers
 from expfam.structures.ground.threads import run
 
 _TILE = 1024  # rows whose scores a thread holds
@@ -117,6 +120,18 @@ class GroupedPartsState(ShardedState):
         self._take(self.sums + reply.sums)
         self._counts = reply.counts
         return reply.n_moved, reply.means()
+
+    def _model_arrays(self) -> dict[str, Any]:
+        return {**family_arrays(self.model.family), "alpha": self.model.pseudocounts.copy()}
+
+    def _stored_model(self, arrays: dict[str, Any]) -> Any:
+        family = with_family_arrays(self.model.family, arrays)
+        return self.model.with_family(family).with_alpha(numbers(arrays, "alpha", (self.K,), low=TINY))
+
+    def restore(self, arrays: dict[str, Any], sums_of_labels: Callable[[], Any]) -> None:
+        """Restore the state from the arrays of `arrays_without_labels`."""
+        super().restore(arrays, sums_of_labels)
+        self.log_weights = self._counts = None  # drawn, and asked for, when they are needed
 
     def check(self) -> None:
         """Recompute statistics and counts from the labels; raise AssertionError if any bit differs."""

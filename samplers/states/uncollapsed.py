@@ -313,7 +313,7 @@ class UncollapsedState:
     def arrays_without_labels(self) -> dict[str, Any]:
         """Return what `to_arrays` returns, but for the labels."""
         arrays = {
-            "model": model_arrays(self.model),
+            "model": self._model_arrays(),
             "n": self.n.copy(),
             "S": _matrix_arrays(self.S),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
@@ -322,6 +322,14 @@ class UncollapsedState:
         if self.Theta is not None and self.G is not None and self.log_pi is not None:
             arrays |= {"Theta": self.Theta.copy(), "G": self.G.copy(), "log_pi": self.log_pi.copy()}
         return arrays
+
+    def _model_arrays(self) -> dict[str, Any]:
+        """Return the numbers of the model that the chain may have learned."""
+        return model_arrays(self.model)
+
+    def _stored_model(self, arrays: dict[str, Any]) -> Any:
+        """Return the model with the numbers from `_model_arrays`."""
+        return with_model_arrays(self.model, arrays)
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore the state from the arrays of `to_arrays`.
@@ -357,7 +365,7 @@ class UncollapsedState:
             The arrays are of another chain, or their sums are not those of the labels.
         """
         K, F = self.K, self.data.n_statistics
-        model = with_model_arrays(self.model, arrays["model"])
+        model = self._stored_model(arrays["model"])
         n, S = numbers(arrays, "n", (K,), low=0.0), _matrix(arrays, "S", (K, F))
         if sparse.issparse(S) != sparse.issparse(self.S):
             raise ArchiveError("the statistics are sparse where those of the data are dense, or the reverse")

@@ -7,6 +7,7 @@ depend on each other, so they may lie on many machines; only counts, which are w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import logsumexp
 
+from expfam.errors import ArchiveError
 from expfam.families.independent_columns import draw_log_gamma
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts
 from expfam.params import Integer
@@ -22,6 +24,7 @@ from expfam.samplers.topics.corpus import check_admixture
 from expfam.samplers.topics.document_parts import DocumentParts, TopicCounts
 from expfam.samplers.topics.statistics import log_evidence_of_topics
 from expfam.structures.ground.rng import generator, resolve_seed
+from expfam.structures.ground.stored import TINY, integers, numbers
 
 _FLAT = 1e12  # pseudo-counts beside which the counts of a document do not matter
 
@@ -126,6 +129,48 @@ class DocumentState:
         counts = self.data.engine.change("redraw", self.draw_words(), self.model.pseudocounts, self.seed, self.n_steps)
         self._take(counts)
         return int(counts.n_moved)
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    @property
+    def K(self) -> int:
+        """Return the number of topics."""
+        return int(self.model.n_components)
+
+    def _open_to(self, arrays: dict[str, Any]) -> None:
+        """Do nothing: the number of topics is fixed."""
+
+    def arrays_without_labels(self) -> dict[str, Any]:
+        """Return everything that a later step reads, but for the topics of the tokens."""
+        return {
+            "alpha": self.model.pseudocounts.copy(),
+            "words": self.word_counts.copy(),
+            "counters": np.array([self.n_steps], dtype=np.int64),
+        }
+
+    def restore(self, arrays: dict[str, Any], counts_of_topics: Callable[[], TopicCounts]) -> None:
+        """Restore the state from the arrays of `arrays_without_labels`.
+
+        Parameters
+        ----------
+        arrays : dict
+        counts_of_topics : callable
+            Restores the topics of the tokens, and returns their counts.
+
+        Raises
+        ------
+        ArchiveError
+            The arrays are of another chain, or their counts are not those of the topics.
+        """
+        alpha = numbers(arrays, "alpha", (self.K,), low=TINY)
+        words = integers(arrays, "words", self.word_counts.shape)
+        (n_steps,) = integers(arrays, "counters", (1,)).tolist()
+        counts = counts_of_topics()
+        if not np.array_equal(counts.words, words):
+            raise ArchiveError("the counts are not those of the topics: the file was altered, or is of other data")
+        self.n_steps = n_steps
+        self.set_model(self.model.with_alpha(alpha))
+        self._take(counts)
 
     def check(self) -> None:
         """Recompute the counts from the topics; raise AssertionError if any differs."""

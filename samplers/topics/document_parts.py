@@ -15,6 +15,7 @@ from expfam.engines.serial import SerialEngine
 from expfam.errors import DataError
 from expfam.families.support import first_where
 from expfam.frames.names import rows_from
+from expfam.samplers.shards.checkpoint import read_rows, write_rows
 from expfam.samplers.topics.documents import draw_topics
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class TopicCounts(NamedTuple):
 class DocumentShard:
     """Documents of a part, and the topics of their tokens.
 
-    Engines ask it by the names of its methods. The methods `bind`, `begin`, `redraw` and `restore` change it: they
-    replace attributes and write into none.
+    Engines ask it by the names of its methods. The methods `bind`, `number_tokens`, `begin`, `redraw`,
+    `read_labels` and `restore` change it: they replace attributes and write into none.
 
     Parameters
     ----------
@@ -119,6 +120,26 @@ class DocumentShard:
         keys, times = np.unique((pairs % n_topics << 32) + numbers, return_counts=True)
         return TopicCounts(0, cells.reshape(n_words, n_topics), keys, times)
 
+    def number_tokens(self, first_token: int) -> None:
+        """Take the number of the first token among those of all documents."""
+        self.first_token = int(first_token)
+
+    # ---- checkpoints -------------------------------------------------------------------------------------------------
+
+    def write_labels(self, folder: str) -> list[Any]:
+        """Write the topics of the tokens; return an entry of a listing."""
+        topics = self.topics_now()
+        if not topics.size:
+            return [self.first_token, 0, "", ""]
+        return write_rows(folder, self.first_token, topics[None])
+
+    def read_labels(self, folder: str, listing: list[Any], n_topics: int, scale: None) -> TopicCounts:
+        """Take the topics that parts of any bounds wrote into a folder; return their counts."""
+        self.topics = np.empty(0, dtype=np.int32)
+        if self.words.size:
+            self.topics = read_rows(folder, listing, self.first_token, self.words.size, n_topics)[0].copy()
+        return self.counts(int(self.X.shape[1]), n_topics)
+
     # ---- questions ---------------------------------------------------------------------------------------------------
 
     def shape(self) -> tuple[int, ...]:
@@ -143,15 +164,16 @@ class DocumentShard:
 
     def saved(self) -> dict[str, Any]:
         """Return all that the counts do not hold."""
-        names = ("family", "topics")
+        names = ("family", "topics", "first_token")
         return {name: self.__dict__[name] for name in names if name in self.__dict__}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Bring a new shard of the same documents to where another one was saved."""
         if "family" in saved:
             self.bind(saved["family"])
-        if "topics" in saved:
-            self.topics = saved["topics"]
+        for name in ("topics", "first_token"):
+            if name in saved:
+                setattr(self, name, saved[name])
 
 
 class DocumentParts:
@@ -186,6 +208,7 @@ class DocumentParts:
     weight = None
     known = None
     groups = None
+    scale = None  # counts are whole numbers
 
     def __init__(self, parts: Any, family: Any, *, engine: Engine | None = None, n_parts: int = 1) -> None:
         self.engine = SerialEngine() if engine is None else engine
@@ -194,7 +217,10 @@ class DocumentParts:
         self.family = family if family.is_bound else family.bind(np.ones((1, width)))
         self.engine.change("bind", self.family)
         self.n_rows, self.n_features = self.engine.n_rows, width
-        self.lengths: npt.NDArray[np.int64] = np.concatenate(self.engine.each("lengths"))
+        lengths = self.engine.each("lengths")
+        self.lengths: npt.NDArray[np.int64] = np.concatenate(lengths)
+        first_tokens = np.cumsum([0, *(int(own.sum()) for own in lengths[:-1])]).tolist()
+        self.engine.change("number_tokens", by_part=first_tokens)
 
     def _checked_width(self):
         """Return the number of words; refuse parts of other shapes than was said."""

@@ -8,6 +8,7 @@ the stationary law: drawn parameters leave the posterior invariant; their modes 
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -252,14 +253,9 @@ class UncollapsedGibbs(UncollapsedKernel):
         """Return the kernel for data in parts: it draws densely, as a part cannot try a tree."""
         if self.draw != "auto":
             return self
-        return UncollapsedGibbs(
-            draw="dense",
-            tau=self.tau,
-            theta=self.theta,
-            sticks=self.sticks,
-            truncation=self.truncation,
-            n_threads=self.n_threads,
-        )
+        dense = copy.copy(self)  # of the same class, with all that a subclass has
+        dense.draw = "dense"
+        return dense
 
     def reversed(self) -> UncollapsedGibbs | None:
         """Return the kernel itself: labels and parameters are drawn in turns, which is reversible."""

@@ -15,7 +15,7 @@ from scipy import sparse
 from expfam import AdmixtureModel, Dataset, Poisson
 from expfam import GroupedMixture as LocalGroupedMixture
 from expfam.dask import GroupedMixture
-from expfam.errors import CapabilityError, DataError, ResourceError
+from expfam.errors import ArchiveError, CapabilityError, DataError, ResourceError
 from expfam.samplers import sample
 from expfam.samplers.shards.grouped_gibbs import GroupedUncollapsedGibbs
 
@@ -148,3 +148,28 @@ def test_what_is_refused_has_a_line_to_type(client, monkeypatch, tmp_path):
     monkeypatch.setattr("expfam.dask.groups.free_bytes", lambda client: 1500)
     with pytest.raises(ResourceError, match=r"12 groups and 4 clusters take .* write GroupedMixture\(.*n_components=2"):
         model.fit(X, groups=GROUPS)
+
+
+class Until:
+    """Callback that ends a run after a step."""
+
+    def __init__(self, n_steps):
+        self.n_steps = n_steps
+
+    def __call__(self, info, state):
+        return info.step >= self.n_steps
+
+
+def test_a_run_goes_on_over_other_chunks_bit_for_bit(client, whole, tmp_path):
+    for last, chunks in ((3, 41), (9, 170)):  # ended in the warm-up, and among the steps that count
+        path = tmp_path / f"run-{last}"
+        begun = GroupedMixture("gaussian_diag", 4, client=client, callbacks=[Until(last)], **SETTINGS)
+        begun.fit(da.from_array(X, chunks=(chunks, 2)), groups=GROUPS, checkpoint=path, every_seconds=0)
+        again = GroupedMixture("gaussian_diag", 4, client=client, **SETTINGS | {"random_state": 9})
+        again.fit(da.from_array(X, chunks=(77, 2)), groups=GROUPS, resume=path)
+        assert_same(again, whole)
+        assert again.trace_.column("objective").tobytes() == whole.trace_.column("objective").tobytes()
+    with pytest.raises(ArchiveError, match="holds a checkpoint of an earlier run"):
+        again.fit(X, groups=GROUPS, checkpoint=path)
+    with pytest.raises(ArchiveError, match="is of n_clusters 4, the run of 5"):
+        GroupedMixture("gaussian_diag", 5, client=client, **SETTINGS).fit(X, groups=GROUPS, resume=path)

@@ -13,7 +13,7 @@ from scipy import sparse
 from expfam import AdmixtureModel, Multinomial
 from expfam import TopicModel as LocalTopicModel
 from expfam.dask import TopicModel
-from expfam.errors import CapabilityError, DataError, ResourceError, SupportError
+from expfam.errors import ArchiveError, CapabilityError, DataError, ResourceError, SupportError
 from expfam.samplers import sample
 from expfam.samplers.topics.document_gibbs import DocumentGibbs
 
@@ -107,3 +107,28 @@ def test_what_is_refused_has_a_line_to_type(client, monkeypatch):
     monkeypatch.setattr("expfam.dask.topics.free_bytes", lambda client: 1500)
     with pytest.raises(ResourceError, match=r"15 words and 4 topics take .* write TopicModel\(n_components=2, "):
         model.fit(X)
+
+
+def test_a_run_goes_on_over_other_chunks_bit_for_bit(client, whole, tmp_path):
+    for last, chunks in ((3, 41), (9, 170)):  # ended in the warm-up, and among the steps that count
+        path = tmp_path / f"run-{last}"
+        begun = TopicModel(4, client=client, callbacks=[Until(last)], **SETTINGS)
+        begun.fit(da.from_array(X, chunks=(chunks, 15)), checkpoint=path, every_seconds=0)
+        again = TopicModel(4, client=client, **SETTINGS | {"random_state": 9})
+        again.fit(da.from_array(X, chunks=(77, 15)), resume=path)
+        assert_same(again, whole)
+        assert again.trace_.column("objective").tobytes() == whole.trace_.column("objective").tobytes()
+    with pytest.raises(ArchiveError, match="holds a checkpoint of an earlier run"):
+        TopicModel(4, client=client, **SETTINGS).fit(X, checkpoint=path)
+    with pytest.raises(ArchiveError, match=r"write n_warmup=4"):
+        TopicModel(4, client=client, **SETTINGS | {"n_warmup": 2}).fit(X, resume=path)
+
+
+class Until:
+    """Callback that ends a run after a step."""
+
+    def __init__(self, n_steps):
+        self.n_steps = n_steps
+
+    def __call__(self, info, state):
+        return info.step >= self.n_steps

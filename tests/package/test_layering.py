@@ -51,6 +51,8 @@ FLOORS = (
         "expfam.samplers.variational",
         "expfam.samplers.hierarchy",
     ),
+    ("expfam.samplers.shards.places",),
+    ("expfam.samplers.shards.checkpoint",),
     ("expfam.samplers.grouped", "expfam.samplers.topics", "expfam.samplers.shards"),
     ("expfam.samplers.nonparametric",),
     ("expfam.samplers.warm_starts",),

@@ -141,3 +141,25 @@ def test_random_labels_of_parts_are_those_of_the_whole():
     whole = UncollapsedGibbs().init(model, COUNTS, seed=1, start="random")
     np.testing.assert_array_equal(state.labels, whole.labels)
     np.testing.assert_array_equal(starting_labels("random", model, whole.data, seed=1, n_clusters=5), whole.labels)
+
+
+class Frozen(UncollapsedGibbs):
+    """Sweep that draws no labels, with an attribute of its own."""
+
+    def __init__(self, *, mark=0, **settings):
+        super().__init__(**settings)
+        self.mark = mark
+
+    def draw_labels(self, state):
+        return state.labels.copy(), {"mark": float(self.mark)}
+
+
+def test_a_subclass_draws_labels_of_parts_in_its_own_way():
+    kernel, X = Frozen(mark=3), np.arange(2000.0)[:, None]
+    data = ShardedData(X, DiagonalGaussian(), n_parts=3)
+    state = kernel.init(MixtureModel(data.family, SymmetricDirichlet(4)), data, seed=0, start="random")
+    before = state.labels
+    info = kernel.step(state)
+    assert info.extra["mark"] == 3.0
+    np.testing.assert_array_equal(state.labels, before)
+    assert (kernel.draw, kernel.of_parts().draw, type(kernel.of_parts())) == ("auto", "dense", Frozen)
