@@ -77,7 +77,9 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
         raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")
 
     def _validate(self, X: Any, *, reset: bool, family: Family | None = None, learns: bool = False) -> Any:
-        own = self._family() if reset and not is_auto(self.family) else None
+        own = None
+        if reset and not is_auto(self.family):
+            own = self._family() if family is None else family
         validate = partial(_validated, self, reset=reset, family=own if family is None else family, learns=learns)
         takes_counts = own is None or own.accepts_sparse
         return validated_documents(self, X, validate, reset=reset, is_chunk=learns, takes_counts=takes_counts)

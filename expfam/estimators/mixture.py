@@ -6,7 +6,6 @@ Prediction, scores and saved files need no more than these: their size does not 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,24 +20,17 @@ from expfam.estimators.averages import answering_clusters
 from expfam.estimators.base import Estimator, known_line
 from expfam.estimators.classes import line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
-from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
-from expfam.estimators.lines import completed, line_of
-from expfam.estimators.loaded import clusters_of_fit, keep_rows, names_of_fit
+from expfam.estimators.family_estimator import FamilyEstimator
+from expfam.estimators.lines import completed
+from expfam.estimators.loaded import clusters_of_fit, keep_rows
 from expfam.estimators.mixture_chunks import learn_all_rows, learn_rows, learns_chunks, restored_stream
-from expfam.estimators.mixture_plan import plan_of
+from expfam.estimators.mixture_plan import asked_of, planned_fit, weights_of
 from expfam.estimators.mixture_results import adopt_runs, no_posterior, posterior_of_draws, warn_of_runs
 from expfam.estimators.resumed import kept_fit
 from expfam.estimators.row_results import in_asked_form
-from expfam.fitting.chains import n_rounds, run_chains
+from expfam.fitting.chains import run_chains
 from expfam.fitting.kept_run import refuse_chains, taking_seed
-from expfam.fitting.known_rows import known_rows
-from expfam.fitting.phases import planned_phases
-from expfam.fitting.plan import Asked, Plan
-from expfam.fitting.slow_fits import warn_of_slow_fit
 from expfam.lazy import made_on_use
-from expfam.model.data import Dataset
-from expfam.model.mixture import checked_weights
-from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -47,6 +39,7 @@ if TYPE_CHECKING:
     from expfam.coarsening.curve import CoarseningCurve
     from expfam.evaluation.posterior import PartitionPosterior
     from expfam.families.base import Family
+    from expfam.fitting.plan import Asked, Plan
     from expfam.protocols import Weights
     from expfam.samplers.chain.kernel import Kernel
     from expfam.samplers.variational.stream import VariationalStream
@@ -240,34 +233,11 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         >>> plan.n_steps, mixture.fit_plan(plan).n_components_
         (5, 2)
         """
-        X = compared_rows(self, X, self._validate(X, reset=True), self._weights, sample_weight)
-        family = self._family()
-        if family.is_bound and family.allows_missing:
-            family = family.bind(X)  # other missing cells than those of its own data may open it
-        known, self.classes_ = known_rows(type(self).__name__, self.labels, y, links, X.shape[0])
-        whole = Dataset(X, family, weight=sample_weight, known=known, names=names_of_fit(self))
-        plan = plan_of(self, whole, family)
-        phases = planned_phases(plan)
-        n_steps = self._check_run(
-            plan.model,
-            plan.data,
-            phases,
-            kernel=plan.kernel,
-            forecast=partial(plan.forecast, is_copy=plan.data is not whole),
-            start=plan.starts[0],
-            seed=plan.seed,
-            n_rounds=n_rounds(self.n_chains, self.n_threads, plan.model.family),
-        )
-        run = {"seed": plan.seed, "start": plan.starts[0], "n_chains": self.n_chains}
-        warn_of_slow_fit(plan.kernel, plan.model, plan.data, n_steps, **run)
-        return plan.with_spread_ties()
+        return planned_fit(self, X, y, sample_weight, links)
 
     def _asked(self, family: Family | None = None) -> Asked:
         """Return what is asked of a fit, whatever its data."""
-        family = self._family() if family is None else family
-        line = partial(line_of, self)
-        settings = (self.n_components, self.learn_hyper, self.n_threads, line, type(self).__name__)
-        return Asked(family, self._weights(family), *settings)
+        return asked_of(self, self._family() if family is None else family)
 
     @property
     @made_on_use
@@ -288,20 +258,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
 
     def _weights(self, family: Family | None = None):
         """Return the prior of the mixture weights; `family` is that of `_family()`, if at hand."""
-        K = self._check_components()
-        if self.weights is not None:
-            checked_weights(self.weights, owner="Mixture", n_components=K)
-            if K is not None and self.weights.max_components != K:
-                raise ValueError(
-                    f"n_components={K} and weights={self.weights!r} disagree; give one of them: write"
-                    f" Mixture(n_components={K})"
-                )
-            return self.weights
-        if K is None:
-            return DirichletProcess()
-        # alpha of 1/K prefers empty clusters, which on real values costs clusters that are there
-        family = self._family() if family is None else family
-        return SymmetricDirichlet(K) if family.is_discrete else SymmetricDirichlet(K, 1.0)
+        return weights_of(self, self._family() if family is None else family)
 
     # ---- chunks ----------------------------------------------------------------------------------------------------
 

@@ -6,18 +6,74 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from expfam.estimators.base import check_learn_hyper, follows_rule, step_numbers
-from expfam.fitting.chains import check_chains, starts_of_chains
-from expfam.fitting.known_rows import kernel_of_rows
-from expfam.fitting.plan import LOSSES, PARTITIONS, Plan, n_automatic_draws
+from expfam.estimators.family_estimator import compared_rows
+from expfam.estimators.lines import line_of
+from expfam.estimators.loaded import names_of_fit
+from expfam.fitting.chains import check_chains, n_rounds, starts_of_chains
+from expfam.fitting.known_rows import kernel_of_rows, known_rows
+from expfam.fitting.phases import planned_phases
+from expfam.fitting.plan import LOSSES, PARTITIONS, Asked, Plan, n_automatic_draws
+from expfam.fitting.slow_fits import warn_of_slow_fit
 from expfam.fitting.weighted_rows import check_weights, start_of_counted
-from expfam.model.mixture import MixtureModel
+from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel, checked_weights
+from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.params import Integer, check_value, is_auto
 from expfam.samplers.named import load_sampler
 from expfam.stages import asked_callbacks
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
-    from expfam.model.data import Dataset
+
+
+def planned_fit(mixture: Any, X: Any, y: Any, sample_weight: Any, links: Any) -> Plan:
+    """Return the plan of a fit; all that can be refused is refused here."""
+    given = None if is_auto(mixture.family) else mixture._family()
+    X = compared_rows(mixture, X, mixture._validate(X, reset=True, family=given), mixture._weights, sample_weight)
+    family = mixture._family() if given is None else given
+    if family.is_bound and family.allows_missing:
+        family = family.bind(X)  # other missing cells than those of its own data may open it
+    known, mixture.classes_ = known_rows(type(mixture).__name__, mixture.labels, y, links, X.shape[0])
+    whole = Dataset(X, family, weight=sample_weight, known=known, names=names_of_fit(mixture))
+    plan = plan_of(mixture, whole, family)
+    phases = planned_phases(plan)
+    n_steps = mixture._check_run(
+        plan.model,
+        plan.data,
+        phases,
+        kernel=plan.kernel,
+        forecast=partial(plan.forecast, is_copy=plan.data is not whole),
+        start=plan.starts[0],
+        seed=plan.seed,
+        n_rounds=n_rounds(mixture.n_chains, mixture.n_threads, plan.model.family),
+    )
+    run = {"seed": plan.seed, "start": plan.starts[0], "n_chains": mixture.n_chains}
+    warn_of_slow_fit(plan.kernel, plan.model, plan.data, n_steps, **run)
+    return plan.with_spread_ties()
+
+
+def asked_of(mixture: Any, family: Family) -> Asked:
+    """Return what is asked of a fit, whatever its data."""
+    line = partial(line_of, mixture)
+    settings = (mixture.n_components, mixture.learn_hyper, mixture.n_threads, line, type(mixture).__name__)
+    return Asked(family, mixture._weights(family), *settings)
+
+
+def weights_of(mixture: Any, family: Family) -> Any:
+    """Return the prior of the mixture weights; one of `n_components` depends on the family."""
+    K = mixture._check_components()
+    if mixture.weights is not None:
+        checked_weights(mixture.weights, owner="Mixture", n_components=K)
+        if K is not None and mixture.weights.max_components != K:
+            raise ValueError(
+                f"n_components={K} and weights={mixture.weights!r} disagree; give one of them: write"
+                f" Mixture(n_components={K})"
+            )
+        return mixture.weights
+    if K is None:
+        return DirichletProcess()
+    # alpha of 1/K prefers empty clusters, which on real values costs clusters that are there
+    return SymmetricDirichlet(K) if family.is_discrete else SymmetricDirichlet(K, 1.0)
 
 
 def plan_of(mixture: Any, whole: Dataset, family: Family) -> Plan:
@@ -74,4 +130,4 @@ def _samplers_with_weights(model):
     return {name: load_sampler(name) for name in (("variational", "em") if is_open else ("em", "variational"))}
 
 
-__all__ = ["most_draws", "plan_of"]
+__all__ = ["asked_of", "most_draws", "plan_of", "planned_fit", "weights_of"]

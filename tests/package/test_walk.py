@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from walk import usual_calls, walk
+from walk import QUESTIONS, asked, imported_modules, usual_calls, walk
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -58,3 +58,11 @@ def test_what_runs_knows_no_estimator(calls):
     assert [
         pair for pair in found.moves if pair[0].startswith(rooms) and pair[1].startswith("expfam/estimators/")
     ] == []
+
+
+def test_a_fit_finds_out_once_what_each_setting_stands_for(calls):
+    assert asked(calls["default fit of iris, K = 3"]) == dict.fromkeys(QUESTIONS.values(), 1)
+
+
+def test_the_file_of_a_mixture_imports_few_modules():
+    assert len(imported_modules(ROOT / "expfam" / "estimators" / "mixture.py")) <= 17

@@ -3,6 +3,7 @@
 `python tests/support/walk.py` prints the figures of some usual calls, of the class `Mixture`, and lines by room.
 """
 
+import ast
 import inspect
 import sys
 import warnings
@@ -13,6 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
+QUESTIONS = {
+    "_family": "family",
+    "_weights": "weights",
+    "kernel_of_rows": "sampler",
+    "most_draws": "n_draws",
+    "step_numbers": "n_steps and n_warmup",
+    "follows_rule": "whether a rule ends the run",
+}
 BESIDE = ("samplers", "structures", "plugins")  # folders that stand beside expfam/ in the checkout, and in it installed
 
 
@@ -65,6 +74,23 @@ def walk(call: Any) -> Walk:
     return Walk(tuple(entered), moves)
 
 
+def asked(call: Any) -> Counter:
+    """Count how often a call works out what a setting of an estimator stands for, by the setting."""
+    found: Counter = Counter()
+
+    def seen(frame, event, _):
+        is_ours = event == "call" and frame.f_globals.get("__name__", "").startswith("expfam.")
+        if is_ours and frame.f_code.co_name in QUESTIONS:
+            found[QUESTIONS[frame.f_code.co_name]] += 1
+
+    sys.setprofile(seen)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
 def usual_calls() -> dict[str, Any]:
     """Return calls by what they do; each was made once before, so that nothing is imported on the way."""
     from sklearn.datasets import load_iris
@@ -93,6 +119,13 @@ def usual_calls() -> dict[str, Any]:
     return calls
 
 
+def imported_modules(path: Path) -> set[str]:
+    """Return the modules of the package that a file imports while it runs."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = [node.module for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return {name for name in found if name and name.startswith("expfam")}
+
+
 def lines_by_room(root: Path = ROOT) -> dict[str, tuple[int, int]]:
     """Return files and lines of the sources of each room, from the top of the checkout."""
     found: dict[str, tuple[int, int]] = {}
@@ -119,7 +152,11 @@ def main() -> None:
             print(f"{name:40} {len(found.files):5}  {found.moves.total():5}  {found.pairs:5}")
     own = [base for base in Mixture.__mro__ if base.__module__.startswith("expfam.")]
     methods = [name for name, value in inspect.getmembers(Mixture, callable) if not name.startswith("__")]
+    settings, modules = inspect.signature(Mixture).parameters, imported_modules(ROOT / "expfam/estimators/mixture.py")
     print(f"Mixture: {len(own)} classes of the package, {len(methods)} methods with inherited ones")
+    print(f"Mixture: {len(settings)} settings, {len(modules)} modules of the package imported")
+    questions = asked(usual_calls()["default fit of iris, K = 3"])
+    print("asked in one fit:", ", ".join(f"{name} {count}" for name, count in sorted(questions.items())))
     rooms = lines_by_room()
     print(f"\n{'room':40} files   lines")
     for room, (files, lines) in rooms.items():
