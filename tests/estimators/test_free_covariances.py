@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from expfam import Dataset, Gaussian, GroupedMixture, Mixture, SphericalGaussian
 from expfam.errors import DataWarning
 from expfam.estimators.mixture_plan import plan_of
-from expfam.fitting import covariances as module
+from expfam.fitting import few_rows as module
 from expfam.fitting.free_covariances import compared_with_simpler, comparison_memory
 
 
