@@ -92,6 +92,37 @@ def group_rows(model: Any, X: Any, groups: Any) -> Any:
     return da.from_delayed(merged, shape=(np.nan, len(model.alpha_)), dtype=np.float64)
 
 
+def block_score(model: Any, X: Any, groups: Any) -> Any:
+    """Return the mean log density of left-out rows of new groups.
+
+    It is a lazy number for a dask array or frame. The same rows are left out for any blocks.
+    """
+    X = X.to_dask_array(lengths=True) if hasattr(X, "to_dask_array") else X
+    if not isinstance(X, da.Array):
+        return model.score(X, groups=groups)
+    X, rows, blocks, is_whole = _blocks(X, groups)
+    kept, held = dask.delayed(model), dask.delayed(_held, pure=False)
+    firsts = np.cumsum([0, *X.chunks[0][:-1]]).tolist()
+    found = [held(kept, x, g, first, is_whole) for x, g, first in zip(rows, blocks, firsts)]
+    return da.from_delayed(dask.delayed(_mean, pure=False)(found), shape=(), dtype=np.float64)
+
+
+def _held(model, X, groups, first_row, is_whole):
+    """Return the sum of the log densities of left-out rows, and their number."""
+    local = Groups(_local(groups))
+    if not (local.sizes >= 2).any():
+        return 0.0, 0
+    densities, _ = model._held_densities(X, local.of_row, first_row)
+    return float(densities.sum()), len(densities)
+
+
+def _mean(found):
+    total, count = np.sum(found, axis=0)
+    if not count:
+        raise DataError("a score needs groups of at least two rows; there is none: write score_samples(X, groups)")
+    return np.float64(total / count)
+
+
 def _blocks(X, groups):
     """Return a dask array, its blocks, their groups, and a check that groups are whole."""
     X = known_chunks(X.rechunk({1: -1}))
@@ -148,4 +179,4 @@ def _merged(found, prior):
     return weights[np.argsort(Groups.of_names(names).of_row)]
 
 
-__all__ = ["block_answers", "group_rows", "main_clusters", "parts_in_groups", "sizes_of"]
+__all__ = ["block_answers", "block_score", "group_rows", "main_clusters", "parts_in_groups", "sizes_of"]

@@ -16,7 +16,7 @@ import distributed
 
 from expfam.amounts import counted
 from expfam.dask.collections import free_bytes, labels_of
-from expfam.dask.grouped_blocks import block_answers, group_rows, main_clusters, parts_in_groups, sizes_of
+from expfam.dask.grouped_blocks import block_answers, block_score, group_rows, main_clusters, parts_in_groups, sizes_of
 from expfam.dask.runs import stored_run
 from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.grouped import GroupedMixture as LocalGroupedMixture
@@ -324,6 +324,14 @@ class GroupedMixture(BaseEstimator):
     def score_samples(self, X: Any, groups: Any = None) -> Any:
         """Return the log density of each row under the weights of its group, as `predict` does."""
         return self._answered("score_samples", X, groups, np.float64, None)
+
+    def score(self, X: Any, y: Any = None, *, groups: Any = None) -> Any:
+        """Return the mean log density of left-out rows of new groups, as on one machine.
+
+        It is a lazy number for a dask array or frame, whose groups lie in one block each as for `predict`. `y` are the
+        groups where `groups` is not given.
+        """
+        return block_score(self.to_local(), X, y if groups is None else groups)
 
     def transform(self, X: Any, groups: Any = None) -> Any:
         """Return the weights of new groups, (G, K), as `predict` does."""

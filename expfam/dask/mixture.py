@@ -319,6 +319,10 @@ class Mixture(BaseEstimator):
         """Return the log density of each row, as `predict` does."""
         return self._mapped("score_samples", X, np.float64, None)
 
+    def score(self, X: Any, y: Any = None) -> Any:
+        """Return the mean log density of the rows: a lazy number for a dask array or frame."""
+        return self.score_samples(X).mean()
+
     def _mapped(self, method, X, dtype, width):
         return mapped(getattr(self.to_local(), method), X, dtype, width)
 

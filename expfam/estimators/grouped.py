@@ -734,10 +734,13 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         _, units = np.unique(of_row, return_inverse=True)
         return error_of_mean(np.bincount(units, weights=held), np.bincount(units), unit="group")
 
-    def _held_densities(self, X, groups):
-        """Return log densities of left-out rows given the rest of their group, and their groups."""
+    def _held_densities(self, X, groups, first_row=0):
+        """Return log densities of left-out rows given the rest of their group, and their groups.
+
+        `first_row` is the number of the first row among all, where these are whole groups among others.
+        """
         X, groups = self._checked(X, groups)
-        is_held = held_rows(groups)
+        is_held = held_rows(groups, first_row=first_row)
         if not is_held.any():
             raise DataError("a score needs groups of at least two rows; there is none")
         is_seen = ~is_held & (groups.sizes >= 2)[groups.of_row]
@@ -1040,10 +1043,13 @@ def _refuse_links(mixture, links):
         )
 
 
-def held_rows(groups: Groups, *, share: float = _HELD_SHARE, seed: int = 0) -> npt.NDArray[np.bool_]:
+def held_rows(
+    groups: Groups, *, share: float = _HELD_SHARE, seed: int = 0, first_row: int = 0
+) -> npt.NDArray[np.bool_]:
     """Return which rows to leave out of each group: (N,) bool, none of groups of one row.
 
-    `share` is rounded for each group, with at least one row on each side.
+    `share` is rounded for each group, with at least one row on each side. Whole groups among others, of which the first
+    row has the number `first_row`, have the same rows left out as together with the others.
 
     >>> from expfam.estimators.grouped import held_rows
     >>> from expfam.model.groups import Groups
@@ -1051,7 +1057,8 @@ def held_rows(groups: Groups, *, share: float = _HELD_SHARE, seed: int = 0) -> n
     np.int64(1)
     """
     sizes = groups.sizes
-    order = np.lexsort((generator(seed, "subsample").random(len(groups.of_row)), groups.of_row))
+    draws = generator(seed, "subsample").random(first_row + len(groups.of_row))[first_row:]
+    order = np.lexsort((draws, groups.of_row))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(groups.starts[:-1], sizes)
     n_held = np.where(sizes >= 2, np.clip(np.round(share * sizes), 1, np.maximum(sizes - 1, 1)), 0)

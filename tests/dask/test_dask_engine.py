@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 
 import dask
 import dask.array as da
@@ -174,6 +175,24 @@ def test_the_client_keeps_as_much_for_many_rows_as_for_few(client):
         Mixture("gaussian_diag", 6, callbacks=[count], **settings).fit(rows)
     assert kept[1] <= kept[0] + 100  # numbers of more digits
     assert kept[1] < 60_000
+
+
+def test_client_and_scheduler_need_as_many_bytes_for_many_rows_as_for_few(client):
+    """Scheduler and client are in this process; a number a row would be seen."""
+    settings = {"n_steps": 6, "start": "random", "random_state": 0, "client": client}
+
+    def peak(n_rows):
+        rows = da.random.default_rng(1).normal(size=(n_rows, 2), chunks=(n_rows // 4, 2))
+        tracemalloc.start()
+        try:
+            Mixture("gaussian_diag", 6, **settings).fit(rows)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(4_000)  # modules are imported
+    few, many = peak(4_000), peak(1_200_000)
+    assert many < few + 2_000_000, (few, many)  # labels alone are 4,800,000 bytes
 
 
 # ---- soft labels and weights of rows ---------------------------------------------------------------------------------

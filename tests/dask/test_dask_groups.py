@@ -5,6 +5,7 @@ import signal
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -55,6 +56,8 @@ def test_collections_and_files_give_the_same_draws(client, whole, tmp_path):
         ([tmp_path / "a.npy", tmp_path / "b.npy"], GROUPS),
         (tmp_path / "rows.parquet", "clinic"),
         (X, GROUPS),
+        (dd.from_pandas(table.to_pandas(), npartitions=4), "clinic"),
+        (dd.from_pandas(table.to_pandas(), npartitions=3)[["u", "v"]], da.from_array(GROUPS, chunks=77)),
     ):
         assert_same(GroupedMixture("gaussian_diag", 4, client=client, **SETTINGS).fit(rows, groups=groups), whole)
 
@@ -123,6 +126,12 @@ def test_results_are_lazy_and_those_of_the_local_model(whole, tmp_path):
         np.testing.assert_allclose(lazy.compute(), getattr(local, method)(rows, groups=groups), rtol=1e-9)
         at_once = getattr(whole, method)(rows, groups)
         np.testing.assert_array_equal(at_once, getattr(local, method)(rows, groups=groups))
+    score = whole.score(lazy_rows, groups=groups)
+    assert isinstance(score, da.Array)
+    assert float(score.compute()) == pytest.approx(local.score(rows, groups=groups), rel=1e-12)
+    alone = np.arange(600)
+    with pytest.raises(DataError, match=r"a score needs groups of at least two rows.*score_samples\(X, groups\)"):
+        whole.score(lazy_rows, groups=alone).compute()
     with pytest.raises(DataError, match=r"group \d+ has rows in the blocks \d and \d.*predict\(X\.rechunk\(-1\)"):
         whole.predict(da.from_array(X, chunks=(100, 2)), GROUPS).compute()
 

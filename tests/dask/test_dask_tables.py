@@ -104,6 +104,9 @@ def test_results_are_lazy_and_those_of_the_saved_model(whole, tmp_path):
         lazy = getattr(whole, method)(partitioned(3))
         assert isinstance(lazy, da.Array)
         np.testing.assert_allclose(lazy.compute(), getattr(local, method)(FRAME), rtol=1e-9)
+    score = whole.score(partitioned(3))
+    assert isinstance(score, da.Array)
+    assert float(score.compute()) == pytest.approx(local.score(FRAME), rel=1e-9)
     assert list(whole.to_local().sample(5)[0].columns) == ["job", "age", "income", "visits", "grade"]
 
 
