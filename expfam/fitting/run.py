@@ -18,6 +18,7 @@ from expfam.samplers.hyper.record import HyperRecorder, prior_of_updates
 from expfam.samplers.warm_starts.sample_rows import has_many_rows
 from expfam.samplers.warm_starts.settle import Settler, fit_to_start, least_gain
 from expfam.stages import stage
+from expfam.structures.ground.threads import single_blas
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -149,7 +150,7 @@ def _gone_on(plan, run, begun):
             others |= {} if run.ending is None else {"ending": run.ending.labels}
             candidates = {"chain": run.best.labels, **others}
             before = run.ending
-            with stage("comparing the end with other partitions"):
+            with stage("comparing the end with other partitions"), single_blas():
                 ending = open_ending(settler, candidates, splits=begun.splits, before=before, divisions=run.divisions)
             run = run._replace(ending=ending, name=ending.name if ending.name in begun.others else run.name)
             is_same = before is not None and np.array_equal(ending.labels, before.labels)
