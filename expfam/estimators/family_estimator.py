@@ -28,9 +28,10 @@ from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.support import check_given
 from expfam.fitted.cells import drawn_rows, filled_rows
 from expfam.fitted.dependent_cells import filled_dependent_rows
+from expfam.fitting.candidates import name_of
 from expfam.fitting.chosen_family import chosen_family
-from expfam.fitting.whole_numbers import columns_of_array, has_many_values
-from expfam.frames.array_frame import frame_of_array
+from expfam.fitting.whole_numbers import columns_of_array, varies, whole_numbers
+from expfam.frames.array_frame import holds_whole_numbers
 from expfam.frames.frame import as_frame, is_frame
 from expfam.frames.names import named_columns
 from expfam.frames.numbers import numbers_of_frame
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from expfam.fitted.drawn_clusters import DrawnClusters
 
 _OF_NUMBERS = "gaussian_diag"  # the family of family="auto" for numbers without holes
+_OF_LEVELS, _OF_FLOATS = ("category", "binary"), ("real", "positive")  # roles
 _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
 
 
@@ -370,67 +372,89 @@ def compared_rows(estimator: Any, given: Any, X: Any, weights: Callable[[], Any]
         estimator.__dict__.pop(name, None)
     if not is_auto(estimator.family):
         return X
-    own, numbers = estimator._family_of_data, X
-    if type(own) is DiagonalGaussian:
-        by_roles = columns_of_array(X, names_of_fit(estimator))
-    elif is_frame(given):
-        numbers, by_roles = _whole_numbers(estimator, given, own), own
-        numbers = None if numbers is None or has_many_values(numbers) else numbers
-    else:
+    own = estimator._family_of_data
+    whole = _whole_numbers(estimator, given, X, own)
+    if whole is None and type(own) is not DiagonalGaussian:
         return X
-    if numbers is None:
-        return X
-    n_threads = getattr(estimator, "n_threads", None)
+    estimator._family_of_data = DiagonalGaussian()  # `weights` are those of numbers, whatever the columns may be
     choice = chosen_family(
-        numbers, weights(), sample_weight, seed=estimator._seed(), n_threads=n_threads, by_roles=by_roles
+        X if whole is None else whole.cells,
+        weights(),
+        sample_weight,
+        seed=estimator._seed(),
+        n_threads=getattr(estimator, "n_threads", None),
+        whole=whole,
     )
-    if choice is None:
+    if choice is None and whole is None:
         return X
-    if choice.agreement:
+    family = DiagonalGaussian() if choice is None else choice.family
+    if choice is not None and choice.agreement:
         estimator.family_agreement_ = choice.agreement
-    else:
+    elif choice is not None:
         estimator.family_scores_ = choice.scores
-    estimator._family_of_data = choice.family
-    if isinstance(choice.family, Columns) is isinstance(own, Columns):
+    has_holes = whole is not None and whole.has_holes
+    if has_holes and not isinstance(family, Columns):  # cells that a row lacks are left out
+        family = Columns([(family, tuple(range(X.shape[1])))])
+    estimator._family_of_data = family
+    if _roles_of(family) == _roles_of(own):
         return X
-    return _as_read_by(estimator, choice.family, given, numbers)
+    return _as_read_by(estimator, family, given, may_lack=has_holes)
 
 
-def _whole_numbers(estimator, given, family):
-    """Return a frame's whole numbers; None if it holds others, holes, or columns left out."""
-    roles = getattr(family, "roles", None) or ()
-    if not roles or not all(map(_may_be_whole, roles)):
-        return None  # the roles know it: nothing is read again
+def _roles_of(family):
+    return getattr(family, "roles", None) or ()
+
+
+def _whole_numbers(estimator, given, X, family):
+    """Return the whole numbers whose family held-out rows choose; None if the data hold others."""
+    roles = _roles_of(family)
+    if roles and is_frame(given):
+        X = _numbers_by_roles(estimator, given, roles, X)
+        if X is None:
+            return None
+        if any(role["role"] in _OF_FLOATS for role in roles):  # floats with holes
+            family = columns_of_array(X, [role["column"] for role in roles])
+        return whole_numbers(X, family, seed=estimator._seed())
+    if roles or name_of(family) != _OF_NUMBERS:
+        return None
+    return whole_numbers(X, columns_of_array(X, names_of_fit(estimator)), seed=estimator._seed())
+
+
+def _numbers_by_roles(estimator, given, roles, encoded):
+    """Return a frame's whole numbers; None if it holds others, or columns left out."""
+    kept = [role for role in roles if not _is_left_out(role)]  # columns of `encoded`
+    if not all(_may_be_whole(role, encoded[:, j]) for j, role in enumerate(kept)):
+        return None  # known without reading again
     frame = as_frame(given, owner=type(estimator).__name__)
     columns = [frame.column(name) for name in frame.names]
-    if any(column.kind != "integer" or column.missing.any() for column in columns):
+    if any(column.kind not in ("integer", "float") for column in columns):
         return None
-    if any((columns[j].values != columns[j].values[0]).any() for j in range(len(columns)) if _is_left_out(roles[j])):
-        return None
-    return numbers_of_frame(frame, of_fit=True)
+    X = numbers_of_frame(frame, of_fit=True)
+    return None if any(varies(X[:, j]) for j, role in enumerate(roles) if _is_left_out(role)) else X
 
 
-def _may_be_whole(role):
+def _may_be_whole(role, encoded):
     """Return whether a column of a role may hold whole numbers alone."""
-    if role["role"] == "category":
+    if role["role"] in _OF_LEVELS:
         return all(type(level) is int for level in role["levels"])
-    return role.get("type") == "integer" or _is_left_out(role)
+    if role["role"] in _OF_FLOATS:
+        return holds_whole_numbers(encoded[~np.isnan(encoded)] - role.get("offset", 0.0))
+    return role.get("type") == "integer"
 
 
 def _is_left_out(role):
     return role["role"] == DROPPED
 
 
-def _as_read_by(estimator, family, given, numbers):
+def _as_read_by(estimator, family, given, *, may_lack):
     """Return numbers as another family than that of their kind reads them."""
-    roles = Roles(getattr(family, "roles", None) or ())
-    if roles.by_place:
-        return roles.encode_array(numbers, owner=type(estimator).__name__)
-    if roles.roles:
-        frame = frame_of_array(numbers, names_of_fit(estimator))
-        frame.backend = estimator._backend
+    owner = type(estimator).__name__
+    frame = as_frame(given, owner=owner) if is_frame(given) else None
+    roles = Roles(_roles_of(family))
+    if roles.roles and frame is not None and not roles.by_place:
         return _encoded(estimator, frame, roles, reset=True)
-    return checked_input(estimator, given, reset=True, accepts_sparse=False)
+    cells = checked_input(estimator, given, frame=frame, reset=True, accepts_sparse=False, may_lack=may_lack)
+    return roles.encode_array(cells, owner=owner) if roles.roles else cells
 
 
 def _named_family(name: str, owner: str) -> Family:

@@ -23,7 +23,7 @@ from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.fitting.candidates import Candidate
 from expfam.fitting.held_rows import held_out_densities
 from expfam.fitting.plan import learned_hyper
-from expfam.fitting.whole_numbers import whole_candidates
+from expfam.fitting.whole_numbers import WholeNumbers, whole_candidates
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -37,13 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from expfam.families.base import Family
-    from expfam.families.columns.family import Columns
     from expfam.protocols import Floats, Weights
 
 _MOST_COLUMNS_OF_FULL = 40  # more, and few rows of a sample tell nothing of covariances
 _MOST_OF_MANY_ROWS, _ROWS_A_COLUMN = 64, 20  # unless there are as many rows a column, for an open number of clusters
 _FEWEST_COLUMNS_OF_SHARED = 64
-_FEWEST_ROWS, _FEWEST_ROWS_A_CLUSTER = 20, 2
+_FEWEST_ROWS, _FEWEST_WHOLE_ROWS, _FEWEST_ROWS_A_CLUSTER = 20, 6, 2  # of four fifths of the rows
 _FEWEST_WHOLE_COLUMNS = 2  # a mixture of categories in one column is a categorical again: nothing tells clusters
 _MOST_ROWS, _MOST_CELLS = 2500, 2_500_000
 _N_PARTS = 5
@@ -79,7 +78,7 @@ def chosen_family(
     *,
     seed: int,
     n_threads: int | None,
-    by_roles: Columns | None = None,
+    whole: WholeNumbers | None = None,
 ) -> FamilyChoice | None:
     """Choose the family of columns of numbers by held-out rows, or by the agreement of halves.
 
@@ -95,9 +94,10 @@ def chosen_family(
         Decides which rows are held out.
     n_threads : int or None
         The choice does not depend on it.
-    by_roles : Columns, optional
-        Of whole numbers: the family by the roles of the columns, such as categories, which encodes the rows. It and, of
-        numbers from 0 on, Poisson columns are compared too.
+    whole : WholeNumbers, optional
+        What is known of `X` where it holds whole numbers alone: the family by the roles of the columns, such as
+        categories, and, of numbers from 0 on, Poisson columns are compared too, unless the columns have many values. Of
+        columns with holes the diagonal alone is.
 
     Returns
     -------
@@ -105,7 +105,8 @@ def chosen_family(
         The diagonal Gaussian where no other one is better by a standard error. From 64 columns on and for a given
         number of clusters it is the family under which two halves of the rows agree more, by 0.05. None where
         there is nothing to choose: one column, or 41 to 63 of them for a given number of clusters or with
-        fewer than 20 rows a column; fewer than 20 rows, or two a cluster that was asked for; rows that no family takes.
+        fewer than 20 rows a column; fewer than 25 rows (of whole numbers 8), or 2.5 a cluster that was asked for; rows
+        that no family takes.
 
     Examples
     --------
@@ -120,13 +121,18 @@ def chosen_family(
     weight = None if sample_weight is None else np.asarray(sample_weight)
     if weight is not None and weight.shape != X.shape[:1]:
         return None
+    by_roles = None if whole is None else whole.by_roles
     if by_roles is not None and (X[0] != X).any(axis=0).sum() < _FEWEST_WHOLE_COLUMNS:
         by_roles = None
     rows = _sample(X, weight, seed)
     reals = _reals(X.shape[1], len(rows), is_open=weights.max_components is None)
-    if len(reals) == 1 and by_roles is None:
+    if whole is not None and whole.has_holes:
+        reals = reals[:1]
+    is_by_cells = whole is not None and not whole.has_many_values  # else spikes, as of black pixels, decide
+    if len(reals) == 1 and not is_by_cells:
         return None
-    fewest = max(_FEWEST_ROWS, _FEWEST_ROWS_A_CLUSTER * (weights.max_components or 0))
+    fewest = _FEWEST_WHOLE_ROWS if is_by_cells else _FEWEST_ROWS
+    fewest = max(fewest, _FEWEST_ROWS_A_CLUSTER * (weights.max_components or 0))
     if len(rows) * (_N_PARTS - 1) < fewest * _N_PARTS:
         return None
     with warnings.catch_warnings():  # what they say of the rows, the fit itself says
@@ -139,7 +145,7 @@ def chosen_family(
                 agreed = compared.more_agreed([Candidate(one, compared.spread(few)) for one in reals])
                 if agreed is not None:
                     return agreed
-            if by_roles is not None:
+            if is_by_cells:
                 return compared.choice(whole_candidates(few, reals, by_roles, seed=seed))
             return compared.choice([Candidate(one, compared.spread(few)) for one in reals])
         except ExpFamError:  # the fit itself says why

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from expfam import Columns, GroupedMixture, Mixture, merge
+from expfam import GroupedMixture, Mixture, merge
+from expfam.fitting.candidates import name_of
 from expfam.fitting.whole_numbers import columns_of_array, has_many_values, whole_candidates
 
 
@@ -136,8 +137,6 @@ def test_numbers_of_rows_and_many_values_are_left_to_the_other_rules():
     pixels = np.random.default_rng(0).integers(0, 17, (300, 64))
     assert has_many_values(pixels)
     assert columns_of_array(pixels) is None
-    frame = pd.DataFrame(pixels).add_prefix("p")
-    assert isinstance(Mixture(n_components=2, n_steps=3, random_state=0).fit(frame).family_, Columns)
 
 
 def test_densities_of_cells_are_compared_whatever_the_unit():
@@ -148,3 +147,66 @@ def test_densities_of_cells_are_compared_whatever_the_unit():
     assert ten[0].log_base - one[0].log_base == pytest.approx(X.shape[1] * np.log(10.0))
     assert np.allclose(ten[0].X, 10 * one[0].X)
     assert abs(one[0].X - X).max() <= 0.5
+
+
+def one_answer(X, **settings):
+    """Return the fits of an array and of a frame of it, whose results must be the same."""
+    found = [Mixture(random_state=0, **settings).fit(given) for given in (X, pd.DataFrame(X).add_prefix("q"))]
+    assert np.array_equal(found[0].labels_, found[1].labels_)
+    assert getattr(found[0], "family_scores_", None) == getattr(found[1], "family_scores_", None)
+    assert found[0].family_.name == found[1].family_.name
+    return found
+
+
+def with_holes(data, share=0.05):
+    cells = data.astype(float)
+    cells[np.random.default_rng(7).random(data.shape) < share] = np.nan
+    return cells
+
+
+@pytest.mark.parametrize("columns", ["all", "one"])
+def test_ratings_with_holes_are_categories_in_arrays_and_frames(columns):
+    cells = with_holes(X)
+    if columns == "one":
+        cells = np.column_stack([X[:, :9], cells[:, 9]])
+    for found in one_answer(cells):
+        assert max(found.family_scores_, key=found.family_scores_.get) == "categorical"
+        assert adjusted_rand_score(CLASSES, found.labels_) > 0.9
+
+
+def test_counts_with_holes_leave_them_out_under_poisson():
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(np.where(np.arange(300)[:, None] % 2, [2, 3, 9, 4], [8, 3, 2, 1]))
+    array, frame = one_answer(with_holes(counts))
+    assert max(array.family_scores_, key=array.family_scores_.get) == "poisson"
+    assert adjusted_rand_score(np.arange(300) % 2, array.labels_) > 0.8
+    new = np.array([[np.nan, 3.0, 9.0, np.nan]])
+    assert array.score_samples(new) == frame.score_samples(pd.DataFrame(new).add_prefix("q"))
+
+
+@pytest.mark.parametrize("n_rows", [8, 12, 20, 24])
+def test_few_rows_have_one_answer(n_rows):
+    data, classes = ratings(0, n_rows=n_rows)
+    array, _ = one_answer(data)
+    gaussian = Mixture("gaussian_diag", random_state=0).fit(data)
+    assert adjusted_rand_score(classes, array.labels_) >= adjusted_rand_score(classes, gaussian.labels_)
+    rng = np.random.default_rng(n_rows)
+    ages = np.rint(rng.normal([40, 60, 170], [5, 6, 8], (n_rows, 3)) + 40 * (np.arange(n_rows) % 2)[:, None])
+    array, _ = one_answer(ages.astype(int))
+    assert array.family_.name.startswith("gaussian")  # a level for each value says nothing of new rows
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_components": 3}], ids=["open", "three"])
+@pytest.mark.parametrize("shape", [(3, 2), (5, 4), (300, 64)], ids=str)
+def test_too_few_rows_and_many_values_are_numbers_in_arrays_and_frames(shape, settings):
+    data = np.random.default_rng(0).integers(0, 17, shape)
+    array, frame = one_answer(data, **settings, n_steps=3)
+    assert array.family_.name.startswith("gaussian")
+    assert np.array_equal(array.predict(data), frame.predict(pd.DataFrame(data).add_prefix("q")))
+    array, _ = one_answer(with_holes(data, 0.01), **settings, n_steps=3)
+    assert name_of(array.family_) == "gaussian_diag"
+
+
+def test_one_column_has_one_answer():
+    array, _ = one_answer(ratings(0, n_columns=1)[0])
+    assert set(array.family_scores_) == {"gaussian_diag", "poisson"}
