@@ -319,7 +319,7 @@ def test_the_dendrogram_of_a_mixture_shows_its_merges():
     ax = display.plot(n_tips=5).ax_
     segments = ax.collections[0].get_segments()
     np.testing.assert_allclose([points[1][1] for points in segments], mixture.coarsening_[-4:, 2])
-    assert ax.get_title(loc="left") == "120 data in 12 clusters"
+    assert ax.get_title(loc="left") == "120 rows in 12 clusters"
     assert "log joint" in ax.get_ylabel()
     names = [label.get_text() for label in ax.get_xticklabels()]
     sizes = [int(name[1:-1]) if name[0] == "(" else mixture.cluster_sizes_[int(name)] for name in names]
@@ -328,7 +328,7 @@ def test_the_dendrogram_of_a_mixture_shows_its_merges():
     with pytest.raises(ValueError, match="height must be 'loss' or 'rank'; got 'odds'"):
         display.plot(height="odds")
     single = DendrogramDisplay.from_estimator(mixture.coarsen(n_clusters=1)).plot()
-    assert single.ax_.get_title(loc="left") == "120 data in 1 cluster"
+    assert single.ax_.get_title(loc="left") == "120 rows in 1 cluster"
     plt.close("all")
 
 

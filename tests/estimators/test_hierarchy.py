@@ -380,7 +380,7 @@ def test_both_leaves_have_one_interface(name, leaves, tmp_path):
     assert model.linkage_matrix().shape == (L - 1, 4)
     assert model.to_newick().count(",") == L - 1
     assert model.counts_[model.tree_.roots].sum() == 300
-    assert DendrogramDisplay.from_estimator(model).plot().ax_.get_title(loc="left").endswith("300 data in 3 clusters")
+    assert DendrogramDisplay.from_estimator(model).plot().ax_.get_title(loc="left").endswith("300 rows in 3 clusters")
     model.save(tmp_path / "tree")
     back = BayesianHierarchy.load(tmp_path / "tree")
     for attribute in ("children_", "log_odds_", "labels_", "leaf_"):
