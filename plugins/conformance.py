@@ -159,8 +159,9 @@ def check_family(
     Notes
     -----
     Each law is tried three times: with the given family, and with two copies in which every hyper-parameter that
-    `hyper` names is changed, once up and once down, by a factor between 1.2 and 2.7. The message names the values
-    that fail. Keywords that `hyper` does not name stay the same: check more instances to try other values of them.
+    `hyper` names is changed, once up and once down, by a factor between 1.2 and 2.7. What is a yes or no for each
+    column is the opposite in half of the columns. The message names the values that fail. Keywords that `hyper` does
+    not name stay the same: check more instances to try other values of them.
 
     Examples
     --------

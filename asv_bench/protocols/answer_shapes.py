@@ -83,6 +83,8 @@ def _far_groups():
     yield Shape("telling-30", vectors.telling(1000, 30, 20.0), (DIAG, SPHERICAL), 1000, 2)
     yield Shape("telling-40", vectors.telling(1000, 40, 10.0), (DIAG,), 1000, 2)
     yield Shape("telling-40-near", vectors.telling(1000, 40, 6.0), (DIAG,), 1000, 2)
+    yield Shape("telling-100-of-five", vectors.telling(1000, 99, 30.0, k=5), (DIAG,), 1000, 5)
+    yield Shape("telling-50-of-twenty", vectors.telling(2000, 49, 10.0, k=20), (DIAG,), 2000, 20)
     yield Shape("telling-30-of-wide", vectors.telling(1000, 30, 20.0, noise=10.0), (DIAG,), 1000, 2)
     yield Shape("telling-12-of-wide", vectors.telling(1000, 12, 12.0, noise=30.0), (DIAG, FULL), 1000, 2)
     yield Shape("telling-30-of-narrow", vectors.telling(1000, 30, 8.0, noise=0.01), (DIAG,), 1000, 2)

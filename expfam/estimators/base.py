@@ -24,7 +24,7 @@ from expfam.fitted.cluster_table import cluster_table
 from expfam.fitted.clusters import FittedClusters
 from expfam.fitted.form import ResultForm
 from expfam.fitted.row_certainty import certainty_of_state
-from expfam.fitted.summary import Summary, family_lines, summary_text
+from expfam.fitted.summary import Summary, alike_lines, family_lines, summary_text
 from expfam.fitting.candidates import name_of
 from expfam.fitting.kept_run import taken_seed
 from expfam.fitting.steps import run_phases, with_progress
@@ -303,8 +303,9 @@ class Estimator(BaseEstimator):
         The first line has the number of clusters, the second one their sizes. After a `Mixture` with an open number of
         clusters the first one also names the method that merges them, and after `coarsen()` or `coarsening_curve_` how
         many groups halves of the data agree on. Where the data chose the family of real columns, a line says by how
-        much. A last one counts the known rows, and those that the data contradict,
-        after a fit with classes of rows. A run that Ctrl-C has ended is said to be so.
+        much, and where columns are alike in all clusters, another one says which are not. A last one counts the known
+        rows, and those that the data contradict, after a fit with classes of rows. A run that Ctrl-C has ended is said
+        to be so.
 
         Returns
         -------
@@ -329,7 +330,7 @@ class Estimator(BaseEstimator):
         scores, agreement = given.get("family_scores_"), given.get("family_agreement_")
         if scores or agreement:
             family = name_of(self.family_)  # type: ignore[attr-defined]
-        lines = [*family_lines(family, scores, agreement), *lines]
+        lines = [*family_lines(family, scores, agreement), *_alike_lines(self), *lines]
         sizes = np.asarray(self.cluster_sizes_)
         if given.get("interrupted_"):
             lines.append("Ctrl-C ended the run early")
@@ -508,6 +509,15 @@ def alpha_or(estimator: Any, first: Any) -> Any:
             f" {alpha!r}. To have it learned, write {type(estimator).__name__}(alpha='auto', learn_hyper=True)"
         )
     return first
+
+
+def _alike_lines(estimator):
+    """Return the line about columns that are alike in all clusters, where some are."""
+    alike = getattr(getattr(estimator, "family_", None), "alike_columns", None)
+    if alike is None or len(estimator.cluster_sizes_) < 2:
+        return []
+    found, names = alike(), estimator.__dict__.get("feature_names_in_", ())
+    return alike_lines(found, names if len(names) == len(found) else [f"column {j}" for j in range(len(found))])
 
 
 def _facts(estimator: Any, family: str) -> dict[str, Any]:

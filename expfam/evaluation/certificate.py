@@ -45,7 +45,7 @@ from expfam.frames.numbers import numbers_of_frame
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.hierarchical import HierarchicalProcess
-from expfam.model.hyper_prior import FACTOR, factor_names
+from expfam.model.hyper_prior import factor_names, recorded_name
 from expfam.model.mixture import MixtureModel
 from expfam.params import Integer, check_value, is_auto
 from expfam.samplers.chain.driver import advance
@@ -497,7 +497,7 @@ def _learning(kernel, estimator, model, drawn):
     names = tuple(model.family.hyper)
     if is_auto(estimator.learn_hyper) or not estimator.learn_hyper:
         own = {name: factor_names(model.family, [name]) for name in names}
-        names = tuple(name for name in names if all(factor + FACTOR in drawn for factor in own[name]))
+        names = tuple(name for name in names if all(recorded_name(model.family, each) in drawn for each in own[name]))
     return Cycle(kernel, UpdateHyper(family=names, weights=False)) if names else kernel
 
 

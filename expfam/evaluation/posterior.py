@@ -28,7 +28,7 @@ from expfam.frames.names import check_names
 from expfam.frames.numbers import numbers_of_frame
 from expfam.lazy import made_on_use
 from expfam.model.data import Dataset
-from expfam.model.hyper_prior import FACTOR, at_factors, factor_names
+from expfam.model.hyper_prior import FACTOR, WEIGHT_NAMES, at_factors, factor_names, recorded_name
 from expfam.model.partitions import by_first_appearance, contingency
 from expfam.model.statistics import weighted_statistics
 from expfam.params import Integer, Real, check_value
@@ -578,9 +578,9 @@ class PartitionPosterior:
 
     def _family_of_draw(self, family, m):
         """Return the family with the hyper-parameters of a draw."""
-        drawn = {name.removesuffix(FACTOR): values for name, values in self.hyper.items() if name.endswith(FACTOR)}
-        known = factor_names(family, family.hyper)
-        unknown = [name for name in drawn if name not in known]
+        known = {recorded_name(family, name): name for name in factor_names(family, family.hyper)}
+        drawn = {known.get(name, name): values for name, values in self.hyper.items() if name not in WEIGHT_NAMES}
+        unknown = [name.removesuffix(FACTOR) for name in drawn if name not in known.values()]
         if unknown:
             raise ValueError(
                 f"{family.name} has no hyper-parameter {unknown[0]!r}, which the draws have: give their family"

@@ -94,7 +94,8 @@ class Family(DataQuestions, ABC):
     allows_missing : bool
         Whether data may hold NaN, which stands for a value that is missing; False by default.
     hyper : dict
-        Names of the hyper-parameters that may be learned; each value is ``"positive"``.
+        Names of the hyper-parameters that may be learned; each value is ``"positive"``, or ``"yes_no"`` for what is 0
+        or 1 for each column, see `ColumnChoices`.
     learned_by_default : tuple of str
         Hyper-parameters that estimators learn unless the user gave a value.
     worth_hyper : tuple of tuple of str
@@ -450,6 +451,9 @@ class Family(DataQuestions, ABC):
         Families that were read from a file are checked by it. This default accepts all. Shapes, and whether numbers
         are finite, are checked beside it.
         """
+
+    def complete_saved(self) -> None:
+        """Set what a bound family from a file of an earlier version lacks; here it lacks nothing."""
 
     def opened_for(self, X: Any) -> Self:
         """Return the bound family with statistics that fit the missing values of other data.
@@ -842,6 +846,10 @@ class Family(DataQuestions, ABC):
     def _spread_factor(self, name, factor):
         """Return the factor of each value of a hyper-parameter: a number, or an array of its shape."""
         return factor
+
+    def alike_columns(self) -> npt.NDArray[np.bool_]:
+        """Return which columns of the bound family tell nothing about clusters: (V,) bool; here none."""
+        return np.zeros(self.n_features_in_, dtype=bool)
 
     def factor_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of the learned factors of a hyper-parameter.

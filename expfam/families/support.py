@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _KEPT_DENSE = (np.float64, np.float32)
 _KEPT_SPARSE = (np.float64, np.float32, np.int64, np.int32)
+YES_NO = "yes_no"  # of hyper-parameters that are 0 or 1 for each column, and have no factor
 _BLOCK = 1 << 20  # entries checked in one step, so that boolean masks stay small
 _MOST_COUNTED = 2.0**53  # above it not every integer is a float64, and sums are no longer exact
 _LEAST_SQUARED = 1e-153  # a smaller number has no square among the normal floats
@@ -410,6 +411,15 @@ def check_hyper(family: str, name: str, value: Any, *, positive: bool = True, ve
         array = np.array(np.nan)
     if array.ndim > int(vector) or not np.isfinite(array).all() or (positive and not (array > 0).all()):
         raise ValueError(f"{family}: {name} must be {rule}; got {value!r}")
+
+
+def check_choices(family: str, name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is "auto", True, False or an array of these with one per column."""
+    if is_auto(value):
+        return
+    array = np.asarray(value)
+    if array.ndim > 1 or array.dtype.kind not in "buif" or not np.isin(array, (0, 1)).all():
+        raise ValueError(f"{family}: {name} must be 'auto', True or False, or one of these per column; got {value!r}")
 
 
 class ScaleError(DataError):

@@ -154,4 +154,31 @@ def family_lines(
     return sorted(lines)
 
 
-__all__ = ["Summary", "family_lines", "summary_text"]
+def alike_lines(alike: npt.NDArray[np.bool_], names: Sequence[str], most: int = 6) -> list[str]:
+    """Return the line that says how many columns are alike in all clusters, and which are not, where some are.
+
+    Parameters
+    ----------
+    alike : (V,) bool ndarray
+        See `Family.alike_columns`.
+    names : sequence of str
+        Of the columns.
+    most : int
+        Number of other columns that are named at most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.fitted.summary import alike_lines
+    >>> alike_lines(np.array([True, False, True]), ["age", "height", "weight"])
+    ['2 of 3 columns are alike in all clusters: all but height']
+    """
+    own, n_alike = np.flatnonzero(~alike).tolist(), np.count_nonzero(alike)
+    if not n_alike:
+        return []
+    others = f": all but {', '.join(str(names[j]) for j in own)}" if 0 < len(own) <= most else ""
+    verb = "is" if n_alike == 1 else "are"
+    return [f"{n_alike:,} of {counted(len(alike), 'column')} {verb} alike in all clusters{others}"]
+
+
+__all__ = ["Summary", "alike_lines", "family_lines", "summary_text"]

@@ -425,4 +425,6 @@ def _unpack_family(packed, arrays, classes):
     learned = _unpack(packed["learned"], arrays, classes)
     check_names(learned, [name for name in learned if name.endswith("_") and name[0] != "_"])
     vars(family).update(learned)
+    if family.is_bound:
+        family.complete_saved()
     return family

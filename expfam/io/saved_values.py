@@ -23,7 +23,7 @@ from expfam.families.columns.table import PRESENCE, READINGS
 from expfam.families.components import Components
 from expfam.families.support import dense_rows
 from expfam.model.data import Dataset
-from expfam.model.hyper_prior import FACTOR, factor_names
+from expfam.model.hyper_prior import WEIGHT_NAMES, factor_names, recorded_name
 from expfam.structures.ground.stored import MOST, TINY, integers, matrix, numbers
 
 _MOST_COLUMNS = 1 << 31
@@ -224,7 +224,8 @@ def _check_draws(draws, n_rows, family):
     for name in ("log_joint", "acceptance_rate", "seconds"):
         numbers(draws, name, (M,), finite=False)
     hyper = draws.get("hyper", {})
-    check_names(hyper, [*(name + FACTOR for name in factor_names(family, family.hyper)), "alpha", "discount"])
+    learned = [recorded_name(family, name) for name in factor_names(family, family.hyper)]
+    check_names(hyper, [*learned, *WEIGHT_NAMES])
     for name in hyper:
         numbers(hyper, name, (M,), low=0.0)
 

@@ -1,7 +1,8 @@
 """Prior of the hyper-parameters that `UpdateHyper` draws, and their values as numbers.
 
 The factor of a hyper-parameter of the family over its value at binding is log-normal, see `Family.update_hyper`. The
-strength of the weights is exponential and the discount uniform, see `PitmanYor.update_hyper`.
+strength of the weights is exponential and the discount uniform, see `PitmanYor.update_hyper`. A yes or no for each
+column has the odds of the family, see `ColumnChoices`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.families.support import YES_NO
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
 
 FACTOR = "_factor"  # at the end of the name of a factor
+WEIGHT_NAMES = ("alpha", "discount")  # of what draws hold of the weights
 _SPREAD = 3.0  # of the log of a factor
 
 
@@ -36,7 +40,7 @@ class HyperPrior:
     Attributes
     ----------
     names : tuple of str
-        Names of the values that `values` gives; "name[3]" is the factor that a hyper-parameter has for column 3.
+        Names of the values that `values` gives; "name[3]" is the factor, or the choice, of column 3.
     draws_weights : bool
 
     Examples
@@ -75,17 +79,24 @@ class HyperPrior:
         return model.with_weights(weights.with_hyper(**values))
 
     def _factor(self, name, rng):
+        if self._is_choice(name):
+            return float(np.log(rng.random()) < -np.logaddexp(0.0, -self._model.family.log_odds_of_yes(name)))
         low, high = self._model.family.hyper_bounds(name)
         while True:
             factor = float(np.exp(_SPREAD * rng.standard_normal()))
             if low <= factor <= high:
                 return factor
 
+    def _is_choice(self, name):
+        """Return whether a hyper-parameter of the family is 0 or 1 for each column."""
+        return is_choice(self._model.family, name)
+
     def values(self, model: MixtureModel) -> npt.NDArray[np.float64]:
-        """Return logs of the factors and of alpha, and the discount: (H,) as `names` says."""
-        learned = getattr(model.family, "hyper_factors_", {})
-        shapes = ((name, model.family.factor_shape(name)) for name in self._family)
-        found = [t for name, shape in shapes for t in np.log(np.broadcast_to(learned.get(name, 1.0), shape)).flat]
+        """Return logs of the factors and of alpha, and the discount: (H,) as `names` says.
+
+        What is a yes or no for each column is 1 or 0.
+        """
+        found = [t for name in self._family for t in _values_of(model.family, name).flat]
         if self.draws_weights:
             alpha = model.weights.alpha
             found.append(np.log(model.weights.offset if alpha is None else alpha))
@@ -101,11 +112,14 @@ class HyperPrior:
 
     def _limits_of(self, name):
         if isinstance(name, str):
-            return tuple(np.log(self._model.family.hyper_bounds(_of_column(name)[0])))
+            bounds = self._model.family.hyper_bounds(_of_column(name)[0])
+            return bounds if self._is_choice(_of_column(name)[0]) else tuple(np.log(bounds))
         return (0.0, np.nextafter(1.0, 0.0)) if name[1] == "discount" else (-np.inf, np.inf)
 
     def model_at(self, values: npt.ArrayLike) -> MixtureModel:
         """Return the model with the hyper-parameters that an array (H,) of `values` stands for.
+
+        Of a mean of choices, the more frequent one counts.
 
         Examples
         --------
@@ -118,7 +132,7 @@ class HyperPrior:
         found = dict(zip(self._places(), np.asarray(values, dtype=np.float64).tolist()))
         model = self._model
         names = self.names[: self._n_factors]
-        family = at_factors(model.family, {name: float(np.exp(found[name])) for name in names})
+        family = at_factors(model.family, {name: self._given(name, found[name]) for name in names})
         model = model.with_family(family)
         if not self.draws_weights:
             return model
@@ -127,17 +141,23 @@ class HyperPrior:
             settings["discount"] = found["", "discount"]
         return model.with_weights(model.weights.with_hyper(**settings))
 
+    def _given(self, name, value):
+        """Return the factor, or the choice, that one of the `values` stands for."""
+        return float(value > 0.5) if self._is_choice(_of_column(name)[0]) else float(np.exp(value))
+
     def columns(self, values: npt.ArrayLike) -> dict[str, npt.NDArray[np.float64]]:
         """Return rows of `values` (..., H) as named numbers.
 
-        A hyper-parameter of the family is given by its factor over its value at binding, as "rate_factor"; those of the
-        weights are "alpha" and "discount".
+        A hyper-parameter of the family is given by its factor over its value at binding, as "rate_factor"; what is a
+        yes or no for each column is 1 or 0, as "alike[3]". Those of the weights are "alpha" and "discount".
         """
         values = np.asarray(values, dtype=np.float64)
         columns = {}
         for place, name in enumerate(self._places()):
             if isinstance(name, str):
-                columns[name + FACTOR] = np.exp(values[..., place])
+                is_choice = self._is_choice(_of_column(name)[0])
+                key = recorded_name(self._model.family, name)
+                columns[key] = values[..., place].copy() if is_choice else np.exp(values[..., place])
             else:
                 columns[name[1]] = values[..., place] if name[1] == "discount" else np.exp(values[..., place])
         return columns
@@ -163,10 +183,27 @@ def factor_names(family: Family, names: Sequence[str]) -> list[str]:
     return [name for found in each for name in found]
 
 
+def is_choice(family: Family, name: str) -> bool:
+    """Return whether a hyper-parameter is 0 or 1 for each column."""
+    return family.hyper.get(name) == YES_NO
+
+
+def recorded_name(family: Family, name: str) -> str:
+    """Return the name under which draws hold a name of `factor_names`: with "_factor" at its end, if it is a factor."""
+    return name if is_choice(family, _of_column(name)[0]) else name + FACTOR
+
+
+def _values_of(family, name):
+    """Return the logs of the factors of a hyper-parameter, or its choices."""
+    if is_choice(family, name):
+        return np.broadcast_to(np.asarray(getattr(family, name), dtype=np.float64), family.factor_shape(name))
+    return np.log(np.broadcast_to(_factor_of(family, name), family.factor_shape(name)))
+
+
 def at_factors(family: Family, factors: Mapping[str, float]) -> Family:
     """Return a bound family with these factors of its hyper-parameters.
 
-    Names are those of `factor_names`. A factor multiplies the value at binding.
+    Names are those of `factor_names`. A factor multiplies the value at binding; a choice is 0 or 1.
 
     Examples
     --------
@@ -183,8 +220,12 @@ def at_factors(family: Family, factors: Mapping[str, float]) -> Family:
         else:
             columns.setdefault(name, {})[column] = factor
     for name, found in columns.items():
-        learned = np.array(np.broadcast_to(_factor_of(family, name), family.factor_shape(name)), dtype=np.float64)
+        now = getattr(family, name) if is_choice(family, name) else _factor_of(family, name)
+        learned = np.array(np.broadcast_to(now, family.factor_shape(name)), dtype=np.float64)
         learned[list(found)] = list(found.values())
+        if is_choice(family, name):
+            family = family.with_hyper(**{name: learned})
+            continue
         family = family._at_factor(name, np.log(learned))
     return family
 

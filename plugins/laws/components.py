@@ -16,7 +16,7 @@ from expfam.errors import ExpFamError
 from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.plugins.laws import families  # noqa: F401  (its laws come first in reports)
-from expfam.plugins.laws.data_case import Inapplicable, agree, law
+from expfam.plugins.laws.data_case import Inapplicable, agree, changed, law
 
 if TYPE_CHECKING:
     from expfam.plugins.laws.data_case import Case
@@ -353,8 +353,7 @@ def components_follow_hyper_parameters(case: Case) -> None:
         rng = case.rng("rebind" + what)
         pair.fill(rng)
         for name in case.family.hyper:
-            value = np.asarray(getattr(case.family, name)) * 1.5
-            other = case.family.with_hyper(**{name: value if value.ndim else float(value)})
+            other = case.family.with_hyper(**{name: changed(case.family, name, 1.5)})
             pair.components.rebind(other)
             pair.reference.family = other
             pair.compare(rng, f" after rebinding {name}{what}")

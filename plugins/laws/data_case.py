@@ -19,6 +19,7 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import DataTypeError, DataWarning, ExpFamError
+from expfam.families.support import YES_NO
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -157,7 +158,7 @@ class Case:
         """Return (words, case) pairs with the same data and other values of all hyper-parameters.
 
         Every value that `hyper` names is once above its own value and once below. Where a bound is the own value, it is
-        twice on the other side.
+        twice on the other side. What is a yes or no for each column is the opposite in every second column.
         """
         rng, moved = self.rng("other hyper-parameters"), []
         size = rng.uniform(*_MOVES, len(self.family.hyper)) * rng.choice([-1.0, 1.0], len(self.family.hyper))
@@ -176,6 +177,8 @@ class Case:
 
         A vector or matrix is scaled as a whole, as learning does it.
         """
+        if self.family.hyper[name] == YES_NO:
+            return opposite(getattr(self.family, name), int(factor > 1.0), 2)
         low, high = self.family.hyper_bounds(name)
         if np.clip(factor, low, high) == 1.0:  # the own value is a bound
             factor = factor**-2.0
@@ -227,6 +230,20 @@ class Case:
             raise Inapplicable(
                 f"the family cannot be cut down to {n_columns} of {counted(V, 'column')}: {error}"
             ) from error
+
+
+def changed(family: Any, name: str, factor: float) -> Any:
+    """Return a hyper-parameter times a factor, or the opposite of what is a yes or no for each column."""
+    value = np.asarray(getattr(family, name), dtype=np.float64)
+    value = opposite(value) if family.hyper[name] == YES_NO else value * factor
+    return value if value.ndim else float(value)
+
+
+def opposite(choices: Any, start: int = 0, step: int = 1) -> npt.NDArray[np.float64]:
+    """Return 0 for 1 and 1 for 0 in some columns, from `start` on."""
+    found = np.array(choices, dtype=np.float64)
+    found[start::step] = 1.0 - found[start::step]
+    return found
 
 
 def _in_words(value):

@@ -19,11 +19,13 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import SupportError
+from expfam.families.support import YES_NO
 from expfam.families.weighing import bound_family, takes_weight
 from expfam.plugins.laws.data_case import (
     Inapplicable,
     agree,
     bounds_of,
+    changed,
     dense,
     law,
     read_only,
@@ -621,6 +623,9 @@ def hyper_parameters_can_be_learned(case: Case) -> None:
     other = family.update_hyper(n, S, case.rng("hyper draws"))
     assert other.is_bound
     for name in family.hyper:
+        if family.hyper[name] == YES_NO:  # a choice may stay
+            assert np.isin(getattr(other, name), (0.0, 1.0)).all(), f"{name} is not 0 or 1"
+            continue
         assert not np.array_equal(getattr(other, name), getattr(family, name)), f"{name} did not move"
         assert (np.asarray(getattr(other, name)) > 0).all() or np.ndim(getattr(other, name)) == 2, (
             f"{name} not positive"
@@ -779,8 +784,7 @@ def extremes_are_finite(case: Case) -> None:
     n, S = case.of(case.weights(case.rng("extremes"), 4))
     for name in family.hyper:
         for factor in (1e-4, 1e4):
-            value = np.asarray(getattr(family, name)) * factor
-            other = family.with_hyper(**{name: value if value.ndim else float(value)})
+            other = family.with_hyper(**{name: changed(family, name, factor)})
             _finite(other, n, S, f"{name} times {factor:g}", moments=False)
     for what, X in _extreme_data(case):
         if case.given.is_bound and family.support == "real":

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataWarning
 from expfam.families.base import Family
+from expfam.families.support import YES_NO
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
@@ -237,6 +238,8 @@ def _tuned_parts(family):
     """Return the hyper-parameters that are tuned together, those of each part of a table."""
     names: dict[str, list[str]] = {}
     for name in family.learned_by_default or family.hyper:
+        if family.hyper[name] == YES_NO:  # a grid has no room for a choice of each column
+            continue
         names.setdefault(name.rpartition(".")[0], []).append(name)
     return [part[:2] for part in names.values()]
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from expfam.errors import ArchiveError, CapabilityError
+from expfam.families.support import YES_NO
 from expfam.structures.ground.stored import TINY, numbers
 
 MOST_GAP = 1e-6  # largest relative difference of stored statistics from those of the labels: only drift
@@ -88,7 +89,11 @@ def family_arrays(family: Any) -> dict[str, Any]:
 
 def with_family_arrays(family: Any, arrays: dict[str, Any]) -> Any:
     """Return the family with the hyper-parameters from `family_arrays`."""
-    family = family.with_hyper(**_like(arrays.get("family", {}), family_arrays(family)["family"]))
+    now, stored = family_arrays(family)["family"], dict(arrays.get("family", {}))
+    for name in sorted(now.keys() - stored.keys()):
+        if family.hyper[name] == YES_NO:  # files of earlier versions have no choices
+            stored[name] = now[name]
+    family = family.with_hyper(**_like(stored, now))
     if arrays.get("factors"):
         if not set(arrays["factors"]) <= set(family.hyper):
             stored = sorted(arrays["factors"])

@@ -6,8 +6,9 @@ import pytest
 import vector_shapes as vectors
 from dominance import WatchedMixture, judge, tolerance
 from grouped_dominance import judge_groups
+from sklearn.metrics import adjusted_rand_score
 
-from expfam import GroupedMixture, Mixture
+from expfam import DiagonalGaussian, GroupedMixture, Mixture
 
 SHAPES = {  # generator, family, number of clusters that is given in half of the fits
     "one blob": (vectors.blob(500, 2), "gaussian_diag", 3),
@@ -16,6 +17,7 @@ SHAPES = {  # generator, family, number of clusters that is given in half of the
     "far components": (vectors.components(600, 30, 2), "gaussian_diag", 2),
     "far components, full": (vectors.components(800, 20, 2), "gaussian", 2),
     "one telling column": (vectors.telling(600, 30, 20.0), "gaussian_diag", 2),
+    "one telling column of five groups": (vectors.telling(1000, 99, 30.0, k=5), "gaussian_diag", 5),
     "one telling column, full": (vectors.telling(1000, 12, 20.0), "gaussian", 2),
     "unequal sizes": (vectors.unequal_sizes((450, 25, 25)), "gaussian_diag", 3),
     "sizes in steps": (vectors.scattered(vectors.steps_of_sizes(8, 100, 600), 3, 5.0), "gaussian_diag", 8),
@@ -61,6 +63,17 @@ def test_fewer_clusters_than_groups_of_repeated_rows(n_groups, n_columns, K, see
     mixture = WatchedMixture("gaussian", K, random_state=seed).fit(X)
     judgement = judge(mixture, X, seed=seed, learns=False)
     assert judgement.below <= tolerance(len(X)), judgement
+
+
+@pytest.mark.parametrize("make", [vectors.telling(1000, 99, 30.0, k=5), vectors.telling(2000, 49, 10.0, k=20)])
+@pytest.mark.parametrize("is_given", [False, True], ids=["K open", "K given"])
+@pytest.mark.parametrize("family", ["gaussian_diag", "lognormal", DiagonalGaussian(missing=True)])
+def test_groups_of_one_column_among_many_are_found(make, is_given, family):
+    """Columns that are alike in all clusters must not outvote it."""
+    X, truth = make(0)
+    X = np.exp(X / 10.0) if family == "lognormal" else X
+    mixture = Mixture(family, truth.max() + 1 if is_given else None, random_state=0).fit(X)
+    assert adjusted_rand_score(truth, mixture.labels_) > 0.99
 
 
 @pytest.mark.parametrize("seed", [0, 1])

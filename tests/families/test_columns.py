@@ -181,9 +181,10 @@ def test_informative_holes_tell_clusters_apart():
 def test_hyper_parameters_are_routed_by_part():
     family, X = two_parts("gaussian_diag", "poisson", 0.3)
     bound = family.bind(X)
-    assert list(bound.hyper) == ["gaussian_diag.mean_strength", "gaussian_diag.rate", "poisson.shape", "poisson.rate"]
+    own = [f"gaussian_diag.{name}" for name in ("mean_strength", "rate", "alike")]
+    assert list(bound.hyper) == [*own, "poisson.shape", "poisson.rate"]
     assert family.hyper == bound.hyper
-    assert family.learned_by_default == ("gaussian_diag.mean_strength", "gaussian_diag.rate")
+    assert family.learned_by_default == tuple(own)
     other = bound.with_hyper(**{"gaussian_diag.rate": [1.0, 2.0], "poisson.rate": 3.0})
     assert getattr(other, "gaussian_diag.rate").tolist() == [1.0, 2.0]
     assert getattr(other, "poisson.rate") == 3.0
@@ -191,7 +192,7 @@ def test_hyper_parameters_are_routed_by_part():
     learned = bound.update_hyper(
         np.array([40.0]), Dataset(X, bound).phi(0, 40).sum(axis=0)[None], np.random.default_rng(0)
     )
-    assert set(learned.hyper_factors_) == set(bound.hyper)
+    assert set(learned.hyper_factors_) == set(bound.hyper) - {"gaussian_diag.alike"}
     for part in learned.parts:
         assert set(part.family.hyper_factors_) <= {"mean_strength", "rate", "shape"}
     with pytest.raises(TypeError, match="columns has no part 'other'"):

@@ -50,6 +50,11 @@ FAMILIES = {
         DiagonalGaussian(mean=0.2, mean_strength=0.3, shape=[1.5, 2.0], rate=0.7, missing=True),
         _HOLES,
     ),
+    "gaussian_diag_alike": (DiagonalGaussian(mean=0.2, mean_strength=0.3, rate=0.7, alike=[False, True]), _REAL),
+    "gaussian_diag_alike_missing": (
+        DiagonalGaussian(mean=0.2, mean_strength=0.3, rate=0.7, missing=True, alike=[True, False]),
+        _HOLES,
+    ),
     "lognormal_missing": (LogNormal(mean=0.2, mean_strength=0.3, shape=1.5, rate=0.7, missing=True), np.exp(_HOLES)),
     "gaussian_zero": (ZeroMeanGaussian(dof=3.5, scale=np.array([[1.0, 0.2], [0.2, 0.8]])), _REAL),
     "bernoulli": (Bernoulli(a=0.6, b=np.array([0.5, 1.5, 1.0, 2.0])), sparse.csr_array(np.minimum(_COUNTS, 1))),

@@ -40,12 +40,12 @@ def components(n, d, k):
     return make
 
 
-def telling(n, n_noise, gap, noise=1.0):
-    """One column with two groups `gap` standard deviations apart, among columns of noise."""
+def telling(n, n_noise, gap, noise=1.0, k=2):
+    """One column with k groups `gap` standard deviations apart, among columns of noise."""
 
     def make(seed):
         rng = np.random.default_rng(seed)
-        z = np.arange(n) % 2
+        z = np.arange(n) % k
         return np.column_stack([gap * z + rng.normal(size=n), noise * rng.normal(size=(n, n_noise))]), z
 
     return make

@@ -12,9 +12,10 @@ from expfam.amounts import counted
 from expfam.families.columns.statistics import PartSums, own_sums
 from expfam.families.columns.table import PRESENCE
 from expfam.families.slice_sampling import MOST_ROUNDS, SETTLED
-from expfam.families.support import dense_rows
+from expfam.families.support import YES_NO, dense_rows
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from typing_extensions import Self
 
     from expfam.protocols import Floats
@@ -37,11 +38,6 @@ class PartHyper(PartSums):
             if part.name == name
         ]
 
-    def _hyper_names(self, attribute):
-        """Return "part.name" of the hyper-parameters that an attribute of the parts' families lists."""
-        named = self._named_families()
-        return dict.fromkeys(f"{name}.{hyper}" for name, family in named for hyper in getattr(family, attribute))
-
     def _named_families(self):
         """Return name and family of each part, but not of those about missing cells."""
         if self.is_bound:
@@ -51,12 +47,14 @@ class PartHyper(PartSums):
     @property
     def hyper(self) -> dict[str, str]:  # type: ignore[override]
         """Return the hyper-parameters of all parts, ``"part.name"``, that may be learned."""
-        return dict.fromkeys(self._hyper_names("hyper"), "positive")
+        named = self._named_families()
+        return {f"{name}.{hyper}": kind for name, family in named for hyper, kind in family.hyper.items()}
 
     @property
     def learned_by_default(self) -> tuple[str, ...]:  # type: ignore[override]
         """Return the hyper-parameters of all parts that estimators learn unless they were given."""
-        return tuple(self._hyper_names("learned_by_default"))
+        named = self._named_families()
+        return tuple(dict.fromkeys(f"{name}.{hyper}" for name, family in named for hyper in family.learned_by_default))
 
     @property
     def worth_hyper(self) -> tuple[tuple[str, ...], ...]:  # type: ignore[override]
@@ -172,19 +170,47 @@ class PartHyper(PartSums):
         """
         self.require_bound()
         names = list(self.hyper if names is None else names)
-        by_column = list(filter(self.factor_shape, names))
-        whole = [name for name in names if name not in by_column]
+        choices = [name for name in names if self.hyper[name] == YES_NO]
+        by_column = [name for name in filter(self.factor_shape, names) if name not in choices]
+        whole = [name for name in names if name not in by_column and name not in choices]
         if any(map(self._is_shared, whole)):
-            family = super().fit_hyper(n, S, names=whole)
+            family = self._with_shared_modes(whole, choices, n, S)
         else:
-            family = self._with_modes(whole, n, S) if whole else self
-        for name in by_column:
+            family = self._with_modes([*whole, *choices], n, S) if whole or choices else self
+        return family._with_parts_at_modes(by_column, n, S)
+
+    def _with_shared_modes(self, whole, choices, n, S):
+        """Return a copy with factors that parts share, and choices of columns given them, at modes."""
+        family = self
+        for _ in range(MOST_ROUNDS):
+            family = super(PartHyper, family).fit_hyper(n, S, names=whole)
+            before = [getattr(family, name) for name in choices]
+            family = family._with_parts_at_modes(choices, n, S)
+            if all(np.array_equal(old, getattr(family, name)) for old, name in zip(before, choices)):
+                break
+        return family
+
+    def _with_parts_at_modes(self, names, n, S):
+        """Return a copy in which each part has moved these hyper-parameters to modes, given the others."""
+        family = self
+        for name in names:
             owner = _owner_of(name)
             learned = family._learned(
                 owner, [name], n, S, lambda part, *sums, hyper: part.fit_hyper(*sums, names=[hyper])
             )
             family = family._with_own_factors({owner: learned})
         return family
+
+    def log_hyper_prior(self, names: Sequence[str]) -> float:
+        """Return the log prior density of learned hyper-parameters, see `Family`."""
+        choices = [name for name in names if self.hyper[name] == YES_NO]
+        factors = super().log_hyper_prior([name for name in names if name not in choices])
+        parts = ((part, name) for name in choices for part in self._families_named(_owner_of(name)))
+        return factors + sum(part.log_hyper_prior([_hyper_of(name)]) for part, name in parts)
+
+    def log_odds_of_yes(self, name: str) -> float:
+        """Return the log prior odds that a column has a 1, nats, see `ColumnChoices`."""
+        return float(self._families_named(_owner_of(name))[0].log_odds_of_yes(_hyper_of(name)))
 
     def _is_shared(self, name):
         """Return whether several parts have one factor of a hyper-parameter."""
@@ -224,6 +250,8 @@ class PartHyper(PartSums):
         factors = dict(self.__dict__.get("hyper_factors_", {}))
         for owner, (hypers, families) in learned.items():
             for hyper in hypers:
+                if self.hyper[f"{owner}.{hyper}"] == YES_NO:
+                    continue
                 own = [family.hyper_factors_[hyper] for family in families]
                 factors[f"{owner}.{hyper}"] = np.concatenate(own) if np.ndim(own[0]) else own[0]
         other.__dict__["hyper_factors_"] = factors
@@ -247,6 +275,14 @@ class PartHyper(PartSums):
         owner, _, hyper = name.rpartition(".")
         low, high = zip(*(family.hyper_bounds(hyper) for family in self._families_named(owner)))
         return max(low), min(high)
+
+    def alike_columns(self) -> npt.NDArray[np.bool_]:
+        """Return which columns tell nothing about clusters: (V,) bool, of all the parts that read a column."""
+        alike = np.ones(self.n_features_in_, dtype=bool)
+        for part in self._parts:
+            own = part.family.alike_columns()
+            alike[list(part.columns)] &= own if part.reading != PRESENCE else False
+        return alike
 
     def prior_from_clusters(self, n: Floats, S: Floats) -> Self:
         """Return the family with the priors that its parts choose for given clusters."""

@@ -2,7 +2,7 @@
 
 Cached numbers are stored in blocks of eight clusters, so that one datum is scored against eight clusters together:
 1 + w (x - m)^2 is multiplied over eight columns, and one logarithm of the product is computed. Adding, removing and
-scoring a datum cost O(d).
+scoring a datum cost O(d). Columns that are alike in all clusters take no part in these products: see `own_columns`.
 """
 
 import numpy as np
@@ -13,6 +13,7 @@ from libc.math cimport fabs, isfinite, isnan, lgamma, log
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
+from expfam.families.gaussian.alike cimport alike_columns, alike_density, alike_evidence, set_places
 from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, exchange_lanes, forget_sizes, gather_pairs, place_of_size, pointer, real_is_slot, real_row,
     real_set_members, real_state, size_terms,
@@ -49,7 +50,8 @@ cdef extern from *:
      * rate lies outside 1e-70 .. 1e70. */
     #define EXPFAM_MERGED_RATES(NAME, TARGET, VECTOR)                                                                 \
         TARGET static void NAME(const double *a, const double *const *all, const double *n, const double *shift,      \
-                               const double *strength, const double *rate, ptrdiff_t d, double *out) {                \
+                               const double *strength, const double *rate, const ptrdiff_t *columns, ptrdiff_t own,   \
+                               ptrdiff_t d, double *out) {                                                            \
             enum { WIDTH = EXPFAM_WIDTH(VECTOR) };                                                                    \
             for (ptrdiff_t start = 0; start < EXPFAM_LANES; start += WIDTH) {                                         \
                 const double *const *rows = all + start;                                                              \
@@ -57,18 +59,19 @@ cdef extern from *:
                 VECTOR inverse = total;                                                                               \
                 double split[EXPFAM_LANES], powers[EXPFAM_LANES] = {0};                                               \
                 __typeof__(count == count) safe = count == count;                                                     \
-                for (ptrdiff_t f = 0; f < d; f++) {                                                                   \
+                for (ptrdiff_t f = 0; f < own; f++) {                                                                 \
                     VECTOR first = total, second = total, t, r;                                                       \
-                    EXPFAM_PICK(first, rows, f);                                                                      \
-                    EXPFAM_PICK(second, rows, d + f);                                                                 \
-                    first += a[f];                                                                                    \
-                    second += a[d + f];                                                                               \
+                    ptrdiff_t column = columns[f];                                                                    \
+                    EXPFAM_PICK(first, rows, column);                                                                 \
+                    EXPFAM_PICK(second, rows, d + column);                                                            \
+                    first += a[column];                                                                               \
+                    second += a[d + column];                                                                          \
                     t = first - count * shift[f];                                                                     \
                     if (!f || strength[f] != strength[f - 1]) inverse = 1.0 / (strength[f] + count);                  \
                     r = rate[f] + 0.5 * (second - shift[f] * (first + t) - t * t * inverse);                          \
                     safe &= (r > 1e-70) & (r < 1e70);                                                                 \
                     product *= r;                                                                                     \
-                    if (f % 4 == 3 && f < d - 1) {                                                                    \
+                    if (f % 4 == 3 && f < own - 1) {                                                                  \
                         memcpy(split, &product, sizeof product);                                                      \
                         expfam_split_lanes(split, powers, WIDTH);                                                     \
                         memcpy(&product, split, sizeof product);                                                      \
@@ -85,10 +88,11 @@ cdef extern from *:
         }
     EXPFAM_LANE_INSTANCES(EXPFAM_MERGED_RATES, void, expfam_merged_rates,
                           (const double *, const double *const *, const double *, const double *, const double *,
-                           const double *, ptrdiff_t, double *))
+                           const double *, const ptrdiff_t *, ptrdiff_t, ptrdiff_t, double *))
     """
     void (*expfam_merged_rates)(const double *a, const double *const *rows, const double *n, const double *shift,
-                                const double *strength, const double *rate, Py_ssize_t d, double *out) noexcept nogil
+                                const double *strength, const double *rate, const Py_ssize_t *columns, Py_ssize_t own,
+                                Py_ssize_t d, double *out) noexcept nogil
 
 cdef Py_ssize_t TABLE = 4096        # tables hold the gamma terms of smaller counts
 
@@ -96,12 +100,15 @@ cdef Py_ssize_t TABLE = 4096        # tables hold the gamma terms of smaller cou
 
 ctypedef struct diagonal_state:
     real_state base
-    double *block                   # (slots / 8, 2 + 2 d, 8): constant, half, then location and weight by column
-    const double *shift             # (d,) prior location about the centre
+    double *block                   # (slots / 8, 2 + 2 m, 8): constant, half, then location and weight by column
+    alike_columns alike             # and the m other columns, which are those of the arrays below
+    Py_ssize_t m
+    const Py_ssize_t *columns
+    const double *shift             # (m,) prior location about the centre
     const double *strength
     const double *shape
     const double *rate
-    const double *above             # (d,) shape minus `common`
+    const double *above             # (m,) shape minus `common`
     double common                   # shape of all columns, or 0 if their shapes differ
     int uniform                     # whether all columns have one shape, so that they can share a logarithm
     double prior_rates              # sum of a0 log b0
@@ -111,8 +118,8 @@ ctypedef struct diagonal_state:
     const double *levels            # (table,) gammas + shrinks
     const double *steps             # (table,) rising + what shrinks adds for one more datum
     Py_ssize_t table
-    double *logs                    # (2 d,) scratch of the writing thread
-    void *growth                    # (d,) growth_part: scratch too
+    double *logs                    # (2 m,) scratch of the writing thread
+    void *growth                    # (m,) growth_part: scratch too
     int (*merged_each)(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
                        double *out, double *work) noexcept nogil        # one by one, for columns of several shapes
 
@@ -122,10 +129,10 @@ cdef double diagonal_rising(const diagonal_state *s, double n) noexcept nogil:
     cdef double z, total = 0.0
     if whole >= 0 and whole == n:
         return s.rising[whole]
-    for f in range(1 if s.uniform else s.base.d):
+    for f in range(min(1, s.m) if s.uniform else s.m):
         z = s.shape[f] + 0.5 * n
         total += expfam_log_rising1(z, 0.5, 16 if z < 16 else 0)
-    return total * s.base.d if s.uniform else total
+    return total * s.m if s.uniform else total
 
 
 cdef double diagonal_gammas(const diagonal_state *s, double n) noexcept nogil:
@@ -133,17 +140,29 @@ cdef double diagonal_gammas(const diagonal_state *s, double n) noexcept nogil:
     cdef double total = 0.0
     if whole >= 0 and whole == n:
         return s.gammas[whole]
-    for f in range(1 if s.uniform else s.base.d):
+    for f in range(min(1, s.m) if s.uniform else s.m):
         total += lgamma(s.shape[f] + 0.5 * n) - lgamma(s.shape[f])
-    return total * s.base.d if s.uniform else total
+    return total * s.m if s.uniform else total
 
 
 cdef inline double diagonal_rate(const diagonal_state *s, Py_ssize_t f, double n, const double *S,
                                  double *about) noexcept nogil:
-    """Return the posterior rate of a column; set `about` to the sum about the prior location."""
-    cdef double t = S[f] - n * s.shift[f]
+    """Return the posterior rate of own column f; set `about` to the sum about the prior location."""
+    cdef double first = S[s.columns[f]], t = first - n * s.shift[f]
     about[0] = t
-    return s.rate[f] + 0.5 * (S[s.base.d + f] - s.shift[f] * (S[f] + t) - t * t / (s.strength[f] + n))
+    return s.rate[f] + 0.5 * (S[s.base.d + s.columns[f]] - s.shift[f] * (first + t) - t * t / (s.strength[f] + n))
+
+
+cdef inline double own_columns(const diagonal_state *s, double *x) noexcept nogil:
+    """Move the values of the own columns to the front of a centred row; return the log density of the others."""
+    cdef Py_ssize_t f
+    cdef double given
+    if not s.alike.size:
+        return 0.0
+    given = alike_density(&s.alike, x)
+    for f in range(s.m):
+        x[f] = x[s.columns[f]]
+    return given
 
 
 cdef double diagonal_score(const diagonal_state *s, const double *x, Py_ssize_t k) noexcept nogil:
@@ -151,10 +170,10 @@ cdef double diagonal_score(const diagonal_state *s, const double *x, Py_ssize_t 
 
     It is for outliers, and for columns with different shapes.
     """
-    cdef const double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * s.base.d) * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef const double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * s.m) * EXPFAM_LANES + k % EXPFAM_LANES
     cdef double total = row[0], half = row[EXPFAM_LANES]
     cdef Py_ssize_t f
-    for f in range(s.base.d):
+    for f in range(s.m):
         row += 2 * EXPFAM_LANES
         total -= (half + s.above[f]) * log1p_square(row[EXPFAM_LANES], x[f] - row[0])
     return total
@@ -165,10 +184,10 @@ cdef double diagonal_product(const diagonal_state *s, const double *x, Py_ssize_
 
     The result is not finite if a product overflows.
     """
-    cdef const double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * s.base.d) * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef const double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * s.m) * EXPFAM_LANES + k % EXPFAM_LANES
     cdef double half = row[EXPFAM_LANES], constant = row[0], product = 1.0, total = 0.0, t
     cdef Py_ssize_t f
-    for f in range(s.base.d):
+    for f in range(s.m):
         row += 2 * EXPFAM_LANES
         t = x[f] - row[0]
         product *= 1.0 + row[EXPFAM_LANES] * t * t
@@ -182,14 +201,18 @@ cdef int diagonal_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks,
                                  double *out, double *work) noexcept nogil:
     cdef diagonal_state *s = <diagonal_state *> self
     cdef Py_ssize_t j, k
+    cdef double given
     real_row(&s.base, i, work)
+    given = own_columns(s, work)
     if ks == NULL:
         if m > s.base.capacity:
             return EXPFAM_RANGE
-        if s.uniform and not expfam_t_scan(work, s.block, s.base.d, m, out):
-            return EXPFAM_OK
-        for k in range(m):
-            out[k] = diagonal_score(s, work, k)
+        if not s.uniform or expfam_t_scan(work, s.block, s.m, m, out):
+            for k in range(m):
+                out[k] = diagonal_score(s, work, k)
+        if given != 0.0:
+            for k in range(m):
+                out[k] += given
         return EXPFAM_OK
     for j in range(m):
         k = ks[j]
@@ -198,6 +221,7 @@ cdef int diagonal_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks,
         out[j] = diagonal_product(s, work, k) if s.uniform else diagonal_score(s, work, k)
         if not isfinite(out[j]):
             out[j] = diagonal_score(s, work, k)
+        out[j] += given
     return EXPFAM_OK
 
 
@@ -208,7 +232,7 @@ cdef int diagonal_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, do
     No digits are lost except those that S has lost.
     """
     cdef diagonal_state *s = <diagonal_state *> self
-    cdef Py_ssize_t f, d = s.base.d
+    cdef Py_ssize_t f, d = s.base.d, m = s.m
     cdef double *x = work
     cdef double *S = work + d
     cdef double *logs = work + 3 * d
@@ -221,8 +245,8 @@ cdef int diagonal_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, do
     for f in range(d):
         S[f] = s.base.S[k * s.base.F + f] - x[f] if n else 0.0
         S[d + f] = s.base.S[k * s.base.F + d + f] - x[f] * x[f] if n else 0.0
-    total = 0.0
-    for f in range(d):
+    total = own_columns(s, x)
+    for f in range(m):
         strength = s.strength[f] + n
         rate = diagonal_rate(s, f, n, S, &about)
         if not (1e-300 < rate < 1e300):
@@ -230,13 +254,13 @@ cdef int diagonal_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, do
         weight = 0.5 * strength / ((strength + 1.0) * rate)
         t = x[f] - s.shift[f] - about / strength
         logs[f] = 2.0 * weight
-        logs[d + f] = 1.0 + weight * t * t
-        if not (logs[d + f] < 1e300):
-            logs[d + f] = 1.0
+        logs[m + f] = 1.0 + weight * t * t
+        if not (logs[m + f] < 1e300):
+            logs[m + f] = 1.0
             total -= (s.shape[f] + 0.5 * (n + 1.0)) * log1p_square(weight, t)
-    expfam_log(logs, scratch, 2 * d)
-    for f in range(d):
-        total += 0.5 * scratch[f] - (s.shape[f] + 0.5 * (n + 1.0)) * scratch[d + f]
+    expfam_log(logs, scratch, 2 * m)
+    for f in range(m):
+        total += 0.5 * scratch[f] - (s.shape[f] + 0.5 * (n + 1.0)) * scratch[m + f]
     out[0] = total + diagonal_rising(s, n)
     return EXPFAM_OK
 
@@ -253,20 +277,20 @@ cdef void diagonal_shifted(void *self, Py_ssize_t i, double sign, const double *
 
 cdef int diagonal_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
     cdef diagonal_state *s = <diagonal_state *> self
-    cdef Py_ssize_t f, d = s.base.d
-    cdef double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * d) * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef Py_ssize_t f, m = s.m
+    cdef double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * m) * EXPFAM_LANES + k % EXPFAM_LANES
     cdef double *own = s.base.S + k * s.base.F
     cdef double strength, rate, about, constant = 0.0
-    for f in range(d):
+    for f in range(m):
         rate = diagonal_rate(s, f, n, S, &about)
         if not (1e-300 < rate < 1e300 and isfinite(about)):
             return EXPFAM_NUMERICAL
         strength = s.strength[f] + n
         s.logs[f] = strength / ((strength + 1.0) * rate)
-    expfam_log(s.logs, s.logs + d, d)
-    for f in range(d):
+    expfam_log(s.logs, s.logs + m, m)
+    for f in range(m):
         diagonal_rate(s, f, n, S, &about)
-        constant += s.logs[d + f]
+        constant += s.logs[m + f]
         row[(2 + 2 * f) * EXPFAM_LANES] = s.shift[f] + about / (s.strength[f] + n)
         row[(3 + 2 * f) * EXPFAM_LANES] = 0.5 * s.logs[f]
     row[0] = 0.5 * constant + diagonal_rising(s, n)
@@ -280,17 +304,17 @@ cdef int diagonal_commit(void *self, Py_ssize_t k, double n, const double *S) no
 
 cdef int diagonal_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
     cdef diagonal_state *s = <diagonal_state *> self
-    cdef Py_ssize_t f, d = s.base.d
+    cdef Py_ssize_t f, m = s.m
     cdef double about, total = diagonal_gammas(s, n) + s.prior_rates
-    for f in range(d):
+    for f in range(m):
         work[f] = diagonal_rate(s, f, n, S, &about)
-        work[d + f] = s.strength[f] / (s.strength[f] + n)
+        work[m + f] = s.strength[f] / (s.strength[f] + n)
         if not (1e-300 < work[f] < 1e300):
             return EXPFAM_NUMERICAL
-    expfam_log(work, work + 2 * d, 2 * d)
-    for f in range(d):
-        total += 0.5 * work[3 * d + f] - (s.shape[f] + 0.5 * n) * work[2 * d + f]
-    out[0] = total
+    expfam_log(work, work + 2 * m, 2 * m)
+    for f in range(m):
+        total += 0.5 * work[3 * m + f] - (s.shape[f] + 0.5 * n) * work[2 * m + f]
+    out[0] = total + alike_evidence(&s.alike, n, S, s.base.d)
     return EXPFAM_OK
 
 
@@ -299,7 +323,7 @@ cdef double diagonal_shrink(const diagonal_state *s, double n) noexcept nogil:
     cdef double total = 0.0
     if whole >= 0 and whole == n:
         return s.shrinks[whole]
-    for f in range(s.base.d):
+    for f in range(s.m):
         total += log(s.strength[f] / (s.strength[f] + n))
     return 0.5 * total
 
@@ -316,17 +340,20 @@ cdef int diagonal_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_
     cdef double n[EXPFAM_LANES]
     cdef double rates[EXPFAM_LANES]
     cdef size_terms terms
+    cdef double given
     cdef int code
     if not s.uniform:
         return s.merged_each(self, k, ls, m, out, work)
     if not real_is_slot(&s.base, k):
         return EXPFAM_RANGE
+    given = alike_evidence(&s.alike, s.base.n[k], s.base.S + k * s.base.F, s.base.d)
     forget_sizes(&terms)
     while start < m:
         size = gather_pairs(&s.base, k, ls, start, m, rows, n)
         if size < 0:
             return <int> size
-        expfam_merged_rates(s.base.S + k * s.base.F, rows, n, s.shift, s.strength, s.rate, s.base.d, rates)
+        expfam_merged_rates(s.base.S + k * s.base.F, rows, n, s.shift, s.strength, s.rate, s.columns, s.m,
+                            s.base.d, rates)
         for i in range(size):
             if isnan(rates[i]):
                 other = start + i if ls == NULL else ls[start + i]
@@ -339,6 +366,9 @@ cdef int diagonal_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_
                 terms.n[place] = n[i]
                 terms.term[place] = diagonal_gammas(s, n[i]) + s.prior_rates + diagonal_shrink(s, n[i])
             out[start + i] = terms.term[place] - (s.common + 0.5 * n[i]) * rates[i]
+            if s.alike.size:
+                other = start + i if ls == NULL else ls[start + i]
+                out[start + i] += given + alike_evidence(&s.alike, s.base.n[other], rows[i], s.base.d)
         start += EXPFAM_LANES
     return EXPFAM_OK
 
@@ -352,7 +382,7 @@ cdef void joint_levels_beyond(const diagonal_state *s, const double *n, double n
     cdef double rising[EXPFAM_LANES]
     cdef double ratios[2 * EXPFAM_LANES]
     cdef double least = n[0], held
-    cdef Py_ssize_t lane, f, stop, d = s.base.d
+    cdef Py_ssize_t lane, f, stop, d = s.m
     for lane in range(EXPFAM_LANES):
         least = min(least, n[lane])
         ratios[lane] = s.common + 0.5 * n[lane]
@@ -417,23 +447,27 @@ cdef int diagonal_log_joint_predictive(void *self, Py_ssize_t k, const Py_ssize_
     cdef double *mean = work
     cdef double *spread = work + s.base.d
     cdef double levels[EXPFAM_LANES]
-    cdef double n
-    cdef Py_ssize_t f, start = 0, count, d = s.base.d
+    cdef double n, given
+    cdef Py_ssize_t f, c, i, start = 0, count, d = s.m
     cdef int code
     if not real_is_slot(&s.base, k) or m > s.base.capacity:
         return EXPFAM_RANGE
     n = s.base.n[k]
     if ls != NULL or not s.uniform or n == 0.0:
         return joint_each(s, k, ls, 0, m, out, work)
+    given = alike_evidence(&s.alike, n, S, s.base.d)
     while start < m:
         for f in range(d):
-            mean[f] = S[f] / n
-            spread[f] = max(0.0, 0.5 * (S[d + f] - S[f] * mean[f]))
+            c = s.columns[f]
+            mean[f] = S[c] / n
+            spread[f] = max(0.0, 0.5 * (S[s.base.d + c] - S[c] * mean[f]))
         while start < m:
             count = min(<Py_ssize_t> EXPFAM_LANES, m - start)
             joint_levels(s, s.base.n + start, n, block, levels)
             if expfam_t_joint(mean, spread, n, s.strength, block, s.base.n + start, levels, d, count, out + start):
                 break
+            for i in range(start, start + count):
+                out[i] += given
             start += EXPFAM_LANES
             block += (2 + 2 * d) * EXPFAM_LANES
         if start < m:               # a product left the range of doubles; the scratch is overwritten
@@ -453,7 +487,7 @@ cdef void compute_column(const diagonal_state *s, Py_ssize_t k, Py_ssize_t l, Py
 
     `top` and `later_top` are the log densities at the locations before and after the merge, without gamma terms.
     """
-    cdef Py_ssize_t d = s.base.d
+    cdef Py_ssize_t d = s.base.d, column = s.columns[f]
     cdef const double *own = s.base.S + k * s.base.F
     cdef const double *both = s.base.fresh
     cdef double n = s.base.n[k], total = n + s.base.n[l], about = 0.0, later_about = 0.0, size
@@ -468,8 +502,8 @@ cdef void compute_column(const diagonal_state *s, Py_ssize_t k, Py_ssize_t l, Py
     top[0] += 0.5 * log(2.0 * c.weight)
     later_top[0] += 0.5 * log(2.0 * c.more)
     # bound of the squares that cancel in a rate; the squares of one more datum do not exceed these and the rate itself
-    size = own[d + f] + both[d + f] + 4.0 * fabs(s.shift[f]) * (fabs(own[f]) + fabs(both[f]) + fabs(about)
-                                                                + fabs(later_about))
+    size = 4.0 * fabs(s.shift[f]) * (fabs(own[column]) + fabs(both[column]) + fabs(about) + fabs(later_about))
+    size += own[d + column] + both[d + column]
     size += 8.0 * (about * about / strength + later_about * later_about / later + s.shift[f] * s.shift[f])
     rounding[0] += c.further * (512.0 + fabs(log(rate)) + fabs(log(later_rate)) + size / min(rate, later_rate))
 
@@ -484,26 +518,26 @@ cdef int diagonal_line(void *self, Py_ssize_t k, Py_ssize_t l, double depth, gro
         return EXPFAM_RANGE
     for f in range(s.base.F):
         s.base.fresh[f] = s.base.S[k * s.base.F + f] + s.base.S[l * s.base.F + f]
-    for f in range(s.base.d):
+    for f in range(s.m):
         compute_column(s, k, l, f, columns + f, &top, &later_top, &rounding)
     top += diagonal_rising(s, s.base.n[k])
     later_top += diagonal_rising(s, s.base.n[k] + s.base.n[l])
     rounding += fabs(diagonal_gammas(s, s.base.n[k] + s.base.n[l])) + fabs(s.prior_rates)
     ratio = s.base.n[l] / (s.base.n[k] + s.base.n[l])
-    lowest = lowest_line(columns, s.base.d, top, later_top, rounding, ratio, depth, out)
+    lowest = lowest_line(columns, s.m, top, later_top, rounding, ratio, depth, out)
     return EXPFAM_OK if isfinite(lowest) and isfinite(out.level) else EXPFAM_NUMERICAL
 
 
 cdef void diagonal_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     cdef diagonal_state *s = <diagonal_state *> self
-    exchange_lanes(s.block, 2 + 2 * s.base.d, k, l)
+    exchange_lanes(s.block, 2 + 2 * s.m, k, l)
 
 
 cdef class DiagonalComponents(RealComponents):
     """Statistics of the clusters of a `DiagonalGaussian`; see `RealComponents`."""
 
     cdef diagonal_state mine
-    cdef object block, logs, tables, columns
+    cdef object block, logs, tables, columns, places
     cdef log_growth_v1 lines
     cdef readonly object growth     # capsule of `lines`
 
@@ -542,17 +576,15 @@ cdef class DiagonalComponents(RealComponents):
         """Copy the family's hyper-parameters and compute tables of gamma terms by count."""
         cdef diagonal_state *s = &self.mine
         family = self.family
-        d = s.base.d
-        shape = np.ascontiguousarray(family.shape, dtype=np.float64)
-        s.uniform = bool((shape == shape[0]).all())
-        s.common = shape[0] if s.uniform else 0.0
-        s.table = min(TABLE, self.data.n_rows + 2, 1 << 20 if s.uniform else 2 + 400_000 // d)
-        strength = np.ascontiguousarray(family.mean_strength, dtype=np.float64)
+        self.places = own, alike, precision = family.columns_apart()
+        prior = [np.ascontiguousarray(values[own] if alike.size else values) for values in family._prior()]
+        shift, strength, shape, rate = prior
+        s.m = own.size
+        s.uniform = bool((shape == shape[0]).all()) if s.m else 1
+        s.common = shape[0] if s.uniform and s.m else 0.0
+        s.table = min(TABLE, self.data.n_rows + 2, 1 << 20 if s.uniform else 2 + 400_000 // s.m)
         self.tables = [
-            np.ascontiguousarray(family.mean - family.center_, dtype=np.float64),
-            strength,
-            shape,
-            np.ascontiguousarray(family.rate, dtype=np.float64),
+            *prior,
             shape - s.common,
             *self.gamma_tables(shape),
             self.shrink_table(strength),
@@ -566,12 +598,15 @@ cdef class DiagonalComponents(RealComponents):
         if s.uniform:
             above[:] = 0.0
         s.prior_rates = float((shape * np.log(rate)).sum())
+        set_places(&s.columns, &s.alike, own, alike, precision)
 
     def gamma_tables(self, shape):
         """Return the tables `rising` and `gammas`; a prior of the same shapes keeps them."""
         size, former = self.mine.table, self.tables
         if former is not None and former[5].size == size and np.array_equal(former[2], shape):
             return former[5:7]
+        if not shape.size:
+            return [np.zeros(size), np.zeros(size)]
         columns, times = (shape[:1], shape.size) if self.mine.uniform else (shape, 1)
         at = columns + 0.5 * np.arange(size)[:, None]
         rising, gammas = gammaln(at + 0.5) - gammaln(at), gammaln(at) - gammaln(columns)
@@ -579,6 +614,8 @@ cdef class DiagonalComponents(RealComponents):
 
     def shrink_table(self, strength):
         """Return the table `shrinks`; columns of one strength share their logarithms."""
+        if not strength.size:
+            return np.zeros(self.mine.table)
         columns = strength[:1] if (strength == strength[0]).all() else strength
         logs = np.log1p(np.arange(self.mine.table)[:, None] / columns)
         return -0.5 * np.repeat(logs, strength.size // columns.size, axis=1).sum(axis=1)

@@ -6,6 +6,9 @@ def of_columns(value: ArrayLike, d: int) -> Floats: ...
 def posterior_of_columns(
     count: Floats, S: Floats, location: ArrayLike, strength: ArrayLike, shape: ArrayLike, rate: ArrayLike
 ) -> tuple[Floats, Floats, Floats, Floats, int]: ...
+def evidence_by_column(
+    count: Floats, S: Floats, location: ArrayLike, strength: ArrayLike, shape: ArrayLike, rate: ArrayLike
+) -> tuple[Floats, int]: ...
 
 class _Evidence:
     is_checked: bool

@@ -6,7 +6,7 @@ Learning asks for them tens of times for a few clusters, where each NumPy call t
 import numpy as np
 
 from cython cimport final
-from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, log, log1p
+from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, lgamma, log, log1p
 
 from expfam.amounts import counted
 from expfam.structures.simd.logs cimport expfam_log
@@ -53,6 +53,41 @@ def posterior_of_columns(const double[:, :] count, const double[:, :] S, locatio
             if bad < 0 and not 0.0 < new_rate[k, f] < INFINITY:
                 bad = k
     return strengths, locations, shapes, rates, bad
+
+
+def evidence_by_column(const double[:, :] count, const double[:, :] S, location, strength, shape, rate):
+    """Return the log evidence of all clusters in each column under normal-gamma priors.
+
+    The parameters are those of `posterior_of_columns`.
+
+    Returns
+    -------
+    evidence : (d,) float64 ndarray
+        Without the log base measure.
+    bad : int
+        First cluster with a rate that is not finite and positive; -1 if there is none.
+    """
+    cdef Py_ssize_t K = S.shape[0], d = S.shape[1] // 2, k, f, bad = -1
+    cdef const double[::1] at = of_columns(location, d), strength0 = of_columns(strength, d)
+    cdef const double[::1] shape0 = of_columns(shape, d), rate0 = of_columns(rate, d)
+    sums = np.zeros(d)
+    cdef double[::1] total = sums
+    cdef double n, about, second, after, last = -1.0, last_shape = -1.0, gammas = 0.0
+    if count.shape[0] != K or count.shape[1] not in (1, d) or S.shape[1] != 2 * d:
+        raise ValueError(f"counts of shape {np.shape(count)} and sums of shape {np.shape(S)} do not agree")
+    for k in range(K):
+        for f in range(d):
+            n = count[k, f if count.shape[1] > 1 else 0]
+            if n != last or shape0[f] != last_shape:        # most columns have the same shape
+                last, last_shape, gammas = n, shape0[f], lgamma(shape0[f] + 0.5 * n) - lgamma(shape0[f])
+            about = S[k, f] - n * at[f]
+            second = S[k, d + f] - at[f] * (S[k, f] + about)
+            after = rate0[f] + 0.5 * (second - about * about / (strength0[f] + n))
+            if bad < 0 and not 0.0 < after < INFINITY:
+                bad = k
+            total[f] += gammas - 0.5 * n * log(after)
+            total[f] += shape0[f] * log(rate0[f] / after) + 0.5 * log(strength0[f] / (strength0[f] + n))
+    return sums, bad
 
 
 cdef class _Evidence:

@@ -23,6 +23,7 @@ ctypedef struct gaussian_law:
     const double *strength          # (d,), or one number
     const double *shape             # (d,), or one number: degrees of freedom
     const double *scale             # (d,) rates, or a packed symmetric matrix
+    const double *known             # (d,) precisions of columns that are alike in all clusters, else 0; or NULL
     double variance
     double mean_variance
     bint is_shared                  # the variance: theta has its precision too
@@ -50,6 +51,13 @@ cdef int columns_at(const gaussian_law *law, double n, const double *counts, con
     cdef Py_ssize_t f, d = law.d
     cdef double strength, about, rate, shape, mean, precision, own, last = -1.0, psi = 0.0
     for f in range(d):
+        if law.known != NULL and law.known[f] > 0.0:
+            theta[f], theta[d + f], own = 0.0, -0.5 * law.known[f], -0.5 * log(law.known[f])
+            if counts != NULL:
+                g[f] = -own
+            else:
+                g[0] += own
+            continue
         if counts != NULL:
             n = counts[f]
         strength = law.strength[f] + n
@@ -205,5 +213,8 @@ cdef class GaussianLaw(NaturalLaw):
             law.scale = self.keep(np.asarray(family.scale)[np.triu_indices(d)])
         else:
             law.base.at = radial_at if kind == "radial" else open_at if kind == "open" else diagonal_at
+            known = family.known_precisions() if kind in ("open", "diagonal") else None
+            if known is not None:
+                law.known = self.keep(known)
             law.strength, law.shape = self.keep(family.mean_strength), self.keep(family.shape)
             law.scale = self.keep(family.rate)

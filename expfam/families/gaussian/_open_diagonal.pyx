@@ -2,15 +2,17 @@
 
 Each column of a cluster has a count of its own, the number of its observed cells. Degrees of freedom thus differ from
 column to column, and a predictive needs one logarithm for each observed column. Cells that a datum lacks are skipped:
-their constants are taken back from the sum of the constants of all columns.
+their constants are taken back from the sum of the constants of all columns. Columns that are alike in all clusters add
+one log density of the datum to all scores.
 """
 
 import numpy as np
 from scipy.special import gammaln
 
-from libc.math cimport INFINITY, fabs, isfinite, isnan, lgamma
+from libc.math cimport INFINITY, fabs, isfinite, isnan, lgamma, log
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.families.gaussian.alike cimport alike_columns, set_places
 from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, exchange_lanes, pointer, real_is_slot, real_row, real_state,
 )
@@ -91,18 +93,21 @@ cdef Py_ssize_t MOST_TABLED = 400_000   # numbers in a table, if shapes differ b
 
 ctypedef struct open_state:
     real_state base                 # S: counts of observed cells, sums and sums of squares, (d,) each
-    double *block                   # (slots / 8, 1 + 4 d, 8)
-    const double *shift             # (d,) prior location about the centre
+    double *block                   # (slots / 8, 1 + 4 m, 8)
+    alike_columns alike             # and the m other columns, which are those of the arrays below
+    Py_ssize_t m
+    const Py_ssize_t *columns
+    const double *shift             # (m,) prior location about the centre
     const double *strength
     const double *shape
     const double *rate
     const double *log_rate
-    const double *rising            # (d or 1, table) lgamma(an + 1/2) - lgamma(an)
-    const double *gammas            # (d or 1, table) lgamma(an) - lgamma(a0)
+    const double *rising            # (m or 1, table) lgamma(an + 1/2) - lgamma(an)
+    const double *gammas            # (m or 1, table) lgamma(an) - lgamma(a0)
     Py_ssize_t table
     Py_ssize_t stride               # from the table of a column to the next; 0 if all columns share one
     int is_tame                     # whether the prior lets no predictive of values up to MOST leave the range
-    double *logs                    # (2 d,) scratch of the writing thread
+    double *logs                    # (2 m,) scratch of the writing thread
 
 
 cdef inline double rising_of(const open_state *s, Py_ssize_t f, double n) noexcept nogil:
@@ -135,42 +140,68 @@ cdef inline double open_rate(const open_state *s, Py_ssize_t f, double n, double
     return s.rate[f] + 0.5 * (second - s.shift[f] * (first + t) - t * t / (s.strength[f] + n))
 
 
+cdef double seen_density(const alike_columns *alike, const double *x) noexcept nogil:
+    """Return the log density of the observed cells of a centred row in the columns that are alike."""
+    cdef double total = 0.0, value
+    cdef Py_ssize_t j
+    for j in range(alike.size):
+        value = x[alike.columns[j]]
+        if not isnan(value):
+            total += 0.5 * (log(alike.precision[j]) - alike.precision[j] * value * value)
+    return total
+
+
+cdef double seen_evidence(const alike_columns *alike, const double *S, Py_ssize_t d) noexcept nogil:
+    """Return the log density of all observed cells in the columns that are alike, from statistics (3 d,)."""
+    cdef double total = 0.0
+    cdef Py_ssize_t j, f
+    for j in range(alike.size):
+        f = alike.columns[j]
+        total += 0.5 * (S[f] * log(alike.precision[j]) - alike.precision[j] * S[2 * d + f])
+    return total
+
+
 cdef inline Py_ssize_t sort_cells(const open_state *s, Py_ssize_t i, double *x, Py_ssize_t *columns,
-                                  bint *is_tame) noexcept nogil:
-    """Return the number of observed cells; list their columns first, their values in `x`.
+                                  bint *is_tame, double *given) noexcept nogil:
+    """Return the number of observed cells of own columns; list their columns first, their values in `x`.
+
+    The log density of the other columns goes to `given`.
 
     A rate is at least the prior's, and at least strength * (location - prior location)^2 / 2. So weight *
     (x - location)^2 is at most (x - prior location)^2 / rate + 2 / strength with the prior's rate and strength, and
     `is_tame` tells whether it is far from overflow.
     """
-    cdef Py_ssize_t f, seen = 0, last = s.base.d
+    cdef Py_ssize_t f, seen = 0, last = s.m
+    cdef double value
     is_tame[0] = s.is_tame
     real_row(&s.base, i, x)
-    for f in range(s.base.d):
-        if isnan(x[f]):
+    given[0] = seen_density(&s.alike, x)
+    for f in range(s.m):
+        value = x[s.columns[f]]     # no earlier place
+        if isnan(value):
             last -= 1
             columns[last] = f
         else:
-            x[seen] = x[f]
-            is_tame[0] = is_tame[0] and fabs(x[f]) < MOST
+            x[seen] = value
+            is_tame[0] = is_tame[0] and fabs(value) < MOST
             columns[seen] = f
             seen += 1
     return seen
 
 
 cdef inline const double *lane_of(const open_state *s, Py_ssize_t k) noexcept nogil:
-    return s.block + (k // EXPFAM_LANES) * (1 + 4 * s.base.d) * EXPFAM_LANES + k % EXPFAM_LANES
+    return s.block + (k // EXPFAM_LANES) * (1 + 4 * s.m) * EXPFAM_LANES + k % EXPFAM_LANES
 
 
 cdef inline double constant_of(const open_state *s, const double *rows, const Py_ssize_t *columns,
                                Py_ssize_t seen) noexcept nogil:
     """Return the sum of the constants of the observed columns; exactly 0 if there are none."""
-    cdef const double *constants = rows + (1 + 3 * s.base.d) * EXPFAM_LANES
+    cdef const double *constants = rows + (1 + 3 * s.m) * EXPFAM_LANES
     cdef double total = 0.0
     cdef Py_ssize_t g
-    if 2 * seen > s.base.d:
+    if 2 * seen > s.m:
         total = rows[0]
-        for g in range(seen, s.base.d):
+        for g in range(seen, s.m):
             total -= constants[columns[g] * EXPFAM_LANES]
     else:
         for g in range(seen):
@@ -205,9 +236,9 @@ cdef double open_score_quickly(const open_state *s, const double *x, const Py_ss
         worst += values[g]
     if not worst < 1e290:
         return INFINITY
-    expfam_log(values, values + s.base.d, seen)
+    expfam_log(values, values + s.m, seen)
     for g in range(seen):
-        total -= rows[(3 + 3 * columns[g]) * EXPFAM_LANES] * values[s.base.d + g]
+        total -= rows[(3 + 3 * columns[g]) * EXPFAM_LANES] * values[s.m + g]
     return total
 
 
@@ -216,15 +247,19 @@ cdef int open_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_
     cdef open_state *s = <open_state *> self
     cdef Py_ssize_t *columns = <Py_ssize_t *> (work + s.base.d)
     cdef bint is_tame
-    cdef Py_ssize_t j, k, seen = sort_cells(s, i, work, columns, &is_tame)
+    cdef double given
+    cdef Py_ssize_t j, k, seen = sort_cells(s, i, work, columns, &is_tame, &given)
     if ks == NULL:
         if m > s.base.capacity:
             return EXPFAM_RANGE
         if is_tame:
-            expfam_open_scan(work, columns, seen, s.base.d, s.block, m, out)
-            return EXPFAM_OK
-        for k in range(m):
-            out[k] = open_score(s, work, columns, seen, k)
+            expfam_open_scan(work, columns, seen, s.m, s.block, m, out)
+        else:
+            for k in range(m):
+                out[k] = open_score(s, work, columns, seen, k)
+        if s.alike.size:
+            for k in range(m):
+                out[k] += given
         return EXPFAM_OK
     for j in range(m):
         k = ks[j]
@@ -233,6 +268,7 @@ cdef int open_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_
         out[j] = open_score_quickly(s, work, columns, seen, k, work + 2 * s.base.d)
         if not isfinite(out[j]):
             out[j] = open_score(s, work, columns, seen, k)
+        out[j] += given
     return EXPFAM_OK
 
 
@@ -242,22 +278,23 @@ cdef int open_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double
     No digits are lost except those that S has lost.
     """
     cdef open_state *s = <open_state *> self
-    cdef Py_ssize_t g, f, seen, d = s.base.d
+    cdef Py_ssize_t g, f, c, seen, d = s.base.d
     cdef Py_ssize_t *columns = <Py_ssize_t *> (work + d)
     cdef double *logs = work + 2 * d
     cdef double *scratch = work + 4 * d
     cdef const double *S = s.base.S + k * s.base.F
-    cdef double n, strength, rate, about, weight, t, half, total = 0.0
+    cdef double n, strength, rate, about, weight, t, half, total
     cdef bint is_tame
     if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
         return EXPFAM_RANGE
-    seen = sort_cells(s, i, work, columns, &is_tame)
+    seen = sort_cells(s, i, work, columns, &is_tame, &total)
     for g in range(seen):
         f = columns[g]
-        n = S[f] - 1.0
+        c = s.columns[f]
+        n = S[c] - 1.0
         if n < 0.0:
             return EXPFAM_RANGE
-        rate = open_rate(s, f, n, S[d + f] - work[g], S[2 * d + f] - work[g] * work[g], &about)
+        rate = open_rate(s, f, n, S[d + c] - work[g], S[2 * d + c] - work[g] * work[g], &about)
         if not (1e-300 < rate < 1e300):
             return EXPFAM_NUMERICAL
         strength = s.strength[f] + n
@@ -272,7 +309,7 @@ cdef int open_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double
         total += rising_of(s, f, n)
     expfam_log(logs, scratch, 2 * seen)
     for g in range(seen):
-        total += 0.5 * scratch[g] - (s.shape[columns[g]] + 0.5 * S[columns[g]]) * scratch[seen + g]
+        total += 0.5 * scratch[g] - (s.shape[columns[g]] + 0.5 * S[s.columns[columns[g]]]) * scratch[seen + g]
     out[0] = total
     return EXPFAM_OK
 
@@ -292,28 +329,31 @@ cdef void open_shifted(void *self, Py_ssize_t i, double sign, const double *S, d
 
 cdef int open_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
     cdef open_state *s = <open_state *> self
-    cdef Py_ssize_t f, d = s.base.d
-    cdef double *row = s.block + (k // EXPFAM_LANES) * (1 + 4 * d) * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef Py_ssize_t f, c, d = s.base.d, m = s.m
+    cdef double *row = s.block + (k // EXPFAM_LANES) * (1 + 4 * m) * EXPFAM_LANES + k % EXPFAM_LANES
     cdef double *first = row
     cdef double *own = s.base.S + k * s.base.F
     cdef double strength, rate, about, constant, total = 0.0
     for f in range(d):
         if S[f] <= -0.5:
             return EXPFAM_RANGE
-        rate = open_rate(s, f, S[f], S[d + f], S[2 * d + f], &about)
+    for f in range(m):
+        c = s.columns[f]
+        rate = open_rate(s, f, S[c], S[d + c], S[2 * d + c], &about)
         if not (1e-300 < rate < 1e300 and isfinite(about)):
             return EXPFAM_NUMERICAL
-        strength = s.strength[f] + S[f]
+        strength = s.strength[f] + S[c]
         s.logs[f] = strength / ((strength + 1.0) * rate)
-    expfam_log(s.logs, s.logs + d, d)
-    for f in range(d):
-        open_rate(s, f, S[f], S[d + f], S[2 * d + f], &about)
-        constant = 0.5 * s.logs[d + f] + rising_of(s, f, S[f])
+    expfam_log(s.logs, s.logs + m, m)
+    for f in range(m):
+        c = s.columns[f]
+        open_rate(s, f, S[c], S[d + c], S[2 * d + c], &about)
+        constant = 0.5 * s.logs[m + f] + rising_of(s, f, S[c])
         total += constant
-        row[EXPFAM_LANES] = s.shift[f] + about / (s.strength[f] + S[f])
+        row[EXPFAM_LANES] = s.shift[f] + about / (s.strength[f] + S[c])
         row[2 * EXPFAM_LANES] = 0.5 * SQRT2 * s.logs[f]
-        row[3 * EXPFAM_LANES] = s.shape[f] + 0.5 * (S[f] + 1.0)
-        first[(1 + 3 * d + f) * EXPFAM_LANES] = constant
+        row[3 * EXPFAM_LANES] = s.shape[f] + 0.5 * (S[c] + 1.0)
+        first[(1 + 3 * m + f) * EXPFAM_LANES] = constant
         row += 3 * EXPFAM_LANES
     first[0] = total
     s.base.n[k] = n
@@ -326,32 +366,34 @@ cdef int open_commit(void *self, Py_ssize_t k, double n, const double *S) noexce
 
 cdef int open_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
     cdef open_state *s = <open_state *> self
-    cdef Py_ssize_t f, d = s.base.d
+    cdef Py_ssize_t f, c, d = s.base.d, m = s.m
     cdef double about, total = 0.0
-    for f in range(d):
-        work[f] = open_rate(s, f, S[f], S[d + f], S[2 * d + f], &about)
-        work[d + f] = s.strength[f] / (s.strength[f] + S[f])
+    for f in range(m):
+        c = s.columns[f]
+        work[f] = open_rate(s, f, S[c], S[d + c], S[2 * d + c], &about)
+        work[m + f] = s.strength[f] / (s.strength[f] + S[c])
         if not (1e-300 < work[f] < 1e300):
             return EXPFAM_NUMERICAL
-    expfam_log(work, work + 2 * d, 2 * d)
-    for f in range(d):
-        if S[f]:
-            total += gammas_of(s, f, S[f]) + s.shape[f] * (s.log_rate[f] - work[2 * d + f])
-            total += 0.5 * (work[3 * d + f] - S[f] * work[2 * d + f])
-    out[0] = total
+    expfam_log(work, work + 2 * m, 2 * m)
+    for f in range(m):
+        c = s.columns[f]
+        if S[c]:
+            total += gammas_of(s, f, S[c]) + s.shape[f] * (s.log_rate[f] - work[2 * m + f])
+            total += 0.5 * (work[3 * m + f] - S[c] * work[2 * m + f])
+    out[0] = total + seen_evidence(&s.alike, S, d)
     return EXPFAM_OK
 
 
 cdef void open_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     cdef open_state *s = <open_state *> self
-    exchange_lanes(s.block, 1 + 4 * s.base.d, k, l)
+    exchange_lanes(s.block, 1 + 4 * s.m, k, l)
 
 
 cdef class OpenDiagonalComponents(RealComponents):
     """Owner of the statistics of clusters of rows that may lack cells; see `RealComponents`."""
 
     cdef open_state mine
-    cdef object block, logs, tables
+    cdef object block, logs, tables, places
 
     def __init__(self, family, data, Py_ssize_t capacity):
         self.family, self.data = family, data
@@ -379,21 +421,24 @@ cdef class OpenDiagonalComponents(RealComponents):
         """Copy the family's hyper-parameters and compute tables of gamma terms by count."""
         cdef open_state *s = &self.mine
         family = self.family
-        shape = np.ascontiguousarray(family.shape, dtype=np.float64)
-        columns = shape[:1] if (shape == shape[0]).all() else shape
-        s.table = min(TABLE, self.data.n_rows + 2, 2 + MOST_TABLED // len(columns))
+        self.places = own, alike, precision = family.columns_apart()
+        prior = [np.ascontiguousarray(values[own] if alike.size else values) for values in family._prior()]
+        shift, strength, shape, rate = prior
+        columns = shape[:1] if (shape == shape[:1]).all() else shape
+        s.m = own.size
+        s.table = min(TABLE, self.data.n_rows + 2, 2 + MOST_TABLED // max(len(columns), 1))
         s.stride = s.table if len(columns) > 1 else 0
         at = columns[:, None] + 0.5 * np.arange(s.table)
         self.tables = [
-            np.ascontiguousarray(family.mean - family.center_, dtype=np.float64),
-            np.ascontiguousarray(family.mean_strength, dtype=np.float64),
-            shape,
-            np.ascontiguousarray(family.rate, dtype=np.float64),
-            np.log(family.rate),
+            *prior,
+            np.log(rate),
             gammaln(at + 0.5) - gammaln(at),
             gammaln(at) - gammaln(columns)[:, None],
         ]
-        shift, strength, _, rate, log_rate, rising, gammas = self.tables
+        _, _, _, _, log_rate, rising, gammas = self.tables
         s.shift, s.strength, s.shape, s.rate = pointer(shift), pointer(strength), pointer(shape), pointer(rate)
-        s.is_tame = bool((abs(shift) < MOST).all() and rate.min() > 1e-150 and strength.min() > 1e-100)
+        s.is_tame = bool(
+            (abs(shift) < MOST).all() and (rate > 1e-150).all() and (strength > 1e-100).all()
+        )
         s.log_rate, s.rising, s.gammas = pointer(log_rate), pointer(rising), pointer(gammas)
+        set_places(&s.columns, &s.alike, own, alike, precision)

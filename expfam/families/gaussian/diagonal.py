@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import gammaln, psi
 
+from expfam.families.column_choices import ColumnChoices
 from expfam.families.gaussian._diagonal import DiagonalComponents
-from expfam.families.gaussian._evidence import RateEvidence, StrengthEvidence, posterior_of_columns
+from expfam.families.gaussian._evidence import (
+    RateEvidence,
+    StrengthEvidence,
+    evidence_by_column,
+    posterior_of_columns,
+)
 from expfam.families.gaussian._modes import log_prior_of_columns, modes_of_columns
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
@@ -21,7 +28,7 @@ from expfam.families.gaussian.columns import (
     strength_bounds,
     usable_variance,
 )
-from expfam.families.support import check_hyper
+from expfam.families.support import YES_NO, check_choices, check_hyper
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from expfam.protocols import Floats
 
 
-class DiagonalGaussian(RealFamily):
+class DiagonalGaussian(ColumnChoices, RealFamily):
     """Independent Gaussian columns with unknown means and variances under normal-gamma priors.
 
     Parameters
@@ -50,11 +57,17 @@ class DiagonalGaussian(RealFamily):
     missing : bool
         Whether NaN stands for a cell that a row lacks; otherwise NaN is refused. Such cells are integrated out: a
         cluster knows of a row only what was observed.
+    alike : "auto", bool or (V,) array_like of bool
+        Whether a column is alike in all clusters: normal with the mean and the variance of all data. Such a column says
+        nothing about clusters. "auto" learns which columns these are, and so finds clusters that few of many columns
+        tell apart; False gives each cluster a mean and a variance of its own in every column.
 
     Attributes
     ----------
     center_ : (V,) float64 ndarray
         Column means of the observed cells at binding; statistics are sums about them.
+    spread_ : (V,) float64 ndarray
+        Column variances at binding, which columns that are alike have in all clusters.
 
     Examples
     --------
@@ -71,6 +84,10 @@ class DiagonalGaussian(RealFamily):
     A = sum lG(an) - lG(a0) + a0 log b0 - an log bn + log(k0/kn) / 2. The predictive is a product of Student's t
     densities with 2 an degrees of freedom (Murphy 2007, sec. 3).
 
+    A column that is `alike` in all clusters has A = -(n log v + S2 / v) / 2 with its variance v about `center_`. The
+    prior odds that a column is alike are 1 / N: mean and variance of all N data, as known ones, gain about log N nats
+    over learned ones, which the prior takes back.
+
     With `missing` a column counts its own data, because independent columns factorise: phi = (o, o x, o x^2) with o = 1
     for an observed cell and 0 for a missing one, theta = (-g_j, lam mu, -lam / 2) with the g_j of each column j, and
     g = 0. The posterior given the observed cells is exact if cells are missing at random.
@@ -78,13 +95,16 @@ class DiagonalGaussian(RealFamily):
 
     name = "gaussian_diag"
     has_independent_columns = True
-    hyper = {"mean_strength": "positive", "rate": "positive"}  # noqa: RUF012
-    learned_by_default = ("mean_strength", "rate")
+    hyper = {"mean_strength": "positive", "rate": "positive", "alike": YES_NO}  # noqa: RUF012
+    learned_by_default = ("mean_strength", "rate", "alike")
     mean: Any
     mean_strength: Any
     shape: Any
     rate: Any
     missing: bool
+    alike: Any
+    spread_: Floats
+    mass_: float
 
     def __init__(
         self,
@@ -93,6 +113,7 @@ class DiagonalGaussian(RealFamily):
         shape: npt.ArrayLike = 2.0,
         rate: npt.ArrayLike = "auto",
         missing: bool = False,
+        alike: npt.ArrayLike = "auto",
     ) -> None:
         check_hyper(self.name, "mean", mean, positive=False)
         check_hyper(self.name, "mean_strength", mean_strength)
@@ -103,7 +124,8 @@ class DiagonalGaussian(RealFamily):
         if missing not in (True, False):
             raise ValueError(f"{self.name}: missing must be True or False; got {missing!r}")
         self.mean, self.mean_strength, self.shape, self.rate = mean, mean_strength, shape, rate
-        self.missing = missing
+        check_choices(self.name, "alike", alike)
+        self.missing, self.alike = missing, alike
 
     @property
     def allows_missing(self) -> bool:  # type: ignore[override]
@@ -119,19 +141,23 @@ class DiagonalGaussian(RealFamily):
     def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the hyper-parameters as (V,) arrays, and the learned attributes.
 
-        These are center_, resolution_ and variance_floor_.
+        These are center_, resolution_, variance_floor_, spread_ and mass_, the weight of all rows.
         """
         learned, variance = self.resolve_center(rows)
         d, name = rows.n_columns, self.name
         shape = per_column(name, "shape", self.shape, d)
         strength = PRIOR_SHARE if is_auto(self.mean_strength) else self.mean_strength
         if is_auto(self.rate):
-            rate = np.maximum(shape - 1.0, 0.5) * PRIOR_SHARE * usable_variance(variance, name)
+            spread = usable_variance(variance, name)
+            rate = np.maximum(shape - 1.0, 0.5) * PRIOR_SHARE * spread
         else:
+            spread = np.where(variance > 0.0, variance, 1.0)
             rate = per_column(name, "rate", self.rate, d)
         mean = learned["center_"].copy() if is_auto(self.mean) else per_column(name, "mean", self.mean, d)
         strength = per_column(name, "mean_strength", strength, d)
-        return {**learned, "mean": mean, "mean_strength": strength, "shape": shape, "rate": rate}
+        alike = per_column(name, "alike", False if is_auto(self.alike) else self.alike, d)
+        learned |= {"spread_": spread, "alike": alike, "mean": mean, "mean_strength": strength}
+        return {**learned, "mass_": rows.total_weight, "shape": shape, "rate": rate}
 
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
@@ -139,15 +165,69 @@ class DiagonalGaussian(RealFamily):
         The rate stays so large that the prior variance of each column exceeds 0.001 of the column's variance, and the
         variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
         """
+        if name == "alike":
+            return super().hyper_bounds(name)
         if name != "rate":
             return strength_bounds(self._base_of(name))
         return self.scale_bounds(self._base_of("rate") / np.maximum(self.shape - 1.0, 0.5))
 
     def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
         """Return the sum of log evidences along a hyper-parameter, without the gamma terms."""
+        own, alike, _ = self.columns_apart()
+        if not own.size:
+            return lambda t: 0.0
         count, S = self._counts_and_sums(n, S)
-        of, other = (RateEvidence, self.mean_strength) if name == "rate" else (StrengthEvidence, self.rate)
-        return of(count, S, self.mean - self.center_, self.shape, other, self._base_of(name))
+        location, strength, shape, rate = self._prior()
+        of, other = (RateEvidence, strength) if name == "rate" else (StrengthEvidence, rate)
+        given = [location, shape, other, self._base_of(name)]
+        if alike.size:
+            count = count[:, own] if self.missing else count
+            S = np.concatenate([S[:, own], S[:, own + self.n_features_in_]], axis=1)
+            given = [values[own] for values in given]
+        return of(count, S, *given)
+
+    # ---- columns that are alike in all clusters ----------------------------------------------------------------------
+
+    def complete_saved(self) -> None:
+        """Let no column be alike in a family that was saved before one could; see `Family`."""
+        if is_auto(self.alike):
+            d = self.n_features_in_
+            self.__dict__.update(alike=np.zeros(d), spread_=np.ones(d), mass_=0.0)
+
+    def columns_apart(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Floats]:
+        """Return the columns with parameters for each cluster, the others, and the precisions of these."""
+        if not np.any(self.alike):
+            return _all_columns(self.n_features_in_)
+        alike = np.flatnonzero(self.alike)
+        return np.flatnonzero(np.asarray(self.alike) == 0.0), alike, 1.0 / self.spread_[alike]
+
+    def alike_columns(self) -> npt.NDArray[np.bool_]:
+        """Return which columns have one mean and one variance in all clusters: (V,) bool."""
+        return np.broadcast_to(np.asarray(self.alike) > 0.0, (self.n_features_in_,))
+
+    def known_precisions(self) -> Floats | None:
+        """Return the precisions of columns that are alike, and 0 for the others: (V,); None if there are none."""
+        _, alike, precision = self.columns_apart()
+        if not alike.size:
+            return None
+        known = np.zeros(self.n_features_in_)
+        known[alike] = precision
+        return known
+
+    def log_odds_of_yes(self, name: str) -> float:
+        """Return the log prior odds that a column is alike in all clusters: those of one among all rows."""
+        return -float(np.log(self.mass_)) if self.mass_ > 0.0 else -np.inf  # of files of earlier versions
+
+    def log_gain_of_yes(self, name: str, n: Floats, S: Any) -> Floats:
+        """Return how much the log evidence of each column rises if it is alike in all clusters: (V,) nats."""
+        count, S = self._counts_and_sums(n, S)
+        apart, bad = evidence_by_column(count, S, *self._prior())
+        self._check_rates(bad)
+        return self._alike_evidence(count.sum(axis=0), S.sum(axis=0)) - apart
+
+    def _alike_evidence(self, count, S):
+        """Return the log evidence of columns that are alike: (..., V) from counts and sums (..., 2 V)."""
+        return -0.5 * (count * np.log(self.spread_) + S[..., self.n_features_in_ :] / self.spread_)
 
     def _values(self, X):
         """Return the rows that the model is about: the data as float64, or their logarithms."""
@@ -195,7 +275,10 @@ class DiagonalGaussian(RealFamily):
         strength, _, shape, rate = self._posterior(n, S)
         gammas = gammaln(shape) - gammaln(self.shape)
         rates = self.shape * np.log(self.rate) - shape * np.log(rate)
-        return gammas + rates + 0.5 * np.log(self.mean_strength / strength)
+        evidence = gammas + rates + 0.5 * np.log(self.mean_strength / strength)
+        if np.any(self.alike):
+            evidence = np.where(self.alike, self._alike_evidence(*self._counts_and_sums(n, S)), evidence)
+        return evidence
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
@@ -221,16 +304,20 @@ class DiagonalGaussian(RealFamily):
         """
         theta, g, bad = modes_of_columns(*self._counts_and_sums(n, S), *self._prior())
         self._check_rates(bad)
-        if self.missing:
-            return np.concatenate([-g, theta], axis=1), np.zeros(len(g))
-        return theta, g.sum(axis=1)
+        return self._joined(theta[:, : self.n_features_in_], theta[:, self.n_features_in_ :], g)
 
     def _natural(self, mean, precision):
         g = 0.5 * (mean * mean * precision - np.log(precision))
         return self._joined(mean * precision, -0.5 * precision, g)
 
     def _joined(self, first, second, g):
-        """Return (Theta, G) from the natural parameters of each column and its g, each (K, d)."""
+        """Return (Theta, G) from the natural parameters of each column and its g, each (K, d).
+
+        Columns that are alike have the parameters that are known.
+        """
+        _, alike, precision = self.columns_apart()
+        if alike.size:
+            first[:, alike], second[:, alike], g[:, alike] = 0.0, -0.5 * precision, -0.5 * np.log(precision)
         if self.missing:
             return np.concatenate([-g, first, second], axis=1), np.zeros(len(g))
         return np.concatenate([first, second], axis=1), g.sum(axis=1)
@@ -251,7 +338,12 @@ class DiagonalGaussian(RealFamily):
 
         It is -inf outside the domain.
         """
-        return log_prior_of_columns(theta[:, -2 * self.n_features_in_ :], *self._prior())
+        own, alike, _ = self.columns_apart()
+        theta, prior = theta[:, -2 * self.n_features_in_ :], self._prior()
+        if alike.size:
+            theta = np.concatenate([theta[:, own], theta[:, own + self.n_features_in_]], axis=1)
+            prior = tuple(values[own] for values in prior)
+        return log_prior_of_columns(theta, *prior)
 
     def log_partition(self, theta: Floats) -> Floats:
         """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
@@ -284,3 +376,9 @@ class DiagonalGaussian(RealFamily):
     ) -> DiagonalComponents | OpenDiagonalComponents:
         """Return the compiled owner of the statistics of `capacity` clusters."""
         return (OpenDiagonalComponents if self.missing else DiagonalComponents)(self, data, capacity)
+
+
+@lru_cache(maxsize=16)
+def _all_columns(d):
+    own, none = np.arange(d), np.zeros(0, dtype=np.intp)
+    return own, none, np.zeros(0)

@@ -37,11 +37,15 @@ class LogNormal(DiagonalGaussian):
         Rate of the gamma prior. "auto" is that of `DiagonalGaussian` for log x.
     missing : bool
         Whether NaN stands for a cell that a row lacks, as for `DiagonalGaussian`.
+    alike : "auto", bool or (V,) array_like of bool
+        Whether log x of a column is alike in all clusters; learned if "auto", as for `DiagonalGaussian`.
 
     Attributes
     ----------
     center_ : (V,) float64 ndarray
         Column means of log x at binding; statistics are sums about them.
+    spread_ : (V,) float64 ndarray
+        Column variances of log x at binding.
 
     Examples
     --------
