@@ -76,6 +76,16 @@ def test_other_choices_are_those_of_new_components(X):
         np.testing.assert_allclose(found, family.log_predictive(X, n, S), rtol=1e-9)
 
 
+@pytest.mark.parametrize("away", [1e9, 1e200])
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_datum_far_away_in_such_a_column_has_the_cluster_of_the_others(away, missing):
+    X = np.column_stack([ROWS[:, 0] + 20.0 * LABELS, ROWS[:, 1]])
+    data = Dataset(X, DiagonalGaussian(alike=[False, True], missing=missing))
+    scores = data.family.log_predictive(np.array([[20.0, away], [40.0, away]]), *data.statistics(LABELS, 3))
+    assert np.isfinite(scores).all()
+    assert scores.argmax(axis=1).tolist() == [1, 2]
+
+
 # ---- the law of what is learned --------------------------------------------------------------------------------------
 
 TINY = np.array([[0.1, 0.4], [0.2, -1.2], [1.9, 0.3], [2.1, 0.9]])

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from libc.math cimport INFINITY, fabs, isfinite, isnan, lgamma, log
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
-from expfam.families.gaussian.alike cimport alike_columns, set_places
+from expfam.families.gaussian.alike cimport alike_columns, at_most, set_places
 from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, exchange_lanes, pointer, real_is_slot, real_row, real_state,
 )
@@ -142,13 +142,14 @@ cdef inline double open_rate(const open_state *s, Py_ssize_t f, double n, double
 
 cdef double seen_density(const alike_columns *alike, const double *x) noexcept nogil:
     """Return the log density of the observed cells of a centred row in the columns that are alike."""
-    cdef double total = 0.0, value
+    cdef double total = 0.0, level = 0.0, value
     cdef Py_ssize_t j
     for j in range(alike.size):
         value = x[alike.columns[j]]
         if not isnan(value):
-            total += 0.5 * (log(alike.precision[j]) - alike.precision[j] * value * value)
-    return total
+            level += 0.5 * log(alike.precision[j])
+            total += 0.5 * alike.precision[j] * value * value
+    return level - at_most(total)
 
 
 cdef double seen_evidence(const alike_columns *alike, const double *S, Py_ssize_t d) noexcept nogil:

@@ -1,12 +1,17 @@
 # Columns with one mean and one variance in all clusters, which tell nothing about clusters.
 
-from libc.math cimport log
+from libc.math cimport fmin, log
 
 ctypedef struct alike_columns:
     Py_ssize_t size
     const Py_ssize_t *columns       # (size,)
     const double *precision         # (size,) 1 / variance; the mean is the centre
     double level                    # half the sum of the logarithms of the precisions
+
+
+cdef inline double at_most(double total) noexcept nogil:
+    """Return half a sum of scaled squares, or 1e12: beyond 10^6 standard deviations no other column would count."""
+    return fmin(total, 1e12)
 
 
 cdef inline double alike_density(const alike_columns *alike, const double *x) noexcept nogil:
@@ -16,7 +21,7 @@ cdef inline double alike_density(const alike_columns *alike, const double *x) no
     for j in range(alike.size):
         value = x[alike.columns[j]]
         total += alike.precision[j] * value * value
-    return alike.level - 0.5 * total
+    return alike.level - at_most(0.5 * total)
 
 
 cdef inline double alike_evidence(const alike_columns *alike, double n, const double *S, Py_ssize_t d) noexcept nogil:

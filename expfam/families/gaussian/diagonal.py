@@ -380,5 +380,7 @@ class DiagonalGaussian(ColumnChoices, RealFamily):
 
 @lru_cache(maxsize=16)
 def _all_columns(d):
-    own, none = np.arange(d), np.zeros(0, dtype=np.intp)
-    return own, none, np.zeros(0)
+    own, none, precision = np.arange(d), np.zeros(0, dtype=np.intp), np.zeros(0)
+    for shared in (own, none, precision):
+        shared.setflags(write=False)
+    return own, none, precision
