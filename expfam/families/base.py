@@ -848,7 +848,7 @@ class Family(DataQuestions, ABC):
         return factor
 
     def alike_columns(self) -> npt.NDArray[np.bool_]:
-        """Return which columns of the bound family tell nothing about clusters: (V,) bool; here none."""
+        """Return which columns tell nothing about clusters: (V,) bool; here none."""
         return np.zeros(self.n_features_in_, dtype=bool)
 
     def factor_shape(self, name: str) -> tuple[int, ...]:

@@ -33,11 +33,11 @@ class ColumnChoices(Family):
         raise NotImplementedError(f"{type(self).__name__} has no log_odds_of_yes: write it for {name!r}")
 
     def log_gain_of_yes(self, name: str, n: Floats, S: Any) -> Floats:
-        """Return how much a 1 raises the log evidence of each column over a 0: (V,) nats, given all clusters."""
+        """Return how much a 1 raises the log evidence of each column over a 0: (V,) nats."""
         raise NotImplementedError(f"{type(self).__name__} has no log_gain_of_yes: write it for {name!r}")
 
     def update_hyper(self, n: Floats, S: Any, rng: np.random.Generator, *, names: Sequence[str] | None = None) -> Self:
-        """Draw each declared hyper-parameter given the others, see `Family`; yes or no by its probability."""
+        """Draw each declared hyper-parameter given the others, see `Family`."""
         self.require_bound()
         family = self
         for name in self.hyper if names is None else names:
@@ -61,7 +61,7 @@ class ColumnChoices(Family):
         return (self.n_features_in_,) if self.hyper[name] == YES_NO else super().factor_shape(name)
 
     def hyper_bounds(self, name: str) -> tuple[float, float]:
-        """Return the bounds of a learned hyper-parameter, as factors of its value at binding; 0 and 1 of choices."""
+        """Return the bounds of a factor over the value at binding; 0 and 1 of choices."""
         return (0.0, 1.0) if self.hyper[name] == YES_NO else super().hyper_bounds(name)
 
     def _round_to_modes(self, bounds, n, S):

@@ -414,7 +414,7 @@ def check_hyper(family: str, name: str, value: Any, *, positive: bool = True, ve
 
 
 def check_choices(family: str, name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is "auto", True, False or an array of these with one per column."""
+    """Raise ValueError unless `value` is "auto", True, False or one of these per column."""
     if is_auto(value):
         return
     array = np.asarray(value)

@@ -155,7 +155,7 @@ def family_lines(
 
 
 def alike_lines(alike: npt.NDArray[np.bool_], names: Sequence[str], most: int = 6) -> list[str]:
-    """Return the line that says how many columns are alike in all clusters, and which are not, where some are.
+    """Return the line that says how many columns are alike in all clusters, if some are.
 
     Parameters
     ----------

@@ -170,6 +170,17 @@ def _sample(X, weight, seed):
     return generator(seed, "start", unit=_UNIT).permutation(counted)[:most]
 
 
+def _all_apart(candidate):
+    """Return a candidate in which no column may be alike in all clusters.
+
+    Halves agree on which columns are alike more than on groups: of embeddings, by .78 where it finds an adjusted Rand
+    index of .74, by .72 under one shared variance where that finds .88.
+    """
+    if "alike" not in candidate.family.get_params():
+        return candidate
+    return candidate._replace(family=candidate.family.with_hyper(alike=False))
+
+
 class _Comparison:
     """Densities of parts of the rows under families that are fitted to the other parts."""
 
@@ -205,7 +216,7 @@ class _Comparison:
 
     def more_agreed(self, candidates: Sequence[Candidate]) -> FamilyChoice | None:
         """Choose the one of two candidates under which halves agree clearly more, if there is one."""
-        simple, other = (self._agreement(one) for one in candidates)
+        simple, other = (self._agreement(_all_apart(one)) for one in candidates)
         agreement = {one.name: value for one, value in zip(candidates, (simple, other))}
         chosen = candidates[int(other > simple)]
         return FamilyChoice(chosen.family, {}, agreement) if abs(other - simple) > _CLEARLY_AGREED else None

@@ -189,7 +189,7 @@ def is_choice(family: Family, name: str) -> bool:
 
 
 def recorded_name(family: Family, name: str) -> str:
-    """Return the name under which draws hold a name of `factor_names`: with "_factor" at its end, if it is a factor."""
+    """Return the name under which draws hold a name of `factor_names`; factors end in "_factor"."""
     return name if is_choice(family, _of_column(name)[0]) else name + FACTOR
 
 

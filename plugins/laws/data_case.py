@@ -233,7 +233,7 @@ class Case:
 
 
 def changed(family: Any, name: str, factor: float) -> Any:
-    """Return a hyper-parameter times a factor, or the opposite of what is a yes or no for each column."""
+    """Return a hyper-parameter times a factor, or the opposite of choices."""
     value = np.asarray(getattr(family, name), dtype=np.float64)
     value = opposite(value) if family.hyper[name] == YES_NO else value * factor
     return value if value.ndim else float(value)

@@ -86,7 +86,7 @@ def test_learned_hyper_parameters_stay_within_their_bounds(name):
     X, _ = table()
     mixture = Mixture(mixed(), 4, sampler=name, n_steps=10, learn_hyper=True, random_state=0).fit(X)
     factors = mixture.family_.hyper_factors_
-    assert set(factors) == set(mixture.family_.hyper)
+    assert {*factors, "gaussian_diag.alike"} == set(mixture.family_.hyper)
     bound = mixed().bind(X)
     for key, factor in factors.items():
         low, high = bound.hyper_bounds(key)

@@ -91,7 +91,7 @@ def test_halves_see_and_learn_what_the_fit_has_seen_and_learned(tmp_path):
     mixture = Mixture(random_state=0).fit(X)
     kept = rows_of_fit(mixture).data
     ((model, seen, learned, adapts),) = models_of(mixture, kept)
-    assert (model.family, learned, adapts) == (mixture.family_, ("mean_strength", "rate"), False)
+    assert (model.family, learned, adapts) == (mixture.family_, ("mean_strength", "rate", "alike"), False)
     assert len(np.unique(seen.X)) > 10 * len(np.unique(kept.X)) == 10 * len(np.unique(X))
     assert adjusted_rand_score(digits, mixture.coarsen().labels_) > 0.5
     mixture.save(tmp_path / "model")

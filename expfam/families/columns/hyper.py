@@ -191,7 +191,7 @@ class PartHyper(PartSums):
         return family
 
     def _with_parts_at_modes(self, names, n, S):
-        """Return a copy in which each part has moved these hyper-parameters to modes, given the others."""
+        """Return a copy whose parts have moved these hyper-parameters to modes."""
         family = self
         for name in names:
             owner = _owner_of(name)
@@ -277,7 +277,7 @@ class PartHyper(PartSums):
         return max(low), min(high)
 
     def alike_columns(self) -> npt.NDArray[np.bool_]:
-        """Return which columns tell nothing about clusters: (V,) bool, of all the parts that read a column."""
+        """Return which columns tell nothing about clusters: (V,) bool, in all parts that read them."""
         alike = np.ones(self.n_features_in_, dtype=bool)
         for part in self._parts:
             own = part.family.alike_columns()

@@ -147,14 +147,14 @@ cdef double diagonal_gammas(const diagonal_state *s, double n) noexcept nogil:
 
 cdef inline double diagonal_rate(const diagonal_state *s, Py_ssize_t f, double n, const double *S,
                                  double *about) noexcept nogil:
-    """Return the posterior rate of own column f; set `about` to the sum about the prior location."""
+    """Return the rate of own column f; set `about` to the sum about the prior location."""
     cdef double first = S[s.columns[f]], t = first - n * s.shift[f]
     about[0] = t
     return s.rate[f] + 0.5 * (S[s.base.d + s.columns[f]] - s.shift[f] * (first + t) - t * t / (s.strength[f] + n))
 
 
 cdef inline double own_columns(const diagonal_state *s, double *x) noexcept nogil:
-    """Move the values of the own columns to the front of a centred row; return the log density of the others."""
+    """Move own columns to the front of a centred row; return the log density of the others."""
     cdef Py_ssize_t f
     cdef double given
     if not s.alike.size:

@@ -141,7 +141,7 @@ cdef inline double open_rate(const open_state *s, Py_ssize_t f, double n, double
 
 
 cdef double seen_density(const alike_columns *alike, const double *x) noexcept nogil:
-    """Return the log density of the observed cells of a centred row in the columns that are alike."""
+    """Return the log density of the observed cells of a centred row in alike columns."""
     cdef double total = 0.0, level = 0.0, value
     cdef Py_ssize_t j
     for j in range(alike.size):
@@ -153,7 +153,7 @@ cdef double seen_density(const alike_columns *alike, const double *x) noexcept n
 
 
 cdef double seen_evidence(const alike_columns *alike, const double *S, Py_ssize_t d) noexcept nogil:
-    """Return the log density of all observed cells in the columns that are alike, from statistics (3 d,)."""
+    """Return the log density of all observed cells in alike columns, from statistics (3 d,)."""
     cdef double total = 0.0
     cdef Py_ssize_t j, f
     for j in range(alike.size):
@@ -164,7 +164,7 @@ cdef double seen_evidence(const alike_columns *alike, const double *S, Py_ssize_
 
 cdef inline Py_ssize_t sort_cells(const open_state *s, Py_ssize_t i, double *x, Py_ssize_t *columns,
                                   bint *is_tame, double *given) noexcept nogil:
-    """Return the number of observed cells of own columns; list their columns first, their values in `x`.
+    """Return the number of observed cells of own columns; list them first, their values in `x`.
 
     The log density of the other columns goes to `given`.
 

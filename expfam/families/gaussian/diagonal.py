@@ -141,7 +141,8 @@ class DiagonalGaussian(ColumnChoices, RealFamily):
     def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the hyper-parameters as (V,) arrays, and the learned attributes.
 
-        These are center_, resolution_, variance_floor_, spread_ and mass_, the weight of all rows.
+        These are center_, resolution_, variance_floor_, spread_ and mass_, the number or the weight of
+        all rows, whichever is larger.
         """
         learned, variance = self.resolve_center(rows)
         d, name = rows.n_columns, self.name
@@ -157,7 +158,7 @@ class DiagonalGaussian(ColumnChoices, RealFamily):
         strength = per_column(name, "mean_strength", strength, d)
         alike = per_column(name, "alike", False if is_auto(self.alike) else self.alike, d)
         learned |= {"spread_": spread, "alike": alike, "mean": mean, "mean_strength": strength}
-        return {**learned, "mass_": rows.total_weight, "shape": shape, "rate": rate}
+        return {**learned, "mass_": float(max(rows.total_weight, rows.n_rows)), "shape": shape, "rate": rate}
 
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
@@ -195,7 +196,7 @@ class DiagonalGaussian(ColumnChoices, RealFamily):
             self.__dict__.update(alike=np.zeros(d), spread_=np.ones(d), mass_=0.0)
 
     def columns_apart(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Floats]:
-        """Return the columns with parameters for each cluster, the others, and the precisions of these."""
+        """Return the columns with own parameters in each cluster, the others, and their precisions."""
         if not np.any(self.alike):
             return _all_columns(self.n_features_in_)
         alike = np.flatnonzero(self.alike)
@@ -206,7 +207,7 @@ class DiagonalGaussian(ColumnChoices, RealFamily):
         return np.broadcast_to(np.asarray(self.alike) > 0.0, (self.n_features_in_,))
 
     def known_precisions(self) -> Floats | None:
-        """Return the precisions of columns that are alike, and 0 for the others: (V,); None if there are none."""
+        """Return the precisions of columns that are alike, else 0: (V,); None without such columns."""
         _, alike, precision = self.columns_apart()
         if not alike.size:
             return None
@@ -215,18 +216,18 @@ class DiagonalGaussian(ColumnChoices, RealFamily):
         return known
 
     def log_odds_of_yes(self, name: str) -> float:
-        """Return the log prior odds that a column is alike in all clusters: those of one among all rows."""
+        """Return the log prior odds that a column is alike in all clusters: of one among all rows."""
         return -float(np.log(self.mass_)) if self.mass_ > 0.0 else -np.inf  # of files of earlier versions
 
     def log_gain_of_yes(self, name: str, n: Floats, S: Any) -> Floats:
-        """Return how much the log evidence of each column rises if it is alike in all clusters: (V,) nats."""
+        """Return how much the log evidence of each column rises if it is alike: (V,) nats."""
         count, S = self._counts_and_sums(n, S)
         apart, bad = evidence_by_column(count, S, *self._prior())
         self._check_rates(bad)
         return self._alike_evidence(count.sum(axis=0), S.sum(axis=0)) - apart
 
     def _alike_evidence(self, count, S):
-        """Return the log evidence of columns that are alike: (..., V) from counts and sums (..., 2 V)."""
+        """Return the log evidence of alike columns: (..., V) from counts and sums (..., 2 V)."""
         return -0.5 * (count * np.log(self.spread_) + S[..., self.n_features_in_ :] / self.spread_)
 
     def _values(self, X):
