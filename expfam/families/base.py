@@ -27,7 +27,7 @@ from expfam.families.all_rows import RowsHere
 from expfam.families.generic import GenericComponents
 from expfam.families.questions import DataQuestions
 from expfam.families.slice_sampling import MOST_ROUNDS, SETTLED, climb_to_mode, finite, log_target, slice_sample
-from expfam.families.support import dense_rows
+from expfam.families.support import YES_NO, dense_rows
 from expfam.families.weighing import checked_weight, of_all_rows, of_counted_rows
 from expfam.user_warnings import warn
 
@@ -95,7 +95,7 @@ class Family(DataQuestions, ABC):
         Whether data may hold NaN, which stands for a value that is missing; False by default.
     hyper : dict
         Names of the hyper-parameters that may be learned; each value is ``"positive"``, or ``"yes_no"`` for what is 0
-        or 1 for each column, see `ColumnChoices`.
+        or 1 for each column: such families have `log_odds_given` and `log_odds_of_yes`.
     learned_by_default : tuple of str
         Hyper-parameters that estimators learn unless the user gave a value.
     worth_hyper : tuple of tuple of str
@@ -743,11 +743,17 @@ class Family(DataQuestions, ABC):
         -----
         The log target is sum_k A_h(n_k, S_k) plus the log density of a log-normal prior. The prior is on the factor by
         which the hyper-parameter differs from its value at binding (median 1, standard deviation 3 in logs). A vector
-        or matrix is scaled as a whole. Stepping out and shrinkage follow Neal 2003, "Slice sampling".
+        or matrix is scaled as a whole. Stepping out and shrinkage follow Neal 2003, "Slice sampling". A yes or no for
+        each column is drawn from its probability, given the other hyper-parameters.
         """
         self.require_bound()
-        family = self
-        for name in self.hyper if names is None else names:
+        family, kinds = self, self.hyper
+        for name in kinds if names is None else names:
+            if kinds[name] == YES_NO:
+                log_odds = family.log_odds_given(name, n, S)
+                chosen = np.log(rng.random(len(log_odds))) < -np.logaddexp(0.0, -log_odds)
+                family = family.with_hyper(**{name: chosen.astype(np.float64)})
+                continue
             factor = family.__dict__.get("hyper_factors_", {}).get(name, 1.0)
             with np.errstate(divide="ignore"):  # a bound of 0 is minus infinity in logs
                 low, high = np.log(self.hyper_bounds(name))
@@ -791,8 +797,14 @@ class Family(DataQuestions, ABC):
 
         Return the family, the largest move in logs, and whether the last evidence was computed and finite all along.
         """
-        family, largest, is_sound = self, 0.0, False
+        family, largest, is_sound, kinds = self, 0.0, False, self.hyper
         for name, (low, high) in bounds.items():
+            if kinds[name] == YES_NO:
+                chosen = family.log_odds_given(name, n, S) > 0.0
+                if not np.array_equal(chosen, getattr(family, name) > 0.0):
+                    family, largest = family.with_hyper(**{name: chosen.astype(np.float64)}), np.inf
+                    is_sound = False
+                continue
             before = float(np.log(family.__dict__.get("hyper_factors_", {}).get(name, 1.0)))
             t, is_sound = family._mode_along(name, n, S, before, low, high)
             largest = max(largest, abs(t - before))
@@ -821,8 +833,11 @@ class Family(DataQuestions, ABC):
 
         It is that of `update_hyper`: normal in the log of the factor over the value at binding, standard deviation 3.
         """
-        factors = self.__dict__.get("hyper_factors_", {})
-        return -0.5 * sum(float(((np.log(factors.get(name, 1.0)) / 3.0) ** 2).sum()) for name in names)
+        factors, kinds = self.__dict__.get("hyper_factors_", {}), self.hyper
+        choices = {name: np.count_nonzero(getattr(self, name)) for name in names if kinds[name] == YES_NO}
+        of_choices = sum(count * self.log_odds_of_yes(name) for name, count in choices.items() if count)
+        scales = (factors.get(name, 1.0) for name in names if name not in choices)
+        return of_choices - 0.5 * sum(float(((np.log(factor) / 3.0) ** 2).sum()) for factor in scales)
 
     def _target_along(self, name, n, S):
         """Return the log target of a hyper-parameter as a function of the log of its factor."""
@@ -854,9 +869,22 @@ class Family(DataQuestions, ABC):
     def factor_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of the learned factors of a hyper-parameter.
 
-        It is () if one factor scales the hyper-parameter as a whole, and (V,) if each column has a factor of its own.
+        It is () if one factor scales the hyper-parameter as a whole, and (V,) if each column has a factor of its own or
+        chooses yes or no.
         """
-        return ()
+        return (self.n_features_in_,) if self.hyper[name] == YES_NO else ()
+
+    def log_odds_of_yes(self, name: str) -> float:
+        """Return the log prior odds that a column has a 1 in a "yes_no" hyper-parameter, nats."""
+        raise NotImplementedError(f"{type(self).__name__} has no log_odds_of_yes: write it for {name!r}")
+
+    def log_odds_given(self, name: str, n: Floats, S: Any) -> Floats:
+        """Return the log odds of a 1 in each column, given the clusters: (V,) nats.
+
+        They are those of the prior, and how much a 1 raises the log evidence of a column over a 0. Given the other
+        hyper-parameters too, columns do not depend on each other.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no log_odds_given: write it for {name!r}")
 
     def _evidence_along(self, name: str, n: Floats, S: Any) -> Callable[[float], float] | None:
         """Return `total_log_marginal` as a function of the log of a factor, or None.

@@ -2,7 +2,7 @@
 
 The factor of a hyper-parameter of the family over its value at binding is log-normal, see `Family.update_hyper`. The
 strength of the weights is exponential and the discount uniform, see `PitmanYor.update_hyper`. A yes or no for each
-column has the odds of the family, see `ColumnChoices`.
+column has the odds of the family, see `Family.log_odds_of_yes`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 
 from expfam import Columns, Dataset, DiagonalGaussian, DirichletProcess, LogNormal, Mixture, MixtureModel, Poisson
-from expfam.families.column_choices import ColumnChoices
 from expfam.families.components import Components
 from expfam.io.saved_values import check_family
 from expfam.model.hyper_prior import HyperPrior, at_factors
@@ -50,13 +49,13 @@ def test_such_columns_are_normal_with_the_moments_of_all_data(X):
 
 
 @pytest.mark.parametrize("X", [ROWS, HOLES], ids=["whole", "holes"])
-def test_the_gain_is_the_difference_of_evidences(X):
+def test_the_odds_are_those_of_the_prior_and_the_difference_of_evidences(X):
     data = bound(X, missing=bool(np.isnan(X).any()))
     n, S = data.statistics(LABELS, 3)
     family = data.family.fit_hyper(n, S, names=["mean_strength", "rate"])
     alike = family.with_hyper(alike=np.ones(4))
     gap = (alike.log_marginal_by_column(n, S) - family.log_marginal_by_column(n, S)).sum(axis=0)
-    np.testing.assert_allclose(family.log_gain_of_yes("alike", n, S), gap, rtol=1e-9)
+    np.testing.assert_allclose(family.log_odds_given("alike", n, S) + np.log(60.0), gap, rtol=1e-9)
 
 
 @pytest.mark.parametrize("X", [ROWS, HOLES], ids=["whole", "holes"])
@@ -230,12 +229,12 @@ def test_an_altered_file_is_refused():
 
 
 def test_a_family_that_does_not_say_what_a_yes_gains_is_told_so():
-    class Silent(ColumnChoices, Poisson):
+    class Silent(Poisson):
         hyper = {"shape": "positive", "rate": "positive", "own": "yes_no"}  # noqa: RUF012
         own = 0.0
 
     data = Dataset(np.array([[1], [3], [8]]), Silent())
-    with pytest.raises(NotImplementedError, match="Silent has no log_gain_of_yes: write it for 'own'"):
+    with pytest.raises(NotImplementedError, match="Silent has no log_odds_given: write it for 'own'"):
         data.family.update_hyper(*data.statistics(np.array([0, 0, 1]), 2), np.random.default_rng(0), names=["own"])
 
 

@@ -170,8 +170,8 @@ class PartHyper(PartSums):
         """
         self.require_bound()
         names = list(self.hyper if names is None else names)
-        choices = [name for name in names if self.hyper[name] == YES_NO]
-        by_column = [name for name in filter(self.factor_shape, names) if name not in choices]
+        choices = list(filter(self._is_choice, names))
+        by_column = [name for name in names if name not in choices and self.factor_shape(name)]
         whole = [name for name in names if name not in by_column and name not in choices]
         if any(map(self._is_shared, whole)):
             family = self._with_shared_modes(whole, choices, n, S)
@@ -203,14 +203,18 @@ class PartHyper(PartSums):
 
     def log_hyper_prior(self, names: Sequence[str]) -> float:
         """Return the log prior density of learned hyper-parameters, see `Family`."""
-        choices = [name for name in names if self.hyper[name] == YES_NO]
+        choices = list(filter(self._is_choice, names))
         factors = super().log_hyper_prior([name for name in names if name not in choices])
         parts = ((part, name) for name in choices for part in self._families_named(_owner_of(name)))
         return factors + sum(part.log_hyper_prior([_hyper_of(name)]) for part, name in parts)
 
     def log_odds_of_yes(self, name: str) -> float:
-        """Return the log prior odds that a column has a 1, nats, see `ColumnChoices`."""
+        """Return the log prior odds that a column has a 1, nats, see `Family`."""
         return float(self._families_named(_owner_of(name))[0].log_odds_of_yes(_hyper_of(name)))
+
+    def _is_choice(self, name):
+        """Return whether a hyper-parameter is a yes or no for each column."""
+        return self._families_named(_owner_of(name))[0].hyper[_hyper_of(name)] == YES_NO
 
     def _is_shared(self, name):
         """Return whether several parts have one factor of a hyper-parameter."""
@@ -221,7 +225,7 @@ class PartHyper(PartSums):
 
         The rounds are those of `Family.fit_hyper`: they go on in all parts until none moves far.
         """
-        own = {owner: self._sums_of(owner, n, S)[0] for owner in map(_owner_of, names)}
+        own = {owner: self._sums_of(owner, n, S)[0] for owner in dict.fromkeys(map(_owner_of, names))}
         hypers = {owner: [_hyper_of(name) for name in names if _owner_of(name) == owner] for owner in own}
         found = {owner: family for owner, (family, _, _) in own.items()}
         bounds = {owner: {name: found[owner]._log_bounds(name) for name in hypers[owner]} for owner in own}
@@ -250,7 +254,7 @@ class PartHyper(PartSums):
         factors = dict(self.__dict__.get("hyper_factors_", {}))
         for owner, (hypers, families) in learned.items():
             for hyper in hypers:
-                if self.hyper[f"{owner}.{hyper}"] == YES_NO:
+                if families[0].hyper[hyper] == YES_NO:
                     continue
                 own = [family.hyper_factors_[hyper] for family in families]
                 factors[f"{owner}.{hyper}"] = np.concatenate(own) if np.ndim(own[0]) else own[0]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import gammaln, psi
 
-from expfam.families.column_choices import ColumnChoices
 from expfam.families.gaussian._diagonal import DiagonalComponents
 from expfam.families.gaussian._evidence import (
     RateEvidence,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from expfam.protocols import Floats
 
 
-class DiagonalGaussian(ColumnChoices, RealFamily):
+class DiagonalGaussian(RealFamily):
     """Independent Gaussian columns with unknown means and variances under normal-gamma priors.
 
     Parameters
@@ -167,7 +166,7 @@ class DiagonalGaussian(ColumnChoices, RealFamily):
         variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
         """
         if name == "alike":
-            return super().hyper_bounds(name)
+            return 0.0, 1.0
         if name != "rate":
             return strength_bounds(self._base_of(name))
         return self.scale_bounds(self._base_of("rate") / np.maximum(self.shape - 1.0, 0.5))
@@ -219,12 +218,12 @@ class DiagonalGaussian(ColumnChoices, RealFamily):
         """Return the log prior odds that a column is alike in all clusters: of one among all rows."""
         return -float(np.log(self.mass_)) if self.mass_ > 0.0 else -np.inf  # of files of earlier versions
 
-    def log_gain_of_yes(self, name: str, n: Floats, S: Any) -> Floats:
-        """Return how much the log evidence of each column rises if it is alike: (V,) nats."""
+    def log_odds_given(self, name: str, n: Floats, S: Any) -> Floats:
+        """Return the log odds that a column is alike in all clusters, given these: (V,) nats."""
         count, S = self._counts_and_sums(n, S)
         apart, bad = evidence_by_column(count, S, *self._prior())
         self._check_rates(bad)
-        return self._alike_evidence(count.sum(axis=0), S.sum(axis=0)) - apart
+        return self._alike_evidence(count.sum(axis=0), S.sum(axis=0)) - apart + self.log_odds_of_yes(name)
 
     def _alike_evidence(self, count, S):
         """Return the log evidence of alike columns: (..., V) from counts and sums (..., 2 V)."""
