@@ -96,8 +96,8 @@ def with_family_arrays(family: Any, arrays: dict[str, Any]) -> Any:
     family = family.with_hyper(**_like(stored, now))
     if arrays.get("factors"):
         if not set(arrays["factors"]) <= set(family.hyper):
-            stored = sorted(arrays["factors"])
-            raise ArchiveError(f"factors of {stored} are stored; {family.name} learns {family.hyper}")
+            strange = sorted(arrays["factors"])
+            raise ArchiveError(f"factors of {strange} are stored; {family.name} learns {family.hyper}")
         factors = arrays["factors"]
         family = family.with_factors({name: _factors(family, factors, name) for name in factors})
     return family
