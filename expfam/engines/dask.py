@@ -25,6 +25,7 @@ except ImportError as error:
 from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.engines.journal import Entry, Journal, dumps
+from expfam.engines.likeness import hash_of_scores, warn_of_unlike
 from expfam.engines.parts import Part, Resident, added
 from expfam.engines.watch import Watch
 from expfam.engines.worker import Failure, Worker
@@ -96,6 +97,8 @@ class DaskEngine(Engine):
         self._rows, self._home, self.n_lost = [self._future(part) for part in self.parts], {}, 0
         self._n_workers = len(self.client.nthreads())
         self._settle()
+        if self._n_workers > 1:
+            warn_of_unlike(self.client.run(hash_of_scores, on_error="ignore"))
 
     def each(self, method: str, *values: Any) -> list[Any]:
         """Return the answers of all parts, in the order of the rows."""
@@ -302,20 +305,30 @@ class DaskEngine(Engine):
                 self._watch.look(f"the worker {futures[future][0]}" for future in waiting - done)
             for future in done:
                 waiting.discard(future)
-                yield future, self._answer(future)
+                yield future, self._answer(future, futures[future][0])
 
-    def _answer(self, future):
-        """Return the answer of a task that is done, or LOST."""
+    def _answer(self, future, address):
+        """Return the answer of a task that is done, or LOST.
+
+        Where the worker dies before the answer has left it, Dask waits for this worker to do the task again.
+        """
         if future.status != "finished":
             error = future.exception() if future.status == "error" else None
             future.cancel()
             if error is not None and not isinstance(error, (*_LOST, OSError)):
                 raise error
             return LOST
-        try:
-            return future.result(timeout=self.patience)
-        except (*_LOST, OSError, TimeoutError):
-            return LOST
+        seconds, deadline = _LOOK_EVERY, time.monotonic() + self.patience
+        while True:
+            try:
+                return future.result(timeout=seconds)
+            except (distributed.TimeoutError, TimeoutError):  # is an OSError too
+                if address not in self._addresses() or time.monotonic() > deadline:
+                    future.cancel()
+                    return LOST
+                seconds *= 2.0  # a large answer begins anew
+            except (*_LOST, OSError):
+                return LOST
 
     def _lose(self, address):
         """Forget which parts a worker holds."""

@@ -21,7 +21,16 @@ from expfam import Dataset, DiagonalGaussian, MixtureModel, PitmanYor, Symmetric
 from expfam import Mixture as LocalMixture
 from expfam.dask import Mixture
 from expfam.engines import DaskEngine, cut_rows, watch
-from expfam.errors import ArchiveError, CapabilityError, DataError, DataTypeError, EngineError, ResourceError
+from expfam.engines import dask as dask_engine
+from expfam.errors import (
+    ArchiveError,
+    CapabilityError,
+    DataError,
+    DataTypeError,
+    EngineError,
+    ExactnessWarning,
+    ResourceError,
+)
 from expfam.plugins.conformance import check_engine
 from expfam.plugins.laws.engines import ENGINE_LAWS, Tally
 from expfam.samplers import ExpectationMaximization, ShardedState, sample
@@ -342,6 +351,36 @@ def test_killed_workers_change_no_label(client, labels, n_workers):
     mixture.fit(da.from_array(X, chunks=(400, 2)))
     assert mixture.n_lost_ >= 1
     np.testing.assert_array_equal(mixture.labels_.compute(), labels)
+
+
+def test_workers_killed_within_a_step_and_during_the_replay_change_no_label(client, labels):
+    """The second one dies while others make its parts, and those of the first, again."""
+    seconds = [random.uniform(0.0, 0.05), random.uniform(0.2, 2.0)]
+    print(f"killed {seconds} s after the step before")
+    timers = []
+
+    def kill(info, state):
+        if info.step == 8 and not timers:
+            pids = sorted(client.run(os.getpid).values())[:2]
+            timers.extend(threading.Timer(after, os.kill, (pid, signal.SIGKILL)) for after, pid in zip(seconds, pids))
+            for timer in timers:
+                timer.start()
+
+    mixture = Mixture("gaussian_diag", 6, client=client, callbacks=[kill], **{**SETTINGS, "n_steps": 60})
+    rows = da.from_array(X, chunks=(400, 2))
+    mixture.fit(rows)
+    for timer in timers:
+        timer.join()
+    found = mixture.labels_.compute()
+    assert mixture.n_lost_ >= 1
+    whole = Mixture("gaussian_diag", 6, client=client, **{**SETTINGS, "n_steps": 60}).fit(rows)
+    np.testing.assert_array_equal(found, whole.labels_.compute())
+
+
+def test_workers_that_compute_other_bits_are_named(client, monkeypatch):
+    monkeypatch.setattr(dask_engine, "hash_of_scores", os.getpid)
+    with pytest.warns(ExactnessWarning, match=r"worker.* other bits than the others: tcp://.*EXPFAM_ISA=base"):
+        Mixture("gaussian_diag", 2, client=client, n_steps=2, random_state=0).fit(da.from_array(X, chunks=(400, 2)))
 
 
 def test_em_of_killed_workers_gives_the_same_labels(client):
