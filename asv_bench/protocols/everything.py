@@ -114,7 +114,7 @@ PROTOCOLS = [
     Protocol("Unknown numbers of topics: generated", "hdp.py", "generated", "--topics 5 --seeds 1 --documents 200"),
     Protocol("Unknown numbers of clusters of groups", "hdp.py", "groups", "--topics 5 --seeds 1 --documents 200"),
     Protocol("Unknown numbers of topics: a step", "hdp.py", "kernels", "--data-sets tweet --sweeps 4", "", True),
-    Protocol("Sweeps over parts of the data", "distributed.py", "", "--quick"),
+    Protocol("Sweeps over parts of the data", "many_machines.py", "", "--quick"),
     Protocol("Tables beside stepmix", "tables.py", "", "--quick"),
     Protocol("Wide rows: von Mises-Fisher", "wide.py", "vmf", "--quick"),
     Protocol("Wide rows: embeddings beside faiss", "wide.py", "embeddings", "--quick"),

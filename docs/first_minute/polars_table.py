@@ -7,7 +7,7 @@ import polars as pl
 from expfam import Mixture
 
 customers = pl.read_csv(Path(__file__).with_name("customers.csv")).drop("customer")
-mixture = Mixture(random_state=0).fit(customers)
+mixture = Mixture(random_state=2).fit(customers)
 print(mixture.summary())
 print(mixture.clusters_)
 print(mixture.impute(customers).head())

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from expfam.engines.dask import DaskEngine  # isort: skip  (it says what to install where Dask is missing)
+from expfam.dask.likeness import engine_on  # isort: skip  (it says what to install where Dask is missing)
 import distributed
 
 from expfam.amounts import counted
@@ -190,7 +190,7 @@ class GroupedMixture(BaseEstimator):
         groups = y if groups is None else groups
         self._check(groups, sample_weight)
         client = distributed.get_client() if self.client is None else self.client
-        engine = DaskEngine(client)
+        engine = engine_on(client)
         with engine:
             parts, sizes = parts_in_groups(X, groups, client, columns)
             check_workers(self._forecast(parts, sizes, client), free_bytes(client))

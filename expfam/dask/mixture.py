@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from expfam.engines.dask import DaskEngine  # isort: skip  (it says what to install where Dask is missing)
+from expfam.dask.likeness import engine_on  # isort: skip  (it says what to install where Dask is missing)
 import distributed
 
 from expfam.coarsening.merges import hard_log_joint
@@ -191,7 +191,7 @@ class Mixture(BaseEstimator):
         kernel = self._kernel(self._local())
         client = distributed.get_client() if self.client is None else self.client
         local = self._local()
-        engine = DaskEngine(client)
+        engine = engine_on(client)
         with engine:
             as_frames, data = self._reads_frames(X), None  # type: bool, Any
             parts, sizes = parts_of(X, client, columns, sample_weight, as_frames=as_frames)

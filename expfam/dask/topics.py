@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from expfam.engines.dask import DaskEngine  # isort: skip  (it says what to install where Dask is missing)
+from expfam.dask.likeness import engine_on  # isort: skip  (it says what to install where Dask is missing)
 import distributed
 
 from expfam.amounts import counted
@@ -159,7 +159,7 @@ class TopicModel(BaseEstimator):
         """
         self._check(sample_weight)
         client = distributed.get_client() if self.client is None else self.client
-        engine = DaskEngine(client)
+        engine = engine_on(client)
         with engine:
             parts, sizes = parts_of(X, client, columns)
             self._check_memory(sizes.n_columns, free_bytes(client))

@@ -25,7 +25,6 @@ except ImportError as error:
 from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.engines.journal import Entry, Journal, dumps
-from expfam.engines.likeness import hash_of_scores, warn_of_unlike
 from expfam.engines.parts import Part, Resident, added
 from expfam.engines.watch import Watch
 from expfam.engines.worker import Failure, Worker
@@ -97,8 +96,6 @@ class DaskEngine(Engine):
         self._rows, self._home, self.n_lost = [self._future(part) for part in self.parts], {}, 0
         self._n_workers = len(self.client.nthreads())
         self._settle()
-        if self._n_workers > 1:
-            warn_of_unlike(self.client.run(hash_of_scores, on_error="ignore"))
 
     def each(self, method: str, *values: Any) -> list[Any]:
         """Return the answers of all parts, in the order of the rows."""

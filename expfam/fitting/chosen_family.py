@@ -197,6 +197,8 @@ class _Comparison:
 
         Simpler ones stand first.
         """
+        if len(candidates) == 1:
+            return FamilyChoice(candidates[0].family, {})
         n_rows, held = len(candidates[0].X), []
         found: list[list[Floats]] = [[] for _ in candidates]
         for part in range(_N_PARTS):

@@ -19,9 +19,8 @@ from scipy import sparse
 
 from expfam import Dataset, DiagonalGaussian, MixtureModel, PitmanYor, SymmetricDirichlet
 from expfam import Mixture as LocalMixture
-from expfam.dask import Mixture
+from expfam.dask import Mixture, likeness
 from expfam.engines import DaskEngine, cut_rows, watch
-from expfam.engines import dask as dask_engine
 from expfam.errors import (
     ArchiveError,
     CapabilityError,
@@ -378,7 +377,7 @@ def test_workers_killed_within_a_step_and_during_the_replay_change_no_label(clie
 
 
 def test_workers_that_compute_other_bits_are_named(client, monkeypatch):
-    monkeypatch.setattr(dask_engine, "hash_of_scores", os.getpid)
+    monkeypatch.setattr(likeness, "hash_of_scores", os.getpid)
     with pytest.warns(ExactnessWarning, match=r"worker.* other bits than the others: tcp://.*EXPFAM_ISA=base"):
         Mixture("gaussian_diag", 2, client=client, n_steps=2, random_state=0).fit(da.from_array(X, chunks=(400, 2)))
 

@@ -512,7 +512,7 @@ cdef int diagonal_line(void *self, Py_ssize_t k, Py_ssize_t l, double depth, gro
     """Compute the lines of several slopes and write the line that is lowest at `depth`."""
     cdef diagonal_state *s = <diagonal_state *> self
     cdef growth_part *columns = <growth_part *> s.growth
-    cdef double top = 0.0, later_top = 0.0, rounding = 0.0, lowest, ratio
+    cdef double top = s.alike.level, later_top = s.alike.level, rounding = 0.0, lowest, ratio
     cdef Py_ssize_t f
     if not real_is_slot(&s.base, k) or not real_is_slot(&s.base, l) or s.base.n[k] < 1.0:
         return EXPFAM_RANGE

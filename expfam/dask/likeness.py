@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from expfam.amounts import counted
+from expfam.engines.dask import DaskEngine, distributed
 from expfam.errors import ExactnessWarning
 from expfam.structures.simd import probe
 from expfam.user_warnings import warn
@@ -27,7 +28,7 @@ def hash_of_scores() -> str:
 
     Examples
     --------
-    >>> from expfam.engines.likeness import hash_of_scores
+    >>> from expfam.dask.likeness import hash_of_scores
     >>> len(hash_of_scores())
     40
     """
@@ -48,7 +49,7 @@ def warn_of_unlike(hashes: Mapping[str, str]) -> None:
     Examples
     --------
     >>> import warnings
-    >>> from expfam.engines.likeness import warn_of_unlike
+    >>> from expfam.dask.likeness import warn_of_unlike
     >>> with warnings.catch_warnings(record=True) as said:
     ...     warnings.simplefilter("always")
     ...     warn_of_unlike({"worker 0": "a", "worker 1": "b", "worker 2": "a"})
@@ -68,4 +69,10 @@ def warn_of_unlike(hashes: Mapping[str, str]) -> None:
     )
 
 
-__all__ = ["hash_of_scores", "warn_of_unlike"]
+def engine_on(client: distributed.Client) -> DaskEngine:
+    """Return an engine of a Dask cluster; warn where its workers compute different bits."""
+    warn_of_unlike(client.run(hash_of_scores, on_error="ignore"))
+    return DaskEngine(client)
+
+
+__all__ = ["engine_on", "hash_of_scores", "warn_of_unlike"]

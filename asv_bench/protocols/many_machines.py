@@ -1,6 +1,6 @@
 """Data in parts: exact sums, sweeps, EM, slices, splits, exchanges, gain of two processes, memory against the forecast.
 
-Run by hand on idle cores: `python -m asv_bench.protocols.distributed`; `--quick` takes small sizes, and asks neither
+Run by hand on idle cores: `python -m asv_bench.protocols.many_machines`; `--quick` takes small sizes, and asks neither
 for the share of exact sums nor for the gain of two processes. The exit status is 1 where labels depend on the parts,
 where a sweep of one part takes more than 1.1 times that of one machine, where splits and merges do not find the groups
 from one cluster, where exact sums take more than 3 % of a dense sweep of one machine in which most rows move, where two
