@@ -48,6 +48,7 @@ from expfam.estimators.unknown_groups import (
     unknown_model,
     unknown_start,
 )
+from expfam.estimators.unknown_numbers import refuse_rest, rest_pseudocount
 from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.components import Components
 from expfam.fitted.row_certainty import certainty_of_labels
@@ -606,7 +607,9 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
-    def transform(self, X: Any, groups: Any = None) -> Any:  # type: ignore[override]
+    def transform(  # type: ignore[override]
+        self, X: Any, groups: Any = None, *, rest: bool = False
+    ) -> Any:
         """Return the weights of new groups of rows.
 
         Parameters
@@ -614,26 +617,40 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         X : array_like or sparse matrix, shape (N, V)
         groups : (N,) array_like, Groups, or str
             Group of each row, as in `fit`; required. Groups are numbered by their sorted names in these data alone.
+        rest : bool
+            Where the number of clusters was unknown: add a last column with the weight of all clusters that are not
+            listed. Otherwise it is spread over the clusters in proportion to their weights.
 
         Returns
         -------
         (G, K) float64 ndarray, or frame where `set_output` asks for one
-            Rows sum to 1; of a group without rows they are the prior's.
+            Rows sum to 1; of a group without rows they are the prior's. (G, K + 1) with `rest`.
 
         Notes
         -----
         The weights of a group and the clusters of its rows are updated in turn (coordinate ascent), under the posterior
         predictive densities of the clusters.
         """
+        self._check_fitted()
+        refuse_rest(self, rest, "transform(X, groups=groups)")
         X, groups = self._checked(X, groups)
-        weights = _weights(self._place(X, groups)[0], self.alpha_)
+        weights = self._weights_of_groups(X, groups, rest)
         asked = asked_output(self)
         if asked == "default":
             return weights
-        frame = new_frame(dict(zip(self.get_feature_names_out(), weights.T)), backend=asked)
+        names = [*self.get_feature_names_out(), *(["rest"] if rest else [])]
+        frame = new_frame(dict(zip(names, weights.T)), backend=asked)
         if groups.names is not None and type(frame).__module__.startswith("pandas"):
             frame.index = list(groups.names)
         return frame
+
+    def _weights_of_groups(self, X, groups, rest):
+        """Return the weights of the clusters in new groups, on request with those not listed."""
+        if not hasattr(self, "rest_"):
+            return _weights(self._place(X, groups)[0], self.alpha_)
+        alpha = np.append(self.alpha_, rest_pseudocount(self))
+        weights = _weights(self._place(X, groups, alpha=alpha)[0], alpha)
+        return weights if rest else weights[:, :-1] / weights[:, :-1].sum(axis=1, keepdims=True)
 
     def fit_transform(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Any:
         """Fit, and return `transform` of the same rows: the weights of their groups.
@@ -903,11 +920,13 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         clusters = loaded_clusters(self, self.family_, self.n_, self.S_)
         return clusters.each_block(data, np.zeros(len(self.n_) + 1), reduce, n_threads=self.n_threads)
 
-    def _place(self, X, groups, family=None, columns=None):
+    def _place(self, X, groups, family=None, columns=None, alpha=None):
         """Return expected rows of each group in each cluster (G, K), and labels of rows (N,).
 
-        `columns` are the columns of phi that `family` has of those of the fit, all by default.
+        `columns` are the columns of phi that `family` has of those of the fit, all by default. `alpha` has one number
+        more than there are clusters where the last one stands for clusters without rows.
         """
+        alpha = self.alpha_ if alpha is None else alpha
         is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
         S = self.S_ if columns is None else self.S_[:, columns]
         family = self.family_ if family is None else family
@@ -917,13 +936,13 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         except DataError:
             opened_data(X, family, names=names)  # its error has the numbers of the rows as they were given
             raise
-        K = len(self.n_)
-        components = _densities(data, self.n_, S)
+        K = len(alpha)
+        components = _densities(data, *_with_empty(self.n_, S, K - len(self.n_)))
         counts, labels = np.zeros((groups.n_groups, K)), np.empty(data.n_rows, dtype=np.int32)
         starts, most = groups.starts.astype(np.int64), max(16, _SCORES // K)
 
         def place(first, stop):
-            here = _Turns(components, groups.rows, starts[first : stop + 1], self.alpha_, most)
+            here = _Turns(components, groups.rows, starts[first : stop + 1], alpha, most)
             counts[first:stop], labels[groups.rows[starts[first] : starts[stop]]] = here.run()
 
         run(place, _whole_groups(starts, most), 1 if components.needs_gil else self.n_threads)
@@ -938,6 +957,15 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         tags = super().__sklearn_tags__()
         tags._skip_test = True  # the common checks bring no groups
         return tags
+
+
+def _with_empty(n, S, n_empty):
+    """Return statistics with those of some clusters without rows at their end."""
+    if not n_empty:
+        return n, S
+    empty = np.zeros((n_empty, S.shape[1]))
+    S = sparse.vstack([S, sparse.csr_array(empty)]).tocsr() if sparse.issparse(S) else np.vstack([S, empty])
+    return np.append(n, np.zeros(n_empty)), S
 
 
 def _densities(data, n, S):

@@ -153,9 +153,26 @@ def _check_kinds(models, common):
     for model in [*models, *([] if common is None else [common])]:
         if not isinstance(model, kind):
             others = "" if kind is TopicModel else ", or fitted TopicModels alone"
-            raise TypeError(f"merge takes fitted {kind.__name__}s; got {type(model).__name__}{others}")
+            raise TypeError(
+                f"merge takes fitted {kind.__name__}s; got {type(model).__name__}{others}{_in_chunks(model)}"
+            )
         check_is_fitted(model)
+        if hasattr(model, "rest_"):
+            raise CapabilityError(
+                "merge: a fit with an unknown number of topics has topics that are no partners of those of another"
+                f" fit: give every fit the same number: write"
+                f" {line_of(model, n_components=len(model.components_), alpha=0.1, eta=0.01)}"
+            )
     return kind
+
+
+def _in_chunks(model):
+    """Return the line that fits rows in groups of all parts, as the end of a sentence."""
+    if getattr(model, "saved_kind", None) != "grouped_mixture":
+        return ""
+    K = len(model.alpha_) if model.n_components is None and hasattr(model, "alpha_") else model.n_components or 10
+    line = line_of(model, n_components=K, sampler="variational")
+    return f". One fit to all groups in chunks: write {line}.fit_chunks([(X, groups), ...])"
 
 
 def _check_alike(models, common, difference):

@@ -23,8 +23,6 @@ _ROUNDING = 1e-9
 
 def topic_difference(a: Any, b: Any) -> str:
     """Return in words why the counts of two topic models do not add up; empty where they do."""
-    if hasattr(a, "rest_") or hasattr(b, "rest_"):
-        return "an unknown number of topics, whose topics have no partners; give n_components a number to every fit"
     if len(a.components_) != len(b.components_):
         return f"another number of topics ({len(b.components_)}, not {len(a.components_)})"
     for name, what in (("alpha_", "topics in documents"), ("eta_", "words in topics")):

@@ -26,11 +26,12 @@ from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import clusters_of_fit, keep_rows, names_of_fit
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.resumed import kept_fit
-from expfam.estimators.row_results import in_asked_form
+from expfam.estimators.row_results import asked_output, in_asked_form
 from expfam.estimators.topic_chunks import DOCUMENTS, kernel_of_chunks, learns_documents
 from expfam.estimators.topic_coarsen import coarser_topics, topic_curve, topics_text, words_tree
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
+from expfam.estimators.unknown_numbers import refuse_rest
 from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
 from expfam.evaluation.held_out import completed_documents, document_completion
 from expfam.evaluation.mean_error import error_of_mean
@@ -484,10 +485,11 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """
         self._check_fitted()
         X = self._validate(X, reset=False)
-        if rest and not hasattr(self, "rest_"):
+        refuse_rest(self, rest, "transform(X)")
+        if rest and n_top is None and asked_output(self) != "default":
             raise ValueError(
-                "transform(rest=True) needs a fit with an unknown number of topics: write transform(X), or"
-                " TopicModel(None).fit(X)"
+                "transform(rest=True) has a column more than get_feature_names_out names, and frames need all names:"
+                " write set_output(transform='default').transform(X, rest=True)"
             )
         L = checked_n_top(n_top)
         if L is None:

@@ -21,6 +21,7 @@ from expfam.params import is_auto
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.grouped.gibbs import GroupedGibbs
+from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.group_moves import GroupedProcessSplitMerge
 from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
@@ -37,9 +38,9 @@ _STEPS = 10
 def unknown_kernel(estimator: Any) -> Any:
     """Return the kernel that was given, or one with the settings of the estimator."""
     learns = learns_concentrations(estimator)
+    if _is_process(estimator.sampler):
+        return estimator.sampler
     found = find_sampler(estimator.sampler, model="GroupedMixture")
-    if not isinstance(found, type) and _is_process(found):
-        return found
     if found not in (None, GroupedGibbs):
         name = found.__name__ if isinstance(found, type) else type(found).__name__
         line = "GroupedMixture(n_components=None, sampler='auto'), or with sampler=GroupedProcessGibbs()"
@@ -48,8 +49,9 @@ def unknown_kernel(estimator: Any) -> Any:
 
 
 def _is_process(kernel):
-    """Return whether a kernel, or every one of a `Cycle`, samples clusters of unknown number."""
-    return all(isinstance(part, GroupedProcessGibbs) for part in getattr(kernel, "kernels", (kernel,)))
+    """Return whether every kernel that moves rows samples clusters of unknown number."""
+    parts = [part for part in getattr(kernel, "kernels", (kernel,)) if not isinstance(part, UpdateHyper)]
+    return bool(parts) and all(isinstance(part, GroupedProcessGibbs) for part in parts)
 
 
 def unknown_model(estimator: Any, family: Family) -> HierarchicalProcess:

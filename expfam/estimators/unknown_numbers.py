@@ -153,12 +153,23 @@ def refuse_unknown(owner: str, what: str, line: str) -> None:
     raise CapabilityError(f"{owner}: {what} needs a given number, and n_components is None: write {line}")
 
 
+def refuse_rest(estimator: Any, rest: bool, line: str) -> None:
+    """Raise where `rest` is asked for and all clusters are listed, with the line that works."""
+    if rest and not hasattr(estimator, "rest_"):
+        owner, what = type(estimator).__name__, f"{estimator.of_clusters}s"
+        raise ValueError(
+            f"transform(rest=True) needs a fit with an unknown number of {what}: write {line}, or"
+            f" {owner}(n_components=None)"
+        )
+
+
 __all__ = [
     "LONGEST_WARMUP",
     "MeansBySweeps",
     "StillFalling",
     "concentration_of",
     "learns_concentrations",
+    "refuse_rest",
     "refuse_unknown",
     "rest_pseudocount",
     "set_weights",

@@ -100,8 +100,10 @@ def _check_settings(estimator):
     """Refuse settings that need a given number of topics."""
     if estimator.seeds is not None:
         refuse_unknown("TopicModel", "seeds", "TopicModel(50)")
+    if _is_process(estimator.sampler):
+        return
     found = find_sampler(estimator.sampler, model="TopicModel")
-    if found not in (None, TopicGibbs) and not _is_process(found):
+    if found not in (None, TopicGibbs):
         name = found.__name__ if isinstance(found, type) else type(found).__name__
         refuse_unknown(
             "TopicModel",
@@ -112,7 +114,7 @@ def _check_settings(estimator):
 
 def _kernel_of(estimator):
     """Return the kernel that was given, or one with the settings of the estimator."""
-    if not isinstance(estimator.sampler, type) and _is_process(estimator.sampler):
+    if _is_process(estimator.sampler):
         why = "a kernel, which says itself what it learns,"
         refuse_unused(estimator, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
         return estimator.sampler

@@ -58,7 +58,7 @@ class HyperPrior:
 
     def __init__(self, model: MixtureModel, family: Sequence[str], *, weights: bool) -> None:
         self._model, self._family = model, tuple(family)
-        self.draws_weights = weights and bool(model.weights.hyper)
+        self.draws_weights = weights and hasattr(model, "weights") and bool(model.weights.hyper)
         # a discount of 0 is that of the Dirichlet process, and stays
         self._has_discount = self.draws_weights and getattr(model.weights, "discount", 0.0) > 0
         own = factor_names(model.family, self._family)

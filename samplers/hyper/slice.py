@@ -23,7 +23,8 @@ class UpdateHyper(Kernel):
     family : bool or tuple of str
         Whether to update the hyper-parameters that the family declares in `hyper`, or the names of some of them.
     weights : bool
-        Whether to update the parameters that the weights declare in `hyper`.
+        Whether to update the parameters that the weights declare in `hyper`. Models of rows in groups declare none: the
+        kernel that moves the rows draws their pseudo-counts.
     order : {"sequential", "backward"}
         The family before the weights, or all in the opposite order, which reverses the kernel.
 
@@ -59,12 +60,19 @@ class UpdateHyper(Kernel):
         """Refuse a model without hyper-parameters, and names that the family does not declare."""
         if self.order not in _OPPOSITE:
             raise ValueError(f"UpdateHyper: order must be 'sequential' or 'backward'; got {self.order!r}")
+        if not hasattr(model, "weights") and data.groups is None:
+            raise CapabilityError(
+                "UpdateHyper updates families of rows, and these are words of documents, whose sampler draws their"
+                " pseudo-count: write TopicGibbs(learn_eta=True), or where the number of topics is unknown"
+                " TopicProcessGibbs(learn_eta=True)"
+            )
         unknown = [] if isinstance(self.family, bool) else [n for n in self.family if n not in model.family.hyper]
         if unknown:
             raise CapabilityError(f"UpdateHyper: {model.family!r} does not declare {unknown} in hyper")
-        if not (self.family and model.family.hyper) and not (self.weights and model.weights.hyper):
+        if not (self.family and model.family.hyper) and not (self.weights and _hyper_of_weights(model)):
             raise CapabilityError(
-                f"UpdateHyper: neither {model.family!r} nor {model.weights!r} declares hyper-parameters"
+                f"UpdateHyper: neither {model.family!r} nor {getattr(model, 'weights', model)!r} declares"
+                " hyper-parameters"
             )
 
     def names(self, model: Any) -> tuple[str, ...]:
@@ -94,7 +102,12 @@ class UpdateHyper(Kernel):
         return model.with_family(model.family.update_hyper(n, S, rng, names=names))
 
     def _with_weights(self, model, n, S, state):
-        if not (self.weights and model.weights.hyper):
+        if not (self.weights and _hyper_of_weights(model)):
             return model
         rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
         return model.with_weights(model.weights.update_hyper(n, rng, order=self.order))
+
+
+def _hyper_of_weights(model):
+    """Return the names that the weights of a model declare; none for rows in groups."""
+    return model.weights.hyper if hasattr(model, "weights") else ()

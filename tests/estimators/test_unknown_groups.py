@@ -3,10 +3,21 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 
-from expfam import GroupedMixture
+from expfam import Dataset, DiagonalGaussian, GroupedMixture, HierarchicalProcess, Multinomial, merge
 from expfam.errors import ArchiveError, CapabilityError
-from expfam.samplers import GroupedGibbs, GroupedProcessGibbs, GroupedVariational
+from expfam.samplers import (
+    Cycle,
+    GroupedGibbs,
+    GroupedProcessGibbs,
+    GroupedProcessSplitMerge,
+    GroupedVariational,
+    TopicProcessGibbs,
+    UpdateHyper,
+    sample,
+)
 
 QUICK = {"n_steps": 20, "n_warmup": 20}
 
@@ -50,6 +61,50 @@ def test_weights_sum_to_one_and_say_what_is_left(fitted):
     np.testing.assert_array_equal(fitted.predict(X, groups=of_row), fitted.labels_)
     assert fitted.score(X, groups=of_row) > -6
     assert np.isfinite(fitted.score_samples(X, groups=of_row)).all()
+
+
+def test_the_mass_of_clusters_that_are_not_listed_is_told(fitted):
+    X, of_row, _ = patients()
+    whole, spread = fitted.transform(X, groups=of_row, rest=True), fitted.transform(X, groups=of_row)
+    assert whole.shape == (9, 5)
+    np.testing.assert_allclose(whole.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(whole[:, :-1] / (1 - whole[:, -1:]), spread, rtol=1e-12)
+    sizes = np.bincount(of_row)
+    expected = fitted.concentration_ * fitted.rest_ / (sizes + fitted.concentration_)
+    np.testing.assert_allclose(whole[:, -1], expected, rtol=1e-3)  # no row of these is of another cluster
+    far = fitted.transform(np.array([[90.0, -90.0]] * 5), groups=np.zeros(5, dtype=int), rest=True)
+    expected = (5 + fitted.concentration_ * fitted.rest_) / (5 + fitted.concentration_)
+    np.testing.assert_allclose(far[0, -1], expected, rtol=1e-3)
+    frame = clone(fitted).set_params(**QUICK).set_output(transform="pandas").fit(X, groups=of_row)
+    assert frame.transform(X, groups=of_row, rest=True).columns.tolist()[-1] == "rest"
+    given = GroupedMixture("gaussian_diag", 2, random_state=0, **QUICK).fit(X, groups=of_row)
+    with pytest.raises(ValueError, match=r"unknown number of clusters: write transform\(X, groups=groups\), or"):
+        given.transform(X, groups=of_row, rest=True)
+
+
+@pytest.mark.parametrize("family", ["multinomial", DiagonalGaussian(missing=True)], ids=["sparse", "holes"])
+def test_so_it_is_of_sparse_counts_and_of_rows_with_holes(family):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(np.array([[20.0, 1, 1], [1, 20, 1]])[np.arange(80) % 2])
+    X = sparse.csr_array(X) if family == "multinomial" else np.where(rng.random(X.shape) < 0.05, np.nan, X)
+    model = GroupedMixture(family, None, random_state=0, **QUICK).fit(X, groups=np.arange(80) // 20)
+    whole = model.transform(X, groups=np.arange(80) // 20, rest=True)
+    np.testing.assert_allclose(whole.sum(axis=1), 1.0, rtol=1e-12)
+    assert whole[:, -1].max() < 0.2
+    np.testing.assert_allclose(whole[:, :-1].argmax(axis=1), model.transform(X, groups=np.arange(80) // 20).argmax(1))
+
+
+def test_hyper_parameters_are_drawn_beside_an_unknown_number():
+    X, of_row, _ = patients()
+    data = Dataset(X, DiagonalGaussian(mean=3.0, mean_strength=0.05, shape=2.0, rate=50.0), groups=of_row)
+    kernel = Cycle(GroupedProcessSplitMerge(), GroupedProcessGibbs(), UpdateHyper())
+    state = kernel.init(HierarchicalProcess(data.family), data, seed=0)
+    sample(kernel, state, 60)
+    state.check()
+    assert np.all(state.model.family.rate < 20.0)  # rows vary by 1 in a cluster
+    assert GroupedMixture("gaussian_diag", None, sampler=kernel, random_state=0, **QUICK).fit(X, groups=of_row).rest_
+    with pytest.raises(CapabilityError, match=r"words of documents.*TopicProcessGibbs\(learn_eta=True\)"):
+        Cycle(TopicProcessGibbs(), UpdateHyper()).init(HierarchicalProcess(Multinomial(0.1)), [[1, 2]], seed=0)
 
 
 def test_a_file_keeps_what_new_groups_need(fitted, tmp_path):
@@ -150,5 +205,8 @@ def test_what_an_unknown_number_does_not_take_is_refused():
         GroupedMixture("gaussian_diag", None, labels="clusters").fit(X, np.where(z < 2, z, -1), groups=of_row)
     with pytest.raises(AttributeError, match="chunks are learned with a given number of clusters"):
         model.partial_fit(X, groups=of_row)
+    fit = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK).fit(X, groups=of_row)
+    with pytest.raises(TypeError, match=r"sampler='variational', .*\.fit_chunks\(\[\(X, groups\)"):
+        merge([fit, fit])
     with pytest.raises(CapabilityError, match="HierarchicalProcess"):
         GroupedMixture("gaussian_diag", 3, sampler=GroupedProcessGibbs()).fit(X, groups=of_row)

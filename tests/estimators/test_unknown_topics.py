@@ -7,7 +7,7 @@ from sklearn.base import clone
 from expfam import GroupedMixture, HierarchicalProcess, Multinomial, TopicModel, check_model, merge
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.estimators.unknown_numbers import MeansBySweeps, StillFalling
-from expfam.samplers import TopicGibbs, TopicProcessGibbs, TopicVariational
+from expfam.samplers import Cycle, TopicGibbs, TopicProcessGibbs, TopicProcessSplitMerge, TopicVariational
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
@@ -123,6 +123,8 @@ def test_settings_reach_the_sampler(planted):
     own = TopicModel(None, sampler=kernel, random_state=0, **QUICK).fit(X)
     assert own.concentration_ == pytest.approx(1.0)
     assert own.eta_ != 0.01
+    cycle = Cycle(TopicProcessSplitMerge(), kernel)
+    assert TopicModel(None, sampler=cycle, random_state=0, **QUICK).fit(X).eta_ != 0.01
     given = TopicModel(None, start=np.zeros(X.sum(), dtype=int), random_state=0, n_steps=2, n_warmup=0).fit(X)
     assert given.sizes_[0] > 0.5 * X.sum()
 
@@ -159,8 +161,12 @@ def test_data_and_methods_that_are_refused(planted, fitted):
         TopicModel(None).fit(np.zeros((3, 4), dtype=int))
     with pytest.raises(AttributeError, match="chunks are learned with a given number of topics"):
         TopicModel(None).partial_fit(X)
-    with pytest.raises(CapabilityError, match="an unknown number of topics"):
+    with pytest.raises(CapabilityError, match=r"unknown number of topics.*write TopicModel\(n_components=\d, alpha"):
         merge([fitted, fitted])
+    frames = clone(fitted).set_params(**QUICK).set_output(transform="pandas").fit(X)
+    with pytest.raises(ValueError, match=r"write set_output\(transform='default'\)\.transform\(X, rest=True\)"):
+        frames.transform(X, rest=True)
+    assert frames.set_output(transform="default").transform(X, rest=True).shape[1] == len(frames.components_) + 1
     with pytest.raises(ValueError, match=r"or None for an unknown number of topics; got 0"):
         TopicModel(0).fit(X)
     given = TopicModel(2, random_state=0, **QUICK).fit(X)
