@@ -1,6 +1,7 @@
 """The table of groups that people recognise tells answers that are below the fit, and says so in its exit status."""
 
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 HERE = Path(__file__).resolve().parents[2] / "asv_bench" / "protocols"
 sys.path.insert(0, str(HERE))
 import answer  # noqa: E402
+import answer_evidence  # noqa: E402
 import answer_groups  # noqa: E402
 import answer_sets  # noqa: E402
 
@@ -51,6 +53,43 @@ def test_a_call_that_raises_is_told(run, capsys):
 
     assert run(tables={"easy": three_groups, "broken": broken}) == 1
     assert "missed: broken" in capsys.readouterr().out
+
+
+def test_a_row_with_evidence_is_named_and_fails_nothing(run, capsys, monkeypatch):
+    known = {name: answer_evidence.Evidence("halves have few rows", 0.65) for name in ("easy", "worse")}
+    monkeypatch.setattr(answer_groups, "evidence_of", known.get)
+    monkeypatch.setattr(answer_groups, "rivals_of", lambda labelled: {"BIC": None, "k-means": 0.0, "Ward": None})
+    answers = iter([0.61, 0.61, 0.59])
+    spoiled = {"k": 1, "best": 1.0, "s": 0.0}
+    monkeypatch.setattr(answer_groups, "answer_of", lambda mixture, labelled: {**spoiled, "ari": next(answers)})
+    assert run(tables={"easy": three_groups}) == 0
+    assert "easy: not reached: halves have few rows; best 0.65" in capsys.readouterr().out
+    monkeypatch.setattr(answer_groups, "LEAST_OF_TABLES", 0.0)
+    assert run(tables={"easy": three_groups, "worse": three_groups}) == 1  # more than .05 below the best known
+    assert "missed: below the better open fit by more than 0.05: worse" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["birch2", "letter_recognition", "googlenews"])
+def test_sets_with_evidence_are_sets(name):
+    assert name in {*answer_sets.DENSE, *answer_sets.TEXTS}
+    assert str(answer_evidence.evidence_of(name)).count("; best 0.") == 1
+
+
+def give_up(labelled, seeds):
+    raise SystemExit(3)
+
+
+def take_long(labelled, seeds):
+    time.sleep(30)
+
+
+@pytest.mark.parametrize(
+    ("make", "limit", "said"),
+    [(give_up, 90, "the process ended without an answer"), (take_long, 0.2, "no answer within 0.2 s")],
+)
+def test_a_process_that_ends_or_takes_long_is_told(make, limit, said):
+    row = answer_groups.row_within(answer_sets.Labelled("slow", "tables", *three_groups()), 1, limit, make)
+    assert (row["answer"], row["reached"]) == (None, said)
 
 
 def test_unknown_sets_are_named(run):
