@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,12 @@ def _serves(proposal, model, data):
     return True
 
 
+class _TreeOrDense(UncollapsedGibbs):
+    """Sweep that tries a tree with any number of clusters, and draws densely if it costs more."""
+
+    _least_for_tree: ClassVar[int] = 2
+
+
 class Canopy(UncollapsedKernel):
     """Kernel that draws all labels in parallel given parameters, by a tree or by groups.
 
@@ -129,9 +135,10 @@ class Canopy(UncollapsedKernel):
     proposal : str or Proposal
         For variant 1: "prototype", the name of another registered proposal, or an object with its settings.
     variant : {2, 1}
-        Variant 2 draws labels exactly by branch and bound over a tree of the clusters; it is `UncollapsedGibbs` with
-        ``draw="tree"``. Variant 1 makes Metropolis steps with a law for each group of neighbouring data; it is
-        `UncollapsedMetropolis`. Its sweeps are much cheaper and mix more slowly.
+        Variant 2 draws labels exactly. It takes branch and bound over a tree of the clusters where that saves time, and
+        a dense pass over all clusters where not; ``UncollapsedGibbs(draw="tree")`` always takes the tree. Variant 1
+        makes Metropolis steps with a law for each group of neighbouring data; it is `UncollapsedMetropolis`. Its sweeps
+        are much cheaper and mix more slowly.
     steps : int
         For variant 1: number of Metropolis steps of each datum in a sweep, before its exact draw among the clusters
         that its group lists.
@@ -184,7 +191,7 @@ class Canopy(UncollapsedKernel):
         settings: dict[str, Any] = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
         if self.variant == 2:
             refuse_unused(self, ["proposal", "steps"], why="variant=2, which draws exactly,", remedy="take variant=1")
-            return UncollapsedGibbs(draw="tree", **settings)
+            return _TreeOrDense(**settings)
         if self.variant != 1:
             raise ValueError(f"variant must be 1 or 2; got {self.variant!r}")
         return UncollapsedMetropolis(self.proposal, steps=self.steps, **settings)

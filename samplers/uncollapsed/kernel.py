@@ -194,6 +194,8 @@ class UncollapsedGibbs(UncollapsedKernel):
         "sticks": ("closed", "slice"),
     }
 
+    _least_for_tree: ClassVar[int] = 512  # clusters from which "auto" tries a tree
+
     def __init__(
         self,
         *,
@@ -267,7 +269,7 @@ class UncollapsedGibbs(UncollapsedKernel):
             return slices.draw_labels(state, self.n_threads), {}
         method, tree = self.draw, None
         if method == "auto":
-            tree = preferred_tree(state, n_threads=self.n_threads)
+            tree = preferred_tree(state, least_clusters=self._least_for_tree, n_threads=self.n_threads)
             method = "dense" if tree is None else "tree"
         if method == "dense":
             return dense_draw.draw_labels(state, self.n_threads), {}

@@ -13,7 +13,6 @@ from expfam.structures.cluster_tree.tree import ClusterTree, Scratch, smoothed_m
 from expfam.structures.ground.threads import run
 
 _BLOCK_ENTRIES = 1 << 17  # entries of a block of phi
-_LEAST_CLUSTERS = 512  # fewer clusters always get a dense pass
 _TRIALS = 512  # data for which a trial counts the clusters that a tree scores
 
 # Nanoseconds on a machine with AVX-512, for dense (False) and CSR (True) statistics. A score in the tree, and a cluster
@@ -131,15 +130,15 @@ def _draw_blocks(tree, state, labels, blocks, n_threads, tau, method):
     return np.sum(run(draw_block, blocks, n_threads, uses_blas=False), axis=0)
 
 
-def preferred_tree(state: Any, *, n_threads: int | None = None) -> ClusterTree | None:
+def preferred_tree(state: Any, *, least_clusters: int = 512, n_threads: int | None = None) -> ClusterTree | None:
     """Make a tree of the clusters if it should draw labels faster than a dense pass.
 
-    The result is None for fewer than 512 clusters, and if making a tree costs more than a tenth of the dense pass.
+    The result is None for fewer than `least_clusters`, and if making a tree costs more than a tenth of the dense pass.
     Otherwise labels of 512 data are drawn by a tree. The costs of making it and of as many scores for each datum are
     compared with the cost of a dense pass. The costs are constants of the package: a choice by the clock would make
     results depend on the machine's load.
     """
-    if state.K < _LEAST_CLUSTERS:
+    if least_clusters > state.K:
         return None
     is_sparse, N, columns = state.data.has_sparse_phi, state.data.n_rows, _columns(state.data)
     visit, entry = (fixed + slope * columns for fixed, slope in (_VISIT_COST[is_sparse], _ENTRY_COST[is_sparse]))

@@ -18,7 +18,7 @@ from expfam import (
 )
 from expfam.errors import ExpFamError
 from expfam.families.waiting.exponential import Exponential
-from expfam.samplers import ClusterTree, StochasticEM, UncollapsedGibbs, UncollapsedState
+from expfam.samplers import Canopy, ClusterTree, StochasticEM, UncollapsedGibbs, UncollapsedState
 from expfam.samplers.uncollapsed.tree import draw_labels, preferred_tree, tree_of
 
 FAMILIES = ["multinomial", "multinomial_csr", "poisson", "spherical", "diagonal", "gaussian", "exponential"]
@@ -349,6 +349,20 @@ def test_auto_asks_the_tree_only_where_clusters_lie_apart():
         state.Theta = mean - data.family.center_
         state.G, state.log_pi = (state.Theta**2).sum(axis=1) / 2, np.full(K, -np.log(K))
         assert (preferred_tree(state) is not None) is expected
+
+
+@pytest.mark.parametrize(("offsets", "kind"), [((200.0, 60.0, 20.0), "tree"), ((0.1, 0.1, 0.1), "dense")])
+def test_canopy_takes_the_tree_with_few_clusters_only_where_it_saves_time(offsets, kind):
+    rng, K, d, N = np.random.default_rng(0), 480, 64, 40_000
+    z = rng.integers(K, size=N)
+    X = nested_means(K, d, rng, offsets)[z] + 0.3 * rng.normal(size=(N, d))
+    model, drawn = MixtureModel(SphericalGaussian(variance=0.09), SymmetricDirichlet(K)), []
+    for kernel in (Canopy(variant=2), UncollapsedGibbs(draw=kind)):
+        state = kernel.init(model, X, seed=0, start=z)
+        state.draw_parameters()
+        drawn.append(kernel.draw_labels(state))
+    assert np.array_equal(drawn[0][0], drawn[1][0])
+    assert drawn[0][1].keys() == drawn[1][1].keys() == ({"visits", "tails"} if kind == "tree" else set())
 
 
 def test_many_columns_are_projected_for_the_cells_only():
