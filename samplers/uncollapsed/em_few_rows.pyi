@@ -1,9 +1,22 @@
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
 
+from expfam.families.modes import ModeLaw
 from expfam.model.data import Dataset
+from expfam.model.weights import SymmetricDirichlet
+from expfam.protocols import Floats
 
 def has_few_rows(data: Dataset, n_components: int) -> bool: ...
 def expectation_of_few_rows(
-    data: Dataset, Theta: NDArray[np.float64], G: NDArray[np.float64], log_pi: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.int32]]: ...
+    data: Dataset, Theta: Floats, G: Floats, log_pi: Floats
+) -> tuple[Floats, Floats, float, npt.NDArray[np.int32]]: ...
+def no_score(data: Dataset, row: int) -> FloatingPointError: ...
+
+class FewRowsClimb:
+    labels: npt.NDArray[np.int32]
+    log_joint: float
+    converged: bool
+    def __init__(
+        self, law: ModeLaw, data: Dataset, labels: npt.ArrayLike, weights: SymmetricDirichlet, *, tol: float
+    ) -> None: ...
+    def step(self) -> int: ...

@@ -8,6 +8,10 @@ import numpy as np
 from libc.math cimport INFINITY, exp, isnan, log
 from libc.stdint cimport int32_t
 
+from expfam.families.modes cimport ModeLaw
+
+from expfam.amounts import counted
+
 cdef Py_ssize_t MOST_BYTES = 1 << 18    # of the statistics of all rows, which a data set holds up to this size
 cdef Py_ssize_t MOST_SCORES = 1 << 13   # of a pass; more are computed faster in single precision
 cdef double DEPTH = 46.0                # components that lie this many nats below the best one have no weight
@@ -45,46 +49,182 @@ def expectation_of_few_rows(data, Theta, G, log_pi):
     cdef const double[:, ::1] phi = data.phi(0, data.n_rows), theta = np.ascontiguousarray(Theta, dtype=np.float64)
     cdef const double[::1] bias = np.ascontiguousarray(log_pi - G, dtype=np.float64)
     cdef const double[::1] weight = data.weight
-    cdef Py_ssize_t N = phi.shape[0], F = phi.shape[1], K = theta.shape[0], i = 0, k, f, top
-    n_array, S_array, label_array = np.zeros(K), np.zeros((K, F)), np.empty(N, dtype=np.int32)
+    cdef Py_ssize_t N = phi.shape[0], F = phi.shape[1], K = theta.shape[0], bad
+    n_array, S_array, label_array = np.empty(K), np.empty((K, F)), np.empty(N, dtype=np.int32)
     cdef double[::1] n = n_array, scores = np.empty(K)
     cdef double[:, ::1] S = S_array
     cdef int32_t[::1] labels = label_array
-    cdef double log_likelihood = 0.0, total, share, w
-    cdef bint is_bad = False
+    cdef double log_likelihood = 0.0
     with nogil:
-        for i in range(N):
-            top = 0
-            for k in range(K):
-                scores[k] = bias[k] + product(&phi[i, 0], &theta[k, 0], F)
-                if isnan(scores[k]):
-                    is_bad = True
-                elif scores[k] > scores[top]:
-                    top = k
-            if is_bad or not -INFINITY < scores[top] < INFINITY:
-                is_bad = True
-                break
-            labels[i] = <int32_t> top
-            total, w = 0.0, 1.0 if weight is None else weight[i]
-            share = scores[top]
-            for k in range(K):
-                scores[k] -= share
-                scores[k] = exp(scores[k]) if scores[k] > -DEPTH else 0.0
-                total += scores[k]
-            log_likelihood += w * (share + log(total))
-            w /= total
-            for k in range(K):
-                if scores[k] > 0.0:
-                    share = w * scores[k]
-                    n[k] += share
-                    for f in range(F):
-                        S[k, f] += share * phi[i, f]
-    if is_bad:
-        raise FloatingPointError(
-            f"family {data.family.name!r}, datum {data.row_offset + i}: no component has a finite score under the"
-            " parameters"
-        )
+        bad = weigh_rows(phi, weight, theta, bias, scores, n, S, labels, &log_likelihood)
+    if bad >= 0:
+        raise no_score(data, bad)
     return n_array, S_array, log_likelihood, label_array
+
+
+cdef Py_ssize_t weigh_rows(const double[:, ::1] phi, const double[::1] weight, const double[:, ::1] theta,
+                           const double[::1] bias, double[::1] scores, double[::1] n, double[:, ::1] S,
+                           int32_t[::1] labels, double *log_likelihood) noexcept nogil:
+    """Write soft sums, labels and log likelihood; return a row without a finite score, or -1."""
+    cdef Py_ssize_t F = phi.shape[1], K = theta.shape[0], i, k, f, top
+    cdef double total, share, w
+    cdef bint is_bad = False
+    n[:] = 0.0
+    S[:, :] = 0.0
+    log_likelihood[0] = 0.0
+    for i in range(phi.shape[0]):
+        top = 0
+        for k in range(K):
+            scores[k] = bias[k] + product(&phi[i, 0], &theta[k, 0], F)
+            if isnan(scores[k]):
+                is_bad = True
+            elif scores[k] > scores[top]:
+                top = k
+        if is_bad or not -INFINITY < scores[top] < INFINITY:
+            return i
+        labels[i] = <int32_t> top
+        total, w = 0.0, 1.0 if weight is None else weight[i]
+        share = scores[top]
+        for k in range(K):
+            scores[k] -= share
+            scores[k] = exp(scores[k]) if scores[k] > -DEPTH else 0.0
+            total += scores[k]
+        log_likelihood[0] += w * (share + log(total))
+        w /= total
+        for k in range(K):
+            if scores[k] > 0.0:
+                share = w * scores[k]
+                n[k] += share
+                for f in range(F):
+                    S[k, f] += share * phi[i, f]
+    return -1
+
+
+def no_score(data, Py_ssize_t row):
+    """Make the error of a row that has no finite score."""
+    return FloatingPointError(
+        f"family {data.family.name!r}, datum {data.row_offset + row}: no component has a finite score under the"
+        " parameters"
+    )
+
+
+cdef class FewRowsClimb:
+    """EM from labels of few rows under a symmetric Dirichlet prior; a step is one compiled call.
+
+    It goes the way of `ExpectationMaximization`, up to rounding, without a state that can be stored.
+
+    Parameters
+    ----------
+    law : ModeLaw
+        Of the family of the data.
+    data : Dataset
+        See `has_few_rows`.
+    labels : (N,) array_like of int
+        Below the number of components.
+    weights : SymmetricDirichlet
+    tol : float
+        As of `ExpectationMaximization`.
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+        Most probable component of each row.
+    log_joint : float
+        Log posterior density of the parameters and weights, nats, up to a constant; -inf before the first step.
+    converged : bool
+        Whether the last step has raised it by no more than the tolerance.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DiagonalGaussian, SymmetricDirichlet
+    >>> from expfam.families.modes import mode_law_of
+    >>> from expfam.samplers.uncollapsed.em_few_rows import FewRowsClimb
+    >>> data = Dataset([[0.0], [0.1], [8.0], [8.1]], DiagonalGaussian())
+    >>> climb = FewRowsClimb(mode_law_of(data.family), data, [0, 0, 1, 0], SymmetricDirichlet(2, 1.0), tol=1e-3)
+    >>> [climb.step() for _ in range(3)], climb.labels
+    ([1, 0, 0], array([0, 0, 1, 1], dtype=int32))
+    """
+
+    cdef readonly object labels
+    cdef readonly double log_joint
+    cdef readonly bint converged
+    cdef object data
+    cdef ModeLaw law
+    cdef const double[:, ::1] phi
+    cdef const double[::1] weight
+    cdef double[:, ::1] S, theta
+    cdef double[::1] n, bias, scores
+    cdef int32_t[::1] label_view, spare
+    cdef double tol, offset, strength, level
+
+    def __init__(self, ModeLaw law, data, labels, weights, *, double tol):
+        cdef Py_ssize_t K = weights.n_components, i, k, f
+        self.law, self.data, self.tol = law, data, tol
+        self.phi, self.weight = data.phi(0, data.n_rows), data.weight
+        self.labels = np.array(labels, dtype=np.int32)
+        if self.labels.shape != (data.n_rows,) or not 0 <= self.labels.min() <= self.labels.max() < K:
+            raise ValueError(f"labels must be {counted(data.n_rows, 'number')} from 0 to {K - 1}; got {self.labels!r}")
+        self.label_view, self.spare = self.labels, np.empty(data.n_rows, dtype=np.int32)
+        self.n, self.S, self.theta = np.zeros(K), np.zeros((K, self.phi.shape[1])), np.empty((K, self.phi.shape[1]))
+        self.bias, self.scores = np.empty(K), np.empty(K)
+        self.offset, self.strength = weights.offset, weights.strength
+        self.level = weights.log_density(np.zeros(K))   # the rest is linear in the log weights
+        self.log_joint, self.converged = -INFINITY, False
+        for i in range(self.phi.shape[0]):
+            k = self.label_view[i]
+            self.n[k] += 1.0 if self.weight is None else self.weight[i]
+            for f in range(self.phi.shape[1]):
+                self.S[k, f] += self.phi[i, f] if self.weight is None else self.weight[i] * self.phi[i, f]
+
+    def step(self):
+        """Set parameters to their mode, then weigh the rows; return how many labels change.
+
+        After convergence nothing changes.
+
+        Raises
+        ------
+        FloatingPointError
+            Statistics are impossible, or a datum has no finite score.
+        """
+        cdef Py_ssize_t i, n_moved = 0, bad = -1, none = -1
+        cdef double before = self.log_joint, prior = 0.0, log_likelihood = 0.0, total = 0.0
+        if self.converged:
+            return 0
+        with nogil:
+            none = self.set_parameters(&prior)
+            if none < 0:
+                bad = weigh_rows(self.phi, self.weight, self.theta, self.bias, self.scores, self.n, self.S, self.spare,
+                                 &log_likelihood)
+        if none >= 0:
+            raise FloatingPointError(f"family {self.data.family.name!r}, cluster {none}: the posterior rate or scale is"
+                                     " not finite and positive")
+        if bad >= 0:
+            raise no_score(self.data, bad)
+        for i in range(self.n.shape[0]):
+            total += self.n[i]
+        for i in range(self.spare.shape[0]):
+            n_moved += self.spare[i] != self.label_view[i]
+        if n_moved:
+            self.labels, self.spare = np.array(self.spare), np.empty(self.spare.shape[0], dtype=np.int32)
+            self.label_view = self.labels
+        self.log_joint = log_likelihood + prior
+        self.converged = self.log_joint - before <= self.tol * total
+        return n_moved
+
+    cdef Py_ssize_t set_parameters(self, double *prior) noexcept nogil:
+        """Set parameters to their mode, sum log priors; return an impossible cluster, or -1."""
+        cdef Py_ssize_t k, K = self.n.shape[0]
+        cdef double total = self.strength, g = 0.0, log_pi
+        prior[0] = self.level
+        for k in range(K):
+            total += self.n[k]
+        for k in range(K):
+            if self.law.law.at(self.law.law, self.n[k], &self.S[k, 0], &self.theta[k, 0], &g):
+                return k
+            log_pi = log(self.offset + self.n[k]) - log(total)
+            self.bias[k] = log_pi - g
+            prior[0] += self.offset * log_pi + self.law.law.log_prior(self.law.law, &self.theta[k, 0], g)
+        return -1
 
 
 cdef double product(const double *x, const double *y, Py_ssize_t n) noexcept nogil:

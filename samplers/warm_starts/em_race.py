@@ -6,16 +6,19 @@ each is tight. The posterior density of parameters, with labels summed out, does
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from expfam.families.modes import mode_law_of
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
-from expfam.model.partitions import by_first_appearance
+from expfam.model.partitions import by_first_appearance, fitted_labels
+from expfam.model.weights import SymmetricDirichlet
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
+from expfam.samplers.uncollapsed.em_few_rows import FewRowsClimb, has_few_rows
 from expfam.structures.ground.threads import single_blas
 
 _MOST_STEPS, _TOL = 20, 1e-3  # nats a row
@@ -82,15 +85,13 @@ def best_by_em(
     race ends after 20 steps, when all that are left gain less than 0.001 nats a row, or when
     no label of the only one changes.
     """
-    kernel = ExpectationMaximization(tol=_TOL, n_threads=n_threads)
-    kernel.check(model, data)
     with single_blas():  # once for all steps: to make the setting takes as long as a step on a few rows
-        states = {name: kernel.init(model, data, seed=seed, start=labels) for name, labels in candidates.items()}
+        states, step_of = _begun(model, data, candidates, seed, n_threads)
         scores = dict.fromkeys(states, -np.inf)
         for step in range(1, _MOST_STEPS + 1):
             gains, n_moved = {}, 0
             for name, state in states.items():
-                n_moved += kernel.move(state)[1]  # nobody reads the report of a step, which takes as long
+                n_moved += step_of(state)
                 reached = state.log_joint
                 gains[name], scores[name] = reached - scores[name], reached
             hopes = {name: max(2.0 * gain, _HOPE * data.n_rows) * (_MOST_STEPS - step) for name, gain in gains.items()}
@@ -99,6 +100,21 @@ def best_by_em(
                 break
     name = max(states, key=lambda each: scores[each])
     return RaceResult(name, np.asarray(states[name].labels, dtype=np.int32), scores)
+
+
+def _begun(
+    model: MixtureModel, data: Dataset, candidates: Mapping[str, npt.ArrayLike], seed: int, n_threads: int | None
+) -> tuple[dict[str, Any], Callable[[Any], int]]:
+    """Return what EM moves, and the function that makes a step and counts changed labels."""
+    kernel, weights = ExpectationMaximization(tol=_TOL, n_threads=n_threads), model.weights
+    is_plain = type(weights) is SymmetricDirichlet and data.known is None and data.groups is None
+    if is_plain and has_few_rows(data, weights.n_components) and (law := mode_law_of(model.family)) is not None:
+        fitting = {name: fitted_labels(labels, weights.n_components, kernel) for name, labels in candidates.items()}
+        climbs = {name: FewRowsClimb(law, data, labels, weights, tol=_TOL) for name, labels in fitting.items()}
+        return climbs, FewRowsClimb.step
+    kernel.check(model, data)
+    states = {name: kernel.init(model, data, seed=seed, start=labels) for name, labels in candidates.items()}
+    return states, lambda state: kernel.move(state)[1]  # nobody reads the report of a step, which takes as long
 
 
 def _in_the_race(states: dict[str, Any], scores: dict[str, float], hopes: dict[str, float]) -> dict[str, Any]:

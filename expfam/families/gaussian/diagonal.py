@@ -15,6 +15,7 @@ from expfam.families.gaussian._evidence import (
     evidence_by_column,
     posterior_of_columns,
 )
+from expfam.families.gaussian._mode_law import ColumnModeLaw
 from expfam.families.gaussian._modes import log_prior_of_columns, modes_of_columns
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
@@ -305,6 +306,10 @@ class DiagonalGaussian(RealFamily):
         theta, g, bad = modes_of_columns(*self._counts_and_sums(n, S), *self._prior())
         self._check_rates(bad)
         return self._joined(theta[:, : self.n_features_in_], theta[:, self.n_features_in_ :], g)
+
+    def _mode_law(self):
+        """Return the compiled form of `map_natural` and `log_prior`; None if cells may be missing."""
+        return None if self.missing else ColumnModeLaw(*self._prior(), *self.columns_apart())
 
     def _natural(self, mean, precision):
         g = 0.5 * (mean * mean * precision - np.log(precision))
