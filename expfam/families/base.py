@@ -136,6 +136,7 @@ class Family(DataQuestions, ABC):
     worth_hyper: ClassVar[tuple] = ()
     has_full_covariance: ClassVar[bool] = False
     has_independent_columns: ClassVar[bool] = False
+    hyper_by_column: ClassVar[tuple[str, ...]] = ()  # hyper-parameters of which columns may have factors of their own
     reads_uncounted_rows: ClassVar[bool] = False  # whether `resolve` is called with rows of weight 0 too
     n_features_in_: int
     n_statistics_: int
@@ -721,6 +722,10 @@ class Family(DataQuestions, ABC):
 
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding."""
+        return (0.0, 1.0) if self.hyper.get(name) == YES_NO else self._bounds_from(name, self._base_of(name))
+
+    def _bounds_from(self, name: str, base: Floats) -> tuple[float, float]:
+        """Return `hyper_bounds`, given the value at binding."""
         return 1e-6, 1e6
 
     def update_hyper(self, n: Floats, S: Any, rng: np.random.Generator, *, names: Sequence[str] | None = None) -> Self:
@@ -785,7 +790,7 @@ class Family(DataQuestions, ABC):
         """
         self.require_bound()
         family, is_sound = self, False
-        bounds = {name: self._log_bounds(name) for name in (self.hyper if names is None else names)}
+        bounds = self._log_bounds(self.hyper if names is None else names)
         for _ in range(MOST_ROUNDS if len(bounds) > 1 else 1):
             family, moved, is_sound = family._round_to_modes(bounds, n, S)
             if moved < SETTLED:
@@ -798,7 +803,7 @@ class Family(DataQuestions, ABC):
         Return the family, the largest move in logs, and whether the last evidence was computed and finite all along.
         """
         family, largest, is_sound, kinds = self, 0.0, False, self.hyper
-        for name, (low, high) in bounds.items():
+        for name, ends in bounds.items():
             if kinds[name] == YES_NO:
                 chosen = family.log_odds_given(name, n, S) > 0.0
                 if not np.array_equal(chosen, getattr(family, name) > 0.0):
@@ -806,7 +811,7 @@ class Family(DataQuestions, ABC):
                     is_sound = False
                 continue
             before = float(np.log(family.__dict__.get("hyper_factors_", {}).get(name, 1.0)))
-            t, is_sound = family._mode_along(name, n, S, before, low, high)
+            t, is_sound = family._mode_along(name, n, S, before, *ends)
             largest = max(largest, abs(t - before))
             family = family._at_factor(name, t)
         return family, largest, is_sound
@@ -814,10 +819,11 @@ class Family(DataQuestions, ABC):
     def _has_finite_evidence(self, n, S):
         return bool(np.isfinite(finite(lambda t: self.total_log_marginal(n, S))(0.0)))
 
-    def _log_bounds(self, name):
-        """Return the logs of the bounds of a factor; minus infinity for a bound of 0."""
+    def _log_bounds(self, names):
+        """Return the logs of the bounds of factors by name; a yes or no has none."""
+        kinds = self.hyper
         with np.errstate(divide="ignore"):
-            return [float(bound) for bound in np.log(self.hyper_bounds(name))]
+            return {name: () if kinds[name] == YES_NO else np.log(self.hyper_bounds(name)).tolist() for name in names}
 
     def _mode_along(self, name, n, S, t, low, high):
         """Return a mode of a log target, and whether its evidence was computed and finite all along."""
@@ -890,9 +896,12 @@ class Family(DataQuestions, ABC):
         """Return `total_log_marginal` as a function of the log of a factor, or None.
 
         It is meant up to a constant. The factor is that of `_at_factor`. The function computes what does not depend on
-        it only once; where it returns a value that is not finite, `total_log_marginal` decides. This default returns
-        None.
+        it only once; where it returns a value that is not finite, `total_log_marginal` decides.
         """
+        return self._evidence_from(name, self._base_of(name), n, S)
+
+    def _evidence_from(self, name: str, base: Floats, n: Floats, S: Any) -> Callable[[float], float] | None:
+        """Return `_evidence_along`, given the value at binding; None if it is not known."""
         return None
 
     # ---- compiled components -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ a compromise that is right for neither.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,8 +30,6 @@ class ColumnFactors(Family):
     A subclass lists them in `hyper_by_column`, and has `log_marginal_by_column`. A hyper-parameter that is one number
     for all columns has one factor, as in other families.
     """
-
-    hyper_by_column: ClassVar[tuple[str, ...]] = ()
 
     def has_column_factors(self, name: str) -> bool:
         """Return whether each column of the bound family has its own factor of a hyper-parameter."""

@@ -59,11 +59,20 @@ class StandardisedColumns:
     """Map to columns of mean 0 and variance 1 over the data X; constant columns become 0.
 
     Sparse columns are scaled but not centred. With `may_miss`, means and variances are those of the values that are not
-    NaN, and NaN becomes 0. With `weight` (N,) they are those of the rows repeated as often as their weights say.
+    NaN, and NaN becomes 0. With `weight` (N,) they are those of the rows repeated as often as their weights say. With
+    `of_logs`, all is about the logarithms of dense columns.
     """
 
-    def __init__(self, X: Any, *, may_miss: bool = False, weight: npt.NDArray[np.float64] | None = None) -> None:
-        self.may_miss = may_miss
+    def __init__(
+        self,
+        X: Any,
+        *,
+        may_miss: bool = False,
+        weight: npt.NDArray[np.float64] | None = None,
+        of_logs: bool = False,
+    ) -> None:
+        self.may_miss, self.of_logs = may_miss, of_logs
+        X = np.log(X.astype(np.float64)) if of_logs else X
         if weight is not None:
             self.centre, self.scale = _weighted_standardisation(X, weight)
         else:
@@ -73,7 +82,7 @@ class StandardisedColumns:
         """Return the coordinates of rows (m, V): float64, dense or CSR."""
         if sparse.issparse(rows):
             return sparse.csr_array(rows, dtype=np.float64).multiply(self.scale[None]).tocsr()
-        block = rows - self.centre
+        block = (np.log(rows.astype(np.float64)) if self.of_logs else rows) - self.centre
         block *= self.scale
         if self.may_miss:
             block[np.isnan(block)] = 0.0

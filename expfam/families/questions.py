@@ -36,6 +36,7 @@ class DataQuestions:
     """
 
     allows_missing: ClassVar[bool] = False
+    of_logs: ClassVar[bool] = False  # whether the rows of the model are the logarithms of those of the data
     support: ClassVar[str]
     bounds: ClassVar[tuple]
     accepts_sparse: ClassVar[bool]
@@ -138,7 +139,7 @@ class DataQuestions:
             return lambda rows: np.sqrt(with_float64(self.sufficient_statistics(rows)))
         if self.is_discrete:
             return lambda rows: with_float64(self.sufficient_statistics(rows))
-        return StandardisedColumns(X, may_miss=self.allows_missing, weight=weight)
+        return StandardisedColumns(X, may_miss=self.allows_missing, weight=weight, of_logs=self.of_logs)
 
     def neighbour_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Any]:
         """Return the function that maps rows to coordinates for proposals.

@@ -61,6 +61,8 @@ class Dataset:
     family : Family
         The bound family.
     n_rows, n_features, n_statistics : int
+    is_sparse : bool
+        Whether X is CSR.
     has_sparse_phi : bool
         Whether the family makes CSR statistics of these data.
     weight : (N,) float64 ndarray or None
@@ -96,6 +98,7 @@ class Dataset:
             self.X: Any = self.family.validate(X)
         self.n_rows, self.n_features = (int(size) for size in self.X.shape)
         self.n_statistics = self.family.n_statistics_
+        self.is_sparse = sparse.issparse(self.X)
         self.row_offset = int(row_offset)
         self.row_ids = row_ids
         self.weight = weight
@@ -188,11 +191,6 @@ class Dataset:
     def __repr__(self):
         kind = f"CSR, {self.X.nnz} stored" if sparse.issparse(self.X) else str(self.X.dtype)
         return f"Dataset({self.n_rows} x {self.n_features}, {kind}, family={self.family.name!r})"
-
-    @property
-    def is_sparse(self) -> bool:
-        """Say whether X is CSR."""
-        return sparse.issparse(self.X)
 
     @cached_property
     def has_sparse_phi(self) -> bool:

@@ -134,6 +134,7 @@ class Rows:
 
     def __init__(self, data: Dataset) -> None:
         self.data, self._map = data, of_counted_rows(data.family.coordinate_map, data.X, data.weight)
+        self._is_discrete = data.family.is_discrete
 
     def take(self, rows: Any) -> Any:
         """Compute the coordinates of some rows: dense float64 or CSR.
@@ -142,7 +143,7 @@ class Rows:
         """
         points = self._map(self.data.X[rows])
         points = points if points.dtype == np.float64 else with_float64(points)
-        return in_one_form(points, widest=_PROJECTED) if self.data.family.is_discrete else points
+        return in_one_form(points, widest=_PROJECTED) if self._is_discrete else points
 
     def blocks(self, n_columns: int) -> list[tuple[int, int]]:
         """Return bounds of blocks of rows that are small enough for temporaries of `n_columns`.
@@ -158,8 +159,9 @@ class Rows:
 
         Sparse coordinates of more than 64 columns, such as those of all discrete data, are projected to 64.
         """
-        project = self.projection(seed)
-        width = self.take(slice(0, 1)).shape[1] if project is None else project.shape[1]
+        first = self.take(slice(0, 1))
+        project = _projection(first, seed)
+        width = first.shape[1] if project is None else project.shape[1]
         out = np.empty((self.data.n_rows, width), dtype=np.float32)
         run(self._embed, [(out, project, a, b) for a, b in self.blocks(width)], n_threads)
         return out
@@ -169,17 +171,28 @@ class Rows:
 
         It is None for others.
         """
-        first = self.take(slice(0, 1))
-        if not sparse.issparse(first) or first.shape[1] <= _PROJECTED:
-            return None
-        return sign_projection(first.shape[1], generator(seed, "start", unit=1), n_columns=_PROJECTED)
+        return _projection(self.take(slice(0, 1)), seed)
 
     def dense(self, rows: Any, project: Any) -> npt.NDArray[np.float64]:
         """Compute the coordinates of some rows, projected unless `project` is None: dense."""
-        block = self.take(rows)
-        block = block if project is None else block @ project
-        dense: npt.NDArray[np.float64] = block.toarray() if sparse.issparse(block) else block
-        return dense
+        return _dense(self.take(rows), project)
+
+    def all_dense(self, seed: int) -> npt.NDArray[np.float64]:
+        """Compute the coordinates of all rows at once, projected like those of `embedding`: dense."""
+        block = self.take(slice(None))
+        return _dense(block, _projection(block, seed))
 
     def _embed(self, out, project, start, stop):
         out[start:stop] = self.dense(slice(start, stop), project)
+
+
+def _projection(points, seed):
+    """Draw the matrix that projects coordinates, see `Rows.projection`."""
+    if not sparse.issparse(points) or points.shape[1] <= _PROJECTED:
+        return None
+    return sign_projection(points.shape[1], generator(seed, "start", unit=1), n_columns=_PROJECTED)
+
+
+def _dense(block, project):
+    block = block if project is None else block @ project
+    return block.toarray() if sparse.issparse(block) else block

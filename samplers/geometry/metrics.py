@@ -51,8 +51,7 @@ def metrics_of(data: Dataset, *, seed: int) -> dict[str, npt.NDArray[np.float64]
     >>> list(metrics_of(Dataset(X, DiagonalGaussian()), seed=0))
     ['own', 'raw', 'white']
     """
-    rows = Rows(data)
-    found = {"own": rows.dense(slice(None), rows.projection(seed))}
+    found = {"own": Rows(data).all_dense(seed)}
     raw = _raw(data)
     if raw is None:
         return found

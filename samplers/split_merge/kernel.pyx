@@ -122,9 +122,14 @@ cdef class MoveRunner:
             if move.kind == "bucket":
                 bound["keys"] = move.tables.keys(data, seed=seed, epoch=epoch, n_threads=self.n_threads)
             bound["epoch"] = epoch
-        is_stale = self.model is not self.state.model and not hasattr(bound.get("allocator"), "codes")
-        if hasattr(move, "allocator") and is_stale:     # sign codes depend on the data alone and never become stale
-            bound["allocator"] = move.allocator.bind(self.state.model, data, seed=seed)
+        allocator = getattr(move, "allocator", None)
+        if "code" not in bound:
+            bound["code"] = COIN if allocator is None else compiled_code(allocator)
+            bound["is_away"] = move.kind == "cut" or bound["code"] == FOREIGN
+        # compiled routines read from it only sign codes, which depend on the data alone and never become stale
+        is_stale = bound["is_away"] and self.model is not self.state.model
+        if allocator is not None and ("allocator" not in bound or is_stale):
+            bound["allocator"] = allocator.bind(self.state.model, data, seed=seed)
         return bound
 
     def _bind_anchors(self, place):
@@ -143,8 +148,8 @@ cdef class MoveRunner:
         p.kind = _KINDS[move.kind]
         p.rho, p.most = getattr(move, "rho", 1.0), getattr(move, "most", INFINITY)
         allocator = getattr(move, "allocator", None)
-        p.allocator.code = compiled_code(allocator) if allocator is not None else COIN
-        p.is_away = p.kind == CUT or p.allocator.code == FOREIGN
+        p.allocator.code = bound["code"]
+        p.is_away = bound["is_away"]
         p.allocator.n_scans = getattr(allocator, "n_scans", 0)
         p.allocator.beta = getattr(allocator, "beta", 0.0)
         p.allocator.first_stage = getattr(allocator, "first", 1)

@@ -221,7 +221,7 @@ def test_the_evidence_along_a_hyper_parameter_is_that_of_the_family(name, family
     drawn = family.update_hyper(n, S, np.random.default_rng(1), names=[name])
 
     class Plain(type(given)):
-        _evidence_along = Family._evidence_along
+        _evidence_from = Family._evidence_from
 
     plain = clusters_of_rows(Plain(**given.get_params()))[0]
     plain = plain.update_hyper(n, S, np.random.default_rng(1), names=[name])

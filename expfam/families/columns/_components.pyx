@@ -389,7 +389,7 @@ cdef class ColumnsComponents:
     def _open(self, data):
         """Return pairs of part and rows that have it; set `rows` and `refusal`."""
         self.rows, self.refusal, found = [], None, []
-        for part in self.family._parts:
+        for part in self.family.parts:
             rows, cells = cells_of(part, data.X)
             self.rows.append(None if rows is None else self._places(part, rows, data.n_rows))
             # components of no rows would have no memory to point at; nobody reads the row of ones
@@ -422,9 +422,9 @@ cdef class ColumnsComponents:
     def _lay_out(self):
         """Set where each part stands in phi; all families of `rebind` have the same layout."""
         cdef Py_ssize_t p
-        for p, part in enumerate(self.family._parts):
+        for p, part in enumerate(self.family.parts):
             self.s.parts[p].start = self.family.offsets_[p]
-            self.s.parts[p].has_indicator = part.has_indicator
+            self.s.parts[p].has_indicator = part.reading == OBSERVED
 
     def _take(self):
         """Copy the structs of the parts, which may have moved."""
@@ -489,7 +489,7 @@ cdef class ColumnsComponents:
 
     def rebind(self, family):
         """Use the hyper-parameters of another family of the same layout with the same statistics."""
-        for components, part in zip(self.parts, family._parts):
+        for components, part in zip(self.parts, family.parts):
             components.rebind(part.family)
         self.family = family
         self._take()

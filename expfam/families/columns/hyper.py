@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expfam.amounts import counted
-from expfam.families.columns.statistics import PartSums, own_sums
+from expfam.families.columns.statistics import PartSums
 from expfam.families.columns.table import PRESENCE
 from expfam.families.slice_sampling import MOST_ROUNDS, SETTLED
-from expfam.families.support import YES_NO, dense_rows
+from expfam.families.support import YES_NO
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,19 +29,10 @@ class PartHyper(PartSums):
             return [family for family, _, _, own in self.parts if own == name]
         return [family for family, _, own in self._given() if own == name]
 
-    def _sums_of(self, name, n, S):
-        """Return family, counts (K,) and sums (K, F_p) of the parts of a name; only these are dense."""
-        n, spans = np.asarray(n, dtype=np.float64), zip(self.offsets_[:-1], self.offsets_[1:], self._parts)
-        return [
-            (part.family, *own_sums(part, n, dense_rows(S[:, start:stop])))
-            for start, stop, part in spans
-            if part.name == name
-        ]
-
     def _named_families(self):
         """Return name and family of each part, but not of those about missing cells."""
         if self.is_bound:
-            return [(part.name, part.family) for part in self._parts if part.reading != PRESENCE]
+            return [(part.name, part.family) for part in self.parts if part.reading != PRESENCE]
         return [(name, family) for family, _, name in self._given()] if len(self.parts) else []
 
     @property
@@ -110,7 +101,7 @@ class PartHyper(PartSums):
         """Return a copy with other families of the parts of some names, in their order."""
         other, new = self._copy(), {owner: iter(own) for owner, own in families.items()}
         if "n_features_in_" in self.__dict__:
-            parts = [part._replace(family=next(new[part.name])) if part.name in new else part for part in self._parts]
+            parts = [part._replace(family=next(new[part.name])) if part.name in new else part for part in self.parts]
         else:
             parts = [(next(new[name]) if name in new else family, columns) for family, columns, name in self._given()]
         other.__dict__["parts"] = tuple(parts)
@@ -148,16 +139,17 @@ class PartHyper(PartSums):
         """
         self.require_bound()
         family, chosen = self, list(self.hyper if names is None else names)
+        sums = self._sums_by_name(n, S, [*map(_owner_of, chosen)])
         learned: dict[str, Any] = {}  # parts that were updated alone and are not yet in `family`: one copy has them all
 
-        def update(part, count, sums, hyper):
-            return part.update_hyper(count, sums, rng, names=[hyper])
+        def update(part, count, own, hypers):
+            return part.update_hyper(count, own, rng, names=hypers)
 
         for (owner, is_shared), own in groupby(chosen, lambda name: (_owner_of(name), self._is_shared(name))):
             if is_shared or owner in learned:
                 family, learned = family._with_own_factors(learned), {}
             if not is_shared:
-                learned[owner] = family._learned(owner, own, n, S, update)
+                learned[owner] = family._learned(list(own), sums[owner], update)
                 continue
             for name in own:
                 family = super(PartHyper, family).update_hyper(n, S, rng, names=[name])
@@ -171,7 +163,7 @@ class PartHyper(PartSums):
         self.require_bound()
         names = list(self.hyper if names is None else names)
         choices = list(filter(self._is_choice, names))
-        by_column = [name for name in names if name not in choices and self.factor_shape(name)]
+        by_column = [name for name in names if self._is_by_column(name) and self.factor_shape(name)]
         whole = [name for name in names if name not in by_column and name not in choices]
         if any(map(self._is_shared, whole)):
             family = self._with_shared_modes(whole, choices, n, S)
@@ -192,12 +184,10 @@ class PartHyper(PartSums):
 
     def _with_parts_at_modes(self, names, n, S):
         """Return a copy whose parts have moved these hyper-parameters to modes."""
-        family = self
+        family, sums = self, self._sums_by_name(n, S, [*map(_owner_of, names)])
         for name in names:
             owner = _owner_of(name)
-            learned = family._learned(
-                owner, [name], n, S, lambda part, *sums, hyper: part.fit_hyper(*sums, names=[hyper])
-            )
+            learned = family._learned([name], sums[owner], lambda part, *own: part.fit_hyper(*own[:2], names=own[2]))
             family = family._with_own_factors({owner: learned})
         return family
 
@@ -216,6 +206,10 @@ class PartHyper(PartSums):
         """Return whether a hyper-parameter is a yes or no for each column."""
         return self._families_named(_owner_of(name))[0].hyper[_hyper_of(name)] == YES_NO
 
+    def _is_by_column(self, name):
+        """Return whether columns may have factors of their own of a hyper-parameter."""
+        return _hyper_of(name) in self._families_named(_owner_of(name))[0].hyper_by_column
+
     def _is_shared(self, name):
         """Return whether several parts have one factor of a hyper-parameter."""
         return len(self._families_named(_owner_of(name))) > 1 and not self.factor_shape(name)
@@ -225,14 +219,14 @@ class PartHyper(PartSums):
 
         The rounds are those of `Family.fit_hyper`: they go on in all parts until none moves far.
         """
-        own = {owner: self._sums_of(owner, n, S)[0] for owner in dict.fromkeys(map(_owner_of, names))}
+        own = self._sums_by_name(n, S, [*map(_owner_of, names)])
         hypers = {owner: [_hyper_of(name) for name in names if _owner_of(name) == owner] for owner in own}
-        found = {owner: family for owner, (family, _, _) in own.items()}
-        bounds = {owner: {name: found[owner]._log_bounds(name) for name in hypers[owner]} for owner in own}
+        found = {owner: self._families_named(owner)[0] for owner in own}
+        bounds = {owner: part._log_bounds(hypers[owner]) for owner, part in found.items()}
         is_sound = {}
         for _ in range(MOST_ROUNDS if len(names) > 1 else 1):
             moves = []
-            for owner, (_, count, sums) in own.items():
+            for owner, ((count, sums), *_) in own.items():
                 found[owner], moved, is_sound[owner] = found[owner]._round_to_modes(bounds[owner], count, sums)
                 moves.append(moved)
             if max(moves) < SETTLED:
@@ -240,12 +234,14 @@ class PartHyper(PartSums):
         family = self._with_own_factors({owner: (hypers[owner], [part]) for owner, part in found.items()})
         return family if is_sound[_owner_of(names[-1])] or family._has_finite_evidence(n, S) else self
 
-    def _learned(self, owner, names, n, S, learn):
-        """Return hyper-parameters, and the parts of a name that have learned them."""
-        hypers, own = list(map(_hyper_of, names)), self._sums_of(owner, n, S)
-        families = [family for family, _, _ in own]
-        for hyper in hypers:
-            families = [learn(family, count, sums, hyper=hyper) for family, (_, count, sums) in zip(families, own)]
+    def _learned(self, names, own, learn):
+        """Return hyper-parameters, and the parts of a name that have learned them from their sums.
+
+        Several parts learn one hyper-parameter after the other, a part alone all in one call.
+        """
+        hypers, families = list(map(_hyper_of, names)), self._families_named(_owner_of(names[0]))
+        for some in [hypers] if len(own) == 1 else [[hyper] for hyper in hypers]:
+            families = [learn(family, *sums, some) for family, sums in zip(families, own)]
         return hypers, families
 
     def _with_own_factors(self, learned):
@@ -264,7 +260,8 @@ class PartHyper(PartSums):
     def _evidence_along(self, name: str, n: Floats, S: Any) -> Callable[[float], float]:
         """Return the log evidence of the parts that have a hyper-parameter, up to a constant."""
         owner, _, hyper = name.rpartition(".")
-        parts = [_evidence_of(family, hyper, count, sums) for family, count, sums in self._sums_of(owner, n, S)]
+        own = zip(self._families_named(owner), self._sums_by_name(n, S, [owner])[owner])
+        parts = [_evidence_of(family, hyper, *sums) for family, sums in own]
         return parts[0] if len(parts) == 1 else lambda t: sum(evidence(t) for evidence in parts)
 
     def _at_factor(self, name, t):

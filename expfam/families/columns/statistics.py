@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from expfam.errors import DataError
 from expfam.families import support as _support
@@ -69,13 +70,22 @@ class PartSums(Opening):
                 total[slice(None) if rows is None else rows] += part.family.log_base(cells)
         return total
 
+    def _sums_by_name(self, n, S, names):
+        """Return counts (K,) and sums (K, F_p) of the parts of some names; only these are dense."""
+        n, found = np.asarray(n, dtype=np.float64), {name: [] for name in names}
+        for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self.parts):
+            if part.name in found:
+                own = S[:, start:stop]
+                found[part.name].append(own_sums(part, n, own.toarray() if sparse.issparse(own) else own))
+        return found
+
     def _each(self, n, S):
         """Yield each part with its place in the statistics, its counts (K,) and sums (K, F_p).
 
         Sums of clusters that no observed row is in are exactly 0, whatever rounding has left.
         """
         n, S = np.asarray(n, dtype=np.float64), _support.dense_rows(S)
-        for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self._parts):
+        for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self.parts):
             count, sums = own_sums(part, n, S[:, start:stop])
             yield part, slice(stop - sums.shape[1], stop), count, sums
 

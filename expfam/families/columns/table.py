@@ -293,8 +293,11 @@ class PartsLayout(Family):
         """Return the parts of a bound family."""
         if "n_features_in_" not in self.__dict__:
             self.require_bound()  # raises the error
-        parts = self.parts
-        return parts if type(parts[0]) is Part else tuple(map(Part._make, parts))  # plain tuples were read from a file
+        return self.parts
+
+    def complete_saved(self) -> None:
+        """Make parts of the plain tuples that were read from a file."""
+        self.__dict__["parts"] = tuple(map(Part._make, self.parts))
 
     def _given(self):
         """Return family, columns and name of each given part.
@@ -368,9 +371,7 @@ class PartsLayout(Family):
     @property
     def _is_sparse(self):
         """Return whether phi is CSR, because categories have many levels that a row does not hold."""
-        stored = sum(
-            len(part.columns) if hasattr(part.family, "levels_") else part.width for part in map(Part._make, self.parts)
-        )
+        stored = sum(len(part.columns) if hasattr(part.family, "levels_") else part.width for part in self.parts)
         return stored * _MOST_DENSE < self.offsets_[-1]
 
 

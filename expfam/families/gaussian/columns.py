@@ -7,7 +7,7 @@ lie far from the origin.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -40,7 +40,6 @@ class RealFamily(Family):
     """Base class of Gaussian families: centring, bounds of learned scales, compiled prediction."""
 
     support = "real"
-    of_logs: ClassVar[bool] = False  # whether the rows of the model are the logarithms of those of the data
     center_: Floats
     resolution_: Floats
     variance_floor_: Floats
@@ -62,18 +61,28 @@ class RealFamily(Family):
         }
         return learned, variance
 
-    def scale_bounds(self, variance: Floats, *, pooled: bool = False) -> tuple[float, float]:
-        """Return the bounds of a learned scale, as factors of its value at binding.
+    def _bounds_from(self, name: str, base: Floats) -> tuple[float, float]:
+        """Return `hyper_bounds`, given the value at binding.
 
-        `variance` (V,) are the prior variances that follow from the value at binding; one number, if the columns are
-        `pooled` because they have one variance. Each exceeds 0.001 of the column's variance, and in columns with many
+        A mean strength stays within 0.01 and 1 data, or as near to that as the value at binding is. A scale stays so
+        large that the prior variance of each column exceeds 0.001 of the column's variance, and in columns with many
         tied values the variance of rounding to the smallest gap. Where all columns are constant, so that data have no
         scale, it exceeds 0.001 of the value at binding.
         """
-        floor = self.variance_floor_.mean() if pooled else self.variance_floor_
+        if name == "mean_strength":
+            low, high = STRENGTHS
+            return min(1.0, low / float(np.min(base))), max(1.0, high / float(np.max(base)))
+        if name not in ("rate", "scale"):
+            return super()._bounds_from(name, base)
+        variance = self._prior_variance(base)
+        floor = self.variance_floor_ if np.ndim(variance) else self.variance_floor_.mean()
         if not np.any(floor > 0.0):
             return LEARNED_SHARE, 1e6
         return min(1.0, float(np.max(floor / variance))), 1e6
+
+    def _prior_variance(self, scale: Floats) -> Floats:
+        """Return the prior variances that follow from a scale: (V,), or one number for all columns."""
+        raise NotImplementedError
 
     def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
         """Return the log probability of each row given each cluster's data: (N, K) nats.
@@ -151,15 +160,6 @@ def check_dof(family: str, dof: float | None, d: int) -> None:
     """Raise ValueError unless the degrees of freedom exceed d - 1; None passes, it means d + 3."""
     if dof is not None and dof <= d - 1:
         raise ValueError(f"{family}: dof must exceed d - 1 = {d - 1}; got {dof!r}")
-
-
-def strength_bounds(strength: npt.ArrayLike) -> tuple[float, float]:
-    """Return the bounds of a learned mean strength, as factors of its value at binding.
-
-    The learned value stays within 0.01 and 1 data, or as near to that as the value at binding is.
-    """
-    low, high = STRENGTHS
-    return min(1.0, low / float(np.min(strength))), max(1.0, high / float(np.max(strength)))
 
 
 def per_column(family: str, name: str, value: npt.ArrayLike, d: int) -> Floats:

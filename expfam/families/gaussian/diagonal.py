@@ -25,7 +25,6 @@ from expfam.families.gaussian.columns import (
     PRIOR_SHARE,
     RealFamily,
     per_column,
-    strength_bounds,
     usable_variance,
 )
 from expfam.families.support import YES_NO, check_choices, check_hyper
@@ -160,19 +159,10 @@ class DiagonalGaussian(RealFamily):
         learned |= {"spread_": spread, "alike": alike, "mean": mean, "mean_strength": strength}
         return {**learned, "mass_": float(max(rows.total_weight, rows.n_rows)), "shape": shape, "rate": rate}
 
-    def hyper_bounds(self, name: str) -> tuple[float, float]:
-        """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
+    def _prior_variance(self, scale: Floats) -> Floats:
+        return scale / np.maximum(self.shape - 1.0, 0.5)
 
-        The rate stays so large that the prior variance of each column exceeds 0.001 of the column's variance, and the
-        variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
-        """
-        if name == "alike":
-            return 0.0, 1.0
-        if name != "rate":
-            return strength_bounds(self._base_of(name))
-        return self.scale_bounds(self._base_of("rate") / np.maximum(self.shape - 1.0, 0.5))
-
-    def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
+    def _evidence_from(self, name: str, base: Floats, n: Floats, S: Floats) -> Callable[[float], float]:
         """Return the sum of log evidences along a hyper-parameter, without the gamma terms."""
         own, alike, _ = self.columns_apart()
         if not own.size:
@@ -180,7 +170,7 @@ class DiagonalGaussian(RealFamily):
         count, S = self._counts_and_sums(n, S)
         location, strength, shape, rate = self._prior()
         of, other = (RateEvidence, strength) if name == "rate" else (StrengthEvidence, rate)
-        given = [location, shape, other, self._base_of(name)]
+        given = [location, shape, other, base]
         if alike.size:
             count = count[:, own] if self.missing else count
             S = np.concatenate([S[:, own], S[:, own + self.n_features_in_]], axis=1)

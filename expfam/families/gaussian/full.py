@@ -28,7 +28,6 @@ from expfam.families.gaussian.columns import (
     log_det,
     log_det_or_none,
     per_column,
-    strength_bounds,
     svec,
     unsvec,
     usable_variance,
@@ -78,16 +77,8 @@ class _Wishart(RealFamily):
                 raise ValueError(f"{self.name}: scale must have shape ({d}, {d}); got {scale.shape}")
         return {"dof": dof, "scale": scale}
 
-    def hyper_bounds(self, name: str) -> tuple[float, float]:
-        """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
-
-        The scale stays so large that the prior variance of each column exceeds 0.001 of the column's variance, and the
-        variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
-        """
-        if name != "scale":
-            return strength_bounds(self._base_of(name))
-        d = self.n_features_in_
-        return self.scale_bounds(np.diag(self._base_of("scale")) / max(self.dof - d - 1, 1.0))
+    def _prior_variance(self, scale: Floats) -> Floats:
+        return np.diag(scale) / max(self.dof - self.n_features_in_ - 1, 1.0)
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row, -(d/2) log 2 pi: (N,) nats."""
@@ -117,13 +108,13 @@ class _Wishart(RealFamily):
         gammas = multigammaln(0.5 * dof, d) - multigammaln(0.5 * self.dof, d)
         return 0.5 * n * d * np.log(2.0) + gammas + 0.5 * (self.dof * log_det_0 - dof * log_det_n)
 
-    def _along_scale(self, n, scale):
+    def _along_scale(self, base, n, scale):
         """Return the log evidence along the log of the factor of the scale, up to a constant.
 
         `scale` (K, d, d) is that of the posteriors. In the coordinates in which the prior scale is the identity, its
         factor is added to the eigenvalues of the rest.
         """
-        L = factor(self._base_of("scale")[None], self.name)[0]
+        L = factor(base[None], self.name)[0]
         root = np.linalg.inv(L)  # once; `solve` would factor it for each cluster
         rest = root @ (scale - self.scale) @ root.T
         own = np.maximum(np.linalg.eigvalsh(0.5 * (rest + rest.transpose(0, 2, 1))), 0.0)
@@ -288,20 +279,20 @@ class Gaussian(_Wishart):
         scales = 0.5 * (dof * np.log(np.diag(self.scale)) - (dof + n) * np.log(own))
         return gammas + scales + 0.5 * np.log(self.mean_strength / strength)[:, None]
 
-    def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
+    def _evidence_from(self, name: str, base: Floats, n: Floats, S: Floats) -> Callable[[float], float]:
         """Return the sum of log evidences along a hyper-parameter, up to a constant."""
         n = np.asarray(n, dtype=np.float64)
         used = n > 0.0
         n, S = n[used], np.asarray(S, dtype=np.float64)[used]
         strength, mean, scale = self._posterior(n, S)
         if name == "scale":
-            return self._along_scale(n, scale)
+            return self._along_scale(base, n, scale)
         # the posterior scale is that about the mean of the rows, and a multiple of the outer product of `shift`
         shift = (mean - (self.mean - self.center_)) * (strength / n)[:, None]
         own = self.mean_strength * n / strength
         about = scale - own[:, None, None] * shift[:, :, None] * shift[:, None, :]
         q = np.einsum("ki,ki->k", shift, np.linalg.solve(about, shift[:, :, None])[:, :, 0])
-        return LocationEvidence(n, q, self.dof + n, float(self._base_of(name)), self.n_features_in_)
+        return LocationEvidence(n, q, self.dof + n, float(base), self.n_features_in_)
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
@@ -452,10 +443,10 @@ class ZeroMeanGaussian(_Wishart):
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
         return self._log_evidence(np.asarray(n, dtype=np.float64), log_det(factor(self._posterior(n, S), self.name)))
 
-    def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
+    def _evidence_from(self, name: str, base: Floats, n: Floats, S: Floats) -> Callable[[float], float]:
         """Return the sum of log evidences along the scale, up to a constant."""
         n = np.asarray(n, dtype=np.float64)
-        return self._along_scale(n, self._posterior(n, S))
+        return self._along_scale(base, n, self._posterior(n, S))
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""

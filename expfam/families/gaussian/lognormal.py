@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from expfam.errors import SupportError
-from expfam.families.coordinates import StandardisedColumns
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.support import first_where, left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     from expfam.protocols import Floats
@@ -76,11 +73,6 @@ class LogNormal(DiagonalGaussian):
                 f"{': Negative values in data' * (value < 0)}: take gaussian_diag, or"
                 f" {left_out('(numpy.asarray(X, float) > 0).all(axis=1)')}"
             ) from None
-
-    def coordinate_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Any]:
-        """Return the function that maps rows to standardised logarithms, 0 where a value is missing."""
-        standardised = StandardisedColumns(self._values(X), may_miss=self.allows_missing, weight=weight)
-        return lambda rows: standardised(self._values(rows))
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row: (N,) nats.

@@ -14,7 +14,6 @@ from expfam.families.gaussian.columns import (
     RealFamily,
     per_column,
     require_dense,
-    strength_bounds,
     usable_variance,
 )
 from expfam.families.gaussian.holes import PredictiveLaw
@@ -151,22 +150,18 @@ class SphericalGaussian(RealFamily):
         """Return the hyper-parameters that estimators learn unless a value was given: all."""
         return tuple(self.hyper)
 
-    def hyper_bounds(self, name: str) -> tuple[float, float]:
-        """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
+    def _bounds_from(self, name: str, base: Floats) -> tuple[float, float]:
+        """Return `hyper_bounds`, given the value at binding.
 
-        The rate stays so large that the prior variance exceeds 0.001 of the mean column variance, and the variance of
-        rounding in columns with many tied values; a shared variance exceeds the latter. A mean strength stays within
-        0.01 and 1.
+        A shared variance exceeds the variance of rounding in columns with many tied values.
         """
-        base = self._base_of(name)
-        if name == "rate":
-            return self.scale_bounds(base / max(self.shape - 1.0, 0.5), pooled=True)
-        if name == "mean_strength":
-            return strength_bounds(base)
-        low, high = super().hyper_bounds(name)
+        low, high = super()._bounds_from(name, base)
         if name == "shared_variance":
             low = min(1.0, max(low, float((self.resolution_**2).mean() / (12.0 * base))))
         return low, high
+
+    def _prior_variance(self, scale: Floats) -> Floats:
+        return scale / max(self.shape - 1.0, 0.5)
 
     def with_hyper(self, **values: Any) -> Self:
         """Return a copy with other hyper-parameters; a bound family keeps its kind of `variance`."""
