@@ -16,6 +16,7 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.families.components import Components
+from expfam.families.filtered_scores import FilteredScores, scores_of
 from expfam.families.support import dense_rows
 from expfam.model.statistics import weighted_statistics
 from expfam.structures.ground.threads import run
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _BLOCK_SCORES = 1 << 17  # scores that a task computes
 _LEAST_ROWS = 16  # of a task
+_PRODUCT_ROWS = 512  # least number of a task whose scores are bounded by products of matrices
 _ROUNDING = 1e-9  # share of a cluster that is left of it by rounding alone
 _KEPT_BYTES = 1 << 16  # rows of more bytes are let go after a call, so that the caller's memory can be freed
 
@@ -67,13 +69,14 @@ class LoadedClusters:
         self._is_numpy = not family.is_compiled
         self._free: dict[bool, list[tuple[Components, Any]]] = {False: [], True: []}  # for dense and for sparse data
         self._dense: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
+        self._filtered: dict[tuple[Components, int], Components | FilteredScores] = {}
 
     def load(self, n: npt.NDArray[np.float64], S: Any) -> None:
         """Replace the statistics by those of as many clusters.
 
         No other thread may use the object during the call.
         """
-        self.n, self.S, self._dense = n, S, None
+        self.n, self.S, self._dense, self._filtered = n, S, None, {}
         for components, _ in [*self._free[False], *self._free[True]]:
             components.load(n, S)
 
@@ -111,12 +114,14 @@ class LoadedClusters:
             self.each_block(data, padded, reduce, n_threads=n_threads)
             return labels
         with self._components(data) as components:
+            scores = self._scores(components, mass.size, data.n_rows)
 
             def block(start, stop):
-                components.most_probable(start, stop, mass, labels[start:stop])
+                scores.most_probable(start, stop, mass, labels[start:stop])
 
-            is_serial = components.needs_gil
-            run(block, _tasks(data.n_rows, mass.size), 1 if is_serial else n_threads, uses_blas=is_serial)
+            is_serial, is_plain = components.needs_gil, scores is components
+            tasks = _tasks(data.n_rows, mass.size) if is_plain else _tasks(data.n_rows, mass.size, _PRODUCT_ROWS)
+            run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial or not is_plain)
         return labels
 
     def ranked(
@@ -170,12 +175,14 @@ class LoadedClusters:
             self.each_block(data, padded, reduce, n_threads=n_threads)
             return found, margins
         with self._components(data) as components:
+            scores = self._scores(components, mass.size, data.n_rows)
 
             def block(start, stop):
-                components.ranked(start, stop, mass, found[start:stop], margins[start:stop])
+                scores.ranked(start, stop, mass, found[start:stop], margins[start:stop])
 
-            is_serial = components.needs_gil
-            run(block, _tasks(data.n_rows, mass.size), 1 if is_serial else n_threads, uses_blas=is_serial)
+            is_serial, is_plain = components.needs_gil, scores is components
+            tasks = _tasks(data.n_rows, mass.size) if is_plain else _tasks(data.n_rows, mass.size, _PRODUCT_ROWS)
+            run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial or not is_plain)
         return found, margins
 
     def most_probable_of(
@@ -285,12 +292,14 @@ class LoadedClusters:
             self.each_block(data, padded, reduce, n_threads=n_threads)
             return found
         with self._components(data) as components:
+            scores = self._scores(components, mass.size, data.n_rows)
 
             def block(start, stop):
-                components.shares(start, stop, mass, own[start:stop], found[start:stop])
+                scores.shares(start, stop, mass, own[start:stop], found[start:stop])
 
-            is_serial = components.needs_gil
-            run(block, _tasks(data.n_rows, mass.size), 1 if is_serial else n_threads, uses_blas=is_serial)
+            is_serial, is_plain = components.needs_gil, scores is components
+            tasks = _tasks(data.n_rows, mass.size) if is_plain else _tasks(data.n_rows, mass.size, _PRODUCT_ROWS)
+            run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial or not is_plain)
         return found
 
     def likelier_of_two(
@@ -451,6 +460,15 @@ class LoadedClusters:
             components.set_data(data)
         return components
 
+    def _scores(self, components: Components, m: int, n_rows: int) -> Components | FilteredScores:
+        """Return what scores rows under the first m slots of loaded components."""
+        made = self._filtered.get((components, m))
+        if made is None:
+            made = scores_of(components, m, n_rows)
+            if made is not components:
+                self._filtered[components, m] = made
+        return made
+
     def _loaded(self, data: Dataset) -> Components:
         # on one row, because tables of an owner may have the size of the data, and its bits follow from their sizes
         components = Components(self.family, data.rows(0, 1), self.n_slots)
@@ -564,8 +582,8 @@ def extended_labels(
     return assigned_labels(model, data, n, S, log_mass, n_threads=n_threads)
 
 
-def _tasks(n_rows, n_slots):
-    rows = max(_LEAST_ROWS, _BLOCK_SCORES // n_slots)
+def _tasks(n_rows, n_slots, least=_LEAST_ROWS):
+    rows = max(least, _BLOCK_SCORES // n_slots)
     return [(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
 
 

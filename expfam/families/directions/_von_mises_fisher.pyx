@@ -9,11 +9,13 @@ and m0.S are kept from change to change, each in two doubles.
 
 import numpy as np
 
-from libc.math cimport exp, fma, isfinite, log, sqrt
+from cpython.pycapsule cimport PyCapsule_New
+from libc.math cimport INFINITY, exp, fabs, fma, isfinite, log, sqrt
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
-from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.families.distance_scores cimport DISTANCE_SCORES, distance_scores_v1
 from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
 )
@@ -75,10 +77,14 @@ cdef enum:
     BINS = 4            # intervals of the length of a cluster's sum with one more datum
     EDGES = BINS + 1
     NARROW = 12          # one range serves all data if it has no more nodes
+    TOGETHER = 4         # slots whose inner products are computed together
+    STEPS = 64           # intervals of the length of a cluster's sum with one more datum, for bounds of scores
 
 cdef double TWO_PI = 6.283185307179586
 cdef double LEAST_MARGIN = 28.0     # terms at the ends of a range are lower by as much, or the range is searched again
 cdef double MARGIN = 36.0           # nats below the largest term at which terms are left out
+cdef double LONGEST = 1.01          # rows that scores have bounds for; their length is 1 up to the rounding of data
+cdef double ROUNDING = 1e-6         # nats by which bounds exceed scores at least
 cdef double LARGEST = 1e12          # of an entry of S: terms of the evidence are squares of it times squares of kappa
 
 ctypedef struct vmf_state:
@@ -371,22 +377,19 @@ cdef void finish_group(const vmf_state *s, const Py_ssize_t *ks, flat_terms *fla
     flat.size = flat.count = 0
 
 
-cdef int vmf_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
-                            double *out, double *work) noexcept nogil:
-    cdef vmf_state *s = <vmf_state *> self
+cdef int score_slots(const vmf_state *s, Py_ssize_t i, const double *x, const Py_ssize_t *ks, Py_ssize_t first,
+                     Py_ssize_t stop, double square, double along, double *out, double *work) noexcept nogil:
+    """Write the scores of the slots ks[first..stop-1], or first..stop-1, to out[first..stop-1].
+
+    Without `ks` it holds the inner products of the row with the sums of the slots.
+    """
     cdef Py_ssize_t q, k, j, low = 0, high = 0, g
-    cdef double square = 0.0, along = 0.0, product, n, both, side, value, first = s.strength * s.strength
-    cdef double *x = work + 2 * FLAT
+    cdef double product, n, both, side, value, base = s.strength * s.strength
     cdef double *terms
     cdef flat_terms flat
-    if ks == NULL and m > s.base.capacity:
-        return EXPFAM_RANGE
-    flat.size = flat.count = flat.first = 0
+    flat.size, flat.count, flat.first = 0, 0, first
     flat.terms, flat.extra = work, work + FLAT
-    measure(s, i, &square, &along, x)
-    if ks == NULL:
-        all_inner(s, i, m, x, out)
-    for q in range(m):
+    for q in range(first, stop):
         k = q if ks == NULL else ks[q]
         if not real_is_slot(&s.base, k):
             return EXPFAM_RANGE
@@ -401,7 +404,7 @@ cdef int vmf_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_s
         side *= 2.0 * s.strength
         terms = flat.terms + flat.size - low
         for j in range(low, high):
-            value = first + s.kappa[j] * (side + s.kappa[j] * both)
+            value = base + s.kappa[j] * (side + s.kappa[j] * both)
             terms[j] = value if value > 0.0 else 0.0
             terms[j + FLAT] = s.prior[j] + n * s.level[j]
         flat.size += high - low
@@ -409,6 +412,74 @@ cdef int vmf_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_s
         flat.count += 1
     finish_group(s, ks, &flat, out)
     return EXPFAM_OK
+
+
+cdef int vmf_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
+                            double *out, double *work) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    cdef double square = 0.0, along = 0.0
+    cdef double *x = work + 2 * FLAT
+    if ks == NULL and m > s.base.capacity:
+        return EXPFAM_RANGE
+    measure(s, i, &square, &along, x)
+    if ks == NULL:
+        all_inner(s, i, m, x, out)
+    return score_slots(s, i, x, ks, 0, m, square, along, out, work)
+
+
+# ---- bounds of scores ----------------------------------------------------------------------------------------------
+
+cdef int vmf_row(void *self, Py_ssize_t i, double *out) noexcept nogil:
+    take_row(<vmf_state *> self, i, out)
+    return EXPFAM_OK
+
+
+cdef int vmf_location(void *self, Py_ssize_t k, Py_ssize_t m, double *out, double *terms) noexcept nogil:
+    """Write -S_k, and scores of slot k at equal steps of |S_k + x|^2, with which they rise.
+
+    The first term is where the steps begin, the second one their number for each unit. Scores rise with m0.x, too,
+    which is at most LONGEST |m0|.
+    """
+    cdef vmf_state *s = <vmf_state *> self
+    cdef double length = sqrt(max(s.square[2 * k] + s.square[2 * k + 1], 0.0)), step, least, side, bound
+    cdef Py_ssize_t f, t
+    for f in range(s.base.d):
+        out[f] = -s.base.S[s.base.F * k + f]
+    side = s.along[2 * k] + s.along[2 * k + 1] + LONGEST * sqrt(expfam_dot(s.mean, s.mean, s.base.d))
+    least = max(length - LONGEST, 0.0)
+    least *= least
+    step = ((length + LONGEST) * (length + LONGEST) - least) / STEPS
+    terms[k], terms[m + k] = least, 1.0 / step
+    for t in range(STEPS + 1):
+        bound = evidence_of(s, s.base.n[k] + 1.0, least + t * step, side, s.own) - s.evidence[k]
+        bound += ROUNDING + 1e-9 * (fabs(bound) + fabs(s.evidence[k]))
+        if not isfinite(bound):
+            return EXPFAM_NUMERICAL
+        terms[(2 + t) * m + k] = bound
+    return EXPFAM_OK
+
+
+cdef int vmf_bounds(void *self, double square, const double *squares, const double *terms, Py_ssize_t m,
+                    double *out) noexcept nogil:
+    cdef double place
+    cdef Py_ssize_t k
+    if not square < LONGEST * LONGEST:
+        return EXPFAM_NUMERICAL
+    for k in range(m):
+        place = (squares[k] - terms[k]) * terms[m + k]
+        if not place < STEPS:
+            out[k] = INFINITY       # the score is computed
+        else:
+            out[k] = terms[(3 + <Py_ssize_t> place if place > 0.0 else 2) * m + k]
+    return EXPFAM_OK
+
+
+cdef int vmf_exact(void *self, const double *x, Py_ssize_t first, Py_ssize_t stop, double *out,
+                   double *work) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    cdef double square = expfam_dot(x, x, s.base.d), along = expfam_dot(x, s.mean, s.base.d)
+    expfam_vmf_dots(x, s.base.S + first * s.base.F, s.base.d, stop - first, out + first)
+    return score_slots(s, -1, x, NULL, first, stop, square, along, out, work)
 
 
 cdef int vmf_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
@@ -594,7 +665,9 @@ cdef class VonMisesFisherComponents(RealComponents):
     """Statistics of clusters of a `VonMisesFisher`, of dense or CSR data; see `RealComponents`."""
 
     cdef vmf_state mine
+    cdef distance_scores_v1 terms
     cdef object columns, caches, ranges, prior, inverse
+    cdef readonly object distances  # capsule of `terms`, of dense data
 
     def __init__(self, family, data, Py_ssize_t capacity):
         cdef vmf_state *s = &self.mine
@@ -607,10 +680,21 @@ cdef class VonMisesFisherComponents(RealComponents):
         self.api.log_marginal, self.api.log_merged = slot_evidence, vmf_log_merged
         if data.is_sparse:
             self.api.add, self.api.remove = sparse_add, sparse_remove
+        else:
+            self.show_distances()
         self.api.work_size = 2 * FLAT + s.base.d
         self.set_prior()
         self.resize(capacity)
         self.rebuild_caches()
+
+    cdef void show_distances(self):
+        """Offer scores by distances."""
+        self.terms.abi_version, self.terms.struct_size = EXPFAM_ABI, sizeof(distance_scores_v1)
+        self.terms.self, self.terms.rises, self.terms.n_columns = &self.mine, 1, self.mine.base.d
+        self.terms.group, self.terms.work_size, self.terms.n_terms = TOGETHER, 2 * FLAT, STEPS + 3
+        self.terms.row, self.terms.location = vmf_row, vmf_location
+        self.terms.bounds, self.terms.exact = vmf_bounds, vmf_exact
+        self.distances = PyCapsule_New(&self.terms, DISTANCE_SCORES, NULL)
 
     cdef int read_rows(self) except -1:
         """Point the state at the rows of the data, and compute their lengths if they are normalised."""

@@ -15,6 +15,7 @@ from libc.math cimport INFINITY, fabs, fma, isfinite, lgamma, log, log1p, sqrt
 from libc.string cimport memcpy
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.families.distance_scores cimport DISTANCE_SCORES, distance_scores_v1
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
 from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, exchange_lanes, forget_sizes, gather_pairs, place_of_size, pointer, real_clear,
@@ -27,8 +28,31 @@ from expfam.structures.simd.gaussian_diagonal cimport expfam_merged_radial, expf
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.vectors cimport expfam_add_row
 
+cdef extern from *:
+    """
+    #include "elementary.h"
+
+    /* Bounds of scores at bounds of the squared distances. `share` is the part of its terms that the rounding of a
+     * score can amount to; a logarithm near 0 has the absolute error of its argument. */
+    #define EXPFAM_RADIAL_BOUNDS(NAME, TARGET)                                                                        \
+        TARGET static void NAME(const double *squares, const double *tops, const double *halves,                      \
+                                const double *weights, ptrdiff_t m, double share, double *out) {                      \
+            EXPFAM_SIMD                                                                                               \
+            for (ptrdiff_t k = 0; k < m; k++) {                                                                       \
+                const double away = halves[k] * expfam_log1(1.0 + weights[k] * squares[k]);                           \
+                out[k] = tops[k] - away + share * (1.0 + fabs(tops[k]) + away) + 1e-14 * halves[k];                   \
+            }                                                                                                         \
+        }
+    EXPFAM_INSTANCES(EXPFAM_RADIAL_BOUNDS, void, expfam_radial_bounds,
+                     (const double *, const double *, const double *, const double *, ptrdiff_t, double, double *))
+    """
+    void (*expfam_radial_bounds)(const double *squares, const double *tops, const double *halves, const double *weights,
+                                 Py_ssize_t m, double share, double *out) noexcept nogil
+
 cdef double LARGEST_SUM = 1e150     # the evidence needs squares of sums
 cdef Py_ssize_t TABLE = 4096        # tables hold the gamma terms of smaller counts
+cdef double LARGEST_WEIGHT = 1e200  # of a squared distance, which is bounded by matrix products up to 1e31
+cdef double ROUNDING = 1e-9         # share of the terms of a score that rounding of either form can amount to
 
 # A law computes the caches of slot k, n[k] too, from a count, a location's |S|^2 in two doubles (sparse data only) and
 # the sum of |x|^2; it changes nothing unless it returns EXPFAM_OK.
@@ -93,6 +117,30 @@ cdef void spherical_shifted(void *self, Py_ssize_t i, double sign, const double 
 cdef void spherical_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     cdef spherical_state *s = <spherical_state *> self
     exchange_lanes(s.block, s.head + s.base.d, k, l)
+
+
+cdef int read_row(void *self, Py_ssize_t i, double *out) noexcept nogil:
+    real_row(<real_state *> self, i, out)
+    return EXPFAM_OK
+
+
+cdef int sphere_location(void *self, Py_ssize_t k, Py_ssize_t m, double *out, double *terms) noexcept nogil:
+    """Write the location of slot k of dense data, and the coefficients of its score."""
+    cdef spherical_state *s = <spherical_state *> self
+    cdef const double *row = lane_of(s, k)
+    cdef Py_ssize_t f
+    for f in range(s.head):
+        terms[f * m + k] = row[f * EXPFAM_LANES]
+        if not fabs(terms[f * m + k]) < LARGEST_WEIGHT:
+            return EXPFAM_NUMERICAL
+    for f in range(s.base.d):
+        out[f] = row[(s.head + f) * EXPFAM_LANES]
+    return EXPFAM_OK
+
+
+cdef inline const double *block_of(const spherical_state *s, Py_ssize_t first) noexcept nogil:
+    """Return the block of which `first` is the first slot."""
+    return s.block + first * (s.head + s.base.d)
 
 
 # ---- sparse data ---------------------------------------------------------------------------------------------------
@@ -316,6 +364,27 @@ cdef int known_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py
     return EXPFAM_OK
 
 
+cdef int known_bounds(void *self, double square, const double *squares, const double *terms, Py_ssize_t m,
+                      double *out) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    cdef double offset = 0.0 if s.has_squares else square * (0.5 / s.variance), away
+    cdef Py_ssize_t k
+    if not offset < LARGEST_WEIGHT:
+        return EXPFAM_NUMERICAL
+    for k in range(m):
+        away = terms[m + k] * squares[k]
+        out[k] = terms[k] + (offset - away) + ROUNDING * (1.0 + fabs(terms[k]) + offset + away)
+    return EXPFAM_OK
+
+
+cdef int known_exact(void *self, const double *x, Py_ssize_t first, Py_ssize_t stop, double *out,
+                     double *work) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    if expfam_sphere_scan(x, base_length(s, x), block_of(s, first), s.base.d, stop - first, out + first):
+        return EXPFAM_NUMERICAL
+    return EXPFAM_OK
+
+
 cdef int known_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
     cdef spherical_state *s = <spherical_state *> self
     cdef Py_ssize_t f, d = s.base.d
@@ -505,6 +574,20 @@ cdef int own_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_s
         if not real_is_slot(&s.base, k):
             return EXPFAM_RANGE
         out[j] = own_score(s, work, k, work + s.base.d)
+    return EXPFAM_OK
+
+
+cdef int own_bounds(void *self, double square, const double *squares, const double *terms, Py_ssize_t m,
+                    double *out) noexcept nogil:
+    expfam_radial_bounds(squares, terms, terms + m, terms + 2 * m, m, ROUNDING, out)
+    return EXPFAM_OK
+
+
+cdef int own_exact(void *self, const double *x, Py_ssize_t first, Py_ssize_t stop, double *out,
+                   double *work) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    if expfam_radial_scan(x, block_of(s, first), s.base.d, stop - first, out + first):
+        return EXPFAM_NUMERICAL
     return EXPFAM_OK
 
 
@@ -715,7 +798,18 @@ cdef class SphericalComponents(RealComponents):
     """
 
     cdef spherical_state mine
+    cdef distance_scores_v1 terms
     cdef object block, columns, coefficients, prior
+    cdef readonly object distances  # capsule of `terms`, of dense data
+
+    cdef void show_distances(self):
+        """Offer scores by distances; the functions of the law are set before."""
+        cdef spherical_state *s = &self.mine
+        self.terms.abi_version, self.terms.struct_size = EXPFAM_ABI, sizeof(distance_scores_v1)
+        self.terms.self, self.terms.rises, self.terms.n_columns = s, 0, s.base.d
+        self.terms.group, self.terms.work_size, self.terms.n_terms = EXPFAM_LANES, 0, s.head
+        self.terms.row, self.terms.location = read_row, sphere_location
+        self.distances = PyCapsule_New(&self.terms, DISTANCE_SCORES, NULL)
 
     cdef int prepare(self, real_state *state) except -1:
         RealComponents.prepare(self, state)
@@ -789,6 +883,8 @@ cdef class KnownComponents(SphericalComponents):
         else:
             s.base.commit = known_commit
             self.api.log_predictive, self.api.log_predictive_self = known_log_predictive, known_log_predictive_self
+            self.terms.bounds, self.terms.exact = known_bounds, known_exact
+            self.show_distances()
         self.set_prior()
         self.resize(capacity)
         self.rebuild_caches()
@@ -822,6 +918,8 @@ cdef class OwnComponents(SphericalComponents):
         else:
             s.base.commit = own_commit
             self.api.log_predictive, self.api.log_predictive_self = own_log_predictive, own_log_predictive_self
+            self.terms.bounds, self.terms.exact = own_bounds, own_exact
+            self.show_distances()
         self.lines.abi_version, self.lines.struct_size = EXPFAM_ABI, sizeof(log_growth_v1)
         self.lines.self, self.lines.line = s, own_line
         self.growth = PyCapsule_New(&self.lines, GROWTH, NULL)

@@ -1,0 +1,450 @@
+"""Best slots of rows, most of whose scores are bounded by matrix products.
+
+Scores of some families depend on a row through its distance from one location for each slot, see `distance_scores.pxd`.
+A product in single precision gives all distances of some rows, with a bound of its rounding error, and so an upper
+bound of every score. Scores that may matter are computed in double precision, by the code that computes all scores, so
+the results have the same bits; no bound ever changes one.
+
+A row is scored under all slots where many may matter, and so are further rows where that happens often.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, exp, isnan, sqrt
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
+from expfam.families.components cimport Components, copy_struct
+from expfam.families.distance_scores cimport DISTANCE_SCORES, distance_scores_v1
+
+from expfam.amounts import counted
+
+cdef extern from *:
+    """
+    #include "dispatch.h"
+
+    /* Bounds of squared distances, from the products of a row and m locations. `share` is the relative error of a
+     * product for each unit of length of the location, `rest` an absolute one. */
+    #define EXPFAM_PRODUCT_DISTANCES(NAME, TARGET)                                                                    \
+        TARGET static void NAME(const float *products, const double *squares, const double *lengths, double square,   \
+                                double share, double rest, double sign, ptrdiff_t m, double *out) {                   \
+            EXPFAM_SIMD                                                                                               \
+            for (ptrdiff_t k = 0; k < m; k++) {                                                                       \
+                const double both = square + squares[k], slack = share * lengths[k] + rest + 1e-12 * both;            \
+                const double value = both - 2.0 * (double)products[k] + sign * slack;                                 \
+                out[k] = value > 0.0 ? value : 0.0;                                                                   \
+            }                                                                                                         \
+        }
+    EXPFAM_INSTANCES(EXPFAM_PRODUCT_DISTANCES, void, expfam_product_distances,
+                     (const float *, const double *, const double *, double, double, double, double, ptrdiff_t,
+                      double *))
+
+    /* x := x + mass; write the largest entry of each group of `size` */
+    #define EXPFAM_GROUP_TOPS(NAME, TARGET)                                                                           \
+        TARGET static void NAME(double *x, const double *mass, ptrdiff_t m, ptrdiff_t size, double *tops) {           \
+            EXPFAM_SIMD                                                                                               \
+            for (ptrdiff_t k = 0; k < m; k++)                                                                         \
+                x[k] = mass[k] > -INFINITY ? x[k] + mass[k] : -INFINITY; /* a bound may be infinite */                \
+            for (ptrdiff_t first = 0; first < m; first += size, tops++) {                                             \
+                const ptrdiff_t stop = m - first < size ? m : first + size;                                           \
+                double top = -INFINITY;                                                                               \
+                for (ptrdiff_t k = first; k < stop; k++) top = x[k] > top ? x[k] : top;                               \
+                *tops = top;                                                                                          \
+            }                                                                                                         \
+        }
+    EXPFAM_INSTANCES(EXPFAM_GROUP_TOPS, void, expfam_group_tops,
+                     (double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+    """
+    void (*expfam_product_distances)(const float *products, const double *squares, const double *lengths, double square,
+                                     double share, double rest, double sign, Py_ssize_t m, double *out) noexcept nogil
+    void (*expfam_group_tops)(double *x, const double *mass, Py_ssize_t m, Py_ssize_t size,
+                              double *tops) noexcept nogil
+
+cdef enum:
+    TILE = 128              # rows of a product
+    TRIED = 16              # rows of the first one of a call, which shows whether products pay
+
+cdef double DEPTH = 46.0            # slots that lie this many nats below the best one have no probability
+cdef double LARGEST = 1e30          # of squared lengths: single precision holds their products
+cdef double FEW = 0.25              # share of the slots of a row up to which their scores are computed one by one
+cdef double UNIT = 2.0 ** -24       # rounding of single precision
+cdef double TINY = 2.0 ** -120      # more than what underflow takes from a product
+_MANY_SLOTS, _MANY_NUMBERS, _MANY_ROWS = 64, 1 << 14, 256
+
+
+ctypedef struct scratch:            # of one call
+    float *rows                     # (TILE, d) rows less the centre
+    double *x                       # (TILE, d) rows as they are scored
+    double *lengths                 # (TILE, 2) |x - centre|^2 and |x|^2
+    double *bounds                  # (m,) distances, then bounds of scores
+    double *tops                    # (n_groups,) largest bound of each group, -inf for groups that are computed
+    double *scores                  # (m,)
+    double *best                    # (L,) the highest scores, in order
+    double *work
+    uint8_t *is_known               # (n_groups,)
+
+
+cdef bint has_bounds(FilteredScores s, scratch *w, Py_ssize_t r, const float *products) noexcept nogil:
+    """Write bounds of the scores of row r of a tile, without masses; tell if there are any."""
+    cdef double square = w.lengths[2 * r], length = sqrt(square)
+    # every operation of a product of d terms rounds, and so does each of its numbers
+    cdef double share = 4.0 * (s.d + 8) * UNIT * length + TINY * s.d, rest = TINY * s.d * (1.0 + length)
+    if not (square < LARGEST and w.lengths[2 * r + 1] < LARGEST):
+        return False
+    expfam_product_distances(products, s.squares, s.lengths, square, share, rest, 1.0 if s.f.rises else -1.0, s.m,
+                             w.bounds)
+    return not s.f.bounds(s.f.self, w.lengths[2 * r + 1], w.bounds, s.terms, s.m, w.bounds)
+
+
+cdef inline Py_ssize_t next_group(FilteredScores s, const scratch *w) noexcept nogil:
+    """Return the group of the largest bound among those whose scores are not known, or -1."""
+    cdef Py_ssize_t g, found = -1
+    for g in range(s.n_groups):
+        if not w.is_known[g] and (found < 0 or w.tops[g] > w.tops[found]):
+            found = g
+    return found
+
+
+cdef inline bint enter(double *best, Py_ssize_t L, double score) noexcept nogil:
+    """Enter a score into the highest ones; return whether it is NaN."""
+    cdef Py_ssize_t j = L - 1
+    if isnan(score):
+        return True
+    if score > best[j]:
+        while j > 0 and score > best[j - 1]:
+            best[j] = best[j - 1]
+            j -= 1
+        best[j] = score
+    return False
+
+
+cdef int add_group(FilteredScores s, scratch *w, const double *x, Py_ssize_t g, const double *mass,
+                   Py_ssize_t L) noexcept nogil:
+    """Compute the scores of one group."""
+    cdef Py_ssize_t first = g * s.f.group, stop = min((g + 1) * s.f.group, s.m), k
+    if s.f.exact(s.f.self, x, first, stop, w.scores, w.work):
+        return EXPFAM_NUMERICAL
+    w.is_known[g] = 1
+    for k in range(first, stop):
+        w.scores[k] += mass[k]
+        if enter(w.best, L, w.scores[k]):
+            return EXPFAM_NUMERICAL
+    return EXPFAM_OK
+
+
+cdef bint some_scores(FilteredScores s, scratch *w, Py_ssize_t r, const float *products, const double *mass,
+                      Py_ssize_t L, double depth, Py_ssize_t own) noexcept nogil:
+    """Compute the scores of row r that may be among the L highest, or near them.
+
+    Those are near that may lie less than `depth` nats below the L highest. That of slot `own` is computed, too, if it is
+    not below 0. Return False where all scores are wanted instead.
+    """
+    cdef const double *x = w.x + r * s.d
+    cdef Py_ssize_t g, k, n_known = 0
+    if not has_bounds(s, w, r, products):
+        return False
+    expfam_group_tops(w.bounds, mass, s.m, s.f.group, w.tops)
+    memset(w.is_known, 0, s.n_groups)
+    for k in range(L):
+        w.best[k] = -INFINITY
+    if own >= 0:
+        if add_group(s, w, x, own // s.f.group, mass, L):
+            return False
+        n_known += 1
+    g = next_group(s, w)
+    while g >= 0 and (n_known * s.f.group < L or not w.tops[g] < w.best[L - 1] - depth):
+        if n_known >= FEW * s.n_groups or add_group(s, w, x, g, mass, L):
+            return False
+        n_known += 1
+        g = next_group(s, w)
+    return True
+
+
+cdef class FilteredScores:
+    """Scores of rows under loaded slots, most of which are never computed.
+
+    Parameters
+    ----------
+    components : Components
+        Loaded; their slots must not change while the object is used.
+    m : int
+        Slots 0..m-1 are scored.
+
+    Attributes
+    ----------
+    is_usable : bool
+        Whether the scores have bounds; if not, the methods must not be called.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, SphericalGaussian
+    >>> from expfam.families.components import Components
+    >>> from expfam.families.filtered_scores import FilteredScores
+    >>> data = Dataset(np.repeat(np.eye(3), 4, axis=0), SphericalGaussian(variance=0.1))
+    >>> components = Components(data.family, data, 3)
+    >>> components.load(*data.statistics(np.repeat([0, 1, 2], 4), 3))
+    >>> labels = np.empty(12, dtype=np.int32)
+    >>> FilteredScores(components, 3).most_probable(0, 12, np.zeros(3), labels)
+    >>> labels
+    array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2], dtype=int32)
+    """
+
+    def __init__(self, Components components, Py_ssize_t m):
+        cdef double[::1] centre, lengths, squares
+        cdef double[:, ::1] locations, numbers
+        cdef Py_ssize_t k
+        cdef int code = EXPFAM_OK
+        if not 1 <= m <= components.capacity:
+            raise IndexError(f"slots {m} of {components.capacity}")
+        self.components, self.m, self.is_usable = components, m, False
+        owner = components.owner
+        capsule = getattr(owner, "distances", None)
+        if capsule is None:
+            return
+        what = f"scores by distances of family {components.family.name!r}"
+        copy_struct(capsule, DISTANCE_SCORES, &self.f, sizeof(distance_scores_v1), sizeof(distance_scores_v1), what)
+        self.d, self.n_groups = self.f.n_columns, (m + self.f.group - 1) // self.f.group
+        places, terms = np.empty((m, self.d)), np.empty((self.f.n_terms, m))
+        locations, numbers = places, terms
+        with nogil:
+            for k in range(m):
+                code = self.f.location(self.f.self, k, m, &locations[k, 0], &numbers[0, 0])
+                if code:
+                    break
+        if code:
+            return
+        # distances about the middle have smaller rounding errors; where scores rise, locations are sums, not places
+        middle = np.zeros(self.d) if self.f.rises else places.mean(axis=0)
+        places -= middle
+        square = np.einsum("kf,kf->k", places, places)
+        if not square.max() < LARGEST or not middle @ middle < LARGEST:
+            return
+        self.arrays = middle, square, np.sqrt(square), terms
+        centre, squares, lengths = self.arrays[:3]
+        self.centre, self.squares, self.lengths, self.terms = &centre[0], &squares[0], &lengths[0], &numbers[0, 0]
+        self.table = np.ascontiguousarray(places.T, dtype=np.float32)
+        self.is_usable = True
+
+    def bounds(self, Py_ssize_t start, Py_ssize_t stop):
+        """Return an upper bound of the log predictive of each row under each slot.
+
+        Parameters
+        ----------
+        start, stop : int
+            First row, and the one after the last.
+
+        Returns
+        -------
+        (stop - start, m) float64 ndarray
+            Nats; infinity where there is no bound.
+        """
+        found = np.full((stop - start, self.m), np.inf)
+        cdef double[:, ::1] out = found
+        cdef _Rows rows = _Rows(self, start, stop, np.zeros(self.m), 1)
+        cdef Py_ssize_t i, r
+        for i in range(start, stop):
+            if i >= rows.tile + rows.n_tile:
+                rows.multiply(i)
+            r = i - rows.tile
+            if has_bounds(self, &rows.w, r, &rows.product[r, 0]):
+                memcpy(&out[i - start, 0], rows.w.bounds, self.m * sizeof(double))
+        return found
+
+    def most_probable(self, Py_ssize_t start, Py_ssize_t stop, log_mass, labels):
+        """Do what `Components.most_probable` does, with the same result."""
+        cdef int32_t[::1] chosen = labels
+        cdef _Rows rows = _Rows(self, start, stop, log_mass, 1, labels)
+        cdef Py_ssize_t i = start, g, k, top
+        cdef double highest
+        while rows.next(0.0, None):
+            with nogil:
+                top, highest = 0, -INFINITY
+                for g in range(self.n_groups):
+                    if rows.w.is_known[g]:
+                        for k in range(g * self.f.group, min((g + 1) * self.f.group, self.m)):
+                            if rows.w.scores[k] > highest:
+                                top, highest = k, rows.w.scores[k]
+            chosen[i - start] = <int32_t> top
+            i += 1
+
+    def ranked(self, Py_ssize_t start, Py_ssize_t stop, log_mass, slots, margins):
+        """Do what `Components.ranked` does, with the same result."""
+        cdef int32_t[:, ::1] best = slots
+        cdef double[::1] margin = margins
+        cdef Py_ssize_t i = start, g, k, j, n, L = best.shape[1]
+        if not 2 <= L <= self.m:
+            raise IndexError(f"{L} best of {counted(self.m, 'slot')}")
+        cdef _Rows rows = _Rows(self, start, stop, log_mass, L, slots, margins)
+        while rows.next(0.0, None):
+            with nogil:
+                n = 0
+                for g in range(self.n_groups):
+                    if not rows.w.is_known[g]:
+                        continue
+                    for k in range(g * self.f.group, min((g + 1) * self.f.group, self.m)):
+                        if n == L and not rows.w.scores[k] > rows.w.best[L - 1]:
+                            continue
+                        j = min(n, L - 1)
+                        while j > 0 and rows.w.scores[k] > rows.w.best[j - 1]:
+                            rows.w.best[j], best[i - start, j] = rows.w.best[j - 1], best[i - start, j - 1]
+                            j -= 1
+                        rows.w.best[j], best[i - start, j] = rows.w.scores[k], <int32_t> k
+                        n = min(n + 1, L)
+                margin[i - start] = rows.w.best[0] - rows.w.best[1]
+            i += 1
+
+    def shares(self, Py_ssize_t start, Py_ssize_t stop, log_mass, labels, out):
+        """Do what `Components.shares` does, with the same result."""
+        cdef const int32_t[::1] own = labels
+        cdef float[::1] share = out
+        cdef Py_ssize_t i = start, g, k
+        cdef double top, total
+        cdef _Rows rows = _Rows(self, start, stop, log_mass, 1, labels, out)
+        if own.shape[0] and not 0 <= np.min(labels) <= np.max(labels) < self.m:
+            raise IndexError(f"labels from {np.min(labels)} to {np.max(labels)} of {counted(self.m, 'slot')}")
+        while rows.next(DEPTH, own):
+            with nogil:
+                top, total = rows.w.best[0], 0.0
+                for g in range(self.n_groups):
+                    if rows.w.is_known[g]:
+                        for k in range(g * self.f.group, min((g + 1) * self.f.group, self.m)):
+                            if rows.w.scores[k] > top - DEPTH:
+                                total += exp(rows.w.scores[k] - top)
+                share[i - start] = <float> (exp(rows.w.scores[own[i - start]] - top) / total)
+            i += 1
+
+
+cdef class _Rows:
+    """Rows of one call, one after the other, with the scores that matter for each."""
+
+    cdef FilteredScores s
+    cdef scratch w
+    cdef Py_ssize_t start, stop, i, tile, n_tile, L, n_hard
+    cdef bint is_whole                      # whether further rows are scored under all slots
+    cdef const double[::1] mass
+    cdef object arrays, rows, products
+    cdef float[:, ::1] narrow, product
+
+    def __init__(self, FilteredScores s, start, stop, log_mass, L, *results):
+        cdef double[:, ::1] x, lengths
+        cdef double[::1] bounds, tops, scores, best, work
+        cdef uint8_t[::1] known
+        if not s.is_usable:
+            raise ValueError("the scores have no bounds; look at is_usable")
+        if not 0 <= start <= stop <= s.components.n_rows:
+            raise IndexError(f"rows {start}:{stop} of {s.components.n_rows}")
+        if log_mass.shape != (s.m,) or any(len(each) != stop - start for each in results):
+            raise ValueError(
+                f"{counted(len(log_mass), 'mass', 'masses')} of {counted(s.m, 'slot')}; rows of the results:"
+                f" {[len(each) for each in results]}, not {stop - start}"
+            )
+        self.s, self.start, self.stop, self.mass, self.L = s, start, stop, log_mass, L
+        self.i = self.tile = start
+        self.n_tile = self.n_hard = 0
+        self.is_whole = False
+        self.rows, self.products = np.empty((TILE, s.d), np.float32), np.empty((TILE, s.m), np.float32)
+        self.arrays = (
+            np.empty((TILE, s.d)), np.empty((TILE, 2)), np.empty(s.m), np.empty(s.n_groups), np.empty(s.m), np.empty(L),
+            np.empty(max(s.f.work_size, s.components.c.work_size, 1)), np.empty(s.n_groups, dtype=np.uint8),
+        )
+        x, lengths, bounds, tops, scores, best, work, known = self.arrays
+        self.narrow, self.product = self.rows, self.products
+        self.w.rows, self.w.x, self.w.lengths = &self.narrow[0, 0], &x[0, 0], &lengths[0, 0]
+        self.w.bounds, self.w.tops, self.w.scores = &bounds[0], &tops[0], &scores[0]
+        self.w.best, self.w.work, self.w.is_known = &best[0], &work[0], &known[0]
+
+    cdef bint next(self, double depth, const int32_t[::1] own) except -1:
+        """Compute the scores of the next row; return False if there is none."""
+        cdef Py_ssize_t i = self.i
+        cdef bint is_found = False
+        if i >= self.stop:
+            return False
+        self.i += 1
+        if not self.is_whole:
+            if i >= self.tile + self.n_tile:
+                self.is_whole = i > self.start and self.n_hard * 2 > i - self.start
+            if not self.is_whole:
+                if i >= self.tile + self.n_tile:
+                    self.multiply(i)
+                with nogil:
+                    is_found = some_scores(
+                        self.s, &self.w, i - self.tile, &self.product[i - self.tile, 0], &self.mass[0], self.L, depth,
+                        own[i - self.start] if own is not None else -1,
+                    )
+                self.n_hard += not is_found
+        if not is_found:
+            self.score_all(i)
+        return True
+
+    cdef int multiply(self, Py_ssize_t i) except -1:
+        """Read the rows of a tile from row i on, and compute their products with all locations."""
+        cdef FilteredScores s = self.s
+        cdef Py_ssize_t r, f
+        cdef double gap, square, away
+        cdef double *x
+        self.tile, self.n_tile = i, min(TRIED if i == self.start else TILE, self.stop - i)
+        with nogil:
+            for r in range(self.n_tile):
+                x = self.w.x + r * s.d
+                square, away = 0.0, 0.0
+                s.f.row(s.f.self, i + r, x)
+                for f in range(s.d):
+                    gap = x[f] - s.centre[f]
+                    square += x[f] * x[f]
+                    away += gap * gap
+                    self.w.rows[r * s.d + f] = <float> gap
+                self.w.lengths[2 * r], self.w.lengths[2 * r + 1] = away, square
+                if not away < LARGEST:
+                    for f in range(s.d):
+                        self.w.rows[r * s.d + f] = 0.0
+        np.matmul(self.rows[: self.n_tile], s.table, out=self.products[: self.n_tile])
+        return 0
+
+    cdef int score_all(self, Py_ssize_t i) except -1:
+        """Compute all scores of row i."""
+        cdef FilteredScores s = self.s
+        cdef Components components = s.components
+        cdef Py_ssize_t k, g, wrong = -1
+        cdef int code
+        with nogil:
+            code = components.c.log_predictive(components.c.self, i, NULL, s.m, self.w.scores, self.w.work)
+            for k in range(self.L):
+                self.w.best[k] = -INFINITY
+            if not code:
+                for k in range(s.m):
+                    self.w.scores[k] += self.mass[k]
+                    if enter(self.w.best, self.L, self.w.scores[k]):
+                        wrong = k
+                        break
+            for g in range(s.n_groups):
+                self.w.is_known[g] = 1
+        if code:
+            raise components.fail(code, i, -1)
+        if wrong >= 0:
+            raise FloatingPointError(f"family {components.family.name!r}, datum {i}, slot {wrong}: the score is NaN")
+        return 0
+
+
+def scores_of(Components components, Py_ssize_t m, Py_ssize_t n_rows):
+    """Return what scores rows: filtered scores where products pay, else the components.
+
+    Parameters
+    ----------
+    components : Components
+        Loaded.
+    m : int
+        Slots that are scored.
+    n_rows : int
+        Rows of a call.
+
+    Returns
+    -------
+    Components or FilteredScores
+        Its methods `most_probable`, `ranked` and `shares` have the same results.
+    """
+    if m < _MANY_SLOTS or n_rows < _MANY_ROWS or getattr(components.owner, "distances", None) is None:
+        return components
+    filtered = FilteredScores(components, m)
+    return filtered if filtered.is_usable and m * filtered.d >= _MANY_NUMBERS else components
