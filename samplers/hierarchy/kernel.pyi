@@ -6,6 +6,9 @@ from numpy.typing import ArrayLike, NDArray
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.hierarchy.tree import HierarchyTree
 
+def has_index(family: Any, data: Any) -> bool: ...
+def scores_of(family: Any, data: Any) -> type: ...
+
 class MergeState:
     model: Any
     data: Any

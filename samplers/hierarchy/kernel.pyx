@@ -1,9 +1,9 @@
 """Bayesian hierarchical clustering: each step merges the pair with the best odds.
 
-The scores are the log odds of `HierarchyTree`, from `merge_scores` or `count_scores`; a `MergeQueue` finds the best
-pair with deferred bounds, so the merges are those of the plain search over all pairs, ties included: about N**2 scores
-in all, for any family. Counts have an inverted index, which finds them with far fewer; and any data may be given a
-graph of candidates. O(N) memory beside the statistics of N clusters.
+The scores are the log odds of `HierarchyTree`, from `scores`, `count_scores` or `level_scores`; a `MergeQueue` finds
+the best pair with deferred bounds, so the merges are those of the plain search over all pairs, ties included: about
+N**2 scores in all, for any family. Counts have an inverted index, which finds them with far fewer; and any data may be
+given a graph of candidates. O(N) memory beside the statistics of N clusters.
 
 Compiled, although nothing here is fast: Python hears Ctrl-C between its own instructions only, so a merge is made whole
 or not at all.
@@ -21,6 +21,7 @@ from expfam.model.data import Dataset
 from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import label_statistics
 from expfam.samplers.hierarchy.count_scores import CountScores, IndexPartners
+from expfam.samplers.hierarchy.level_scores import LevelScores
 from expfam.samplers.hierarchy.pairs import AllPartners, GraphPartners
 from expfam.samplers.hierarchy.tree import HierarchyTree
 from expfam.samplers.chain.kernel import Kernel
@@ -41,9 +42,21 @@ _MANY = 50_000  # leaves whose pairs are scored without a warning
 
 def has_index(family, data):
     """Tell whether an inverted index serves a family: its components must be those of counts."""
-    if getattr(family, "count_model", None) not in ("multinomial", "poisson"):
+    return _counts_as(family, data, ("multinomial", "poisson"))
+
+
+def scores_of(family, data):
+    """Return the class of the scores of a family: `CountScores`, `LevelScores` or `OddsScores`."""
+    if has_index(family, data):
+        return CountScores
+    return LevelScores if _counts_as(family, data, ("categorical",)) else OddsScores
+
+
+def _counts_as(family, data, models):
+    if getattr(family, "count_model", None) not in models:
         return False
-    return isinstance(Components(family, data, 1, layout="clusters").owner, CountComponents)
+    one = Dataset(data.X[:1], family)  # a subclass may have components of its own
+    return isinstance(Components(family, one, 1, layout="clusters").owner, CountComponents)
 
 
 class MergeState:
@@ -71,7 +84,7 @@ class MergeState:
 
     Attributes
     ----------
-    scores : OddsScores or CountScores
+    scores : OddsScores, CountScores or LevelScores
     partners : AllPartners, GraphPartners or IndexPartners
     queue : MergeQueue
     leaf : (N,) int32 ndarray
@@ -119,8 +132,7 @@ class MergeState:
 
     def _start(self, leaf_weight):
         """The forest of nothing but leaves."""
-        by_count = has_index(self.model.family, self.data)
-        self.scores = (CountScores if by_count else OddsScores)(
+        self.scores = scores_of(self.model.family, self.data)(
             self.model, self.data, self.leaf, leaf_weight=leaf_weight, by_size=self.order == "odds_size"
         )
         alpha, N = self.model.weights.alpha, self.data.n_rows
@@ -293,7 +305,7 @@ class MergeState:
         self.model = with_model_arrays(self.model, arrays["model"])
         self.leaf = np.ascontiguousarray(arrays["leaf"], dtype=np.int32)
         self._start(np.asarray(arrays["leaf_weight"], dtype=np.float64))
-        if ("index" in arrays["scores"]) != hasattr(self.scores, "index"):
+        if any((name in arrays["scores"]) != hasattr(self.scores, name) for name in ("index", "home")):
             raise ArchiveError("the scores are of another kind: the file was altered, or is of other data")
         if hasattr(self.scores, "index"):
             check_index(arrays, self.scores.index.n_terms)

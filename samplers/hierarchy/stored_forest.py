@@ -87,6 +87,10 @@ def _check_scores(scores, forest):
     count = integers(scores, "count", (L,))
     if not np.array_equal(count, forest.counts):
         raise ArchiveError("the scores are of clusters of other sizes: the file was altered")
+    if "home" in scores:
+        if not np.array_equal(integers(scores, "home", (L,), 0, L), forest.root):
+            raise ArchiveError("the leaves are of other clusters than the forest's: the file was altered")
+        return
     if "components" in scores:
         n = numbers(scores["components"], "n", (None,), low=0.0)
         if n.size < L or not np.array_equal(n[:L], forest.counts):

@@ -3,17 +3,11 @@
 from libc.math cimport NAN, log, log1p
 
 from expfam.families.counts._table cimport MULTINOMIAL, POISSON, count_table
-from expfam.structures.simd.elementary cimport expfam_log_rising1
 
 cdef enum:
     MAX_FACTORS = 32        # largest number of factors in one product
     TILE = 1024             # slots scored together: two buffers of 8 KiB fit in the first-level cache
     N_TABLED = 256          # size of the table of rising factorials under a symmetric prior
-
-
-cdef inline double log_rising(double z, double m) noexcept nogil:
-    """Return log Gamma(z + m) - log Gamma(z)."""
-    return expfam_log_rising1(z, m, 16 if z < 16 else 0)
 
 
 cdef inline void set_totals(count_table *t, Py_ssize_t k, double n, double total) noexcept nogil:

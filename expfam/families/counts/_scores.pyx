@@ -17,6 +17,7 @@ from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.counts._table cimport (
     CATEGORICAL, MULTINOMIAL, POISSON, get, has_datum, holds, includes, padded, rest_of, row_at,
 )
+from expfam.families.counts.rising cimport log_product, log_rising, multiply_rising
 from expfam.families.rows cimport entry_column, entry_value, row_start
 from expfam.structures.simd.counts cimport (
     expfam_add_log_ratio, expfam_count_products_int, expfam_count_products_real, expfam_gathered_products_int,
@@ -30,29 +31,6 @@ cdef enum:
 
 
 # ---- scalar arithmetic ---------------------------------------------------------------------------------------------
-
-ctypedef struct log_product:
-    double factor           # kept within 1e-150 .. 1e150; factors lie within 1e-100 .. 1e100
-    double sum
-
-
-cdef inline void multiply_rising(log_product *value, double z, double m, int sign) noexcept nogil:
-    """Add sign * log_rising(z, m) to `value`; multiply factors if m is a small integer."""
-    cdef double product = 1.0, t = 0.0
-    if m > 8 or m != floor(m) or z > 1e15:
-        value.sum += sign * log_rising(z, m)
-        return
-    while t < m:
-        product *= z + t
-        t += 1
-        if product > 1e100 or product < 1e-100:
-            value.sum += sign * expfam_log1(product)
-            product = 1.0
-    value.factor = value.factor * product if sign > 0 else value.factor / product
-    if value.factor > 1e150 or value.factor < 1e-150:
-        value.sum += expfam_log1(value.factor)
-        value.factor = 1.0
-
 
 cdef inline int sign_of(const count_table *t, Py_ssize_t w) noexcept nogil:
     return 1 if w < t.n_columns else -1

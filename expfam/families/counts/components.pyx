@@ -17,12 +17,13 @@ from libc.string cimport memset
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
 from expfam.families.counts._scores cimport (
     MAX_FACTORS, N_TABLED, TILE, counts_log_marginal, counts_log_merged, counts_log_predictive,
-    counts_log_predictive_self, counts_log_remainder, log_rising, set_totals,
+    counts_log_predictive_self, counts_log_remainder, set_totals,
 )
 from expfam.families.counts._table cimport (
     CATEGORICAL, MULTINOMIAL, POISSON, count_table, drop_stale, exchange_columns, free_table, get, holds, includes,
     listed_at, make_room, new_lists, note_present, padded, put, rest_of, row_at, set_listed, unset_listed, word_list,
 )
+from expfam.families.counts.rising cimport log_rising
 from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
 from expfam.families.rows cimport (
     ROWS_FLOAT64, ROWS_INT64, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,

@@ -26,16 +26,14 @@ from expfam.errors import CapabilityError, DataWarning
 from expfam.families.waiting.exponential import Exponential
 from expfam.samplers import HierarchicalClustering, sample
 from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_graph
-from expfam.samplers.hierarchy.count_scores import CountScores
-from expfam.samplers.hierarchy.kernel import chain_weight, has_index
+from expfam.samplers.hierarchy.kernel import chain_weight, scores_of
 from expfam.samplers.hierarchy.scores import OddsScores
 
 
 def naive(model, data, labels=None, *, order="odds", leaf_weight=None):
     """Children, log odds and log blocks by scoring every pair of live clusters at every merge."""
     labels = np.arange(data.n_rows, dtype=np.int32) if labels is None else np.asarray(labels, dtype=np.int32)
-    kind = CountScores if has_index(model.family, data) else OddsScores
-    scores = kind(model, data, labels, leaf_weight=leaf_weight, by_size=order == "odds_size")
+    scores = scores_of(model.family, data)(model, data, labels, leaf_weight=leaf_weight, by_size=order == "odds_size")
     block, weight = scores.block.tolist(), scores.weight.tolist()
     live, children, odds = [(k, k) for k in range(len(block))], [], []  # (id, slot), ascending
     while len(live) > 1:
@@ -58,8 +56,9 @@ def naive(model, data, labels=None, *, order="odds", leaf_weight=None):
 
 def by_heap(model, data, *, order="odds"):
     """The same from a heap of all pairs, those of dead clusters skipped as they come up."""
-    kind = CountScores if has_index(model.family, data) else OddsScores
-    scores = kind(model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=order == "odds_size")
+    scores = scores_of(model.family, data)(
+        model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=order == "odds_size"
+    )
     block, weight = scores.block.tolist(), scores.weight.tolist()
     slot_of = {i: i for i in range(data.n_rows)}  # of each live id
     heap, children, odds = [], [], []
@@ -92,7 +91,7 @@ def softplus(x):
 
 def naive_on_graph(model, data, graph):
     """Slots of the merges by scoring every pair of live clusters with an edge between them, until there is none."""
-    scores = (CountScores if has_index(model.family, data) else OddsScores)(
+    scores = scores_of(model.family, data)(
         model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=False
     )
     near = (graph + graph.T).astype(bool).toarray() & ~np.eye(data.n_rows, dtype=bool)
@@ -131,6 +130,7 @@ def problems():
         "full": (Gaussian(), points),
         "mean zero": (ZeroMeanGaussian(), points - 4),
         "categorical": (Categorical(), counts[:, :4].clip(max=2)),
+        "categorical with holes": (Categorical(), counts[:, :4].clip(max=2) - (counts[:, 4:8] == 1)),
         "numpy": (Exponential(), counts[:25, :1]),
     }
 
@@ -298,8 +298,7 @@ def test_scores_are_those_of_the_evidence(name):
     model, data = model_of(name, alpha=0.7)
     model = model.bind(data)
     labels = np.arange(data.n_rows, dtype=np.int32) % 20
-    kind = CountScores if has_index(model.family, data) else OddsScores
-    scores = kind(model, data, labels, leaf_weight=None, by_size=True)
+    scores = scores_of(model.family, data)(model, data, labels, leaf_weight=None, by_size=True)
     for k, l in ((0, 5), (1, 9), (0, 1)):
         scores.absorb(k, l)
         labels[labels == l] = k

@@ -1,0 +1,323 @@
+"""Log odds that two clusters of categorical rows are one, by cells off the frequent levels.
+
+A cluster of n rows that all have the most frequent level b of every column has the log evidence
+
+    P(n) = sum_j r(a_jb, n) - r(A_j, n),    r(z, m) = log G(z + m) - log G(z),    A_j = sum of the pseudo-counts of j.
+
+A cluster where x rows of column j are off that level, c_l of them at level l and y missing, has in this column
+
+    sum_l r(a_jl, c_l) - r(a_jb + n - x, x) + r(A_j + n - y, y)
+
+in addition. So a cluster is a list of its cells off these levels, and a pair costs the length of two lists. Where most
+columns are nearly constant, lists are a small part of the columns.
+"""
+
+import math
+
+import numpy as np
+from scipy import sparse
+
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from cpython.pycapsule cimport PyCapsule_New
+from libc.stdint cimport int32_t, int64_t
+
+from expfam.families.counts.rising cimport log_product, multiply_rising
+from expfam.samplers.hierarchy._merge cimport SCORES, merge_scores_v1, softplus
+from expfam.structures.merging.queue cimport MERGE_OK
+from expfam.structures.simd.elementary cimport expfam_log1
+
+from expfam.families.counts.off_cells import off_cells
+from expfam.samplers.hierarchy.scores import log_gammas, log_sizes
+
+_BLOCK = 1 << 20    # terms of P that are added up at once
+
+
+ctypedef struct cell:
+    int32_t place               # level within all columns; each column has one more, of missing values
+    int32_t count               # rows of the cluster
+
+ctypedef struct cell_list:
+    cell *cells                 # ascending places
+    Py_ssize_t length
+
+ctypedef struct level_state:
+    cell_list *lists            # (L,)
+    int64_t *count              # (L,) rows
+    double *weight              # (L,) W of the cluster in each slot
+    const double *pure          # (n_data + 1,) P
+    const double *log_gamma     # (n_data + 1,)
+    const double *log_size      # (n_data + 1,) of a merged cluster, subtracted
+    const int32_t *column       # of each place
+    const double *prior         # of each place; that of a missing value is 0
+    const double *base          # a_jb of each column
+    const double *total         # A_j of each column
+    double log_alpha
+
+
+cdef double evidence(const level_state *s, double n, const cell *a, Py_ssize_t n_a, const cell *b,
+                     Py_ssize_t n_b) noexcept nogil:
+    """Return the log evidence of the rows of two lists together, which are n.
+
+    The order of the lists does not matter to the bit: cells are read by ascending place, and counts are whole.
+    """
+    cdef log_product value
+    cdef Py_ssize_t i = 0, j = 0
+    cdef int32_t place, column = -1, next_column
+    cdef double off = 0.0, missing = 0.0, count
+    value.factor, value.sum = 1.0, s.pure[<Py_ssize_t> n]
+    while i < n_a or j < n_b:
+        if j == n_b or (i < n_a and a[i].place < b[j].place):
+            place, count = a[i].place, a[i].count
+            i += 1
+        elif i == n_a or b[j].place < a[i].place:
+            place, count = b[j].place, b[j].count
+            j += 1
+        else:
+            place, count = a[i].place, <double> a[i].count + b[j].count
+            i += 1
+            j += 1
+        next_column = s.column[place]
+        if next_column != column:
+            if off > 0:
+                finish_column(s, &value, n, column, off, missing)
+            column, off, missing = next_column, 0.0, 0.0
+        off += count
+        if s.prior[place] > 0:
+            multiply_rising(&value, s.prior[place], count, 1)
+        else:
+            missing = count
+    if off > 0:
+        finish_column(s, &value, n, column, off, missing)
+    return value.sum + expfam_log1(value.factor)
+
+
+cdef inline void finish_column(const level_state *s, log_product *value, double n, int32_t column, double off,
+                               double missing) noexcept nogil:
+    """Add the terms of the most frequent level of a column, and of the column's total."""
+    multiply_rising(value, s.base[column] + (n - off), off, -1)
+    if missing > 0:
+        multiply_rising(value, s.total[column] + (n - missing), missing, 1)
+
+
+cdef int level_score(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m, double *out) noexcept nogil:
+    """Compute the log odds that slot k and each of ls are one cluster.
+
+    Each is a sum of two terms, so both orders of a pair give the same bits.
+    """
+    cdef const level_state *s = <const level_state *> self
+    cdef Py_ssize_t i, other
+    cdef int64_t n
+    cdef double together
+    for i in range(m):
+        other = ls[i]
+        n = s.count[k] + s.count[other]
+        together = evidence(s, n, s.lists[k].cells, s.lists[k].length, s.lists[other].cells, s.lists[other].length)
+        out[i] = (s.log_alpha + s.log_gamma[n] + together) - (s.weight[k] + s.weight[other]) - s.log_size[n]
+    return MERGE_OK
+
+
+cdef Py_ssize_t join(const cell_list *a, const cell_list *b, cell *out) noexcept nogil:
+    """Write the cells of two lists together; return their number."""
+    cdef Py_ssize_t i = 0, j = 0, n = 0
+    while i < a.length or j < b.length:
+        if j == b.length or (i < a.length and a.cells[i].place < b.cells[j].place):
+            out[n] = a.cells[i]
+            i += 1
+        elif i == a.length or b.cells[j].place < a.cells[i].place:
+            out[n] = b.cells[j]
+            j += 1
+        else:
+            out[n] = a.cells[i]
+            out[n].count += b.cells[j].count
+            i += 1
+            j += 1
+        n += 1
+    return n
+
+
+cdef class _Lists:
+    """Lists of cells by slot, which all threads read."""
+
+    cdef cell_list *lists
+    cdef Py_ssize_t n_slots
+
+    def __cinit__(self, Py_ssize_t n_slots):
+        cdef Py_ssize_t k
+        self.n_slots = n_slots
+        self.lists = <cell_list *> PyMem_RawMalloc(max(n_slots, 1) * sizeof(cell_list))
+        if self.lists == NULL:
+            raise MemoryError("no memory for the lists of clusters")
+        for k in range(n_slots):
+            self.lists[k].cells, self.lists[k].length = NULL, 0
+
+    def __dealloc__(self):
+        cdef Py_ssize_t k
+        if self.lists != NULL:
+            for k in range(self.n_slots):
+                PyMem_RawFree(self.lists[k].cells)
+            PyMem_RawFree(self.lists)
+
+    def fill(self, S):
+        """Set the lists from the rows of CSR counts with ascending columns."""
+        cdef const int64_t[::1] starts = np.ascontiguousarray(S.indptr, dtype=np.int64)
+        cdef const int32_t[::1] places = np.ascontiguousarray(S.indices, dtype=np.int32)
+        cdef const int32_t[::1] counts = np.ascontiguousarray(S.data, dtype=np.int32)
+        cdef Py_ssize_t k, e
+        cdef cell *cells
+        for k in range(self.n_slots):
+            cells = new_cells(starts[k + 1] - starts[k])
+            for e in range(starts[k], starts[k + 1]):
+                cells[e - starts[k]].place, cells[e - starts[k]].count = places[e], counts[e]
+            PyMem_RawFree(self.lists[k].cells)
+            self.lists[k].cells, self.lists[k].length = cells, starts[k + 1] - starts[k]
+
+    cdef int merge(self, Py_ssize_t k, Py_ssize_t l) except -1:
+        """Give the cells of slot l to slot k."""
+        cdef cell *cells = new_cells(self.lists[k].length + self.lists[l].length)
+        cdef Py_ssize_t length = join(&self.lists[k], &self.lists[l], cells)
+        PyMem_RawFree(self.lists[k].cells)
+        PyMem_RawFree(self.lists[l].cells)
+        self.lists[k].cells, self.lists[k].length = cells, length
+        self.lists[l].cells, self.lists[l].length = NULL, 0
+        return 0
+
+
+cdef cell *new_cells(Py_ssize_t n) except NULL:
+    cdef cell *cells = <cell *> PyMem_RawMalloc(max(n, 1) * sizeof(cell))
+    if cells == NULL:
+        raise MemoryError("no memory for the cells of a cluster")
+    return cells
+
+
+cdef class LevelScores:
+    """Log odds of merging two clusters of categorical rows, by cells off the frequent levels.
+
+    Arguments and the attributes `capsule`, `weight`, `count` and `block` are those of `OddsScores`. `home` (L,) links
+    the slot of each leaf to that of the cluster that took it up. Scores differ from those of `OddsScores` in the last
+    bits: they are sums in another order.
+    """
+
+    cdef readonly object capsule, weight, count, block, home
+    cdef level_state s
+    cdef merge_scores_v1 functions
+    cdef _Lists lists
+    cdef object cells               # (L, n_places) CSR, of the leaves
+    cdef dict arrays                # what the pointers point into
+
+    def __init__(self, model, data, labels, *, leaf_weight, by_size):
+        family, L, N = model.family, int(labels.max()) + 1, data.n_rows
+        found = off_cells(family, data.X)
+        leaves = sparse.csr_array((np.ones(N, dtype=np.int32), (labels, np.arange(N))), shape=(L, N))
+        self.cells = _summed(leaves @ found.cells)
+        self.count = np.bincount(labels, minlength=L).astype(np.int64)
+        self.home, self.lists = np.arange(L), _Lists(L)
+        self.lists.fill(self.cells)
+        self.arrays = {
+            "column": found.column, "prior": found.prior, "base": found.base, "total": found.total,
+            "pure": _pure(found.base, found.total, N),
+            "log_gamma": log_gammas(N), "log_size": log_sizes(N, by_size),
+        }
+        self.s.log_alpha = math.log(model.weights.alpha)
+        self.weight = np.zeros(L)
+        self._aim()
+        self.block = self.s.log_alpha + self.arrays["log_gamma"][self.count] + self._evidences()
+        self.weight[:] = self.block if leaf_weight is None else leaf_weight
+
+    def _aim(self):
+        cdef double[::1] weight = self.weight
+        cdef int64_t[::1] count = self.count
+        cdef const int32_t[::1] column = self.arrays["column"]
+        cdef const double[::1] view
+        self.s.lists, self.s.weight, self.s.count, self.s.column = self.lists.lists, &weight[0], &count[0], &column[0]
+        view = self.arrays["pure"]
+        self.s.pure = &view[0]
+        view = self.arrays["log_gamma"]
+        self.s.log_gamma = &view[0]
+        view = self.arrays["log_size"]
+        self.s.log_size = &view[0]
+        view = self.arrays["prior"]
+        self.s.prior = &view[0]
+        view = self.arrays["base"]
+        self.s.base = &view[0]
+        view = self.arrays["total"]
+        self.s.total = &view[0]
+        self.functions.self = &self.s
+        self.functions.score = level_score
+        self.capsule = PyCapsule_New(&self.functions, SCORES, NULL)
+
+    def _evidences(self):
+        """Log evidence of each slot: (L,) nats."""
+        cdef Py_ssize_t k
+        cdef double[::1] view = np.empty(len(self.count))
+        for k in range(view.shape[0]):
+            view[k] = evidence(&self.s, self.s.count[k], self.s.lists[k].cells, self.s.lists[k].length, NULL, 0)
+        return np.asarray(view)
+
+    def fork(self):
+        """The same scores, for another thread: they have no scratch."""
+        return self
+
+    @property
+    def can_fork(self):
+        """Always."""
+        return True
+
+    def score(self, Py_ssize_t k, slots):
+        """Scores of slot k with others: (m,) nats."""
+        cdef const Py_ssize_t[::1] ls = np.ascontiguousarray(slots, dtype=np.intp)
+        out = np.empty(ls.shape[0])
+        cdef double[::1] view = out
+        if ls.shape[0]:
+            level_score(&self.s, k, &ls[0], ls.shape[0], &view[0])
+        return out
+
+    def absorb(self, Py_ssize_t k, Py_ssize_t l):
+        """Slot k takes up slot l; see `OddsScores.absorb`."""
+        cdef double block, apart, growth
+        cdef level_state *s = &self.s
+        self.lists.merge(k, l)
+        s.count[k] += s.count[l]
+        s.count[l] = 0
+        self.home[l] = k
+        block = s.log_alpha + s.log_gamma[s.count[k]]
+        block += evidence(s, s.count[k], s.lists[k].cells, s.lists[k].length, NULL, 0)
+        apart = s.weight[k] + s.weight[l]
+        growth = softplus(block - apart)
+        s.weight[k] = apart + growth
+        return block, growth
+
+    def to_arrays(self):
+        """Weights, numbers of data, and the slot of the cluster that holds each leaf."""
+        return {"weight": self.weight.copy(), "count": self.count.copy(), "home": _ends(self.home)}
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave: the cells of a cluster are those of its leaves."""
+        self.weight[:], self.count[:] = arrays["weight"], arrays["count"]
+        self.home[:] = arrays["home"]
+        L = len(self.count)
+        joined = sparse.csr_array((np.ones(L, dtype=np.int32), (self.home, np.arange(L))), shape=(L, L))
+        self.lists.fill(_summed(joined @ self.cells))
+
+
+def _summed(S):
+    """CSR counts with one entry for each row and column, by ascending columns."""
+    S = sparse.csr_array(S)
+    S.sum_duplicates()
+    return S
+
+
+def _ends(home):
+    """Return the last slot of each chain of links."""
+    further = home[home]
+    while not np.array_equal(further, home):
+        home, further = further, further[further]
+    return home.copy()
+
+
+def _pure(base, total, n_data):
+    """P of 0 to n_data rows: (n_data + 1,) nats."""
+    terms, step = np.zeros(n_data + 1), max(1, _BLOCK // len(base))
+    for start in range(0, n_data, step):
+        n = np.arange(start, min(start + step, n_data), dtype=np.float64)[:, None]
+        terms[start + 1 : start + 1 + len(n)] = np.log((base + n) / (total + n)).sum(axis=1)
+    return np.cumsum(terms)
