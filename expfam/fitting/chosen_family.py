@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import ExpFamError
+from expfam.families.columns.family import Columns
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.fitting.candidates import Candidate
-from expfam.fitting.held_rows import held_out_densities
+from expfam.fitting.held_rows import densities_by_other_columns, held_out_densities
 from expfam.fitting.plan import learned_hyper
 from expfam.fitting.whole_numbers import WholeNumbers, whole_candidates
 from expfam.model.assignment import extended_labels
@@ -102,9 +103,10 @@ def chosen_family(
     Returns
     -------
     FamilyChoice or None
-        The diagonal Gaussian where no other one is better by a standard error. From 64 columns on and for a given
-        number of clusters it is the family under which two halves of the rows agree more, by 0.05. None where
-        there is nothing to choose: one column, or 41 to 63 of them for a given number of clusters or with
+        The diagonal Gaussian where no other one is better by a standard error. Categories and counts that find one
+        cluster are left out where clusters of Gaussian columns tell held-out cells by the others. From 64 columns on
+        and for a given number of clusters it is the family under which two halves of the rows agree more, by 0.05. None
+        where there is nothing to choose: one column, or 41 to 63 of them for a given number of clusters or with
         fewer than 20 rows a column; fewer than 25 rows (of whole numbers 8), or 2.5 a cluster that was asked for; rows
         that no family takes.
 
@@ -181,11 +183,19 @@ def _all_apart(candidate):
     return candidate._replace(family=candidate.family.with_hyper(alike=False))
 
 
+class _Held(NamedTuple):
+    """Log densities of held-out rows, and how many clusters the other rows have."""
+
+    densities: Floats
+    n_clusters: int
+
+
 class _Comparison:
     """Densities of parts of the rows under families that are fitted to the other parts."""
 
     def __init__(self, weight: Floats | None, weights: Weights, seed: int, n_threads: int | None) -> None:
         self.weight, self.weights, self.seed, self.n_threads = weight, weights, seed, n_threads
+        self._told: bool | None = None  # whether clusters of numbers tell columns by the others, once it was asked
 
     def spread(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the rows with their repeated values spread, as a fit sees them."""
@@ -199,22 +209,58 @@ class _Comparison:
         """
         if len(candidates) == 1:
             return FamilyChoice(candidates[0].family, {})
-        n_rows, held = len(candidates[0].X), []
-        found: list[list[Floats]] = [[] for _ in candidates]
+        found: list[list[_Held]] = [[] for _ in candidates]
         for part in range(_N_PARTS):
-            rows = np.arange(part, n_rows, _N_PARTS)
-            held.append(rows)
-            for one, scores in zip(candidates, found):
-                scores.append(self._densities(one, rows))
-            scores_of, tested = [np.concatenate(scores) for scores in found], np.concatenate(held)
-            means = [self._mean(scores, tested)[0] for scores in scores_of]
+            for one, held in zip(candidates, found):
+                held.append(self._held_out(one, self._part(one, part)))
+            densities = [np.concatenate([held.densities for held in of_one]) for of_one in found]
+            tested = np.concatenate([self._part(candidates[0], seen) for seen in range(part + 1)])
+            means = [self._mean(scores, tested)[0] for scores in densities]
             best, second = np.argsort(means)[::-1][:2]
-            gain, error = self._mean(scores_of[best] - scores_of[second], tested)
+            gain, error = self._mean(densities[best] - densities[second], tested)
             if gain > _CLEAR * error and len(tested) >= _FEWEST_HELD:
                 break
-        lacks = [self._mean(scores_of[best] - scores, tested) for scores in scores_of]
-        chosen = next(one for one, (lack, error) in zip(candidates, lacks) if lack <= error)
-        return FamilyChoice(chosen.family, {one.name: mean for one, mean in zip(candidates, means)})
+        left = list(range(len(candidates)))
+        chosen = self._first_of(left, densities, tested)
+        while self._has_no_groups(candidates[chosen], found[chosen]) and self._numbers_have_groups(candidates[0]):
+            left.remove(chosen)
+            chosen = self._first_of(left, densities, tested)
+        return FamilyChoice(candidates[chosen].family, {candidates[at].name: means[at] for at in left})
+
+    def _first_of(self, places, densities, rows):
+        """Return the first of some candidates that is not clearly worse than the best of them."""
+        means = [self._mean(densities[at], rows)[0] for at in places]
+        best = places[int(np.argmax(means))]
+        lacks = [(at, *self._mean(densities[best] - densities[at], rows)) for at in places]
+        return next(at for at, lack, error in lacks if lack <= error)
+
+    @staticmethod
+    def _has_no_groups(candidate, found):
+        """Return whether most fits of categories or counts have one cluster."""
+        of_numbers = isinstance(candidate.family, (DiagonalGaussian, Gaussian, SphericalGaussian))
+        return not of_numbers and 2 * sum(held.n_clusters == 1 for held in found) > len(found)
+
+    def _numbers_have_groups(self, candidate):
+        """Return whether clusters of Gaussian columns tell held-out columns by the others.
+
+        Categories have no order. So a few of them in few columns may be one cluster where their numbers are several.
+        One cluster describes cells better than Gaussians, and says nothing of groups.
+        """
+        n_columns = candidate.X.shape[1]
+        if type(candidate.family) is not DiagonalGaussian or n_columns < _FEWEST_WHOLE_COLUMNS:
+            return False
+        if self._told is None:
+            family = Columns([(DiagonalGaussian(), (j,)) for j in range(n_columns)])
+            apart = Candidate(family, candidate.X)
+            parts = [self._part(apart, part) for part in range(_N_PARTS)]
+            told = [self._held_out(apart, rows, densities_by_other_columns).densities for rows in parts]
+            gain, error = self._mean(np.concatenate(told), np.concatenate(parts))
+            self._told = gain > error
+        return self._told
+
+    @staticmethod
+    def _part(candidate, part):
+        return np.arange(part, len(candidate.X), _N_PARTS)
 
     def more_agreed(self, candidates: Sequence[Candidate]) -> FamilyChoice | None:
         """Choose the one of two candidates under which halves agree clearly more, if there is one."""
@@ -242,12 +288,12 @@ class _Comparison:
         # counts begin a chain with random labels; what the search has found is beside them
         return found.model, compact_labels(next(iter(found.others.values())) if found.others else found.labels)
 
-    def _densities(self, candidate: Candidate, held: npt.NDArray[np.int64]) -> Floats:
+    def _held_out(self, candidate: Candidate, held: npt.NDArray[np.int64], score: Any = held_out_densities) -> _Held:
         seen = np.delete(np.arange(len(candidate.X)), held)
         data = Dataset(candidate.X[seen], candidate.family, weight=None if self.weight is None else self.weight[seen])
         model, labels = self._fitted(candidate.family, data)
-        found = held_out_densities(model, data, labels, candidate.X[held], n_threads=self.n_threads)
-        return found + candidate.log_base
+        found = score(model, data, labels, candidate.X[held], n_threads=self.n_threads)
+        return _Held(found + candidate.log_base, int(labels.max()) + 1)
 
     def _mean(self, values, rows):
         """Return the mean of some rows and its standard error."""

@@ -1,4 +1,4 @@
-"""Densities of rows that a fit has not seen."""
+"""Densities of rows that a fit has not seen, and what clusters tell of their cells."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from expfam.model.mixture import MixtureModel
     from expfam.protocols import Floats
+
+_MOST_BLOCKS = 10  # of columns, each of which is scored alone
 
 
 def held_out_densities(
@@ -62,3 +64,48 @@ def held_out_densities(
         log_weights = np.log(np.append(weights, empty))
     parts = log_scores(held, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), n_threads)
     return np.concatenate(parts) + held.log_base
+
+
+def densities_by_other_columns(
+    model: MixtureModel,
+    data: Dataset,
+    labels: npt.NDArray[np.integer],
+    new: npt.NDArray[np.floating],
+    *,
+    n_threads: int | None,
+) -> Floats:
+    """Return by how much the columns of new rows are more probable given the others.
+
+    Clusters are what makes columns tell of each other: of one cluster of independent columns it is 0. How well the
+    clusters describe each column by itself has no part in it.
+
+    Parameters
+    ----------
+    model, data, labels, n_threads
+        As in `held_out_densities`. The family is `Columns` of one column each.
+    new : (M, V) ndarray
+
+    Returns
+    -------
+    (M,) float64 ndarray
+        Log density of the row less the sum of those of ten blocks of its columns, or of its columns: nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Columns, Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
+    >>> from expfam.fitting.held_rows import densities_by_other_columns
+    >>> family = Columns([(DiagonalGaussian(), (j,)) for j in range(2)])
+    >>> data = Dataset([[0.0, 1.0], [1.0, 0.0], [9.0, 8.0], [10.0, 9.0]], family)
+    >>> model, labels = MixtureModel(data.family, DirichletProcess()), np.array([0, 0, 1, 1])
+    >>> usual, odd = densities_by_other_columns(model, data, labels, np.array([[9.5, 8.5], [9.5, 0.5]]), n_threads=None)
+    >>> bool(usual > 0 > odd)
+    True
+    """
+    new = np.asarray(new, dtype=np.float64)
+    told = held_out_densities(model, data, labels, new, n_threads=n_threads)
+    blocks = np.arange(new.shape[1]) % _MOST_BLOCKS
+    for block in np.unique(blocks):
+        alone = np.where(blocks == block, new, np.nan)
+        told = told - held_out_densities(model, data, labels, alone, n_threads=n_threads)
+    return told

@@ -48,6 +48,29 @@ def test_ratings_are_categories(shape, seed):
     assert adjusted_rand_score(classes, found.labels_) > max(adjusted_rand_score(classes, gaussian.labels_), 0.6)
 
 
+@pytest.mark.parametrize(("seed", "n_columns", "least"), [(3, 3, 0.25), (4, 3, 0.25), (3, 4, 0.4)], ids=str)
+def test_ratings_of_which_categories_find_no_groups_are_numbers(seed, n_columns, least):
+    """Rounded and clipped Gaussians: their order tells classes apart, of which the levels alone are one cluster."""
+    rng, classes = np.random.default_rng(5000 + seed), np.arange(400) % 3
+    means = rng.normal(3, 1.5, (3, n_columns))
+    data = np.clip(np.rint(means[classes] + rng.normal(size=(400, n_columns))), 1, 5).astype(int)
+    assert Mixture(columns_of_array(data), random_state=0).fit(data).n_components_ == 1
+    array, _ = one_answer(data)
+    assert array.family_.name == "gaussian_diag"
+    assert set(array.family_scores_) == {"gaussian_diag", "gaussian", "poisson"}
+    assert "categorical" not in array.summary()
+    assert adjusted_rand_score(classes, array.labels_) > least
+
+
+@pytest.mark.parametrize("n_columns", [3, 12])
+def test_ratings_without_groups_are_one_cluster_of_categories(n_columns):
+    rng = np.random.default_rng(7)
+    data = np.column_stack([1 + rng.choice(5, 400, p=rng.dirichlet(np.ones(5))) for _ in range(n_columns)])
+    found = Mixture(random_state=0).fit(data)
+    assert found.n_components_ == 1
+    assert "family categorical: held-out rows have" in found.summary()
+
+
 @pytest.mark.parametrize("given", KINDS.values(), ids=KINDS)
 def test_arrays_and_frames_have_one_answer(given, mixture):
     found = Mixture(random_state=0).fit(given)
