@@ -31,7 +31,7 @@ LONGEST = (  # files that take the most time, in this order: begun last, one of 
     "samplers/topics/test_gibbs.py",
     "estimators/test_grouped_chunks.py",
     "robustness/test_killed.py",
-    "benchmarks/test_versions.py",
+    "dask/test_dask_engine.py",
 )
 SHARES = {  # tests of many long cases: of each n cases one runs always, and all of them with the slow ones
     "benchmarks/test_report.py::test_every_script_starts_in_a_process_of_its_own": 3,
@@ -50,6 +50,9 @@ SHARES = {  # tests of many long cases: of each n cases one runs always, and all
     "exactness/test_certificate.py::test_right_samplers_pass": 5,
     "exactness/test_columns.py::test_uncollapsed_steps_keep_the_posterior": 3,
     "exactness/test_exact_posterior.py::test_metropolis": 3,
+    "exactness/test_frozen_moves.py::test_a_given_number_of_components": 2,
+    "exactness/test_frozen_moves.py::test_each_law_is_exact_with_sweeps": 2,
+    "exactness/test_frozen_moves.py::test_visits_are_those_of_the_posterior": 3,
     "exactness/test_geweke.py::test_joint_distribution": 3,
     "exactness/test_kernel_laws.py::test_exact_kernels_keep_the_laws": 2,
     "exactness/test_known.py::test_chains_visit_the_allowed_partitions_by_their_posterior": 3,
@@ -117,6 +120,12 @@ def registered_classes(monkeypatch):
     from expfam.plugins import registry  # not before `sys.path` is without the checkout
 
     monkeypatch.setattr(registry._registry, "registered", dict(registry._registry.registered))
+
+
+@pytest.fixture
+def is_slow(request):
+    """Whether the test belongs to the slow run, in which chains are longer."""
+    return request.node.get_closest_marker("slow") is not None
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "asv_bench" / "protocols"))
+import version_cases  # noqa: E402
 import versions  # noqa: E402
 
 BOUND = 1.03
@@ -20,21 +21,40 @@ def verdict(base, new):
     return versions.compared({"base": list(base), "new": list(new)}, BOUND)["verdict"]
 
 
-def test_every_case_runs_beside_itself(tmp_path):
-    path = tmp_path / "result.json"
-    words = ["--base", sys.executable, "--new", sys.executable, "--quick", "--json", str(path)]
+def run_beside_itself(path, *words):
+    """The result of a comparison of this interpreter with itself, and what was printed."""
+    words = ["--base", sys.executable, "--new", sys.executable, "--quick", "--json", str(path), *words]
     done = subprocess.run(
         [sys.executable, "-m", "asv_bench.protocols.versions", *words], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    result = json.loads(path.read_text())
+    return json.loads(path.read_text()), done.stdout
+
+
+@pytest.mark.parametrize(
+    "only", [["gibbs_full", "import_expfam"], pytest.param(list(versions.CASES), marks=pytest.mark.slow)], ids=len
+)
+def test_cases_run_beside_themselves(only, tmp_path):
+    result, printed = run_beside_itself(tmp_path / "result.json", "--only", *only)
     assert result["versions"]["base"] == result["versions"]["new"]
-    assert [row["case"] for row in result["rows"]] == list(versions.CASES)
+    assert [row["case"] for row in result["rows"]] == only
     for row in result["rows"]:
         assert row["verdict"] == "ran"
         assert 1e-5 < row["base s"] < 60
         assert [len(result["seconds"][row["case"]][side]) for side in versions.SIDES] == [1, 1]
-        assert row["case"] in done.stdout
+        assert row["case"] in printed
+
+
+@pytest.mark.filterwarnings("ignore")  # few steps do not converge
+@pytest.mark.parametrize("name", versions.CASES)
+def test_every_case_runs(name):
+    assert 1e-5 < versions.CASES[name](version_cases.QUICK) < 60
+
+
+def test_all_cases_are_compared_where_none_is_named(machine):
+    calls = machine(lambda name, python, n: 1.0)
+    assert versions.main(["--quick", "--base", "old", "--new", "new"]) == 0
+    assert [name for name, python in calls if python == "new"] == list(versions.CASES)
 
 
 def test_medians_their_ratio_and_the_interquartile_range_of_the_rounds_ratios():

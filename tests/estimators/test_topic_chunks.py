@@ -572,7 +572,7 @@ def test_memory_maps_are_not_held(dtype, tmp_path, monkeypatch):
         def __iter__(self):
             return (X[a : a + 1000] for a in range(0, X.shape[0], 1000))
 
-    dense = {"local": "dense", "n_restarts": 0}
+    dense = {"local": "dense", "n_restarts": 0, "max_iterations": 2}  # the blocks are the same in every iteration
     shared = {"n_components": 3, "n_steps": 1, "alpha": 0.1, "random_state": 0}
     settings = shared | {"sampler": TopicVariational(**dense)}
     in_batches = shared | {"sampler": TopicVariational(schedule=Stochastic(2000), **dense)}

@@ -90,28 +90,30 @@ def test_seven_data_and_all_877_partitions():
     assert worst_t(run_chain(CollapsedGibbs(), model, X, 12000), partitions, pi) < LIMIT
 
 
-def test_learned_hyper_parameters_average_over_their_posterior():
-    X, family, weights, partitions, pi = _averaged_over_hyper()
+def test_learned_hyper_parameters_average_over_their_posterior(averaged_over_hyper):
+    X, family, weights, partitions, pi = averaged_over_hyper
     kernel = Cycle(CollapsedGibbs(), UpdateHyper(weights=False))
     visits = run_chain(kernel, MixtureModel(family, weights), X, 4000)
     assert worst_t(visits, partitions, pi) < LIMIT
 
 
+@pytest.mark.parametrize("n_steps", [1000, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sampler", ["gibbs", "auto"])
-def test_the_draws_of_a_mixture_average_over_its_hyper_parameters(sampler):
+def test_the_draws_of_a_mixture_average_over_its_hyper_parameters(sampler, n_steps, averaged_over_hyper):
     """All chains, from the draws that are kept; with the hyper-parameters at one value this is another law."""
-    X, family, weights, partitions, pi = _averaged_over_hyper()
+    X, family, weights, partitions, pi = averaged_over_hyper
     settings = {"weights": weights, "sampler": sampler, "n_chains": 2, "random_state": 1}
-    settings |= {"n_steps": 3000, "n_warmup": 50, "n_draws": 6000}
+    settings |= {"n_steps": n_steps, "n_warmup": 50, "n_draws": 2 * n_steps}
     laws = {}
     for learn in (True, False):
         posterior = Mixture(family, learn_hyper=learn, **settings).fit(X).posterior_
-        assert posterior.n_draws == 6000
+        assert posterior.n_draws == 2 * n_steps
         laws[learn] = worst_t([canonical(labels) for labels in posterior.draws()], partitions, pi)
     assert laws[True] < LIMIT < laws[False]
 
 
-def _averaged_over_hyper():
+@pytest.fixture(scope="module")
+def averaged_over_hyper():
     """Partition and hyper-parameters together: the enumerated law integrates the latter by quadrature."""
     X = np.array([[0], [2], [3], [9]])
     family = Poisson(shape=1.5, rate=0.4).bind(X)

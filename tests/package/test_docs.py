@@ -47,15 +47,22 @@ def test_the_page_on_known_rows_works_as_printed(capsys):
     assert names["learner"].cluster_classes_[:3].tolist() == [0, 1, 2]
 
 
-def test_the_page_on_merged_clusters_works_as_printed():
+@pytest.fixture(scope="module")
+def coarsening():
+    """What the page on merged clusters leaves behind, run once."""
     mpl.use("Agg")
     page = GUIDE.with_name("coarsening.md").read_text(encoding="utf-8")
-    names = {}
+    guide = ModuleType("guide")
     for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(block, "coarsening.md", "exec"), names)
-    assert names["ten"].n_components_ == len(set(names["groups"])) == 10
-    parts = [names["first"], names["second"]]
-    assert names["merge"](parts, clusters="merged").cluster_sizes_.sum() == len(names["X"])
+        exec(compile(block, "coarsening.md", "exec"), vars(guide))
+    yield guide
+    mpl.pyplot.close("all")
+
+
+def test_the_page_on_merged_clusters_works_as_printed(coarsening):
+    assert coarsening.ten.n_components_ == len(set(coarsening.groups)) == 10
+    parts = [coarsening.first, coarsening.second]
+    assert coarsening.merge(parts, clusters="merged").cluster_sizes_.sum() == len(coarsening.X)
 
 
 def test_the_page_on_unknown_numbers_works_as_printed():
@@ -153,17 +160,13 @@ def test_the_guide_to_hierarchies_runs():
     mpl.pyplot.close("all")
 
 
-def test_the_guide_to_fewer_clusters_runs():
-    mpl.use("Agg")
-    page = GUIDE.with_name("coarsening.md").read_text(encoding="utf-8")
-    guide = ModuleType("guide")
-    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(code, "coarsening.md", "exec"), vars(guide))
-    assert guide.mixture.n_components_ > 50
-    assert guide.ten.n_components_ == len(set(guide.groups)) == 10
-    loss = [variation_of_information(guide.digits, labels) for labels in (guide.ten.labels_, guide.mixture.labels_)]
+def test_ten_merged_clusters_are_nearer_the_digits(coarsening):
+    assert coarsening.mixture.n_components_ > 50
+    loss = [
+        variation_of_information(coarsening.digits, labels)
+        for labels in (coarsening.ten.labels_, coarsening.mixture.labels_)
+    ]
     assert loss[0] < 0.7 * loss[1]
-    mpl.pyplot.close("all")
 
 
 def test_the_way_from_a_formula_to_clusters(capsys, monkeypatch):

@@ -18,7 +18,7 @@ from expfam.structures.ground.rng import generator
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
-N_STEPS = 8000
+LENGTHS = [pytest.param(3000, id="short"), pytest.param(8000, id="long", marks=pytest.mark.slow)]  # of chains
 SPLITS = GroupedProcessSplitMerge(n_tries=4, work=100.0)
 
 
@@ -38,11 +38,16 @@ ALONE = Cycle(SPLITS, Weights())
 MIXED = Cycle(GroupedProcessSplitMerge(n_tries=4, work=1.0), GroupedProcessGibbs(learn_alpha=False, order="random"))
 
 
-def visited(kernel, tiny, *, seed=1):
+@pytest.fixture
+def n_steps(is_slow):
+    return 8000 if is_slow else 3000
+
+
+def visited(kernel, tiny, n_steps, *, seed=1):
     data = Dataset(tiny.X, tiny.model.family, groups=tiny.groups)
     state = kernel.init(tiny.model, data, seed=seed, start=np.zeros(len(tiny.groups), dtype=int))
     found, accepted = [], 0
-    for _ in range(N_STEPS):
+    for _ in range(n_steps):
         accepted += kernel.step(state).extra["parts"][0].accepted
         found.append(canonical(state.labels))
     state.check()
@@ -58,22 +63,23 @@ def patients(K, seed, *, n=1500, n_groups=60):
 
 @pytest.mark.parametrize("kernel", [ALONE, MIXED], ids=["alone", "with_sweeps"])
 @pytest.mark.parametrize("name", ROWS)
-def test_partitions_of_rows_are_visited_by_their_probability(name, kernel):
+def test_partitions_of_rows_are_visited_by_their_probability(name, kernel, n_steps):
     tiny = Tiny(name)
-    visits, accepted = visited(kernel, tiny)
+    visits, accepted = visited(kernel, tiny, n_steps)
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
-    assert accepted > N_STEPS / 10
+    assert accepted > n_steps / 10
 
 
-def test_where_slots_run_out_the_law_is_the_same(monkeypatch):
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_where_slots_run_out_the_law_is_the_same(n_steps, monkeypatch):
     for module in (slots, group_sweep):
         monkeypatch.setattr(module, "capacity_for", lambda n: n + 1)
     tiny = Tiny("poisson_rows")
-    assert worst_t(visited(ALONE, tiny)[0], tiny.partitions, tiny.probability) < LIMIT
+    assert worst_t(visited(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) < LIMIT
 
 
 @pytest.mark.parametrize("fault", ["log_u", "gamma"])
-def test_a_mistake_is_seen(fault, monkeypatch):
+def test_a_mistake_is_seen(fault, n_steps, monkeypatch):
     class Wrong(RowMoves):
         def split(self, u, v, mass, gamma, rng, seed, unit, step, log_u):
             return super().split(u, v, mass, gamma, rng, seed, unit, step, log_u + (0.4 if fault == "log_u" else 0.0))
@@ -83,7 +89,7 @@ def test_a_mistake_is_seen(fault, monkeypatch):
 
     monkeypatch.setattr(group_moves, "RowMoves", Wrong)
     tiny = Tiny("gaussian_rows")
-    assert worst_t(visited(ALONE, tiny)[0], tiny.partitions, tiny.probability) > LIMIT
+    assert worst_t(visited(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) > LIMIT
 
 
 @pytest.mark.parametrize("name", FAMILIES)

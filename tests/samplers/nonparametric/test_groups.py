@@ -18,11 +18,16 @@ from expfam.samplers.nonparametric.weights import first_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
-N_STEPS = 12_000
+LENGTHS = [pytest.param(6000, id="short"), pytest.param(12_000, id="long", marks=pytest.mark.slow)]  # of chains
 FIXED = GroupedProcessGibbs(learn_alpha=False)
 
 
-def visited(kernel, tiny, *, seed=1, n_steps=N_STEPS):
+@pytest.fixture
+def n_steps(is_slow):
+    return 12_000 if is_slow else 6000
+
+
+def visited(kernel, tiny, n_steps, *, seed=1):
     data = Dataset(tiny.X, tiny.model.family, groups=tiny.groups)
     state = kernel.init(tiny.model, data, seed=seed, start=np.zeros(len(tiny.groups), dtype=int))
     found = []
@@ -44,22 +49,23 @@ def patients(n=300, seed=0):
 
 @pytest.mark.parametrize("order", ["sequential", "random"])
 @pytest.mark.parametrize("name", ROWS)
-def test_partitions_of_rows_are_visited_by_their_probability(name, order):
+def test_partitions_of_rows_are_visited_by_their_probability(name, order, n_steps):
     tiny = Tiny(name)
-    visits = visited(GroupedProcessGibbs(learn_alpha=False, order=order), tiny)
+    visits = visited(GroupedProcessGibbs(learn_alpha=False, order=order), tiny, n_steps)
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
     other = posterior(tiny.model.with_concentrations(1.3, 1.6), tiny.evidence, tiny.groups)[1]
     assert worst_t(visits, tiny.partitions, other) > LIMIT
 
 
-def test_they_are_where_slots_run_out(monkeypatch):
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_they_are_where_slots_run_out(n_steps, monkeypatch):
     for module in (slots_of, group_sweep):
         monkeypatch.setattr(module, "capacity_for", lambda n: n + 1)
     tiny, capacities = Tiny("poisson_rows"), set()
     data = Dataset(tiny.X, tiny.model.family, groups=tiny.groups)
     state = FIXED.init(tiny.model, data, seed=1, start=np.zeros(6, dtype=int))
     visits = []
-    for _ in range(N_STEPS):
+    for _ in range(n_steps):
         FIXED.step(state)
         visits.append(canonical(state.labels))
         capacities.add(state.shared.capacity)
@@ -68,21 +74,23 @@ def test_they_are_where_slots_run_out(monkeypatch):
     assert {3, 4, 5} <= capacities  # it grew, and became small again
 
 
-def test_learned_concentrations_leave_the_law_over_all_of_them():
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_learned_concentrations_leave_the_law_over_all_of_them(n_steps):
     tiny, probability = quadrature("gaussian_rows")
-    visits = visited(GroupedProcessGibbs(), tiny)
+    visits = visited(GroupedProcessGibbs(), tiny, n_steps)
     assert worst_t(visits, tiny.partitions, probability) < LIMIT
     assert worst_t(visits, tiny.partitions, tiny.probability) > LIMIT
 
 
-def test_weights_that_are_never_drawn_again_are_seen(monkeypatch):
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_weights_that_are_never_drawn_again_are_seen(n_steps, monkeypatch):
     def keep(pseudocounts, alpha, gamma, table, totals, rng, *, learn):
         sizes = np.bincount(table.group, weights=table.count * table.times, minlength=table.n_groups)
         return first_weights(sizes, alpha, gamma)
 
     monkeypatch.setattr(groups, "draw_shared_weights", keep)
     tiny = Tiny("poisson_rows")
-    assert worst_t(visited(FIXED, tiny), tiny.partitions, tiny.probability) > LIMIT
+    assert worst_t(visited(FIXED, tiny, n_steps), tiny.partitions, tiny.probability) > LIMIT
 
 
 # ---- states ----------------------------------------------------------------------------------------------------------

@@ -119,5 +119,6 @@ def learned():
 def test_learned_concentrations_leave_the_law_over_all_of_them(sampler, learned):
     tiny, probability = learned
     chain = sampler(tiny.model, tiny.evidence, tiny.groups, seed=2, learns=True)
-    assert worst_t(visited(chain), tiny.partitions, probability) < LIMIT
-    assert worst_t(visited(chain), tiny.partitions, tiny.probability) > LIMIT
+    visits = visited(chain)
+    assert worst_t(visits, tiny.partitions, probability) < LIMIT
+    assert worst_t(visits, tiny.partitions, tiny.probability) > LIMIT

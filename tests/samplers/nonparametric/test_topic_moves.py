@@ -12,7 +12,7 @@ from expfam.samplers import Cycle, TopicProcessGibbs, TopicProcessMerges, TopicP
 from expfam.samplers.nonparametric import slots, topic_moves, topics
 from expfam.samplers.nonparametric.token_moves import TopicMoves
 
-N_STEPS = 8000
+LENGTHS = [pytest.param(3000, id="short"), pytest.param(8000, id="long", marks=pytest.mark.slow)]  # of chains
 
 
 class Weights(TopicProcessGibbs):
@@ -28,11 +28,16 @@ ALONE = Cycle(TopicProcessSplitMerge(n_tries=6, work=100.0), Weights(learn_alpha
 MIXED = Cycle(TopicProcessSplitMerge(n_tries=6, work=1.0), TopicProcessGibbs(learn_alpha=False))
 
 
-def visited(kernel, tiny, *, seed=1, start=None):
+@pytest.fixture
+def n_steps(is_slow):
+    return 8000 if is_slow else 3000
+
+
+def visited(kernel, tiny, n_steps, *, seed=1, start=None):
     T = int(tiny.X.sum())
     state = kernel.init(tiny.model, tiny.X, seed=seed, start=np.zeros(T, dtype=int) if start is None else start)
     found, accepted = [], 0
-    for _ in range(N_STEPS):
+    for _ in range(n_steps):
         accepted += kernel.step(state).extra["parts"][0].accepted
         found.append(canonical(state.labels))
     state.check()
@@ -51,22 +56,23 @@ def documents(K, seed, *, n=1000):
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("kernel", [ALONE, MIXED], ids=["alone", "with_sweeps"])
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_partitions_of_tokens_are_visited_by_their_probability(name, kernel, seed):
+def test_partitions_of_tokens_are_visited_by_their_probability(name, kernel, seed, n_steps):
     tiny = Tiny(name)
-    visits, accepted = visited(kernel, tiny, seed=seed)
+    visits, accepted = visited(kernel, tiny, n_steps, seed=seed)
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
-    assert accepted > N_STEPS / 4
+    assert accepted > n_steps / 4
 
 
-def test_where_slots_run_out_the_law_is_the_same(monkeypatch):
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_where_slots_run_out_the_law_is_the_same(n_steps, monkeypatch):
     for module in (slots, topics):
         monkeypatch.setattr(module, "capacity_for", lambda n: n + 1)
     tiny = Tiny("two_documents")
-    assert worst_t(visited(ALONE, tiny)[0], tiny.partitions, tiny.probability) < LIMIT
+    assert worst_t(visited(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) < LIMIT
 
 
 @pytest.mark.parametrize("fault", ["log_u", "mass"])
-def test_a_mistake_is_seen(fault, monkeypatch):
+def test_a_mistake_is_seen(fault, n_steps, monkeypatch):
     class Wrong(TopicMoves):
         def split(self, *args):
             log_ratio, share = super().split(*args)
@@ -77,7 +83,7 @@ def test_a_mistake_is_seen(fault, monkeypatch):
 
     monkeypatch.setattr(topic_moves, "TopicMoves", Wrong)
     tiny = Tiny("two_documents")
-    assert worst_t(visited(ALONE, tiny)[0], tiny.partitions, tiny.probability) > LIMIT
+    assert worst_t(visited(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) > LIMIT
 
 
 # ---- states ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from expfam.samplers.nonparametric import slots as slots_of
 from expfam.samplers.nonparametric import topics as process
 from expfam.samplers.nonparametric.weights import SharedWeights, draw_shared_weights, first_weights, log_density
 
-N_STEPS = 12_000
+LENGTHS = [pytest.param(6000, id="short"), pytest.param(12_000, id="long", marks=pytest.mark.slow)]  # of chains
 FIXED = TopicProcessGibbs(learn_alpha=False)
 
 
@@ -26,7 +26,12 @@ def corpus(n_docs=60, n_words=30, length=12, seed=0):
     return sparse.csr_array(rng.multinomial(length, rng.dirichlet(np.full(n_words, 0.2)), size=n_docs))
 
 
-def visited(kernel, model, X, *, seed=1, n_steps=N_STEPS):
+@pytest.fixture
+def n_steps(is_slow):
+    return 12_000 if is_slow else 6000
+
+
+def visited(kernel, model, X, n_steps, *, seed=1):
     state = kernel.init(model, X, seed=seed, start=np.zeros(X.sum(), dtype=int))
     found = []
     for _ in range(n_steps):
@@ -41,33 +46,36 @@ def visited(kernel, model, X, *, seed=1, n_steps=N_STEPS):
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_partitions_of_tokens_are_visited_by_their_probability(name, seed):
+def test_partitions_of_tokens_are_visited_by_their_probability(name, seed, n_steps):
     tiny = Tiny(name)
-    visits = visited(FIXED, tiny.model, tiny.X, seed=seed)
+    visits = visited(FIXED, tiny.model, tiny.X, n_steps, seed=seed)
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
     other = posterior(tiny.model.with_concentrations(1.3, 1.6), tiny.evidence, tiny.groups)[1]
     assert worst_t(visits, tiny.partitions, other) > LIMIT
 
 
-def test_they_are_where_slots_run_out_within_a_word(monkeypatch):
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_they_are_where_slots_run_out_within_a_word(n_steps, monkeypatch):
     for module in (slots_of, process):
         monkeypatch.setattr(module, "capacity_for", lambda n: n + 1)
     grown = []
     grow = process.TopicProcessState.grow
     monkeypatch.setattr(process.TopicProcessState, "grow", lambda state: (grown.append(state.n_steps), grow(state))[1])
     tiny = Tiny("two_documents")
-    assert worst_t(visited(FIXED, tiny.model, tiny.X), tiny.partitions, tiny.probability) < LIMIT
+    assert worst_t(visited(FIXED, tiny.model, tiny.X, n_steps), tiny.partitions, tiny.probability) < LIMIT
     assert len(grown) > 100
 
 
-def test_learned_concentrations_leave_the_law_over_all_of_them():
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_learned_concentrations_leave_the_law_over_all_of_them(n_steps):
     tiny, probability = quadrature("two_documents")
-    visits = visited(TopicProcessGibbs(), tiny.model, tiny.X)
+    visits = visited(TopicProcessGibbs(), tiny.model, tiny.X, n_steps)
     assert worst_t(visits, tiny.partitions, probability) < LIMIT
     assert worst_t(visits, tiny.partitions, tiny.probability) > LIMIT
 
 
-def test_weights_that_are_never_drawn_again_are_seen(monkeypatch):
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_weights_that_are_never_drawn_again_are_seen(n_steps, monkeypatch):
     def keep(pseudocounts, alpha, gamma, table, totals, rng, *, learn):
         return first_weights(sizes_of(table), alpha, gamma)
 
@@ -76,7 +84,7 @@ def test_weights_that_are_never_drawn_again_are_seen(monkeypatch):
 
     monkeypatch.setattr(process, "draw_shared_weights", keep)
     tiny = Tiny("two_documents")
-    assert worst_t(visited(FIXED, tiny.model, tiny.X), tiny.partitions, tiny.probability) > LIMIT
+    assert worst_t(visited(FIXED, tiny.model, tiny.X, n_steps), tiny.partitions, tiny.probability) > LIMIT
 
 
 def test_the_density_of_clusters_and_weights_integrates_to_the_law_of_the_clusters():
