@@ -24,6 +24,7 @@ _SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}
 _SHORTEST: dict[str, Any] = {"window": 1, "gain_per_row": 1e-3}
 _FEW_ROWS = 6000
 _MOST_SWEEPS_OF_ALL_ROWS = 4  # after the steps on a sample
+_SWEEPS_FROM_AN_END = 1  # of all rows, from the mode of an earlier run: draws lie below it, and more end no higher
 _DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
 _SETTLING = 20  # steps with hyper-parameters before the draws
 
@@ -105,6 +106,7 @@ def automatic_phases(
     is_sampled: bool = False,
     is_open: bool = False,
     is_mode: bool = False,
+    goes_on: bool = False,
 ) -> list[Phase]:
     """Return the phases of a run that ends when the log joint has stopped rising.
 
@@ -124,11 +126,14 @@ def automatic_phases(
         Whether the steps begin at a mode of EM with a given number of clusters, under hyper-parameters that fit it:
         then there are no random labels to be swept first, and little is left to rise. Up to 6,000 rows more steps
         are made, which cost little there, and find what EM has missed.
+    goes_on : bool
+        Whether the steps begin where an earlier run was taken uphill.
     """
     sweeps = kernel.kernels[-1] if isinstance(kernel, Cycle) else kernel
     if is_sampled:
         kernel = kernel if is_open else sweeps
-        return [Phase(kernel, _MOST_SWEEPS_OF_ALL_ROWS, Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS))]
+        n_sweeps = _SWEEPS_FROM_AN_END if goes_on else _MOST_SWEEPS_OF_ALL_ROWS
+        return [Phase(kernel, n_sweeps, Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS))]
     is_mode = is_mode and n_rows > _FEW_ROWS
     settings: dict[str, Any] = {} if is_open else _SHORTEST if is_mode else _SHORT
     rule = Plateau(n_rows, **settings)

@@ -158,7 +158,7 @@ def _gone_on(plan, run, begun):
                 return run
             state = plan.kernel.init(ending.model, data, seed=run.state.seed, start=ending.labels)
             is_sampled = has_many_rows(data.n_rows, plan.max_clusters)
-            options = {"is_sampled": is_sampled, "is_open": begun.splits}
+            options = {"is_sampled": is_sampled, "is_open": begun.splits, "goes_on": True}
             phases = automatic_phases(plan.kernel, plan.learned, data.n_rows, **options)
             more = run_chain_phases(plan, state, phases, trace=run.trace)
             run = more._replace(name=run.name, start=run.start, ending=ending, divisions=run.divisions)
