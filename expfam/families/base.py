@@ -821,9 +821,9 @@ class Family(DataQuestions, ABC):
 
     def _log_bounds(self, names):
         """Return the logs of the bounds of factors by name; a yes or no has none."""
-        kinds = self.hyper
-        with np.errstate(divide="ignore"):
-            return {name: () if kinds[name] == YES_NO else np.log(self.hyper_bounds(name)).tolist() for name in names}
+        kinds, ends = self.hyper, {name: self.hyper_bounds(name) for name in names}
+        logs = {name: [float(np.log(end)) if end > 0.0 else -np.inf for end in ends[name]] for name in names}
+        return {name: () if kinds[name] == YES_NO else logs[name] for name in names}
 
     def _mode_along(self, name, n, S, t, low, high):
         """Return a mode of a log target, and whether its evidence was computed and finite all along."""

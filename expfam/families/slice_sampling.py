@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 3  # of the moves of several hyper-parameters to their modes
 SETTLED = 0.1  # change of the log of a factor below which a further round brings nothing
-_MOST_STEPS = 20  # outwards, of one update
-_LEAST_WIDTH = 1e-12  # of an interval, relative to the present value: what is narrower holds nothing else
+MOST_STEPS = 20  # outwards, of one update
+LEAST_WIDTH = 1e-12  # of an interval, relative to the present value: what is narrower holds nothing else
 
 
 def log_target(
@@ -60,7 +60,7 @@ def slice_sample(
     width: float = 1.0,
     low: float = -np.inf,
     high: float = np.inf,
-    max_steps: int = _MOST_STEPS,
+    max_steps: int = MOST_STEPS,
 ) -> float:
     """Draw a new value of a scalar by one slice-sampling update.
 
@@ -87,7 +87,7 @@ def slice_sample(
             left = proposal
         else:
             right = proposal
-        if right - left < _LEAST_WIDTH * (1.0 + abs(t)):
+        if right - left < LEAST_WIDTH * (1.0 + abs(t)):
             return t
 
 
@@ -164,8 +164,8 @@ def slice_sample_each(
     t = np.asarray(t, dtype=np.float64)
     level = target(t) + np.log1p(-rng.random(t.shape))
     left = t - rng.random(t.shape)
-    steps = (_MOST_STEPS * rng.random(t.shape)).astype(np.int64)
-    right = _stepped_out(target, left + 1.0, level, _MOST_STEPS - 1 - steps, 1.0, high)
+    steps = (MOST_STEPS * rng.random(t.shape)).astype(np.int64)
+    right = _stepped_out(target, left + 1.0, level, MOST_STEPS - 1 - steps, 1.0, high)
     left = np.maximum(_stepped_out(target, left, level, steps, -1.0, low), low)
     right, new, is_open = np.minimum(right, high), t.copy(), np.ones(t.shape, dtype=bool)
     while is_open.any():
@@ -175,7 +175,7 @@ def slice_sample_each(
         is_open &= ~is_in
         left = np.where(is_open & (proposal < t), proposal, left)
         right = np.where(is_open & (proposal >= t), proposal, right)
-        is_open &= right - left >= _LEAST_WIDTH * (1.0 + np.abs(t))
+        is_open &= right - left >= LEAST_WIDTH * (1.0 + np.abs(t))
     return new
 
 

@@ -69,10 +69,10 @@ def slots_by_first_appearance(labels: npt.NDArray[np.integer]) -> npt.NDArray[np
 
     The labels are at least one, and none is negative. Time and memory are O(N + largest label).
     """
-    first = np.full(int(labels.max()) + 1, -1, dtype=np.int64)
-    first[labels[::-1]] = np.arange(labels.size - 1, -1, -1)  # of several writes to one place the last one remains
-    used = np.flatnonzero(first >= 0)
-    return used[np.argsort(first[used])]
+    n_used, places = by_first_appearance(labels)
+    slots = np.empty(n_used, dtype=np.intp)
+    slots[places] = labels
+    return slots
 
 
 def compact_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int32]:

@@ -187,7 +187,11 @@ class Ascents:
         It is where it would not be reached although each pass that is left gained twice what the last one has gained,
         and no less than 0.003 nats a row. A pass that gains less than `least_rise` is the last one.
         """
-        ascent, data = self._begun(_checked(labels, self.data.n_rows)), self.data
+        labels, data = _checked(labels, self.data.n_rows), self.data
+        if (few := self._few_rows(labels)) is not None:
+            limits = {"least": least, "least_rise": least_rise}
+            return self._climb_few(few, labels, keep_clusters, max_passes, first_equal, limits)
+        ascent = _Ascent(self.model, data, labels, self.n_threads)
         wanted, is_mode = ascent.labels, False
 
         def hold(wanted):
@@ -213,6 +217,27 @@ class Ascents:
             self._modes.add((keep_clusters, by_first_appearance(wanted)[1].tobytes()))
         return Summit(ascent.labels, wanted)
 
+    def _climb_few(self, few, labels, keep_clusters, max_passes, first_equal, limits):
+        """Make the passes over few rows in one compiled call."""
+
+        def hold(wanted, own):
+            return _held_back(wanted, own, few, self.data, first_equal)
+
+        def is_known(own):
+            return self._is_known_mode(own, keep_clusters=keep_clusters)
+
+        labels, wanted, is_mode, is_hopeless = few.climb(
+            labels,
+            max_passes,
+            hold=hold if keep_clusters else None,
+            known=is_known if self._modes else None,
+            hope=_HOPE * self.data.n_rows,
+            **limits,
+        )
+        if is_mode and np.array_equal(wanted, labels):
+            self._modes.add((keep_clusters, by_first_appearance(wanted)[1].tobytes()))
+        return Summit(labels, wanted, is_hopeless)
+
     def _is_known_mode(self, labels, *, keep_clusters):
         """Tell whether an earlier ascent has ended at the same partition, where no row moves."""
         if not self._modes:
@@ -226,10 +251,6 @@ class Ascents:
             return self.model.log_joint(self.data, labels)
         few.load(labels)
         return few.log_joint()
-
-    def _begun(self, labels):
-        few = self._few_rows(labels)
-        return _Ascent(self.model, self.data, labels, self.n_threads) if few is None else _AscentOfFewRows(few, labels)
 
     def _few_rows(self, labels):
         """Return `FewRows` with at least as many clusters as the labels have; None for many rows."""
@@ -371,31 +392,6 @@ class _Ascent:
         clusters = clusters or self.clusters
         log_marginal = clusters.log_marginal(data).sum()
         return float(self.model.weights.log_prior(clusters.n) + log_marginal)
-
-
-class _AscentOfFewRows:
-    """Labels of few rows on their way uphill: each method is one compiled call."""
-
-    def __init__(self, few, labels):
-        self.labels, self.clusters = labels, few
-        few.load(labels)
-        self.log_joint, self.begun = None, None
-
-    def wanted(self):
-        return self.clusters.most_probable()
-
-    def move(self, labels):
-        if self.log_joint is None:
-            self.log_joint = self.begun = self.clusters.log_joint()
-        self.clusters.load(labels)
-        log_joint = self.clusters.log_joint()
-        if not log_joint > self.log_joint:
-            return False
-        self.labels, self.log_joint = labels, log_joint
-        return True
-
-    def go_on(self, hold):
-        """Do nothing: a pass over all of few rows takes no longer than one over those that may move."""
 
 
 def _held_back(wanted, labels, clusters, data, first_equal):

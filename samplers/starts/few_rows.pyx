@@ -148,9 +148,69 @@ cdef class FewRows:
             raise FloatingPointError(f"family {name!r}, datum {i}, slot {k}: the score is NaN")
         return found
 
+    def climb(self, const int32_t[::1] labels, Py_ssize_t max_passes, *, hold=None, known=None,
+              double least=-INFINITY, double hope=0.0, double least_rise=0.0):
+        """Move all rows to their most probable clusters, again and again while the log joint rises.
+
+        Parameters
+        ----------
+        labels : (N,) int32 ndarray
+            First labels.
+        max_passes : int
+        hold : callable, optional
+            ``hold(wanted, labels)`` gives rows back to clusters that a pass would empty, in a copy. Clusters may be
+            emptied where it is not given.
+        known : callable, optional
+            Tells whether labels are the end of an earlier ascent.
+        least, hope, least_rise : float
+            The ascent ends early where a log joint of `least` is out of reach although each pass gains `hope`, or twice
+            what the last one has gained, and where a pass gains less than `least_rise`.
+
+        Returns
+        -------
+        labels, wanted : (N,) int32 ndarray
+            Labels, and the most probable clusters as of the last pass; both are the caller's own.
+        is_mode, is_hopeless : bool
+            Whether no row moves that may, and whether the ascent has ended early.
+        """
+        cdef double log_joint = 0.0, reached, before
+        cdef Py_ssize_t number
+        cdef bint is_mode = False
+        cdef object own = np.array(labels), wanted = own, moved
+        self.load(own)
+        for number in range(max_passes):
+            moved = wanted = self.most_probable()
+            if hold is not None and first_lost(own, wanted, self.count.shape[0]) >= 0:
+                moved = hold(wanted, own)
+            is_mode = are_equal(moved, own)
+            if is_mode:
+                break
+            if number == 0:
+                log_joint = self.log_joint()
+            self.load(moved)
+            reached = self.log_joint()
+            if not reached > log_joint:
+                break
+            own, before, log_joint = moved, log_joint, reached
+            if known is not None and known(own):
+                return own, own, False, False
+            if number > 0 and log_joint + (max_passes - 1 - number) * max(2.0 * (log_joint - before), hope) < least:
+                return own, wanted, False, True     # the first pass is no guide: it takes a partition to another law
+            if log_joint - before < least_rise:
+                break
+        return own, wanted, is_mode, False
+
     def log_predictive(self, data, rows, Py_ssize_t k):
         """Return the log predictive of rows under cluster k: (len(rows),) nats, without log-base."""
         return np.array([self.components.log_predictive(i, [k])[0] for i in rows])
+
+
+cdef bint are_equal(const int32_t[::1] a, const int32_t[::1] b) noexcept:
+    cdef Py_ssize_t i
+    for i in range(a.shape[0]):
+        if a[i] != b[i]:
+            return False
+    return True
 
 
 def first_lost(const int32_t[::1] before, const int32_t[::1] after, Py_ssize_t n_clusters):

@@ -511,13 +511,29 @@ cdef class _Lloyd:
             self.masses[segment, old] -= weight
         self.labels[i] = label
 
-    def n_changed(self):
+    cdef int64_t n_changed(self) noexcept:
         """Return the number of labels that the last pass changed."""
-        return np.asarray(self.changed).sum()
+        cdef int64_t total = 0
+        cdef Py_ssize_t s
+        for s in range(self.n_segments):
+            total += self.changed[s]
+        return total
 
-    def has_empty(self):
-        """Tell whether a cluster has no row."""
-        return not np.asarray(self.counts).any(axis=0).all()
+    cdef bint has_empty(self) noexcept:
+        """Tell whether a cluster has no row, now that rows have moved."""
+        cdef Py_ssize_t k
+        for k in range(self.K):
+            if not self.size(k):
+                return True
+        return False
+
+    cdef int64_t size(self, Py_ssize_t k) noexcept:
+        """Return the number of rows of a cluster."""
+        cdef int64_t total = 0
+        cdef Py_ssize_t s
+        for s in range(self.n_segments):
+            total += self.counts[s, k]
+        return total
 
     def update(self):
         """Move the centres to the means of their rows; return the sum of squared distances to them.
@@ -526,7 +542,7 @@ cdef class _Lloyd:
         """
         self.n_refilled = 0
         cdef double within = self.means()
-        if not np.asarray(self.count).all():
+        if self.has_empty():
             self.n_refilled = self.refill()
             within = self.means()
         pack(self.centres, self.rows.origin, &self.packs[0], &self.norms[0])
@@ -590,9 +606,9 @@ cdef class _Lloyd:
     def result(self):
         """Return labels and centres, without clusters that have no row."""
         labels, centres = np.asarray(self.labels), np.asarray(self.centres)
-        used = np.asarray(self.counts).sum(axis=0) > 0
-        if used.all():
+        if not self.has_empty():
             return labels, centres
+        used = np.asarray(self.counts).sum(axis=0) > 0
         return (np.cumsum(used, dtype=np.int32) - 1)[labels], centres[used]
 
 

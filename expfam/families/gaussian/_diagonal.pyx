@@ -5,6 +5,8 @@ Cached numbers are stored in blocks of eight clusters, so that one datum is scor
 scoring a datum cost O(d). Columns that are alike in all clusters take no part in these products: see `own_columns`.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import gammaln
 
@@ -95,6 +97,7 @@ cdef extern from *:
                                 Py_ssize_t d, double *out) noexcept nogil
 
 cdef Py_ssize_t TABLE = 4096        # tables hold the gamma terms of smaller counts
+cdef Py_ssize_t FEW = 8             # columns that NumPy adds one after the other if they are fewer
 
 # ---- diagonal ------------------------------------------------------------------------------------------------------
 
@@ -580,42 +583,84 @@ cdef class DiagonalComponents(RealComponents):
         prior = [np.ascontiguousarray(values[own] if alike.size else values) for values in family._prior()]
         shift, strength, shape, rate = prior
         s.m = own.size
-        s.uniform = bool((shape == shape[0]).all()) if s.m else 1
+        s.uniform = all_equal(shape)
         s.common = shape[0] if s.uniform and s.m else 0.0
         s.table = min(TABLE, self.data.n_rows + 2, 1 << 20 if s.uniform else 2 + 400_000 // s.m)
-        self.tables = [
-            *prior,
-            shape - s.common,
-            *self.gamma_tables(shape),
-            self.shrink_table(strength),
-        ]
-        rising, gammas, shrinks = self.tables[5:]
-        self.tables += [gammas + shrinks, rising + np.append(np.diff(shrinks), 0.0)]
-        shift, strength, _, rate, above, rising, gammas, shrinks, levels, steps = self.tables
+        above = shape - s.common
+        self.tables = [*prior, above, *self.gamma_tables(shape), *self.shrink_tables(strength)]
+        rising, gammas, shrinks, levels, steps = self.tables[5:]
         s.shift, s.strength, s.shape, s.rate = pointer(shift), pointer(strength), pointer(shape), pointer(rate)
         s.above, s.rising, s.gammas, s.shrinks = pointer(above), pointer(rising), pointer(gammas), pointer(shrinks)
         s.levels, s.steps = pointer(levels), pointer(steps)
+        add_tables(rising, gammas, shrinks, levels, steps)
         if s.uniform:
             above[:] = 0.0
         s.prior_rates = float((shape * np.log(rate)).sum())
         set_places(&s.columns, &s.alike, own, alike, precision)
 
     def gamma_tables(self, shape):
-        """Return the tables `rising` and `gammas`; a prior of the same shapes keeps them."""
-        size, former = self.mine.table, self.tables
-        if former is not None and former[5].size == size and np.array_equal(former[2], shape):
-            return former[5:7]
-        if not shape.size:
-            return [np.zeros(size), np.zeros(size)]
-        columns, times = (shape[:1], shape.size) if self.mine.uniform else (shape, 1)
+        """Return the tables `rising` and `gammas`, which all priors of the same shapes share."""
+        return _gamma_tables(self.mine.table, shape.tobytes(), bool(self.mine.uniform))
+
+    def shrink_tables(self, strength):
+        """Return the table `shrinks`, and memory for `levels` and `steps`.
+
+        Columns of one strength share their logarithms.
+        """
+        cdef Py_ssize_t size = self.mine.table, i, f, d = strength.size
+        cdef bint is_one = all_equal(strength)
+        tables = [np.zeros(size), np.empty(size), np.empty(size)]
+        if not d:
+            return tables
+        if d >= FEW or not is_one:
+            each = np.log1p(_counts(size)[:, None] / (strength[:1] if is_one else strength))
+            tables[0] = -0.5 * (np.repeat(each, d, axis=1) if is_one else each).sum(axis=1)
+            return tables
+        cdef double[::1] shrinks = tables[0]
+        cdef const double[::1] logs = np.log1p(_counts(size) / strength[0])
+        for i in range(size):
+            for f in range(d):
+                shrinks[i] += logs[i]
+            shrinks[i] *= -0.5
+        return tables
+
+
+cdef int add_tables(const double[::1] rising, const double[::1] gammas, const double[::1] shrinks, double[::1] levels,
+                    double[::1] steps) except -1:
+    """Fill the tables that are sums of others."""
+    cdef Py_ssize_t i, size = rising.shape[0]
+    for i in range(size):
+        levels[i] = gammas[i] + shrinks[i]
+        steps[i] = rising[i] + (shrinks[i + 1] - shrinks[i] if i + 1 < size else 0.0)
+    return 0
+
+
+cdef bint all_equal(const double[::1] values) noexcept:
+    """Tell whether all values are the first one."""
+    cdef Py_ssize_t i
+    for i in range(values.shape[0]):
+        if values[i] != values[0]:
+            return False
+    return True
+
+
+@lru_cache(maxsize=16)
+def _counts(size):
+    counts = np.arange(size)
+    counts.setflags(write=False)
+    return counts
+
+
+@lru_cache(maxsize=16)      # the components of few rows are made often, and these tables take longest
+def _gamma_tables(size, shapes, is_uniform):
+    shape = np.frombuffer(shapes)
+    if not shape.size:
+        tables = [np.zeros(size), np.zeros(size)]
+    else:
+        columns, times = (shape[:1], shape.size) if is_uniform else (shape, 1)
         at = columns + 0.5 * np.arange(size)[:, None]
         rising, gammas = gammaln(at + 0.5) - gammaln(at), gammaln(at) - gammaln(columns)
-        return [rising.sum(axis=1) * times, gammas.sum(axis=1) * times]
-
-    def shrink_table(self, strength):
-        """Return the table `shrinks`; columns of one strength share their logarithms."""
-        if not strength.size:
-            return np.zeros(self.mine.table)
-        columns = strength[:1] if (strength == strength[0]).all() else strength
-        logs = np.log1p(np.arange(self.mine.table)[:, None] / columns)
-        return -0.5 * np.repeat(logs, strength.size // columns.size, axis=1).sum(axis=1)
+        tables = [rising.sum(axis=1) * times, gammas.sum(axis=1) * times]
+    for table in tables:
+        table.setflags(write=False)
+    return tables

@@ -1,3 +1,6 @@
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 from numpy.typing import ArrayLike
 
 from expfam.protocols import Floats
@@ -28,6 +31,27 @@ class _ColumnEvidence(_Evidence):
 
 class RateEvidence(_ColumnEvidence): ...
 class StrengthEvidence(_ColumnEvidence): ...
+
+class ColumnHyper:
+    factors: dict[str, float]
+    def __init__(
+        self,
+        count: Floats,
+        S: Floats,
+        prior: tuple[Floats, Floats, Floats, Floats],
+        alike: Floats,
+        factors: Mapping[str, float],
+    ) -> None: ...
+    def values(self, name: str) -> Floats: ...
+    def set_alike(self, alike: Floats) -> bool: ...
+    def measure(self) -> int: ...
+    def log_odds(self, of_alike: Floats, prior: float) -> Floats: ...
+    def fit(
+        self, bounds: Mapping[str, Sequence[float]], of_alike: Floats, prior: float, most_rounds: int, settled: float
+    ) -> bool | None: ...
+    def draw(
+        self, name: str, rng: np.random.Generator, low: float, high: float, otherwise: Callable[[float], float]
+    ) -> None: ...
 
 class ScaleEvidence(_Evidence):
     def __init__(self, own: Floats, dof: Floats, prior_dof: float) -> None: ...

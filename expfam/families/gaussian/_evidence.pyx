@@ -9,10 +9,13 @@ from cython cimport final
 from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, lgamma, log, log1p
 
 from expfam.amounts import counted
+from expfam.families import slice_sampling
 from expfam.structures.simd.logs cimport expfam_log
 
 cdef enum:
     TOGETHER = 128      # logarithms in one call
+cdef Py_ssize_t MOST_STEPS = slice_sampling.MOST_STEPS
+cdef double LEAST_WIDTH = slice_sampling.LEAST_WIDTH
 
 
 def posterior_of_columns(const double[:, :] count, const double[:, :] S, location, strength, shape, rate):
@@ -67,27 +70,36 @@ def evidence_by_column(const double[:, :] count, const double[:, :] S, location,
     bad : int
         First cluster with a rate that is not finite and positive; -1 if there is none.
     """
-    cdef Py_ssize_t K = S.shape[0], d = S.shape[1] // 2, k, f, bad = -1
+    cdef Py_ssize_t K = S.shape[0], d = S.shape[1] // 2, bad
     cdef const double[::1] at = of_columns(location, d), strength0 = of_columns(strength, d)
     cdef const double[::1] shape0 = of_columns(shape, d), rate0 = of_columns(rate, d)
-    sums = np.zeros(d)
-    cdef double[::1] total = sums
-    cdef double n, about, second, after, last = -1.0, last_shape = -1.0, gammas = 0.0
+    sums = np.empty(d)
     if count.shape[0] != K or count.shape[1] not in (1, d) or S.shape[1] != 2 * d:
         raise ValueError(f"counts of shape {np.shape(count)} and sums of shape {np.shape(S)} do not agree")
-    for k in range(K):
-        for f in range(d):
+    bad = sum_evidence(count, S, at, strength0, shape0, rate0, sums)
+    return sums, bad
+
+
+cdef Py_ssize_t sum_evidence(const double[:, :] count, const double[:, :] S, const double[::1] at,
+                             const double[::1] strength0, const double[::1] shape0, const double[::1] rate0,
+                             double[::1] total) noexcept:
+    """Write what `evidence_by_column` returns to `total`; return the first bad cluster, or -1."""
+    cdef Py_ssize_t k, f, bad = -1
+    cdef double n, about, second, after, last = -1.0, last_shape = -1.0, gammas = 0.0
+    total[:] = 0.0
+    for k in range(S.shape[0]):
+        for f in range(at.shape[0]):
             n = count[k, f if count.shape[1] > 1 else 0]
             if n != last or shape0[f] != last_shape:        # most columns have the same shape
                 last, last_shape, gammas = n, shape0[f], lgamma(shape0[f] + 0.5 * n) - lgamma(shape0[f])
             about = S[k, f] - n * at[f]
-            second = S[k, d + f] - at[f] * (S[k, f] + about)
+            second = S[k, at.shape[0] + f] - at[f] * (S[k, f] + about)
             after = rate0[f] + 0.5 * (second - about * about / (strength0[f] + n))
             if bad < 0 and not 0.0 < after < INFINITY:
                 bad = k
             total[f] += gammas - 0.5 * n * log(after)
             total[f] += shape0[f] * log(rate0[f] / after) + 0.5 * log(strength0[f] / (strength0[f] + n))
-    return sums, bad
+    return bad
 
 
 cdef class _Evidence:
@@ -115,7 +127,7 @@ cdef class _Evidence:
             is_sound[0] = False
         return value
 
-    def climb(self, double t, double low, double high, double tol=0.03):
+    cpdef double climb(self, double t, double low, double high, double tol=0.03):
         """Return a mode of the value plus the factor's log prior, reached from t uphill.
 
         Parameters
@@ -209,7 +221,12 @@ cdef class _ColumnEvidence(_Evidence):
             raise ValueError(f"counts of shape {np.shape(count)} and sums of shape {np.shape(S)} do not agree")
         self.shape, self.own = np.empty((S.shape[0], d)), np.empty((S.shape[0], d))
         self.prepare(d)
-        cdef Py_ssize_t k, f
+        self.fill(count, S, at, own_shape, fixed)
+
+    cdef void fill(self, const double[:, :] count, const double[:, :] S, const double[::1] at,
+                   const double[::1] own_shape, const double[::1] fixed) noexcept:
+        """Keep the sums of all clusters."""
+        cdef Py_ssize_t k, f, d = at.shape[0]
         cdef double n, about
         for k in range(S.shape[0]):
             for f in range(d):
@@ -242,7 +259,7 @@ cdef class RateEvidence(_ColumnEvidence):
     cdef void keep(self, Py_ssize_t k, Py_ssize_t f, double n, double about, double second, double shape,
                    double other) noexcept:
         self.own[k, f] = 0.5 * (second - about * about / (other + n))
-        self.slope += shape
+        self.slope = shape if k == 0 and f == 0 else self.slope + shape
 
     cdef double value(self, double t) noexcept:
         cdef double[TOGETHER] rates
@@ -293,6 +310,216 @@ cdef class StrengthEvidence(_ColumnEvidence):
                 for j in range(size):
                     total += 0.5 * terms[j] - self.shape[k, start + j] * terms[size + j]
         return total
+
+
+cdef class ColumnHyper:
+    """Hyper-parameters of independent columns that are learned from the statistics of clusters.
+
+    Parameters
+    ----------
+    count : (K, 1) float64 ndarray
+        Number of data of each cluster.
+    S : (K, 2 d) float64 ndarray
+        Sums of the centred rows and of their squares.
+    prior : tuple of four (d,) float64 ndarray
+        Location, strength, shape and rate; the location is centred.
+    alike : (d,) float64 ndarray
+        1 for columns that are alike in all clusters, else 0.
+    factors : dict of str to float
+        Learned factors of "mean_strength" and "rate".
+
+    Attributes
+    ----------
+    factors : dict of str to float
+    """
+
+    cdef readonly dict factors
+    cdef const double[:, :] count, S, own_sums
+    cdef const double[::1] location, shape, own_location, own_shape
+    cdef double[::1] strength, rate, alike, base, evidence
+    cdef object own
+    cdef RateEvidence by_rate
+    cdef StrengthEvidence by_strength
+
+    def __init__(self, const double[:, :] count, const double[:, :] S, prior, alike, factors):
+        cdef Py_ssize_t d = S.shape[1] // 2
+        if count.shape[0] != S.shape[0] or count.shape[1] != 1 or S.shape[1] != 2 * d:
+            raise ValueError(f"counts of shape {np.shape(count)} and sums of shape {np.shape(S)} do not agree")
+        location, strength, shape, rate = prior
+        self.count, self.S, self.factors = count, S, dict(factors)
+        self.location, self.shape = of_columns(location, d), of_columns(shape, d)
+        self.strength, self.rate = np.array(of_columns(strength, d)), np.array(of_columns(rate, d))
+        self.alike = np.array(of_columns(alike, d))
+        self.base, self.evidence = np.empty(d), np.empty(d)
+
+    def values(self, name):
+        """Return the present values of a hyper-parameter: (d,) float64 ndarray."""
+        return np.array(self._values(name))
+
+    cdef double[::1] _values(self, name):
+        return self.rate if name == "rate" else self.strength if name == "mean_strength" else self.alike
+
+    cpdef bint set_alike(self, const double[::1] alike):
+        """Take other columns to be alike; tell whether any differ."""
+        cdef bint differs = False
+        cdef Py_ssize_t f
+        for f in range(alike.shape[0]):
+            if (alike[f] > 0.0) != (self.alike[f] > 0.0):
+                differs = True
+        if differs:
+            self.alike[:] = alike
+            self.own = self.by_rate = self.by_strength = None
+        return differs
+
+    cpdef Py_ssize_t measure(self):
+        """Compute the evidence of each column if it is not alike; return a bad cluster, or -1."""
+        return sum_evidence(self.count, self.S, self.location, self.strength, self.shape, self.rate, self.evidence)
+
+    def log_odds(self, of_alike, double prior):
+        """Return the log odds of each column to be alike, after `measure`.
+
+        `of_alike` (d,) are log evidences of the columns if they are alike, and `prior` are the log odds of all.
+        """
+        return of_alike - np.asarray(self.evidence) + prior
+
+    cdef _ColumnEvidence along(self, name):
+        """Return the evidence along the factor of a hyper-parameter; None without columns of their own."""
+        cdef _ColumnEvidence found
+        cdef double[::1] other
+        cdef double factor = self.factors.get(name, 1.0)
+        cdef bint is_rate = name == "rate"
+        cdef Py_ssize_t f, d = self.location.shape[0]
+        values, other = self._values(name), self.strength if is_rate else self.rate
+        for f in range(d):
+            self.base[f] = values[f] / factor
+        if self.own is None:
+            self.own = np.flatnonzero(np.asarray(self.alike) == 0.0)
+            self.own_location, self.own_shape, self.own_sums = self.location, self.shape, self.S
+            if self.own.size < d:
+                self.own_location = np.asarray(self.location)[self.own]
+                self.own_shape = np.asarray(self.shape)[self.own]
+                self.own_sums = np.asarray(self.S)[:, np.append(self.own, self.own + d)].copy()
+        if not self.own.size:
+            return None
+        found = self.by_rate if is_rate else self.by_strength
+        base = self.base
+        if self.own.size < d:
+            base, other = np.asarray(base)[self.own], np.asarray(other)[self.own]
+        if found is None:
+            given = [np.asarray(each) for each in (self.own_location, self.own_shape, other, base)]
+            found = (RateEvidence if is_rate else StrengthEvidence)(self.count, self.own_sums, *given)
+            if is_rate:
+                self.by_rate = found
+            else:
+                self.by_strength = found
+        else:
+            found.base = base
+            found.fill(self.count, self.own_sums, self.own_location, self.own_shape, other)
+        return found
+
+    cdef int move(self, name, double t) except -1:
+        """Give a hyper-parameter the factor exp(t), after `along`."""
+        cdef double factor = np.exp(t)
+        cdef double[::1] values = self._values(name)
+        cdef Py_ssize_t f
+        for f in range(values.shape[0]):
+            values[f] = self.base[f] * factor
+        self.factors[name] = factor
+        return 0
+
+    def fit(self, bounds, const double[::1] of_alike, double prior, Py_ssize_t most_rounds, double settled):
+        """Move hyper-parameters to their modes, one after the other in a few rounds.
+
+        Parameters
+        ----------
+        bounds : dict of str to pair of float
+            Of the logs of the factors of what is moved, in that order; "alike" has none.
+        of_alike, prior : (d,) float64 ndarray, float
+            See `log_odds`.
+        most_rounds : int
+        settled : float
+            Change of the log of a factor below which no further round is made.
+
+        Returns
+        -------
+        bool or None
+            Whether the last evidence was computed and finite all along. None where an evidence is not finite, or no
+            column is left.
+        """
+        cdef double largest, t, before, low, high
+        cdef bint is_sound = False
+        cdef _ColumnEvidence evidence
+        cdef double[::1] chosen = np.empty(of_alike.shape[0])
+        cdef Py_ssize_t f
+        for _ in range(most_rounds if len(bounds) > 1 else 1):
+            largest, is_sound = 0.0, False
+            for name, ends in bounds.items():
+                if name == "alike":
+                    if self.measure() >= 0:
+                        return None
+                    for f in range(chosen.shape[0]):
+                        chosen[f] = of_alike[f] - self.evidence[f] + prior > 0.0
+                    if self.set_alike(chosen):
+                        largest, is_sound = INFINITY, False
+                    continue
+                evidence = self.along(name)
+                if evidence is None:
+                    return None
+                (low, high), before = ends, np.log(self.factors.get(name, 1.0))
+                t = evidence.climb(before, low, high)
+                if not isfinite(t):
+                    return None
+                is_sound, largest = True, max(largest, fabs(t - before))
+                self.move(name, t)
+            if largest < settled:
+                break
+        return is_sound
+
+    def draw(self, name, rng, double low, double high, otherwise):
+        """Draw a hyper-parameter by one slice-sampling update, with the numbers and rules of `slice_sample`.
+
+        Parameters
+        ----------
+        name : str
+        rng : numpy.random.Generator
+        low, high : float
+            Bounds of the log of its factor.
+        otherwise : callable
+            Returns the log evidence at the log of a factor where the compiled one is not finite.
+        """
+        cdef _ColumnEvidence evidence = self.along(name)
+        cdef double t = np.log(self.factors.get(name, 1.0)), level, left, right, found
+        cdef Py_ssize_t steps_left, steps_right
+        level = target_of(evidence, t, otherwise) + <double> np.log1p(-rng.random())
+        left = t - <double> rng.random()
+        right = left + 1.0
+        steps_left = <Py_ssize_t> (MOST_STEPS * <double> rng.random())
+        steps_right = MOST_STEPS - 1 - steps_left
+        while steps_left > 0 and left > low and target_of(evidence, left, otherwise) > level:
+            left, steps_left = left - 1.0, steps_left - 1
+        while steps_right > 0 and right < high and target_of(evidence, right, otherwise) > level:
+            right, steps_right = right + 1.0, steps_right - 1
+        left, right = max(left, low), min(right, high)
+        while True:
+            found = left + (right - left) * <double> rng.random()
+            if target_of(evidence, found, otherwise) > level:
+                break
+            if found < t:
+                left = found
+            else:
+                right = found
+            if right - left < LEAST_WIDTH * (1.0 + fabs(t)):
+                found = t
+                break
+        self.move(name, found)
+
+
+cdef double target_of(_ColumnEvidence evidence, double t, otherwise) except? -1.0:
+    """Return the evidence at t, 0 without columns of their own, plus the log density of the factor's prior."""
+    cdef double value = 0.0 if evidence is None else evidence.value(t)
+    if not isfinite(value):
+        value = otherwise(t)
+    return value - 0.5 * (t / 3.0) ** 2
 
 
 # ---- full covariances ------------------------------------------------------------------------------------------------

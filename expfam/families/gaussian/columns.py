@@ -71,14 +71,15 @@ class RealFamily(Family):
         """
         if name == "mean_strength":
             low, high = STRENGTHS
-            return min(1.0, low / float(np.min(base))), max(1.0, high / float(np.max(base)))
+            base = np.asarray(base)
+            return min(1.0, low / float(base.min())), max(1.0, high / float(base.max()))
         if name not in ("rate", "scale"):
             return super()._bounds_from(name, base)
         variance = self._prior_variance(base)
         floor = self.variance_floor_ if np.ndim(variance) else self.variance_floor_.mean()
-        if not np.any(floor > 0.0):
+        if not (floor > 0.0).any():
             return LEARNED_SHARE, 1e6
-        return min(1.0, float(np.max(floor / variance))), 1e6
+        return min(1.0, float((floor / variance).max())), 1e6
 
     def _prior_variance(self, scale: Floats) -> Floats:
         """Return the prior variances that follow from a scale: (V,), or one number for all columns."""

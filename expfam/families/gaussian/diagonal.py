@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.special import gammaln, psi
 
 from expfam.families.gaussian._diagonal import DiagonalComponents
 from expfam.families.gaussian._evidence import (
+    ColumnHyper,
     RateEvidence,
     StrengthEvidence,
     evidence_by_column,
@@ -27,13 +28,15 @@ from expfam.families.gaussian.columns import (
     per_column,
     usable_variance,
 )
+from expfam.families.slice_sampling import MOST_ROUNDS, SETTLED
 from expfam.families.support import YES_NO, check_choices, check_hyper
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
+    from typing_extensions import Self
 
     from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
@@ -176,6 +179,59 @@ class DiagonalGaussian(RealFamily):
             S = np.concatenate([S[:, own], S[:, own + self.n_features_in_]], axis=1)
             given = [values[own] for values in given]
         return of(count, S, *given)
+
+    def fit_hyper(self, n: Floats, S: Any, *, names: Sequence[str] | None = None) -> Self:
+        """Do what `Family.fit_hyper` does, in one compiled call where all evidences are finite."""
+        names = tuple(self.hyper if names is None else names)
+        found = self._fit_at_once(n, S, names) if self._is_fitted_at_once() else None
+        return super().fit_hyper(n, S, names=names) if found is None else found
+
+    def _is_fitted_at_once(self):
+        """Tell whether nothing that the compiled call computes has another law in a derived class."""
+        own = ("_evidence_along", "_evidence_from", "log_odds_given", "_alike_evidence", "_spread_factor")
+        return not self.missing and all(getattr(type(self), name) is getattr(DiagonalGaussian, name) for name in own)
+
+    def _fit_at_once(self, n, S, names):
+        """Return the fitted family; None where an evidence is not finite or no column tells clusters apart."""
+        count, S = self._counts_and_sums(n, S)
+        bounds, hyper = self._log_bounds(names), self._learner(count, S)
+        of_alike = self._alike_evidence(count.sum(axis=0), S.sum(axis=0))
+        is_sound = hyper.fit(bounds, of_alike, self.log_odds_of_yes("alike"), MOST_ROUNDS, SETTLED)
+        if is_sound is None:
+            return None
+        family = self._with_learned(hyper, bounds)
+        return family if is_sound or family._has_finite_evidence(n, S) else self
+
+    def update_hyper(self, n: Floats, S: Any, rng: np.random.Generator, *, names: Sequence[str] | None = None) -> Self:
+        """Do what `Family.update_hyper` does, by compiled updates."""
+        names = tuple(self.hyper if names is None else names)
+        if not self._is_fitted_at_once():
+            return super().update_hyper(n, S, rng, names=names)
+        count, S = self._counts_and_sums(n, S)
+        bounds, hyper = self._log_bounds(names), self._learner(count, S)
+
+        def evidence_at(name, t):
+            with np.errstate(invalid="ignore"):  # what is not finite is told by `log_marginal`
+                return self._with_learned(hyper, names)._at_factor(name, t).total_log_marginal(n, S)
+
+        for name in names:
+            if self.hyper[name] != YES_NO:
+                hyper.draw(name, rng, *bounds[name], partial(evidence_at, name))
+                continue
+            self._check_rates(hyper.measure())
+            of_alike = self._alike_evidence(count.sum(axis=0), S.sum(axis=0))
+            log_odds = hyper.log_odds(of_alike, self.log_odds_of_yes(name))
+            chosen = np.log(rng.random(len(log_odds))) < -np.logaddexp(0.0, -log_odds)
+            hyper.set_alike(chosen.astype(np.float64))
+        return self._with_learned(hyper, names)
+
+    def _learner(self, count, S):
+        return ColumnHyper(count, S, self._prior(), self.alike, self.__dict__.get("hyper_factors_", {}))
+
+    def _with_learned(self, hyper, names):
+        """Return a copy with learned hyper-parameters."""
+        family = self.with_hyper(**{name: hyper.values(name) for name in names})
+        return family.with_factors(hyper.factors) if hyper.factors else family
 
     # ---- columns that are alike in all clusters ----------------------------------------------------------------------
 

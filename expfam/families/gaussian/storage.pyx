@@ -19,6 +19,7 @@ from expfam.families.rows cimport ROWS_FLOAT64, open_dense_rows, open_rows
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.logs cimport expfam_log
 
+from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.support import dense_rows
 
@@ -316,10 +317,20 @@ cdef class RealComponents:
             The statistics of a slot are not usable; the message names the first of them.
         """
         self.reserve(len(n))
-        S = dense_rows(S)
-        self.n[:], self.S[:] = 0.0, 0.0
-        self.n[: len(n)] = n
-        self.S[: S.size] = np.where(np.asarray(n)[:, None] != 0, S, 0.0).ravel()
+        cdef const double[::1] counts = np.ascontiguousarray(n, dtype=np.float64)
+        cdef const double[:, ::1] sums = np.ascontiguousarray(dense_rows(S), dtype=np.float64)
+        cdef double[::1] own_n = self.n, own_S = self.S
+        cdef Py_ssize_t k, f, F = self.state.F
+        if sums.shape[0] != counts.shape[0] or sums.shape[1] != F:
+            raise ValueError(f"sums of {counted(counts.shape[0], 'cluster')} have shape {np.shape(S)}; F is {F}")
+        with nogil:
+            own_n[:] = 0.0
+            own_S[:] = 0.0
+            for k in range(counts.shape[0]):
+                own_n[k] = counts[k]
+                if counts[k] != 0.0:
+                    for f in range(F):
+                        own_S[k * F + f] = sums[k, f]
         self.rebuild_caches()
 
     def rebuild_caches(self):
