@@ -182,6 +182,7 @@ class DiagonalGaussian(RealFamily):
 
     def fit_hyper(self, n: Floats, S: Any, *, names: Sequence[str] | None = None) -> Self:
         """Do what `Family.fit_hyper` does, in one compiled call where all evidences are finite."""
+        self.require_bound()
         names = tuple(self.hyper if names is None else names)
         found = self._fit_at_once(n, S, names) if self._is_fitted_at_once() else None
         return super().fit_hyper(n, S, names=names) if found is None else found
@@ -204,6 +205,7 @@ class DiagonalGaussian(RealFamily):
 
     def update_hyper(self, n: Floats, S: Any, rng: np.random.Generator, *, names: Sequence[str] | None = None) -> Self:
         """Do what `Family.update_hyper` does, by compiled updates."""
+        self.require_bound()
         names = tuple(self.hyper if names is None else names)
         if not self._is_fitted_at_once():
             return super().update_hyper(n, S, rng, names=names)
