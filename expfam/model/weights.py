@@ -10,7 +10,7 @@ of the Dirichlet, or the first K sticks of a process, in the given order. Every 
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -256,8 +256,13 @@ class SymmetricDirichlet(_Weights):
         K, a = self.n_components, self.offset
         if n.size > K:
             return -np.inf
-        ways = np.log(K - np.arange(n.size, dtype=np.float64)).sum()
-        return float(ways + gammaln(K * a) - gammaln(K * a + n.sum()) + (gammaln(n + a) - gammaln(a)).sum())
+        all_, one = self._log_gammas
+        return float(_log_ways(K, n.size) + all_ - gammaln(K * a + n.sum()) + (gammaln(n + a) - one).sum())
+
+    @cached_property
+    def _log_gammas(self):
+        """Return log Gamma(K alpha) and log Gamma(alpha)."""
+        return gammaln(self.n_components * self.offset), gammaln(self.offset)
 
     def expected_log(self, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the posterior mean of log pi: (K,) float64, nats.
@@ -605,6 +610,12 @@ def _closed_sticks(log_v, log_rest):
     left = np.concatenate([[0.0], np.cumsum(log_rest[:-1])])[: log_v.size]
     log_pi = log_v + left
     return log_pi - logsumexp(log_pi) if log_pi.size else log_pi  # removes rounding: the weights already sum to 1
+
+
+@lru_cache(maxsize=256)
+def _log_ways(n_components, n_blocks):
+    """Return the log of the number of ways to label some blocks."""
+    return np.log(n_components - np.arange(n_blocks, dtype=np.float64)).sum()
 
 
 def _log_gamma_draw(shape, rng):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from expfam.samplers.chain.callbacks import close_all
 from expfam.samplers.chain.trace import Trace
 
@@ -101,8 +99,8 @@ def sample(
             info = next(running)._replace(step=len(trace) + 1)  # a cycle counts the steps of each of its kernels
             trace.append(info, state)
             # all callbacks are called, also after one has asked to end the run
-            stopped = any(np.fromiter((bool(callback(info, state)) for callback in callbacks), dtype=bool))
-            if stopped or is_done(state):
+            answers = [callback(info, state) for callback in callbacks]
+            if any(answers) or is_done(state):
                 break
     except KeyboardInterrupt:
         trace.interrupted = True

@@ -607,7 +607,7 @@ cdef class DiagonalComponents(RealComponents):
 
         Columns of one strength share their logarithms.
         """
-        cdef Py_ssize_t size = self.mine.table, i, f, d = strength.size
+        cdef Py_ssize_t size = self.mine.table, i, _, d = strength.size
         cdef bint is_one = all_equal(strength)
         tables = [np.zeros(size), np.empty(size), np.empty(size)]
         if not d:
@@ -619,7 +619,7 @@ cdef class DiagonalComponents(RealComponents):
         cdef double[::1] shrinks = tables[0]
         cdef const double[::1] logs = np.log1p(_counts(size) / strength[0])
         for i in range(size):
-            for f in range(d):
+            for _ in range(d):
                 shrinks[i] += logs[i]
             shrinks[i] *= -0.5
         return tables

@@ -4,6 +4,7 @@ Learning asks for them tens of times for a few clusters, where each NumPy call t
 """
 
 import numpy as np
+from scipy.special import gammaln
 
 from cython cimport final
 from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, lgamma, log, log1p
@@ -56,6 +57,53 @@ def posterior_of_columns(const double[:, :] count, const double[:, :] S, locatio
             if bad < 0 and not 0.0 < new_rate[k, f] < INFINITY:
                 bad = k
     return strengths, locations, shapes, rates, bad
+
+
+def evidence_of_columns(const double[:, :] count, const double[:, :] S, location, strength, shape, rate):
+    """Return the log evidence of each cluster and column under normal-gamma priors.
+
+    The parameters are those of `posterior_of_columns`. All logarithms and gamma functions are made in two calls of
+    NumPy, which round in the same way for any number of clusters.
+
+    Returns
+    -------
+    evidence : (K, d) float64 ndarray
+        Without the log base measure.
+    bad : int
+        First cluster with a rate that is not finite and positive; -1 if there is none.
+    """
+    cdef Py_ssize_t K = S.shape[0], d = S.shape[1] // 2, k, f, bad = -1
+    cdef const double[::1] at = of_columns(location, d), strength0 = of_columns(strength, d)
+    cdef const double[::1] shape0 = of_columns(shape, d), rate0 = of_columns(rate, d)
+    if count.shape[0] != K or count.shape[1] not in (1, d) or S.shape[1] != 2 * d:
+        raise ValueError(f"counts of shape {np.shape(count)} and sums of shape {np.shape(S)} do not agree")
+    shapes, terms, found = np.empty((K + 1, d)), np.empty((2 * K + 1, d)), np.empty((K, d))
+    cdef double[:, ::1] gamma = shapes, logs = terms, evidence = found      # of the prior in the last rows
+    cdef double n, about, second, own
+    for f in range(d):
+        gamma[K, f], logs[2 * K, f] = shape0[f], rate0[f]
+    for k in range(K):
+        for f in range(d):
+            n = count[k, f if count.shape[1] > 1 else 0]
+            own = strength0[f] + n
+            about = S[k, f] - n * at[f]
+            second = S[k, d + f] - at[f] * (S[k, f] + about)
+            gamma[k, f] = shape0[f] + 0.5 * n
+            logs[k, f] = rate0[f] + 0.5 * (second - about * about / own)
+            logs[K + k, f] = strength0[f] / own
+            if bad < 0 and not 0.0 < logs[k, f] < INFINITY:
+                bad = k
+    if bad >= 0:
+        return found, bad
+    gammaln(shapes, out=shapes)
+    np.log(terms, out=terms)
+    for k in range(K):
+        for f in range(d):
+            n = count[k, f if count.shape[1] > 1 else 0]
+            evidence[k, f] = gamma[k, f] - gamma[K, f]
+            evidence[k, f] += shape0[f] * logs[2 * K, f] - (shape0[f] + 0.5 * n) * logs[k, f]
+            evidence[k, f] += 0.5 * logs[K + k, f]
+    return found, bad
 
 
 def evidence_by_column(const double[:, :] count, const double[:, :] S, location, strength, shape, rate):
@@ -383,7 +431,7 @@ cdef class ColumnHyper:
         return of_alike - np.asarray(self.evidence) + prior
 
     cdef _ColumnEvidence along(self, name):
-        """Return the evidence along the factor of a hyper-parameter; None without columns of their own."""
+        """Return the evidence along a factor; None where all columns are alike."""
         cdef _ColumnEvidence found
         cdef double[::1] other
         cdef double factor = self.factors.get(name, 1.0)
@@ -476,7 +524,7 @@ cdef class ColumnHyper:
         return is_sound
 
     def draw(self, name, rng, double low, double high, otherwise):
-        """Draw a hyper-parameter by one slice-sampling update, with the numbers and rules of `slice_sample`.
+        """Draw a hyper-parameter by one update of `slice_sample`, with the same numbers.
 
         Parameters
         ----------
@@ -515,7 +563,7 @@ cdef class ColumnHyper:
 
 
 cdef double target_of(_ColumnEvidence evidence, double t, otherwise) except? -1.0:
-    """Return the evidence at t, 0 without columns of their own, plus the log density of the factor's prior."""
+    """Return the evidence at t, 0 if all columns are alike, plus the log prior of the factor."""
     cdef double value = 0.0 if evidence is None else evidence.value(t)
     if not isfinite(value):
         value = otherwise(t)

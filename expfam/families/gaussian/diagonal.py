@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import psi
 
 from expfam.families.gaussian._diagonal import DiagonalComponents
 from expfam.families.gaussian._evidence import (
@@ -14,6 +14,7 @@ from expfam.families.gaussian._evidence import (
     RateEvidence,
     StrengthEvidence,
     evidence_by_column,
+    evidence_of_columns,
     posterior_of_columns,
 )
 from expfam.families.gaussian._mode_law import ColumnModeLaw
@@ -193,7 +194,7 @@ class DiagonalGaussian(RealFamily):
         return not self.missing and all(getattr(type(self), name) is getattr(DiagonalGaussian, name) for name in own)
 
     def _fit_at_once(self, n, S, names):
-        """Return the fitted family; None where an evidence is not finite or no column tells clusters apart."""
+        """Return the fitted family; None where an evidence is not finite or all columns are alike."""
         count, S = self._counts_and_sums(n, S)
         bounds, hyper = self._log_bounds(names), self._learner(count, S)
         of_alike = self._alike_evidence(count.sum(axis=0), S.sum(axis=0))
@@ -321,10 +322,8 @@ class DiagonalGaussian(RealFamily):
 
     def log_marginal_by_column(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence of each cluster and column: (K, V) nats, without log-base."""
-        strength, _, shape, rate = self._posterior(n, S)
-        gammas = gammaln(shape) - gammaln(self.shape)
-        rates = self.shape * np.log(self.rate) - shape * np.log(rate)
-        evidence = gammas + rates + 0.5 * np.log(self.mean_strength / strength)
+        evidence, bad = evidence_of_columns(*self._counts_and_sums(n, S), *self._prior())
+        self._check_rates(bad)
         if np.any(self.alike):
             evidence = np.where(self.alike, self._alike_evidence(*self._counts_and_sums(n, S)), evidence)
         return evidence
