@@ -7,7 +7,9 @@ large one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +39,8 @@ _PASSES = 4  # of the ascent from each cut
 _MOST_COLUMNS = 4096
 _UNIT = 9  # stream of the purpose "start"
 _SCORED_AT_ONCE = 1 << 21  # numbers in the statistics of clusters that are cut together
+_MOST_KEPT = 256  # clusters of a data set whose first cuts are kept; each has a few labels of at most 2000 rows
+_kept: WeakKeyDictionary[Dataset, dict[tuple[Any, ...], list[Any]]] = WeakKeyDictionary()
 
 
 class Halves(NamedTuple):
@@ -112,7 +116,8 @@ def best_halves(
     at_once = max(1, _SCORED_AT_ONCE // (2 * data.n_statistics))
     for start in range(0, len(cut), at_once):
         block = cut[start : start + at_once]
-        for c, halves in zip(block, _Cuts(free, data, [looked_at[c] for c in block], block, seed, by_columns).best()):
+        cuts = _Cuts(free, data, [looked_at[c] for c in block], block, seed, by_columns)
+        for c, halves in zip(block, cuts.best()):
             found[c] = halves
     for c, halves in enumerate(found):
         if halves is not None and drawn[c] is not None:
@@ -138,11 +143,26 @@ def _evidence(model, data, labels):
     return float(model.family.total_log_marginal(*weighted_statistics(data, labels, int(labels.max()) + 1)))
 
 
+def _kept_of(data):
+    """Return the first cuts that are kept of a data set, by cluster.
+
+    A search, its chains and its end ask for the same clusters again and again, under models that differ in numbers.
+    """
+    return _kept.setdefault(data, {})
+
+
+def _as_int64(rows):
+    return np.ascontiguousarray(rows, dtype=np.int64)
+
+
 class _Cuts:
     """Cuts of several clusters, whose rows move to the likelier sides together."""
 
     def __init__(self, free, data, clusters, names, seed, by_columns):
         self.free, self.names, self.seed, self.by_columns = free, names, seed, by_columns
+        self.kept = _kept_of(data)
+        # the numbers of a cut depend on the place of its cluster in the list
+        self.keys = [(seed, by_columns, c, blake2b(rows).digest()) for c, rows in zip(names, map(_as_int64, clusters))]
         sizes = [len(rows) for rows in clusters]
         self.data = data.take(np.concatenate(clusters).astype(np.int64))
         self.of_row = np.repeat(np.arange(len(clusters), dtype=np.int32), sizes)
@@ -208,13 +228,23 @@ class _Cuts:
 
     def _begun(self):
         """Yield first cuts of all clusters: (N,) int32; 0 where a cluster has no further cut."""
-        cuts = [list(self._cuts_of(c)) for c in range(len(self.ends))]
+        cuts = [self._first_cuts(c) for c in range(len(self.ends))]
         for number in range(max(map(len, cuts), default=0)):
             halves = np.zeros(self.data.n_rows, dtype=np.int32)
             for c, (start, stop) in enumerate(zip(self.begins, self.ends)):
                 if number < len(cuts[c]):
                     halves[start:stop] = cuts[c][number]
             yield halves
+
+    def _first_cuts(self, c):
+        """Return the first cuts of a cluster, which are made once for the same rows."""
+        cuts = self.kept.get(self.keys[c])
+        if cuts is None:
+            cuts = list(self._cuts_of(c))
+            if len(self.kept) >= _MOST_KEPT:
+                self.kept.clear()
+            self.kept[self.keys[c]] = cuts
+        return cuts
 
     def _cuts_of(self, c):
         part = self.data.take(np.arange(self.begins[c], self.ends[c]))

@@ -6,6 +6,7 @@ import pytest
 from expfam import Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Poisson
 from expfam.samplers.geometry.column_cuts import best_cut
 from expfam.samplers.geometry.metrics import metrics_of
+from expfam.samplers.starts import halves
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.halves import best_halves
 from tests.support.tiny import PlainPoisson
@@ -126,3 +127,34 @@ def test_missing_cells_are_at_the_mean_of_the_column():
     assert np.isfinite(raw).all()
     assert raw[1, 0] == pytest.approx(raw[3, 0])
     assert raw[3, 1] == pytest.approx(raw[2, 1])
+
+
+def test_first_cuts_are_made_once_for_the_same_rows_at_the_same_place(monkeypatch):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(90, 3)) + 5.0 * (np.arange(90) % 3)[:, None]
+    data = Dataset(X, DiagonalGaussian())
+    model, clusters = MixtureModel(data.family, DirichletProcess()), [np.arange(60), np.arange(60, 90)]
+    other = MixtureModel(data.family.with_hyper(rate=3.0 * data.family.rate), DirichletProcess())
+    made = []
+
+    def noted(part, *, seed):
+        made.append(part.n_rows)
+        return metrics_of(part, seed=seed)
+
+    monkeypatch.setattr(halves, "metrics_of", noted)
+
+    def cut(model, clusters, data, **options):
+        found = best_halves(model, data, clusters, seed=1, **options)
+        return [(one.labels.tolist(), one.rise) for one in found]
+
+    first = cut(model, clusters, data)
+    assert made == [60, 30]
+    later = [cut(other, clusters, data), cut(model, clusters[::-1], data), cut(model, clusters, data)]
+    assert made == [60, 30, 30, 60]  # at another place of the list the numbers are others
+    afresh = Dataset(X, DiagonalGaussian())
+    assert later == [cut(other, clusters, afresh), cut(model, clusters[::-1], afresh), first]
+    cut(model, clusters, data, by_columns=False)
+    assert len(halves._kept[data]) == 6
+    monkeypatch.setattr(halves, "_MOST_KEPT", 3)
+    cut(model, [np.arange(50)], data)
+    assert len(halves._kept[data]) == 1
