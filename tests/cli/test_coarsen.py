@@ -1,7 +1,5 @@
 """`expfam coarsen` of rows in groups and of topics: the estimators of Python, figures, and wrong words."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,11 +38,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def said(capsys, *arguments):
-    assert main([*map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 @pytest.mark.parametrize(
     ("options", "settings"),
     [
@@ -55,8 +48,8 @@ def said(capsys, *arguments):
     ids=["found again", "known", "four"],
 )
 @pytest.mark.parametrize("data", [("texts.txt",), ("texts.csv", "--text", "title")], ids=["lines", "column"])
-def test_topics_are_merged_as_in_python(data, options, settings, folder, capsys):
-    result = said(capsys, "coarsen", "topics", "out", *data, *options)
+def test_topics_are_merged_as_in_python(data, options, settings, folder, said):
+    result = said("coarsen", "topics", "out", *data, *options)
     loaded = TopicModel.load("topics")
     expected, found = loaded.coarsen(X=texts(), **settings), TopicModel.load("out")
     assert result["n_clusters"] == len(expected.components_)
@@ -86,8 +79,8 @@ def test_topics_are_joined_without_documents(folder, capsys):
     ],
     ids=["found again", "four", "overlap", "robust"],
 )
-def test_rows_in_groups_are_merged_as_in_python(options, settings, folder, capsys):
-    result = said(capsys, "coarsen", "groups", "out", "cells.csv", "--groups", "patient", *options)
+def test_rows_in_groups_are_merged_as_in_python(options, settings, folder, said):
+    result = said("coarsen", "groups", "out", "cells.csv", "--groups", "patient", *options)
     rows = {"X": cells().drop(columns="patient"), "groups": cells()["patient"]}
     expected, found = GroupedMixture.load("groups").coarsen(**rows, **settings), GroupedMixture.load("out")
     assert result["n_clusters"] == expected.n_components_
@@ -95,8 +88,8 @@ def test_rows_in_groups_are_merged_as_in_python(options, settings, folder, capsy
     np.testing.assert_array_equal(found.labels_, expected.labels_)
 
 
-def test_the_agreement_of_halves_is_drawn(folder, capsys):
-    result = said(capsys, "coarsen", "topics", "out", "texts.txt", "--figure", "curve.svg")
+def test_the_agreement_of_halves_is_drawn(folder, said):
+    result = said("coarsen", "topics", "out", "texts.txt", "--figure", "curve.svg")
     assert result["figure"] == "curve.svg"
     drawn = (folder / "curve.svg").read_text()
     assert "number of topics" in drawn
@@ -135,12 +128,12 @@ def test_wrong_words_are_answered(arguments, message, folder, capsys):
 # ---- after a fit -----------------------------------------------------------------------------------------------------
 
 
-def test_a_fit_is_merged_and_saved_at_once(folder, capsys):
+def test_a_fit_is_merged_and_saved_at_once(folder, capsys, said):
     """Wines have more clusters than groups; all outputs are of the groups."""
     wines = load_wine(as_frame=True).data
     wines.to_csv("wines.csv", index=False)
     options = ["wines.csv", "--seed", 0]
-    result = said(capsys, "fit", *options, "--coarsen", "--output", "model", "--labels", "labels.npy")
+    result = said("fit", *options, "--coarsen", "--output", "model", "--labels", "labels.npy")
     fine = Mixture(random_state=0).fit(wines)
     expected = fine.coarsen()
     assert result["n_clusters"] == expected.n_components_ < fine.n_components_ == result["n_clusters_of_fit"]
@@ -157,14 +150,14 @@ def test_a_fit_is_merged_and_saved_at_once(folder, capsys):
     assert "--coarsen" not in capsys.readouterr().out
 
 
-def test_topics_and_rows_in_groups_are_merged_at_once(folder, capsys):
+def test_topics_and_rows_in_groups_are_merged_at_once(folder, said):
     fast = ["--steps", 30, "--seed", 0, "--coarsen", "--output", "model"]
-    topics = said(capsys, "topics", "texts.txt", "-k", 7, *fast)
+    topics = said("topics", "texts.txt", "-k", 7, *fast)
     model = TopicModel(7, n_steps=30, random_state=0).fit(texts())
     np.testing.assert_array_equal(TopicModel.load("model").components_, model.coarsen().components_)
     assert (topics["n_clusters"], topics["n_clusters_of_fit"]) == (model.coarsen().n_components_, 7)
     assert len(topics["topics"]) == topics["n_clusters"]
-    groups = said(capsys, "groups", "cells.csv", "--groups", "patient", "-k", 6, *fast[:-1], "grouped")
+    groups = said("groups", "cells.csv", "--groups", "patient", "-k", 6, *fast[:-1], "grouped")
     mixture = GroupedMixture(n_components=6, n_steps=30, random_state=0).fit(cells(), groups="patient")
     expected = mixture.coarsen()
     assert groups["n_clusters"] == expected.n_components_

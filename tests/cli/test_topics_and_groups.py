@@ -1,7 +1,5 @@
 """`expfam topics` and `expfam groups`: the estimators of Python, contents that fit the terminal, predictions."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,11 +36,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def said(capsys, *arguments):
-    assert main([*map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 # ---- topics ----------------------------------------------------------------------------------------------------------
 
 
@@ -58,8 +51,8 @@ def said(capsys, *arguments):
     ],
     ids=["two", "pseudo-counts", "variational", "steps", "unknown number", "default"],
 )
-def test_topics_are_those_of_the_estimator(options, settings, folder, capsys):
-    result = said(capsys, "topics", "texts.txt", "--seed", 5, "--labels", "labels.npy", "--output", "model", *options)
+def test_topics_are_those_of_the_estimator(options, settings, folder, said):
+    result = said("topics", "texts.txt", "--seed", 5, "--labels", "labels.npy", "--output", "model", *options)
     model = TopicModel(**settings, random_state=5).fit(texts())
     np.testing.assert_array_equal(np.load("labels.npy"), model.labels_)
     assert result["log_joint"] == model.log_joint_
@@ -72,21 +65,21 @@ def test_topics_are_those_of_the_estimator(options, settings, folder, capsys):
     assert eval(result["python"], {"TopicModel": TopicModel, "X": texts()}).log_joint_ == model.log_joint_
 
 
-def test_topics_of_a_column_of_texts_are_those_of_the_texts(folder, capsys):
-    of_column = said(capsys, "topics", "texts.csv", "--text", "title", "-k", 2, "--seed", 0)
-    of_lines = said(capsys, "topics", "texts.txt", "-k", 2, "--seed", 0)
+def test_topics_of_a_column_of_texts_are_those_of_the_texts(folder, said):
+    of_column = said("topics", "texts.csv", "--text", "title", "-k", 2, "--seed", 0)
+    of_lines = said("topics", "texts.txt", "-k", 2, "--seed", 0)
     assert of_column["topics"] == of_lines["topics"]
 
 
-def test_topics_of_counts_have_the_names_of_the_columns(folder, capsys):
+def test_topics_of_counts_have_the_names_of_the_columns(folder, said):
     rng = np.random.default_rng(2)
     counts = rng.poisson(np.repeat([[6.0, 5.0, 0.1, 0.2], [0.2, 0.1, 5.0, 7.0]], 20, axis=0))
     words = ["cat", "dog", "bond", "loan"]
     pd.DataFrame(counts, columns=words).to_csv("counts.csv", index=False)
     sparse.save_npz("counts.npz", sparse.csr_array(counts))
     (folder / "words.txt").write_text("\n".join(words) + "\n")
-    table = said(capsys, "topics", "counts.csv", "-k", 2, "--seed", 0, "--output", "model")
-    rows = said(capsys, "topics", "counts.npz", "--vocab", "words.txt", "-k", 2, "--seed", 0)
+    table = said("topics", "counts.csv", "-k", 2, "--seed", 0, "--output", "model")
+    rows = said("topics", "counts.npz", "--vocab", "words.txt", "-k", 2, "--seed", 0)
     assert table["topics"] == rows["topics"]
     assert {word for entry in table["topics"] for word in entry["words"][:2]} == set(words)
     assert set(TopicModel.load("model").top_words(2).ravel()) == set(words)
@@ -104,9 +97,9 @@ def test_the_table_of_topics_fits_the_terminal(width, folder, capsys, monkeypatc
     assert {row.split()[3] for row in rows} <= {"the", *SPORT.split(), *BANK.split()}
 
 
-def test_topics_of_a_saved_model_are_predicted(folder, capsys):
-    said(capsys, "topics", "texts.txt", "-k", 2, "--seed", 0, "--output", "model")
-    result = said(capsys, "predict", "model", "texts.txt", "--proba", 1)
+def test_topics_of_a_saved_model_are_predicted(folder, said):
+    said("topics", "texts.txt", "-k", 2, "--seed", 0, "--output", "model")
+    result = said("predict", "model", "texts.txt", "--proba", 1)
     model = TopicModel.load("model")
     assert result["labels"] == model.predict(texts()).tolist()
     assert result["n_clusters"] == 2
@@ -145,8 +138,8 @@ def test_wrong_words_about_topics_are_answered(arguments, message, folder, capsy
     ],
     ids=["two", "pseudo-count", "variational", "unknown number"],
 )
-def test_groups_are_those_of_the_estimator(options, settings, folder, capsys):
-    result = said(capsys, "groups", "cells.csv", "--groups", "patient", "--seed", 5, "--labels", "l.npy", *options)
+def test_groups_are_those_of_the_estimator(options, settings, folder, said):
+    result = said("groups", "cells.csv", "--groups", "patient", "--seed", 5, "--labels", "l.npy", *options)
     mixture = GroupedMixture(**{"n_components": 2} | settings, random_state=5).fit(patients(), groups="patient")
     np.testing.assert_array_equal(np.load("l.npy"), mixture.labels_)
     assert result["log_joint"] == mixture.log_joint_
@@ -156,12 +149,12 @@ def test_groups_are_those_of_the_estimator(options, settings, folder, capsys):
     assert {entry["columns"]["colour"] for entry in result["clusters"]} >= {"red", "blue"}
 
 
-def test_groups_of_arrays_come_from_a_file(folder, capsys):
+def test_groups_of_arrays_come_from_a_file(folder, said):
     df = patients()
     np.save("sizes.npy", df[["size"]].to_numpy())
     np.save("patients.npy", df["patient"].to_numpy().astype(str))
     options = ["--family", "gaussian_diag", "-k", 2, "--seed", 0]
-    result = said(capsys, "groups", "sizes.npy", "--groups", "patients.npy", *options)
+    result = said("groups", "sizes.npy", "--groups", "patients.npy", *options)
     mixture = GroupedMixture("gaussian_diag", 2, random_state=0).fit(df[["size"]].to_numpy(), groups=df["patient"])
     assert result["log_joint"] == mixture.log_joint_
     assert [entry["group"] for entry in result["groups"]] == ["ann", "bob", "eve", "joe", "sue", "tom"]
@@ -179,9 +172,9 @@ def test_the_contents_of_the_clusters_and_groups_are_printed(folder, capsys, mon
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_rows_of_new_groups_are_predicted(folder, capsys):
-    said(capsys, "groups", "cells.csv", "--groups", "patient", "-k", 2, "--seed", 0, "--output", "model")
-    result = said(capsys, "predict", "model", "cells.csv", "--groups", "patient")
+def test_rows_of_new_groups_are_predicted(folder, capsys, said):
+    said("groups", "cells.csv", "--groups", "patient", "-k", 2, "--seed", 0, "--output", "model")
+    result = said("predict", "model", "cells.csv", "--groups", "patient")
     expected = GroupedMixture.load("model").predict(patients().drop(columns="patient"), patients()["patient"])
     assert result["labels"] == expected.tolist()
     assert main(["predict", "model", "cells.csv"]) == 2
@@ -209,8 +202,8 @@ def test_wrong_words_about_groups_are_answered(arguments, message, folder, capsy
     assert message in capsys.readouterr().err
 
 
-def test_a_model_without_groups_refuses_groups(folder, capsys):
-    said(capsys, "topics", "texts.txt", "-k", 2, "--seed", 0, "--output", "model")
+def test_a_model_without_groups_refuses_groups(folder, capsys, said):
+    said("topics", "texts.txt", "-k", 2, "--seed", 0, "--output", "model")
     assert main(["predict", "model", "texts.txt", "--groups", "patient"]) == 2
     assert "is no model of rows in groups: leave out --groups" in capsys.readouterr().err
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from dask.delayed import Delayed
+from lost_workers import Killer, Until
 from pyarrow import parquet
 from scipy import sparse
 
@@ -329,18 +330,6 @@ def test_an_error_in_a_part_names_it(client):
 # ---- losses ----------------------------------------------------------------------------------------------------------
 
 
-class Killer:
-    """Callback that kills workers once, after some step."""
-
-    def __init__(self, client, step, n_workers):
-        self.client, self.step, self.n_workers = client, step, n_workers
-
-    def __call__(self, info, state):
-        if info.step == self.step:
-            for pid in sorted(self.client.run(os.getpid).values())[: self.n_workers]:
-                os.kill(pid, signal.SIGKILL)
-
-
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_killed_workers_change_no_label(client, labels, n_workers):
     step = random.randint(1, 9)
@@ -406,16 +395,6 @@ def test_a_stopped_worker_is_named_and_the_run_goes_on(client, labels, monkeypat
         mixture.fit(da.from_array(X, chunks=(400, 2)))
     assert mixture.n_lost_ == 0
     np.testing.assert_array_equal(mixture.labels_.compute(), labels)
-
-
-class Until:
-    """Callback that ends the run after some step."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def __call__(self, info, state):
-        return info.step == self.step
 
 
 def test_a_run_goes_on_over_other_chunks(client, labels, tmp_path):

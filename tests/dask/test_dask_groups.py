@@ -1,15 +1,12 @@
 """Rows in groups on a Dask cluster: the same for any chunks, containers and workers, also if one is killed."""
 
-import os
-import signal
-
 import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pyarrow as pa
 import pytest
-from distributed import Client, LocalCluster
+from lost_workers import Killer, Until, kill, two_workers
 from pyarrow import parquet
 from scipy import sparse
 
@@ -84,20 +81,12 @@ def test_names_of_groups_are_kept(client, whole, tmp_path):
 
 
 def test_a_killed_worker_changes_nothing(whole):
-    killed = []
-
-    def kill(info, state):
-        if info.step == 6 and not killed:
-            killed.append(next(iter(cluster.workers.values())).pid)
-            os.kill(killed[0], signal.SIGKILL)
-
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
-        found = GroupedMixture("gaussian_diag", 4, client=client, callbacks=[kill], **SETTINGS)
+    with two_workers() as client:
+        found = GroupedMixture("gaussian_diag", 4, client=client, callbacks=[Killer(client, 6)], **SETTINGS)
         found.fit(da.from_array(X, chunks=(80, 2)), groups=GROUPS)
         assert found.n_lost_ > 0
         assert_same(found, whole)
-        os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)  # now one that holds labels of a finished fit
+        kill(client)  # now one that holds labels of a finished fit
         np.testing.assert_array_equal(client.compute(found.labels_).result(timeout=60), whole.computed)
 
 
@@ -157,16 +146,6 @@ def test_what_is_refused_has_a_line_to_type(client, monkeypatch, tmp_path):
     monkeypatch.setattr("expfam.dask.groups.free_bytes", lambda client: 1500)
     with pytest.raises(ResourceError, match=r"12 groups and 4 clusters take .* write GroupedMixture\(.*n_components=2"):
         model.fit(X, groups=GROUPS)
-
-
-class Until:
-    """Callback that ends a run after a step."""
-
-    def __init__(self, n_steps):
-        self.n_steps = n_steps
-
-    def __call__(self, info, state):
-        return info.step >= self.n_steps
 
 
 def test_a_run_goes_on_over_other_chunks_bit_for_bit(client, whole, tmp_path):

@@ -1,12 +1,9 @@
 """Labels of a finished fit whose workers are killed: made again with the same bits, or refused at once."""
 
-import os
-import signal
-
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from lost_workers import kill, two_workers
 
 from expfam.dask import Mixture, TopicModel
 from expfam.errors import EngineError
@@ -20,15 +17,8 @@ SECONDS = 60  # in which labels come back, or an error
 @pytest.fixture
 def client():
     """Two workers of their own: each test kills some."""
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
+    with two_workers() as client:
         yield client
-
-
-def kill(client, n_workers=1):
-    """Kill workers; the first is one that holds labels."""
-    for pid in sorted(client.run(os.getpid).values())[:n_workers]:
-        os.kill(pid, signal.SIGKILL)
 
 
 def computed(client, labels):

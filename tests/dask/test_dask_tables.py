@@ -1,7 +1,5 @@
 """Tables with text, categories, dates and holes on a Dask cluster: the labels of any partitions, and of one machine."""
 
-import os
-import signal
 import warnings
 
 import dask.array as da
@@ -10,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from distributed import Client, LocalCluster
+from lost_workers import Killer, two_workers
 from pyarrow import parquet
 
 from expfam import Columns, MixtureModel, SymmetricDirichlet
@@ -135,17 +133,9 @@ def test_em_takes_weights_and_resumes_over_other_partitions(client, tmp_path):
 
 
 def test_a_killed_worker_changes_no_label(whole):
-    killed = []
-
-    def kill(info, state):
-        if info.step == 5 and not killed:
-            killed.append(next(iter(cluster.workers.values())).pid)
-            os.kill(killed[0], signal.SIGKILL)
-
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
-    with cluster, Client(cluster) as client, warnings.catch_warnings():
+    with two_workers() as client, warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        found = Mixture(n_components=4, client=client, callbacks=[kill], **SETTINGS).fit(partitioned(3))
+        found = Mixture(n_components=4, client=client, callbacks=[Killer(client, 5)], **SETTINGS).fit(partitioned(3))
         assert found.n_lost_ > 0
         np.testing.assert_array_equal(found.labels_.compute(), whole.computed)
 

@@ -1,13 +1,10 @@
 """Topics of documents on a Dask cluster: the same for any chunks, containers and workers, also if one is killed."""
 
-import os
-import signal
-
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from lost_workers import Killer, Until, two_workers
 from scipy import sparse
 
 from expfam import AdmixtureModel, Multinomial
@@ -54,16 +51,10 @@ def test_the_topics_are_those_of_one_machine(whole):
 
 
 def test_a_killed_worker_changes_nothing(whole):
-    killed = []
-
-    def kill(info, state):
-        if info.step == 6 and not killed:
-            killed.append(next(iter(cluster.workers.values())).pid)
-            os.kill(killed[0], signal.SIGKILL)
-
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
-        found = TopicModel(4, client=client, callbacks=[kill], **SETTINGS).fit(da.from_array(X, chunks=(80, 15)))
+    with two_workers() as client:
+        found = TopicModel(4, client=client, callbacks=[Killer(client, 6)], **SETTINGS).fit(
+            da.from_array(X, chunks=(80, 15))
+        )
         assert found.n_lost_ > 0
         assert_same(found, whole)
 
@@ -122,13 +113,3 @@ def test_a_run_goes_on_over_other_chunks_bit_for_bit(client, whole, tmp_path):
         TopicModel(4, client=client, **SETTINGS).fit(X, checkpoint=path)
     with pytest.raises(ArchiveError, match=r"write n_warmup=4"):
         TopicModel(4, client=client, **SETTINGS | {"n_warmup": 2}).fit(X, resume=path)
-
-
-class Until:
-    """Callback that ends a run after a step."""
-
-    def __init__(self, n_steps):
-        self.n_steps = n_steps
-
-    def __call__(self, info, state):
-        return info.step >= self.n_steps
