@@ -21,23 +21,6 @@ if TYPE_CHECKING:
     Indices = NDArray[np.intp]
     Arrays = dict[str, NDArray[Any]]
 
-__all__ = [
-    "Allocator",
-    "Anchors",
-    "BoundAllocator",
-    "BoundAnchors",
-    "BoundProposal",
-    "Callback",
-    "CellProposal",
-    "Family",
-    "Info",
-    "Kernel",
-    "Proposal",
-    "Snapshot",
-    "State",
-    "Weights",
-]
-
 
 class Info(NamedTuple):
     """Result of one step of a kernel.

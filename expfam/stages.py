@@ -196,17 +196,3 @@ def tell(text: Callable[[], str]) -> None:
     LOG.info("%s", line)
     if watch is not None:
         watch.tell(line)
-
-
-__all__ = [
-    "EVERY_SECONDS",
-    "LOG",
-    "PROGRESS",
-    "Watch",
-    "asked_callbacks",
-    "is_terminal",
-    "shows_progress",
-    "stage",
-    "tell",
-    "watching",
-]

@@ -20,21 +20,6 @@ from expfam.near_names import did_you_mean, near_names
 if TYPE_CHECKING:
     from expfam.families.base import Family
 
-__all__ = [
-    "API_VERSIONS",
-    "GROUPS",
-    "Plugin",
-    "check_all",
-    "family_class",
-    "is_offered",
-    "list_plugins",
-    "load_family",
-    "load_proposal",
-    "refresh",
-    "register",
-    "registered_class",
-]
-
 GROUPS = {"family": "expfam.families", "proposal": "expfam.proposals"}
 API_VERSIONS = (1, 1)  # oldest and newest version of the protocols that this package supports
 OWN = "expfam"  # our distribution: no other one replaces its names silently

@@ -20,8 +20,6 @@ from expfam.plugins.registry import GROUPS, list_plugins
 if TYPE_CHECKING:
     from os import PathLike
 
-__all__ = ["new_plugin"]
-
 _TEMPLATES = Path(__file__).parent / "templates"
 _NOT_YET = ".in"  # end of the names of sources that are no sources of this package
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")

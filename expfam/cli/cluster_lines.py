@@ -75,6 +75,3 @@ def cluster_text(clusters: Sequence[Mapping[str, Any]], estimator: Any) -> str:
 def _width(head, rows):
     """Return the number of characters of the widest line."""
     return max(map(len, as_text(head, rows).splitlines()))
-
-
-__all__ = ["LISTED", "cluster_text", "largest_clusters"]

@@ -155,6 +155,3 @@ def _check_number(args, model):
             f"--n-clusters {args.n_clusters}: the clusters are of {counted(n_classes, 'class', 'classes')}, and "
             f"clusters of two classes are never merged: write --n-clusters {n_classes}, or more"
         )
-
-
-__all__ = ["add_arguments", "run"]

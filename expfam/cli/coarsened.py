@@ -72,6 +72,3 @@ def groups_facts(fitted: Any, result: Any) -> dict[str, Any]:
 def other_numbers(model: Any) -> list[int]:
     """Return the numbers of groups of the next best answers of `coarsen()`."""
     return [int(peak[1]) for peak in model.coarsening_curve_.peaks(SEEN)[1:]]
-
-
-__all__ = ["add_coarsen", "coarsened", "groups_facts", "groups_line", "other_numbers", "say_groups"]

@@ -61,6 +61,3 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
                 yield from _actions(command)
         else:
             yield action
-
-
-__all__ = ["SHELLS", "PrintCompletion", "add_completion"]

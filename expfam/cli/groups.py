@@ -162,6 +162,3 @@ def _group_text(groups):
     more = len(groups) - len(rows)
     others = f"\n  and {counted(more, 'more group', spec=',')}" if more else ""
     return as_text(["group", "rows", "clusters"], rows, left=True) + others
-
-
-__all__ = ["add_arguments", "run"]

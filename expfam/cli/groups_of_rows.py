@@ -87,6 +87,3 @@ def _group_file(name):
             f" {groups.shape}"
         )
     return groups
-
-
-__all__ = ["add_groups", "groups_of", "reading_groups"]

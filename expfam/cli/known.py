@@ -166,16 +166,3 @@ def class_of_cluster(mixture: Mixture, k: int) -> str | None:
     """Return the name of the class of a cluster's known rows, or None."""
     place = int(mixture.cluster_classes_[k])
     return None if place < 0 else str(mixture.classes_[place])
-
-
-__all__ = [
-    "Given",
-    "add_known",
-    "check_known_arguments",
-    "class_of_cluster",
-    "doubtful_facts",
-    "doubtful_line",
-    "known_line",
-    "read_known",
-    "read_table",
-]

@@ -106,6 +106,3 @@ def output_line(args: argparse.Namespace) -> str:
     if any(getattr(args, name, None) is not None for name in ("output", "labels", "figure")):
         return ""
     return "output    none: give --output DIR to save the model, --labels FILE to save the labels"
-
-
-__all__ = ["add_kept_run", "add_limits", "add_outputs", "fit_shown", "kept_run", "output_line"]

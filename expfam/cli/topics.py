@@ -238,6 +238,3 @@ def _amount(value):
     import numpy as np
 
     return short(float(np.sum(value)))
-
-
-__all__ = ["Documents", "add_arguments", "run", "texts_of_column"]

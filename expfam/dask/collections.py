@@ -304,6 +304,3 @@ def mapped(answer: Any, X: Any, dtype: Any, width: int | None) -> Any:
     if width is None:
         return X.map_blocks(answer, drop_axis=1, dtype=dtype, meta=meta)
     return X.map_blocks(answer, chunks=(X.chunks[0], (width,)), dtype=dtype, meta=meta)
-
-
-__all__ = ["Sizes", "cut_along", "free_bytes", "holds_frames", "known_chunks", "labels_of", "mapped", "parts_of"]

@@ -177,6 +177,3 @@ def _merged(found, prior):
         table[np.array(names)] = weights
         return table
     return weights[np.argsort(Groups.of_names(names).of_row)]
-
-
-__all__ = ["block_answers", "block_score", "group_rows", "main_clusters", "parts_in_groups", "sizes_of"]

@@ -408,6 +408,3 @@ class _Mean:
 
 def _dense(part: Any) -> Any:
     return part.toarray() if sparse.issparse(part) else np.asarray(part)
-
-
-__all__ = ["GroupedMixture", "NearClusters"]

@@ -73,6 +73,3 @@ def engine_on(client: distributed.Client) -> DaskEngine:
     """Return an engine of a Dask cluster; warn where its workers compute different bits."""
     warn_of_unlike(client.run(hash_of_scores, on_error="ignore"))
     return DaskEngine(client)
-
-
-__all__ = ["engine_on", "hash_of_scores", "warn_of_unlike"]

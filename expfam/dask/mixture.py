@@ -42,8 +42,6 @@ from expfam.samplers.states.storage import model_arrays, with_model_arrays
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs
 
-__all__ = ["Mixture"]
-
 _SAMPLED_ROWS = 4000
 _OPEN_CLUSTERS = 512  # of a forecast where their number is open: twice those of the largest start
 

@@ -58,6 +58,3 @@ def stored_run(
     if checkpoint is not None and not trace.interrupted:
         writer.write(state)
     return trace
-
-
-__all__ = ["stored_run"]

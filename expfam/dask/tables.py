@@ -67,6 +67,3 @@ def columns_from_frame(
     with DaskEngine(client) as engine:
         engine.place(parts, TableShard)
         return columns_of_parts(engine, **settings)
-
-
-__all__ = ["columns_from_frame"]

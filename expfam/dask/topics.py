@@ -311,6 +311,3 @@ class _Mean:
         if not self.n_kept:
             self._keep(state)
         return self.counts / self.n_kept, np.asarray(self.alpha / self.n_kept)
-
-
-__all__ = ["TopicModel"]

@@ -193,6 +193,3 @@ def _spread(values):
         if 1 < distinct.size <= _FEW_VALUES and (distinct == np.floor(distinct)).all():
             shown[:, column] += rng.uniform(-_JITTER, _JITTER, len(values)) * np.diff(distinct).min()
     return shown
-
-
-__all__ = ["PairsDisplay"]

@@ -71,6 +71,3 @@ def _whole_lines(message, estimator, given):
     of_rows = {"start": getattr(estimator, "start", None)} | given
     others = {name: of_rows[name] for name in OF_ROWS if of_rows.get(name) is not None}
     return completed(message if X is None else aligned(message, X, others), estimator)
-
-
-__all__ = ["names_unknown_keywords", "with_whole_lines"]

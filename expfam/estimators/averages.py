@@ -50,6 +50,3 @@ def answering_clusters(mixture: Any, average: bool) -> FittedClusters | DrawnClu
     check_value("Mixture: average", average, bool)
     drawn = drawn_clusters(mixture) if average else None
     return mixture._clusters() if drawn is None else drawn
-
-
-__all__ = ["answering_clusters", "drawn_clusters", "drawn_of", "keep_drawn"]

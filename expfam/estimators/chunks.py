@@ -155,6 +155,3 @@ def _adopt(estimator, ways, found):
         estimator.trace_.append(info, found.stream)
     estimator.n_iter_ += len(found.infos)
     estimator.interrupted_ = getattr(estimator, "interrupted_", False)
-
-
-__all__ = ["ChunkWays", "learn", "learn_all", "rows_and_weight", "settings_of_plan"]

@@ -203,14 +203,3 @@ def most_probable_class(mixture: Any, X: Any, unknown: Any) -> npt.NDArray[Any]:
     result = np.asarray(names[found].tolist())
     # a text of -1 could be taken for the name of a class
     return names[found] if result.dtype.kind == "U" and not isinstance(unknown, str) else result
-
-
-__all__ = [
-    "joined_classes",
-    "keep_classes",
-    "known_of_chunk",
-    "line_of_classes",
-    "line_with_classes",
-    "most_probable_class",
-    "n_numbered_classes",
-]

@@ -34,18 +34,20 @@ _OF_ROWS = ("_row_index", "row_names_")
 _OF_THE_GROUPS = ("classes_", "n_known_", "group_names_", "converged_")
 
 
-def coarser(mixture: Any, wish: Wish, X: Any = None, *, groups: Any = None) -> Any:
+def coarser(mixture: Any, X: Any = None, *, groups: Any = None, **wishes: Any) -> Any:
     """Return a fitted mixture whose clusters are unions of those of another.
 
     Parameters
     ----------
     mixture : Mixture or GroupedMixture
-    wish : Wish
     X : array_like, optional
         Rows to label.
     groups : array_like, optional
         Of these rows, for a `GroupedMixture`.
+    **wishes : int, float, str or None
+        Fields of `Wish`.
     """
+    wish = Wish(**wishes)
     check_wish(wish)
     rows = None if X is None else (X,) if groups is None else (X, groups)
     home = merges_of(mixture).home(wish, partial(_curve, mixture, rows), partial(_shared_mass, mixture, rows))
@@ -190,6 +192,3 @@ def carried(mixture: Any) -> Any:
         if name in mixture.__dict__:
             setattr(coarse, name, mixture.__dict__[name])
     return coarse
-
-
-__all__ = ["carried", "coarser", "curve_of_fit", "groups_text", "merges_of"]

@@ -136,7 +136,10 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
         (N, K) float64 ndarray, or CSR array; a frame where `set_output` asks for one
         """
         self._check_fitted()
-        return in_asked_form(self, X, self._clusters().probabilities(self._validate(X, reset=False), n_top))
+        return self._probabilities(X, n_top, self._clusters())
+
+    def _probabilities(self, X: Any, n_top: int | None, clusters: FittedClusters | DrawnClusters) -> Any:
+        return in_asked_form(self, X, clusters.probabilities(self._validate(X, reset=False), n_top))
 
     def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (N,) nats, with log-base.
@@ -150,9 +153,12 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
             Names or numbers of columns: the density is then that of the other columns given these.
         """
         self._check_fitted()
+        return self._densities(X, given, self._scored())
+
+    def _densities(self, X: Any, given: Any, clusters: FittedClusters | DrawnClusters) -> npt.NDArray[np.float64]:
         if given is not None:
-            return self._conditional_scores(X, given)
-        return self._scored().log_densities(self._validate(X, reset=False))
+            return self._conditional_scores(X, given, clusters=clusters)
+        return clusters.log_densities(self._validate(X, reset=False))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log predictive density of the rows, nats."""
@@ -510,6 +516,3 @@ def _encoded(estimator, frame, roles, *, reset):
         estimator.n_features_in_, estimator._backend = matrix.shape[1], frame.backend
         estimator.feature_names_in_ = np.array(roles.names, dtype=object)
     return matrix
-
-
-__all__ = ["FamilyEstimator", "compared_rows"]

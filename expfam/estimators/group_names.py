@@ -86,6 +86,3 @@ def _without_column(X, name):
         return X.without([name]), [None if lacks else cell for cell, lacks in zip(cells, column.missing.tolist())]
     is_pandas = type(X).__module__.startswith("pandas")
     return X.drop(columns=[name]) if is_pandas else X.drop(name), X[name].to_list()
-
-
-__all__ = ["GroupedRows", "grouped_rows"]

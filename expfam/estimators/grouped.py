@@ -16,14 +16,12 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
-from expfam.coarsening.merges import Wish
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import (
     Estimator,
     alpha_or,
     check_learn_hyper,
-    known_line,
     run_steps,
     set_trace,
     step_numbers,
@@ -33,10 +31,10 @@ from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges
 from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_chunks import GROUPS, learns_groups, soft_sums
-from expfam.estimators.known_doubts import drop_doubts, set_doubts
+from expfam.estimators.known_doubts import drop_known, set_doubts
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import clusters_of_fit, keep_rows, loaded_clusters, names_of_fit
-from expfam.estimators.resumed import kept_fit
+from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.estimators.row_results import asked_output, in_asked_form
 from expfam.estimators.unknown_groups import (
     GUESSED_CLUSTERS,
@@ -56,7 +54,6 @@ from expfam.fitted.scoring import opened_data, opened_rows
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.fitting.grouped_endings import grouped_ending, slots_joined
 from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, kept_state
-from expfam.fitting.kept_run import taking_seed
 from expfam.fitting.known_rows import known_rows
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
@@ -257,7 +254,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])
         held = known if known is not None and (known.n_classes or known.groups) else None
         whole = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held, names=names_of_fit(self))
-        with taking_seed(resume):
+        with seeded_fit(self, resume):
             model, seed = self._model(whole.family), self._seed()
         check_weights(
             kernel,
@@ -408,9 +405,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             self.interrupted_ = self.trace_.interrupted = True
 
     def _set_known(self, known, classes):
-        drop_doubts(self)
-        for name in ("classes_", "n_known_"):
-            self.__dict__.pop(name, None)
+        drop_known(self)
+        self.__dict__.pop("classes_", None)
         if known is not None and known.classes is not None:
             is_known = known.classes >= 0
             self.labels_[is_known] = known.classes[is_known]
@@ -602,7 +598,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         return AdmixtureModel(self.family_, len(self.alpha_), self.alpha_)
 
     def restore_stream(self, arrays: dict[str, Any]) -> GroupedStream:
-        """Return the stream whose `to_arrays` these are, for this mixture's clusters and sampler."""
+        """Return the stream of chunks that `to_arrays` stored, for this mixture's clusters."""
         return GroupedStream.from_arrays(self._fitted_model(), self._kernel(), arrays)
 
     # ---- use ---------------------------------------------------------------------------------------------------------
@@ -863,7 +859,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self._check_fitted()
         if (X is None) != (groups is None):
             raise ValueError("coarsen: rows and groups come together: write coarsen(X=X, groups=groups)")
-        return coarser(self, Wish(n_clusters, robust, overlap, tree), X, groups=groups)
+        return coarser(self, X, groups=groups, n_clusters=n_clusters, robust=robust, overlap=overlap, tree=tree)
 
     @property
     @made_on_use
@@ -881,7 +877,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
     def _summary_parts(self):
         more = groups_text(self) if self.n_components is None and self.n_components_ > 1 else ""
-        return more, known_line(self)
+        return more, super()._summary_parts()[1]
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -1110,6 +1106,3 @@ def _whole_groups(starts, most):
 def _weights(counts, alpha):
     counts += alpha
     return counts / counts.sum(axis=1, keepdims=True)
-
-
-__all__ = ["GroupedMixture", "held_rows"]

@@ -75,5 +75,3 @@ def soft_sums(state: Any) -> Any:
 
 
 GROUPS = ChunkWays(_plan, _read, _parts, _part_names, _finish, of_rows=("labels_", "group_counts_", "group_names_"))
-
-__all__ = ["GROUPS", "learns_groups", "soft_sums"]

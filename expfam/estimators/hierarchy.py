@@ -20,11 +20,11 @@ from expfam.estimators.family_estimator import FamilyEstimator
 from expfam.estimators.leaf_names import leaf_names
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.loaded import clusters_of_fit, names_of_fit
-from expfam.estimators.resumed import kept_fit
+from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for, warn_of_one_cluster
 from expfam.families.support import check_structure
 from expfam.fitted.row_certainty import certainty_of_labels
-from expfam.fitting.kept_run import not_keeping, taking_seed
+from expfam.fitting.kept_run import not_keeping
 from expfam.fitting.phases import Phase
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import check_memory, forecast_tree
@@ -188,7 +188,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         if not isinstance(self.start, str):
             self._check_cut(self.start, kind="the labels of start")
         start = self._start(links, data.n_rows)
-        with taking_seed(resume):
+        with seeded_fit(self, resume):
             seed = self._seed()
         is_fitted = self._has_cluster_leaves(data)
         if not is_fitted:

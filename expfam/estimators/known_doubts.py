@@ -217,4 +217,8 @@ def drop_doubts(estimator: Any) -> None:
         estimator.__dict__.pop(name, None)
 
 
-__all__ = ["OF_DOUBTS", "Doubts", "doubtful_rows", "drop_doubts", "log_mass_of_rows", "log_mass_without", "set_doubts"]
+def drop_known(estimator: Any) -> None:
+    """Remove what an earlier fit has said of known rows: doubts, their number, classes of clusters."""
+    drop_doubts(estimator)
+    for name in ("cluster_classes_", "n_known_"):
+        estimator.__dict__.pop(name, None)

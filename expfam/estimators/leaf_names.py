@@ -63,6 +63,3 @@ def leaf_names(
     if is_short:
         below = [[*own[:_SHOWN], f"{len(own) - _SHOWN} more"] if len(own) > _SHOWN + 1 else own for own in below]
     return ["+".join(own) for own in below]
-
-
-__all__ = ["leaf_names"]

@@ -242,15 +242,3 @@ def _joined(own, texts, estimator):
 def arguments_of(owner: type) -> list[str]:
     """Return the names of the arguments of a constructor, in order."""
     return list(inspect.signature(owner).parameters)
-
-
-__all__ = [
-    "arguments_of",
-    "call_of",
-    "changes_alone",
-    "completed",
-    "line_of",
-    "settings_of",
-    "text_of",
-    "whole_line_of",
-]

@@ -101,6 +101,3 @@ def _statistics(estimator):
 def names_of_fit(estimator: Any) -> Any:
     """Return the names of the columns of the fit, for messages; None if it was one of an array."""
     return estimator.__dict__.get("feature_names_in_")
-
-
-__all__ = ["clusters_of_fit", "drop_loaded", "keep_rows", "loaded_clusters", "names_of_fit", "rows_of_fit"]

@@ -343,6 +343,3 @@ def _fitted(models, model, n, S, sizes, homes):
         merged.labels_ = np.concatenate([home[part.labels_] for home, part in zip(homes, models)]).astype(np.int32)
     keep_classes(merged, models, homes)
     return merged
-
-
-__all__ = ["merge"]

@@ -14,22 +14,17 @@ from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
-from expfam.coarsening.merges import Wish
 from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.averages import answering_clusters
-from expfam.estimators.base import Estimator, known_line
 from expfam.estimators.classes import line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import FamilyEstimator
-from expfam.estimators.lines import completed
 from expfam.estimators.loaded import clusters_of_fit, keep_rows
 from expfam.estimators.mixture_chunks import learn_all_rows, learn_rows, learns_chunks, restored_stream
 from expfam.estimators.mixture_plan import asked_of, planned_fit, weights_of
 from expfam.estimators.mixture_results import adopt_runs, no_posterior, posterior_of_draws, warn_of_runs
-from expfam.estimators.resumed import kept_fit
-from expfam.estimators.row_results import in_asked_form
+from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.fitting.chains import run_chains
-from expfam.fitting.kept_run import refuse_chains, taking_seed
 from expfam.lazy import made_on_use
 
 if TYPE_CHECKING:
@@ -111,7 +106,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
     default_steps = 50
     ends_by_rule = True
     saved_kind = "mixture"
-    fit_predict = Estimator.fit_predict  # that of scikit-learn drops y
+    fit_predict = FamilyEstimator.fit_predict  # that of scikit-learn drops y
     score = FamilyEstimator.score  # that of scikit-learn computes nothing
     no_components = "a Dirichlet process"
 
@@ -199,14 +194,12 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
-        refuse_chains(resume, self.n_chains, type(self).__name__)
-        with taking_seed(resume):
+        with seeded_fit(self, resume):
             plan = self.plan_fit(X, y, sample_weight, links=links)
         return self.fit_plan(plan, resume=resume)
 
     def fit_plan(self, plan: Plan, *, resume: Any = None) -> Self:
         """Run a plan that `plan_fit` has made with the same settings: `fit` is these two."""
-        refuse_chains(resume, plan.n_chains, type(self).__name__)
         with kept_fit(self, resume, plan.seen, plan.seed):
             runs = run_chains(plan)
         adopt_runs(self, plan, runs)
@@ -251,7 +244,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         """
         self._check_fitted()
         if not hasattr(self, "_draws"):
-            raise AttributeError(completed(no_posterior(self), self))
+            raise AttributeError(no_posterior(self))
         if not hasattr(self, "_posterior_of_draws"):
             self._posterior_of_draws = posterior_of_draws(self).about(self.labels_)
         return self._posterior_of_draws
@@ -375,7 +368,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         return self
 
     def restore_stream(self, arrays: dict[str, Any]) -> VariationalStream:
-        """Return the stream whose `to_arrays` these are, for this estimator's model and sampler."""
+        """Return the stream of chunks that `to_arrays` stored, for this mixture's model and sampler."""
         return restored_stream(self, arrays)
 
     # ---- results ----------------------------------------------------------------------------------------------------
@@ -406,8 +399,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         (N, K) float64 ndarray, or CSR array; a frame where `set_output` asks for one
         """
         self._check_fitted()
-        clusters = answering_clusters(self, average)
-        return in_asked_form(self, X, clusters.probabilities(self._validate(X, reset=False), n_top))
+        return self._probabilities(X, n_top, answering_clusters(self, average))
 
     def score_samples(self, X: Any, given: Any = None, *, average: bool = True) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (N,) nats, with log-base.
@@ -424,10 +416,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
             higher on new rows than that of one partition.
         """
         self._check_fitted()
-        clusters = answering_clusters(self, average)
-        if given is not None:
-            return self._conditional_scores(X, given, clusters=clusters)
-        return clusters.log_densities(self._validate(X, reset=False))
+        return self._densities(X, given, answering_clusters(self, average))
 
     def impute(self, X: Any, draws: int | None = None, *, average: bool = True) -> Any:
         """Return rows with their missing cells filled, given their other cells and the clusters.
@@ -462,7 +451,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
 
     def _summary_parts(self):
         more = groups_text(self) if self.n_components is None and self.n_components_ > 1 else ""
-        return more, known_line(self)
+        return more, super()._summary_parts()[1]
 
     def predict_class(self, X: Any, unknown: Any = -1) -> npt.NDArray[Any]:
         """Return the most probable class of each row.
@@ -571,7 +560,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         array([50, 50, 50])
         """
         self._check_fitted()
-        return coarser(self, Wish(n_clusters, robust, overlap, tree), X)
+        return coarser(self, X, n_clusters=n_clusters, robust=robust, overlap=overlap, tree=tree)
 
     @property
     @made_on_use

@@ -153,6 +153,3 @@ def _n_rows(X):
     if hasattr(X, "shape"):
         return X.shape[0] if len(X.shape) else 0
     return len(X) if hasattr(X, "__len__") else 0  # such data are refused later
-
-
-__all__ = ["learn_all_rows", "learn_rows", "learns_chunks", "restored_stream"]

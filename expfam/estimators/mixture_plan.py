@@ -128,6 +128,3 @@ def most_draws(mixture: Any, n_rows: int) -> int:
 def _samplers_with_weights(model):
     is_open = model.weights.max_components is None
     return {name: load_sampler(name) for name in (("variational", "em") if is_open else ("em", "variational"))}
-
-
-__all__ = ["asked_of", "most_draws", "plan_of", "planned_fit", "weights_of"]

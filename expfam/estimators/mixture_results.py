@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from expfam.estimators.averages import drawn_clusters, keep_drawn
 from expfam.estimators.base import set_trace
 from expfam.estimators.classes import line_of_classes
-from expfam.estimators.known_doubts import drop_doubts, log_mass_of_rows, set_doubts
+from expfam.estimators.known_doubts import drop_known, log_mass_of_rows, set_doubts
+from expfam.estimators.lines import completed
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitting.disagreement import warn_of_disagreement
 from expfam.fitting.drawn_hyper import mean_model, model_of_best
@@ -147,9 +148,7 @@ def _set_doubts(mixture, data, trace, kernel):
 
 
 def _set_known(mixture, known):
-    drop_doubts(mixture)
-    for name in ("cluster_classes_", "n_known_"):
-        mixture.__dict__.pop(name, None)
+    drop_known(mixture)
     if known is None:
         del mixture.classes_
         return
@@ -177,19 +176,17 @@ def posterior_of_draws(mixture: Any) -> PartitionPosterior:
 
 
 def no_posterior(mixture: Any) -> str:
-    """Return why a mixture has no posterior of its partition, and what to write."""
+    """Return why a mixture has no posterior of its partition, and the whole line to write."""
     if getattr(mixture, "_makes_no_draws", False):
-        return (
-            "Mixture has no posterior_: this sampler has soft labels and makes no draws: use predict_proba;"
-            " samplers with draws: write Mixture(sampler='gibbs', n_draws=100), or 'split_merge', 'fastex',"
-            " 'uncollapsed_gibbs'"
+        reason = (
+            "this sampler has soft labels and makes no draws: use predict_proba; samplers with draws: write"
+            " Mixture(sampler='gibbs', n_draws=100), or 'split_merge', 'fastex', 'uncollapsed_gibbs'"
         )
-    if hasattr(mixture, "trace_") and not hasattr(mixture, "labels_"):
-        return "Mixture has no posterior_: the saved model holds no draws: write model.save(path, labels=True)"
-    return (
-        "Mixture has no posterior_: no draws were kept: write Mixture(n_draws=100), or"
-        " Mixture(partition='vi', n_draws='auto'), with steps after the warm-up"
-    )
-
-
-__all__ = ["adopt", "adopt_runs", "label_all", "no_posterior", "posterior_of_draws", "set_model", "warn_of_runs"]
+    elif hasattr(mixture, "trace_") and not hasattr(mixture, "labels_"):
+        reason = "the saved model holds no draws: write model.save(path, labels=True)"
+    else:
+        reason = (
+            "no draws were kept: write Mixture(n_draws=100), or Mixture(partition='vi', n_draws='auto'), with steps"
+            " after the warm-up"
+        )
+    return completed(f"Mixture has no posterior_: {reason}", mixture)

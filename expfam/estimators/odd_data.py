@@ -141,6 +141,3 @@ def _refuse_objects(found, owner):
                 " needed: argument must be a string or a number; give a data frame, such as"
                 " pandas.DataFrame(X).infer_objects(), whose columns may hold other values"
             ) from None
-
-
-__all__ = ["refuse_odd_data"]

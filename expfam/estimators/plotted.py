@@ -54,6 +54,3 @@ def _has_telling_means(estimator):
 def _is_array(X):
     """Return whether X is a plain array, whose rows may be points of the plane."""
     return hasattr(X, "dtype") and hasattr(X, "ndim") and not hasattr(X, "tocsr")
-
-
-__all__ = ["chosen_display"]

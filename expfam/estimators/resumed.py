@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.estimators.lines import call_of, settings_of
-from expfam.fitting.kept_run import keeping
+from expfam.fitting.kept_run import keeping, refuse_chains, taking_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,25 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 _FREE = ("n_threads", "callbacks", "memory_limit", "time_limit", "random_state")  # no result depends on them
+
+
+@contextmanager
+def seeded_fit(estimator: Any, resume: Any) -> Iterator[None]:
+    """Let a fit without a seed of its own take that of the run it goes on with.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    resume : path_like, Checkpoint or None
+
+    Raises
+    ------
+    CapabilityError
+        The run of several chains is to be kept.
+    """
+    refuse_chains(resume, getattr(estimator, "n_chains", 1), type(estimator).__name__)
+    with taking_seed(resume):
+        yield
 
 
 @contextmanager
@@ -38,7 +57,10 @@ def kept_fit(estimator: Any, resume: Any, data: Dataset, seed: int, *, start: An
     ------
     ArchiveError
         The folder holds the run of other data, settings or of another version.
+    CapabilityError
+        The run of several chains is to be kept.
     """
+    refuse_chains(resume, getattr(estimator, "n_chains", 1), type(estimator).__name__)
     with keeping(resume, data, {} if resume is None else _facts(estimator, start), seed):
         yield
 
@@ -60,6 +82,3 @@ def _facts(estimator, start):
 
 def _digest(*parts):
     return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
-
-
-__all__ = ["kept_fit"]

@@ -113,6 +113,3 @@ def _taken(name, value, rows, numbers):
     if isinstance(value, (list, tuple)):  # an array of them might make texts of numbers
         return f"[{name}[row] for row in {numbers}]"
     return f"{name}[{rows}]"
-
-
-__all__ = ["OF_ROWS", "aligned", "lines_about_rows"]

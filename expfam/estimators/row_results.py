@@ -152,16 +152,3 @@ def in_asked_form(estimator: Any, X: Any, p: Any) -> Any:
         return p
     names = [f"{type(estimator).__name__.lower()}{k}" for k in range(p.shape[1])]
     return rows_frame(dict(zip(names, p.T)), row_index(X), backend=asked)
-
-
-__all__ = [
-    "RowIndex",
-    "asked_output",
-    "assignments",
-    "drop_row_names",
-    "in_asked_form",
-    "keep_row_names",
-    "row_index",
-    "row_names",
-    "rows_frame",
-]

@@ -72,5 +72,3 @@ def _parts(topics, chunk):
 
 
 DOCUMENTS = ChunkWays(_plan, _read, _parts, of_rows=("labels_", "probabilities_"))
-
-__all__ = ["DOCUMENTS", "kernel_of_chunks", "learns_documents"]

@@ -173,6 +173,3 @@ def _some_documents(model: Any, X: Any) -> Dataset:
     """Return some of the documents of a matrix as data of a model's family."""
     data = Dataset(X, model._fitted_model().family)
     return some_rows(data, np.zeros(data.n_rows, dtype=np.int32), seed=model._seed()).data
-
-
-__all__ = ["coarser_topics", "topic_curve", "topics_text", "words_tree"]

@@ -145,6 +145,3 @@ def _log_evidence(family, S):
 
 def _shown(value):
     return f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(value, precision=3, threshold=6)
-
-
-__all__ = ["merged_topics", "topic_difference"]

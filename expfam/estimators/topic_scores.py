@@ -59,6 +59,3 @@ def _divergence(gamma, alpha, log_weights):
     """Return the divergence KL(Dirichlet(gamma), Dirichlet(alpha)) of each document: (D,) nats."""
     normaliser = gammaln(gamma.sum(axis=1)) - gammaln(gamma).sum(axis=1) - gammaln(alpha.sum()) + gammaln(alpha).sum()
     return normaliser + ((gamma - alpha) * log_weights).sum(axis=1)
-
-
-__all__ = ["bounds_of_documents"]

@@ -81,6 +81,3 @@ def _column(word, topic, columns, n_words, has_names):
             f" {n_words - 1}"
         )
     return int(word)
-
-
-__all__ = ["seed_matrix"]

@@ -25,7 +25,7 @@ from expfam.estimators.chunks import learn, learn_all
 from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import clusters_of_fit, keep_rows, names_of_fit
 from expfam.estimators.matrices import checked_input
-from expfam.estimators.resumed import kept_fit
+from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.estimators.row_results import asked_output, in_asked_form
 from expfam.estimators.topic_chunks import DOCUMENTS, kernel_of_chunks, learns_documents
 from expfam.estimators.topic_coarsen import coarser_topics, topic_curve, topics_text, words_tree
@@ -38,7 +38,6 @@ from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where, repeated
 from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
-from expfam.fitting.kept_run import taking_seed
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.fitting.topic_starts import forecast_with_search, kept_start
@@ -212,14 +211,14 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         n_steps, n_warmup = step_numbers(self)
         X = self._validate(X, reset=True)
         if self._check_components() is None:
-            with taking_seed(resume):
+            with seeded_fit(self, resume):
                 fit_unknown_topics(self, X, sample_weight, n_steps, n_warmup, resume=resume)
             self._finish(X, sample_weight)
             return self
         for name in ("beta_", "rest_", "concentration_", "gamma_", "sizes_"):
             self.__dict__.pop(name, None)
         model, data = self._model(X, sample_weight)
-        with taking_seed(resume):
+        with seeded_fit(self, resume):
             kernel, seed = self._kernel(self._method(data)), self._seed()
         is_sampled, start, average = isinstance(kernel, TopicGibbs), self.start, _Average()
         if is_sampled:
@@ -453,7 +452,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return np.maximum(counts, 0.0, order="C")
 
     def restore_stream(self, arrays: dict[str, Any], schedule: Schedule) -> TopicStream:
-        """Return the stream with this schedule whose `to_arrays` these are."""
+        """Return the stream of chunks that `to_arrays` stored; it goes on with the given schedule."""
         kernel = kernel_of_chunks(self)
         kernel = type(kernel)(**kernel.get_params() | {"schedule": schedule})
         return TopicStream.from_arrays(self._fitted_model(), kernel, arrays)
@@ -838,6 +837,3 @@ class _Average:
         if self.n_kept == 0:
             self._keep(state)
         return self.counts / self.n_kept, self.alpha / self.n_kept
-
-
-__all__ = ["TopicModel"]

@@ -130,15 +130,3 @@ def drop_empty(estimator: Any) -> None:
     estimator.group_counts_ = estimator.group_counts_.tocsc()[:, kept].tocsr()
     estimator.labels_ = place[estimator.labels_]
     set_weights(estimator, estimator.alpha_[kept], estimator.concentration_, estimator.gamma_)
-
-
-__all__ = [
-    "GUESSED_CLUSTERS",
-    "UNKNOWN_RESULTS",
-    "ClusterMeans",
-    "adopt_unknown",
-    "drop_empty",
-    "unknown_kernel",
-    "unknown_model",
-    "unknown_start",
-]

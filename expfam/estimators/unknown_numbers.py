@@ -161,16 +161,3 @@ def refuse_rest(estimator: Any, rest: bool, line: str) -> None:
             f"transform(rest=True) needs a fit with an unknown number of {what}: write {line}, or"
             f" {owner}(n_components=None)"
         )
-
-
-__all__ = [
-    "LONGEST_WARMUP",
-    "MeansBySweeps",
-    "StillFalling",
-    "concentration_of",
-    "learns_concentrations",
-    "refuse_rest",
-    "refuse_unknown",
-    "rest_pseudocount",
-    "set_weights",
-]

@@ -214,6 +214,3 @@ def _adopt(estimator, state, means):
     set_weights(estimator, pseudocounts[order], alpha, gamma)
     estimator.log_joint_, estimator.n_documents_ = float(state.log_joint), float(state.data.n_rows)
     estimator.method_, estimator._n_features_out = "gibbs", len(order)
-
-
-__all__ = ["all_topics", "fit_unknown_topics"]

@@ -290,6 +290,3 @@ def _cold_run(kind, estimator, kernel):
     if kind == TOPICS and start == "auto":
         start = "variational"
     return ChainRun(kernel, start, n_warmup=n_warmup, n_steps=n_steps)
-
-
-__all__ = ["GROUPED", "TOPICS", "Certified", "certified_admixture"]

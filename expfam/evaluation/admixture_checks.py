@@ -502,19 +502,3 @@ def check_cold_chains(problem: AdmixtureProblem, cold_run: ChainRun, n_replicate
 
     parts = run(replicate, [(number,) for number in range(n_replicates)], problem.n_threads)
     return joined(parts, n_draws, problem.names(is_numbered=False))
-
-
-__all__ = [
-    "AdmixtureProblem",
-    "ChainRun",
-    "Few",
-    "PriorOfCounts",
-    "can_hold_clusters",
-    "check_cold_chains",
-    "check_few",
-    "check_given_units",
-    "check_true_clusters",
-    "log_joint",
-    "set_clusters",
-    "started_on_groups",
-]

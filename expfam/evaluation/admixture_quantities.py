@@ -93,6 +93,3 @@ def _three_units(groups):
     largest = int(np.bincount(groups).argmax())
     own, others = np.flatnonzero(groups == largest), np.flatnonzero(groups != largest)
     return own[0], own[-1], (others[0] if others.size else len(groups) - 1)
-
-
-__all__ = ["FIRST", "SLOPE_ALPHA", "SLOPE_ETA", "AdmixtureQuantities", "names_of"]

@@ -59,9 +59,6 @@ from expfam.structures.ground.threads import resolve_n_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-
-__all__ = ["Certificate", "CheckedQuantity", "check_model"]
-
 CHECKS = ("rows", "truth", "data", "cold")
 _QUESTIONS = {
     "rows": "are single steps exact on a few of these rows?",

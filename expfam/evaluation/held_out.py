@@ -192,6 +192,3 @@ def split_documents(
         part.eliminate_zeros()
         parts.append(part)
     return parts[0], parts[1], n_skipped
-
-
-__all__ = ["completed_documents", "document_completion", "split_documents"]

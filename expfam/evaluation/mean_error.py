@@ -48,6 +48,3 @@ def error_of_mean(sums: npt.ArrayLike, counts: npt.ArrayLike | None = None, *, u
         raise DataError(f"a standard error needs at least two {unit}s; there is {counted(n, unit)}")
     residuals = totals - totals.sum() / parts.sum() * parts
     return float(np.sqrt(n / (n - 1.0) * (residuals @ residuals)) / parts.sum())
-
-
-__all__ = ["error_of_mean"]

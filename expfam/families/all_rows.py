@@ -147,6 +147,3 @@ def pieces_of(terms: Any, lift: npt.NDArray[np.float64]) -> Floats:
         taken = (terms + up) - up
         sums[piece], terms = taken.sum(), terms - taken
     return sums
-
-
-__all__ = ["AllRows", "Block", "RowsHere", "pieces_of"]

@@ -907,9 +907,10 @@ class Family(DataQuestions, ABC):
     # ---- compiled components -----------------------------------------------------------------------------------------
 
     def components(self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features") -> Any:
-        """Return the owner of the C struct with the statistics of `capacity` clusters.
+        """Return the object that holds the statistics of `capacity` clusters and scores rows under them.
 
-        This default returns `GenericComponents`; compiled families return an owner of their own. A subclass that
+        It owns the C struct that kernels call. This default returns `GenericComponents`, which calls the methods of the
+        family; compiled families return an owner of their own. A subclass that
         overrides `sufficient_statistics` or `log_marginal` has this default again, unless it overrides `components`
         too; the same holds for `separable` and `log_predictive`.
         """

@@ -199,6 +199,3 @@ def _is_set(row):
 
 def _is_pair(cell):
     return isinstance(cell, tuple) and len(cell) == 2
-
-
-__all__ = ["OF_TEXTS", "OF_TOKENS", "documents_in", "is_word", "refuse_foreign"]

@@ -179,6 +179,3 @@ def known_levels(law: CellLaw, role: Any) -> CellLaw:
         return law
     known = law.probability[:, : len(role.levels)]
     return law._replace(probability=known / known.sum(axis=1, keepdims=True))
-
-
-__all__ = ["drawn_rows", "filled_rows", "known_levels"]

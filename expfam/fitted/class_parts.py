@@ -92,6 +92,3 @@ def _gain(model, data, rows, cut):
 
 def _plain(name):
     return name.item() if hasattr(name, "item") else name
-
-
-__all__ = ["warn_of_parts"]

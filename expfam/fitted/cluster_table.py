@@ -109,6 +109,3 @@ def _free(name, found, columns):
     while name in found or name in columns:
         name += "_"
     return name
-
-
-__all__ = ["cluster_table", "typical_words"]

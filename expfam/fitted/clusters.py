@@ -268,6 +268,3 @@ def _others(sums):
     np.cumsum(sums[:-1], axis=0, out=before[1:])
     after[:-1] = np.cumsum(sums[:0:-1], axis=0)[::-1]
     return before + after
-
-
-__all__ = ["FittedClusters", "checked_n_top", "largest", "stacked_largest"]

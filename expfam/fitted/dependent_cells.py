@@ -127,6 +127,3 @@ def _given(law: PredictiveLaw, k: int, X: Floats, cells: Any, lacking: Any) -> t
         scale[np.ix_(lacking, lacking)] - scale[np.ix_(lacking, cells)] @ solved,
         delta,
     )
-
-
-__all__ = ["filled_dependent_rows"]

@@ -126,6 +126,3 @@ class DrawnClusters:
 def _log_mean(values):
     """Return the log of the mean of exponentials of M arrays (N,)."""
     return log_sum_exp(np.stack(values, axis=1)) - np.log(len(values))
-
-
-__all__ = ["DrawnClusters"]

@@ -124,6 +124,3 @@ class ResultForm:
 
 def _plain(value):
     return value.item() if isinstance(value, np.generic) else value
-
-
-__all__ = ["ResultForm"]

@@ -125,6 +125,3 @@ def log_sum_exp(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the log of the sum of exponentials of each row: (n,) nats."""
     top = scores.max(axis=1)
     return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-
-
-__all__ = ["array_has_holes", "log_scores", "log_sum_exp", "opened_data", "opened_rows", "opened_statistics"]

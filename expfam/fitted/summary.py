@@ -179,6 +179,3 @@ def alike_lines(alike: npt.NDArray[np.bool_], names: Sequence[str], most: int = 
     others = f": all but {', '.join(str(names[j]) for j in own)}" if 0 < len(own) <= most else ""
     verb = "is" if n_alike == 1 else "are"
     return [f"{n_alike:,} of {counted(len(alike), 'column')} {verb} alike in all clusters{others}"]
-
-
-__all__ = ["Summary", "alike_lines", "family_lines", "summary_text"]

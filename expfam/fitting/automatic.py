@@ -199,6 +199,3 @@ def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> n
         return best_by_em(model, data, candidates, seed=state.seed, n_threads=n_threads).labels
     except CapabilityError:  # no mode or prior density
         return best
-
-
-__all__ = ["Begun", "begin", "has_small_clusters", "kept_begin", "run_on_sample", "summed_out"]

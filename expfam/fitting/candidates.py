@@ -44,6 +44,3 @@ def name_of(family: Family) -> str:
     """
     names = {part[0].name for part in getattr(family, "parts", ())}
     return names.pop() if len(names) == 1 else family.name
-
-
-__all__ = ["Candidate", "name_of"]

@@ -341,6 +341,3 @@ def _spread_start(start, kernel, model, data, chain):
     usual = min(default_n_clusters(model, data.n_rows), *(limit for limit in limits if limit is not None))
     wanted = max(1, round(usual * factor))
     return start, min(wanted, *(limit for limit in limits if limit is not None))
-
-
-__all__ = ["check_chains", "is_in_numpy", "n_rounds", "run_chains", "seed_of_chain", "starts_of_chains"]

@@ -265,6 +265,3 @@ class DocumentChunks(ChunkPlan):
         if is_auto(start):
             start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
         return Opened(kernel.stream(model, data, seed=seed, start=start), data)
-
-
-__all__ = ["DocumentChunks", "FitOfGroups", "FitOfRows", "GroupChunks", "RowChunks"]

@@ -75,6 +75,3 @@ def made_passes(
     finally:
         close_all(callbacks)
     return infos, False
-
-
-__all__ = ["made_passes"]

@@ -232,6 +232,3 @@ def _joined(held, others):
     while held:
         yield held.pop(0)
     yield from others
-
-
-__all__ = ["ChunkPlan", "LearnedChunks", "Opened", "learned_chunk", "learned_passes"]

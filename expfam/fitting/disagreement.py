@@ -74,6 +74,3 @@ def _rounded_up(value):
     """Return the next number with two leading digits."""
     unit = 10 ** max(0, int(np.log10(max(value, 1))) - 1)
     return int(-(-value // unit) * unit)
-
-
-__all__ = ["warn_of_disagreement"]

@@ -110,6 +110,3 @@ def mean_model(runs: Sequence[Any]) -> MixtureModel:
     if len(values) < len(runs) or not sum(map(len, values)):
         return runs[0].state.model
     return runs[0].hyper.prior.model_at(np.concatenate(values).mean(axis=0))
-
-
-__all__ = ["kernel_of_draws", "learning", "mean_model", "model_of_best", "values_of_draws", "values_of_steps"]

@@ -125,6 +125,3 @@ def warn_of_equal_rows(data: Dataset, n_components: int | None, n_found: int) ->
             f"n_components={n_distinct}, or None for an open number",
             DataWarning,
         )
-
-
-__all__ = ["warn_of_covariances", "warn_of_crumbs", "warn_of_equal_rows", "warn_of_few_rows"]

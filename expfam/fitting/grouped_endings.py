@@ -161,6 +161,3 @@ def slots_joined(slots: npt.NDArray[np.int64], *parts: Any) -> list[Any]:
     K = len(slots)
     sums = sparse.csr_array((np.ones(K), (slots, np.arange(K))), shape=(K, K))
     return [sums @ part for part in parts]
-
-
-__all__ = ["GroupedEnding", "grouped_ending", "slots_joined"]

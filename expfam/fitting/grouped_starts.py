@@ -130,6 +130,3 @@ def start_of_groups(
         kernel = GroupedVariational(kernel.n_active, learn_alpha=kernel.learn_alpha, n_threads=kernel.n_threads)
     state = grouped_start(kernel, model, data, start, family, **options)
     return np.array(state.labels), state.model.family
-
-
-__all__ = ["forecast_with_start", "grouped_start", "start_of_groups"]

@@ -170,15 +170,3 @@ def _statistics(draw, data, labels):
     n, S = weighted_statistics(data, drawn.astype(np.int32), K_m)
     shared = np.bincount(drawn.astype(np.intp) * K + labels, minlength=K_m * K).reshape(K_m, K).astype(np.float64)
     return DrawnStatistics(family, n, S, shared / shared.sum(axis=1, keepdims=True))
-
-
-__all__ = [
-    "MOST_BYTES",
-    "MOST_DRAWS",
-    "BestDraw",
-    "KeptDraws",
-    "drawn_memory",
-    "drawn_statistics",
-    "kept_draws",
-    "n_bytes",
-]

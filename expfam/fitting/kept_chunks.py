@@ -135,6 +135,3 @@ def _copied(chunk):
     """Return a chunk whose arrays nobody else changes."""
     options = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in chunk.options.items()}
     return chunk._replace(X=chunk.X.copy(), options=options)
-
-
-__all__ = ["Chunk", "KeptChunks", "complete_rows", "joined_chunks"]

@@ -394,22 +394,3 @@ def _unpacked(found):
 def _copied(arrays):
     """Return nested dicts with copies of their arrays: a state may hand out its own."""
     return {name: _copied(value) if isinstance(value, dict) else value.copy() for name, value in arrays.items()}
-
-
-__all__ = [
-    "KeptRun",
-    "KeptSteps",
-    "digest_of",
-    "keeping",
-    "kept_model",
-    "kept_steps",
-    "kept_value",
-    "not_keeping",
-    "packed",
-    "refuse_chains",
-    "restored_model",
-    "seed_of_run",
-    "taken_seed",
-    "taking_seed",
-    "unpacked",
-]

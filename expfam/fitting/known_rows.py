@@ -176,6 +176,3 @@ def kernel_of_rows(sampler: Any, model: MixtureModel, data: Dataset, *, n_thread
         return kernel
     check_known(kernel, model, data.known)
     return with_links(kernel) if data.known.groups else kernel
-
-
-__all__ = ["KnownRows", "class_codes", "classes_of_clusters", "kernel_of_rows", "known_rows", "with_links"]

@@ -30,6 +30,3 @@ def was_level(trace: Trace, kernel: Any, state: Any, n_moved: float) -> bool:
     rule = Plateau(int(n_moved))
     rule.objectives = trace.counted("objective").tolist()
     return bool(kernel.is_done(state) or rule.is_level)
-
-
-__all__ = ["was_level"]

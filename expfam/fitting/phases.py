@@ -167,6 +167,3 @@ def learns(former: Any, kernel: Any) -> bool:
     """Tell whether a kernel is another one followed by updates of hyper-parameters."""
     parts = kernel.kernels if type(kernel) is Cycle else (kernel,)
     return type(former) is Cycle and [*map(id, former.kernels[:-1])] == [*map(id, parts)]
-
-
-__all__ = ["MOST_STEPS", "Phase", "adapted_kernel", "automatic_phases", "learns", "planned_phases", "ruled_phase"]

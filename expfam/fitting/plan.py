@@ -248,6 +248,3 @@ def learned_hyper(learn_hyper: Any, family: Family) -> tuple[str, ...]:
     if is_auto(learn_hyper):
         return tuple(name for name in family.learned_by_default if is_auto(getattr(family, name)))
     return tuple(family.hyper) if learn_hyper else ()
-
-
-__all__ = ["LOSSES", "PARTITIONS", "Asked", "Plan", "learned_hyper", "n_automatic_draws"]

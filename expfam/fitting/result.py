@@ -119,6 +119,3 @@ def _least_loss(plan, state, posterior):
         draws = posterior.draws().astype(np.int32)
         return min(draws, key=lambda labels: posterior.expected_loss(labels, loss))
     return posterior.labels(loss, n_starts=_SEARCH_STARTS, max_clusters=plan.max_clusters)
-
-
-__all__ = ["chosen_partition"]

@@ -227,6 +227,3 @@ def _entered(plan, kernel, former, state, trace, n_steps, *, is_last):
     if not (plan.is_automatic and type(kernel) is Cycle and learns(former, kernel)):
         state.memory.clear()
     return adapted
-
-
-__all__ = ["ChainRun", "Shared", "run_chain", "run_chain_phases"]

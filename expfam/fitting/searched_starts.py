@@ -117,6 +117,3 @@ def open_start(found: Any, data: Dataset, most_clusters: int | None, *, is_drawn
     if most_clusters is not None and labels.max() >= most_clusters:
         labels = merged_labels(found.model, data, labels, n_clusters=most_clusters)
     return found._replace(labels=labels)
-
-
-__all__ = ["SearchedStart", "open_start", "searched_start"]

@@ -100,6 +100,3 @@ def _left(kept, kernel, state, n_steps):
 def with_progress(callbacks: Any, n_steps: int | None = None) -> list[Any]:
     """Return the callbacks of the user, with a progress bar where one was asked for."""
     return [Progress(n_steps) if isinstance(each, str) else each for each in asked_callbacks(callbacks)]
-
-
-__all__ = ["run_phases", "with_progress"]

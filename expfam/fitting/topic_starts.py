@@ -179,6 +179,3 @@ def _start_of(kernel, data, labels, model):
     sums = sparse.csr_array((weight, (labels, np.arange(data.n_rows))), shape=shape)
     counts = sums @ sparse.csr_array(data.X, dtype=np.float64)
     return np.ascontiguousarray(counts.toarray().T)
-
-
-__all__ = ["document_clusters", "forecast_with_search", "kept_start", "start_memory", "topic_start"]

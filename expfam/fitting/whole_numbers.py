@@ -230,6 +230,3 @@ def _by_place(family, X):
 def _only_value(values):
     known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
     return (known if known.size else values)[0].item()
-
-
-__all__ = ["WholeNumbers", "columns_of_array", "has_many_values", "varies", "whole_candidates", "whole_numbers"]

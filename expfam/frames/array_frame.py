@@ -66,6 +66,3 @@ def _column(X, place, name):
     if not holds_whole_numbers(present):
         return Column(name, "float", values, missing)
     return Column(name, "integer", np.where(missing, 0, values).astype(np.int64), missing, type="integer")
-
-
-__all__ = ["frame_of_array", "holds_whole_numbers"]

@@ -294,6 +294,3 @@ def _hashes(cells: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
-
-
-__all__ = ["MOST_DISTINCT", "ColumnSummary", "FrameSummary"]

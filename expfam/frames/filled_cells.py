@@ -180,6 +180,3 @@ def _plain_cells(column: Column) -> list[Any]:
 
 def _date_text(moment):
     return moment if moment is None or not hasattr(moment, "isoformat") else moment.isoformat()
-
-
-__all__ = ["with_cells"]

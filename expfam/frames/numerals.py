@@ -83,6 +83,3 @@ def as_infinity(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isinf(value) else None
-
-
-__all__ = ["as_infinity", "as_number", "is_code", "plain_numbers"]

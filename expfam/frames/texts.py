@@ -196,6 +196,3 @@ def _is_text(document):
 
 def _is_tokens(document):
     return isinstance(document, (list, tuple, set, frozenset, np.ndarray)) and all(isinstance(t, str) for t in document)
-
-
-__all__ = ["count_known_words", "count_words", "listed", "vectorizer_of"]

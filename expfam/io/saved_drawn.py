@@ -61,6 +61,3 @@ def _unpacked(draw, families, n_clusters):
     if not np.allclose(home.sum(axis=1), 1.0, rtol=0.0, atol=_ROUNDING):
         raise ArchiveError("'home' of a draw are no shares of rows: the file was altered")
     return DrawnStatistics(family, draw["n"], draw["S"], home)
-
-
-__all__ = ["packed_drawn", "unpacked_drawn"]

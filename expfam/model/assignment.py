@@ -8,6 +8,7 @@ rows of a call. No array of size N x K is made.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,23 +106,14 @@ class LoadedClusters:
         """
         mass = _checked_mass(log_mass, self.n_slots)
         labels = np.empty(data.n_rows, dtype=np.int32)
-        if self._is_numpy:
 
-            def reduce(scores, start, stop):
-                labels[start:stop] = scores[:, : mass.size].argmax(axis=1)
+        def reduce(scores, start, stop):
+            labels[start:stop] = scores[:, : mass.size].argmax(axis=1)
 
-            padded = np.concatenate([mass, np.full(self.n_slots - mass.size, -np.inf)])
-            self.each_block(data, padded, reduce, n_threads=n_threads)
-            return labels
-        with self._components(data) as components:
-            scores = self._scores(components, mass.size, data.n_rows)
+        def block(scores, start, stop):
+            scores.most_probable(start, stop, mass, labels[start:stop])
 
-            def block(start, stop):
-                scores.most_probable(start, stop, mass, labels[start:stop])
-
-            is_serial, is_plain = components.needs_gil, scores is components
-            tasks = _tasks(data.n_rows, mass.size) if is_plain else _tasks(data.n_rows, mass.size, _PRODUCT_ROWS)
-            run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial or not is_plain)
+        self._fill(data, mass, reduce, block, n_threads)
         return labels
 
     def ranked(
@@ -164,25 +156,16 @@ class LoadedClusters:
         """
         mass = _checked_mass(log_mass, self.n_slots)
         found, margins = np.empty((data.n_rows, n_best), dtype=np.int32), np.empty(data.n_rows)
-        if self._is_numpy:
 
-            def reduce(scores, start, stop):
-                found[start:stop] = np.argsort(-scores[:, : mass.size], axis=1, kind="stable")[:, :n_best]
-                top = np.take_along_axis(scores, found[start:stop, :2].astype(np.intp), axis=1)
-                margins[start:stop] = top[:, 0] - top[:, 1]
+        def reduce(scores, start, stop):
+            found[start:stop] = np.argsort(-scores[:, : mass.size], axis=1, kind="stable")[:, :n_best]
+            top = np.take_along_axis(scores, found[start:stop, :2].astype(np.intp), axis=1)
+            margins[start:stop] = top[:, 0] - top[:, 1]
 
-            padded = np.concatenate([mass, np.full(self.n_slots - mass.size, -np.inf)])
-            self.each_block(data, padded, reduce, n_threads=n_threads)
-            return found, margins
-        with self._components(data) as components:
-            scores = self._scores(components, mass.size, data.n_rows)
+        def block(scores, start, stop):
+            scores.ranked(start, stop, mass, found[start:stop], margins[start:stop])
 
-            def block(start, stop):
-                scores.ranked(start, stop, mass, found[start:stop], margins[start:stop])
-
-            is_serial, is_plain = components.needs_gil, scores is components
-            tasks = _tasks(data.n_rows, mass.size) if is_plain else _tasks(data.n_rows, mass.size, _PRODUCT_ROWS)
-            run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial or not is_plain)
+        self._fill(data, mass, reduce, block, n_threads)
         return found, margins
 
     def most_probable_of(
@@ -222,29 +205,21 @@ class LoadedClusters:
         """
         mass = _checked_mass(log_mass, self.n_slots)
         labels, margins = np.empty(len(given), dtype=np.int32), np.empty(len(given))
-        if self._is_numpy:
-            data = data if rows is None else data.take(rows)
 
-            def reduce(scores, start, stop):
-                slots = np.sort(given[start:stop], axis=1)
-                own, each = np.take_along_axis(scores, slots.astype(np.intp), axis=1), np.arange(stop - start)
-                best = own.argmax(axis=1)
-                labels[start:stop], top = slots[each, best], own[each, best]
-                own[each, best] = -np.inf
-                margins[start:stop] = top - own.max(axis=1)
+        def reduce(scores, start, stop):
+            slots = np.sort(given[start:stop], axis=1)
+            own, each = np.take_along_axis(scores, slots.astype(np.intp), axis=1), np.arange(stop - start)
+            best = own.argmax(axis=1)
+            labels[start:stop], top = slots[each, best], own[each, best]
+            own[each, best] = -np.inf
+            margins[start:stop] = top - own.max(axis=1)
 
-            padded = np.concatenate([mass, np.full(self.n_slots - mass.size, -np.inf)])
-            self.each_block(data, padded, reduce, n_threads=n_threads)
-            return labels, margins
-        with self._components(data) as components:
+        def block(components, start, stop):
+            at = slice(start, stop)
+            components.most_probable_of(start, stop, mass, given[at], labels[at], margins[at], rows)
 
-            def block(start, stop):
-                at = slice(start, stop)
-                components.most_probable_of(start, stop, mass, given[at], labels[at], margins[at], rows)
-
-            is_serial = components.needs_gil
-            tasks = _tasks(len(given), given.shape[1])
-            run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial)
+        data = data.take(rows) if self._is_numpy and rows is not None else data
+        self._fill(data, mass, reduce, block, n_threads, tasks=_tasks(len(given), given.shape[1]))
         return labels, margins
 
     def shares(
@@ -279,28 +254,36 @@ class LoadedClusters:
         """
         mass, own = _checked_mass(log_mass, self.n_slots), np.ascontiguousarray(labels, dtype=np.int32)
         found = np.empty(data.n_rows, dtype=np.float32)
+
+        def reduce(scores, start, stop):
+            scores = scores[:, : mass.size]
+            chosen = np.take_along_axis(scores, own[start:stop, None].astype(np.intp), axis=1)[:, 0]
+            top = scores.max(axis=1)
+            with np.errstate(invalid="ignore"):
+                found[start:stop] = np.exp(chosen - top) / np.exp(scores - top[:, None]).sum(axis=1)
+
+        def block(scores, start, stop):
+            scores.shares(start, stop, mass, own[start:stop], found[start:stop])
+
+        self._fill(data, mass, reduce, block, n_threads)
+        return found
+
+    def _fill(self, data, mass, reduce, block, n_threads, *, tasks=None):
+        """Fill arrays block by block: `tasks`, or blocks of rows under the slots that have a mass.
+
+        ``block(scores, start, stop)`` does it with what scores rows: compiled components, for blocks of rows of many
+        clusters products of matrices. ``reduce(scores, start, stop)`` does it from an array of scores under all slots.
+        """
         if self._is_numpy:
-
-            def reduce(scores, start, stop):
-                scores = scores[:, : mass.size]
-                chosen = np.take_along_axis(scores, own[start:stop, None].astype(np.intp), axis=1)[:, 0]
-                top = scores.max(axis=1)
-                with np.errstate(invalid="ignore"):
-                    found[start:stop] = np.exp(chosen - top) / np.exp(scores - top[:, None]).sum(axis=1)
-
             padded = np.concatenate([mass, np.full(self.n_slots - mass.size, -np.inf)])
             self.each_block(data, padded, reduce, n_threads=n_threads)
-            return found
+            return
         with self._components(data) as components:
-            scores = self._scores(components, mass.size, data.n_rows)
-
-            def block(start, stop):
-                scores.shares(start, stop, mass, own[start:stop], found[start:stop])
-
+            scores = components if tasks is not None else self._scores(components, mass.size, data.n_rows)
             is_serial, is_plain = components.needs_gil, scores is components
-            tasks = _tasks(data.n_rows, mass.size) if is_plain else _tasks(data.n_rows, mass.size, _PRODUCT_ROWS)
-            run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial or not is_plain)
-        return found
+            if tasks is None:
+                tasks = _tasks(data.n_rows, mass.size, _LEAST_ROWS if is_plain else _PRODUCT_ROWS)
+            run(partial(block, scores), tasks, 1 if is_serial else n_threads, uses_blas=is_serial or not is_plain)
 
     def likelier_of_two(
         self, data: Dataset, pairs: npt.NDArray[np.int32], log_mass: npt.ArrayLike

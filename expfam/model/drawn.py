@@ -26,6 +26,3 @@ class DrawnStatistics(NamedTuple):
     n: Floats
     S: Any
     home: Floats
-
-
-__all__ = ["DrawnStatistics"]

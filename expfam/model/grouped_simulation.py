@@ -199,6 +199,3 @@ def _urn(urns, k, seeds):
         column = None if seeds is None else seeds[:, [k]].tocoo()
         urns[k] = [] if column is None else np.repeat(column.coords[0], column.data.astype(np.int64)).tolist()
     return urns[k]
-
-
-__all__ = ["MOST_STATES", "draw_clusters", "draw_words", "link_blocks", "probability_of_links"]

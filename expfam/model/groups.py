@@ -190,6 +190,3 @@ def _are_numbers(groups):
         return False
     found = np.asarray(groups)
     return found.ndim != 1 or found.dtype.kind in "iu" or found.size == 0
-
-
-__all__ = ["Groups", "as_groups"]

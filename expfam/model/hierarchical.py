@@ -209,6 +209,3 @@ def _log_convolved(a, b):
 def _log_rising_of(a, n):
     """Return log G(a + n) - log G(a)."""
     return gammaln(a + n) - gammaln(a)
-
-
-__all__ = ["HierarchicalProcess", "log_stirling"]

@@ -306,6 +306,3 @@ def _first_pair(keys, values, rows):
         return None
     at = wrong[np.argmin(rows[order[wrong]])]
     return int(rows[first[at]]), int(rows[order[at]])
-
-
-__all__ = ["Known"]

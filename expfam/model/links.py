@@ -132,6 +132,3 @@ def _row(place, pair, row):
     elif isinstance(row, (float, np.floating)) and float(row).is_integer():
         message += ": write link_groups(np.asarray(pairs).astype(int), n_rows=X.shape[0])"
     raise DataTypeError(message)
-
-
-__all__ = ["link_groups"]

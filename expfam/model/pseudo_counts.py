@@ -134,6 +134,3 @@ def positive(a: Any) -> Any:
     Smaller pseudo-counts give the same probabilities and could underflow to 0.
     """
     return np.maximum(a, LEAST)
-
-
-__all__ = ["CountTable", "draw_log_beta", "draw_pseudocounts", "draw_shared_pseudocount"]

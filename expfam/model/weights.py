@@ -636,6 +636,3 @@ def _as_counts(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def _occupied(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
     n = _as_counts(counts)
     return n[n > 0]
-
-
-__all__ = ["DirichletProcess", "PitmanYor", "SymmetricDirichlet"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ _TAKERS = {
 _TAKERS_WITH_GROUPS = (
     "Gibbs sampling of groups takes labels='clusters' and links: write GroupedMixture(sampler='gibbs')"
 )
+OPPOSITE: dict[str, Literal["sequential", "backward"]] = {"sequential": "backward", "backward": "sequential"}
 _NAMED = 5  # classes that a message names
 
 
@@ -458,7 +459,7 @@ class RandomScan(Cycle):
                 )
 
     def reversed(self) -> Kernel | None:
-        """Return the reversals with the same probabilities, or None if a kernel has none."""
+        """Return the scan of the reversed kernels, with the same probabilities; None if one has none."""
         return self._reversed(self.kernels, probabilities=self.probabilities)
 
     def step(self, state: Any) -> Info:

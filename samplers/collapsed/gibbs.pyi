@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from expfam.samplers.chain.kernel import Kernel
 
-OPPOSITE: dict[str, str]
-
 class CollapsedGibbs(Kernel):
     order: str
     def __init__(self, *, order: str = "sequential") -> None: ...

@@ -22,7 +22,7 @@ from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfa
 from expfam.structures.simd.vectors cimport expfam_add_row
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
-from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.chain.kernel import OPPOSITE, Kernel
 from expfam.structures.ground.rng import generator
 
 cdef enum:
@@ -30,8 +30,6 @@ cdef enum:
     FIRST_ROWS = 16             # rows of the first nogil call of a sweep; the clock sizes later calls, not the labels
 
 cdef double LONGEST_CALL = 0.05     # seconds without the gil; Ctrl-C works only between calls
-
-OPPOSITE = {"sequential": "backward", "backward": "sequential"}
 
 
 cdef void add_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:

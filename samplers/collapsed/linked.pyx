@@ -22,14 +22,12 @@ from expfam.structures.simd.logs cimport expfam_log_rising
 from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
 from expfam.structures.simd.vectors cimport expfam_add_row
 
-from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.chain.kernel import OPPOSITE, Kernel
 
 cdef enum:
     GROW = 1                    # result of a block: no slot is left for a new cluster or for the group
     N_SIZES = 16                # sizes of groups whose masses are kept at a time
     CALL_GROUPS = 4096          # groups of one call without the gil; Ctrl-C works only between calls
-
-OPPOSITE = {"sequential": "backward", "backward": "sequential"}
 
 
 ctypedef struct links:          # what all groups of one sweep share

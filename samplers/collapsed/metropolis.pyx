@@ -42,8 +42,7 @@ from expfam.structures.ground.rng cimport ACCEPT, MOVE, philox_aim, philox_doubl
 
 from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.params import Integer, refuse_unused
-from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.collapsed.gibbs import OPPOSITE
+from expfam.samplers.chain.kernel import OPPOSITE, Kernel
 from expfam.samplers.collapsed.published import asynchronous_sweep, published_sweep
 from expfam.samplers.proposals.base import MODES
 from expfam.samplers.proposals.by_name import named_proposal

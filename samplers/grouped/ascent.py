@@ -114,6 +114,3 @@ def _most_probable(model, data, labels, clusters, n_threads):
 
     clusters.each_block(data, np.zeros(len(alpha)), reduce, n_threads=n_threads)
     return moved
-
-
-__all__ = ["ascend_groups", "counts_of_groups"]

@@ -101,6 +101,3 @@ def linked_law(
     log_mass = (gammaln(first + m[:, None]) - gammaln(first)).sum(axis=0)
     log_mass += components.log_joint_predictive(K, np.arange(K))
     return np.exp(log_mass - log_mass.max())
-
-
-__all__ = ["draw_linked_groups", "linked_law"]

@@ -100,6 +100,3 @@ class _Gains:
         self.table[[a, b]] = self.table[:, [a, b]] = -np.inf
         others = np.flatnonzero(self.left)
         self._compare(a, others[others != a])
-
-
-__all__ = ["merged_slots"]

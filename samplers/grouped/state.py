@@ -98,6 +98,3 @@ class GroupedSoft(SoftState):
     def compute_log_joint(self) -> float:
         """Return the bound of statistics, weights of groups and entropy at their posterior, nats."""
         return super().compute_log_joint() + self.groups_bound() + self.prior_of_alpha()
-
-
-__all__ = ["GroupedSoft", "GroupedSums"]

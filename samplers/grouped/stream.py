@@ -191,6 +191,3 @@ class GroupedStream(SoftStream, GroupedSoft):
     def gain_tolerance(self) -> float:
         """Return the share of the bound below which a pass's gain means convergence."""
         return self.settings.bound_tol
-
-
-__all__ = ["GroupedContribution", "GroupedStream"]

@@ -370,6 +370,3 @@ class GroupedVariationalState(HeldSoft, GroupedSoft):
         self.n_steps, self.stamp, self.since_all = counters
         self.must_score_all, self.converged = bool(widen), bool(done)
         self.update()
-
-
-__all__ = ["GroupedVariational", "GroupedVariationalState"]

@@ -103,6 +103,3 @@ class HyperRecorder:
     def values(self) -> npt.NDArray[np.float64]:
         """Values of every step, as `HyperPrior.values` gives them: (T, H) float64."""
         return np.array(self._values, dtype=np.float64).reshape(len(self._values), len(self.prior.names))
-
-
-__all__ = ["HyperRecorder", "prior_of_updates", "spread_hyper", "updates_of"]

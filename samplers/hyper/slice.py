@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from expfam.errors import CapabilityError
-from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.chain.kernel import OPPOSITE, Kernel
 from expfam.structures.ground.rng import generator
-
-_OPPOSITE: dict[str, Literal["sequential", "backward"]] = {"sequential": "backward", "backward": "sequential"}
 
 
 class UpdateHyper(Kernel):
@@ -58,7 +56,7 @@ class UpdateHyper(Kernel):
 
     def check(self, model: Any, data: Any) -> None:
         """Refuse a model without hyper-parameters, and names that the family does not declare."""
-        if self.order not in _OPPOSITE:
+        if self.order not in OPPOSITE:
             raise ValueError(f"UpdateHyper: order must be 'sequential' or 'backward'; got {self.order!r}")
         if not hasattr(model, "weights") and data.groups is None:
             raise CapabilityError(
@@ -81,7 +79,7 @@ class UpdateHyper(Kernel):
 
     def reversed(self) -> UpdateHyper:
         """Return the kernel with the opposite order; each single update is reversible."""
-        return type(self)(family=self.family, weights=self.weights, order=_OPPOSITE[self.order])
+        return type(self)(family=self.family, weights=self.weights, order=OPPOSITE[self.order])
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Update each hyper-parameter once, with random numbers of this step."""

@@ -66,7 +66,7 @@ class GroupedProcessSplitMerge(GroupedProcessGibbs):
         self.n_tries, self.work = n_tries, work
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
-        """Try some splits and merges."""
+        """Propose splits and merges of clusters, and accept or refuse each by Metropolis-Hastings."""
         N, tries = state.data.n_rows, Tries(0, 0, 0)
         if N > 1:
             rng = generator(state.seed, "choice", step=state.n_steps)
@@ -119,6 +119,3 @@ def _try(state, moves, rng, u, v, log_u, unit):
     _make_room(state)
     moves.sort()
     return 1 if a == b else -1
-
-
-__all__ = ["GroupedProcessSplitMerge", "order_by_groups"]

@@ -118,6 +118,3 @@ class GroupedProcessGibbs(GroupedGibbs):
             draw_shared_weights(state.pseudocounts, model.alpha, model.gamma, table, sizes, rng, learn=learn)
         )
         return proposed, moved, extra | {"n_large": count_large(state.counts)}
-
-
-__all__ = ["GroupedProcessGibbs", "default_n_rows_clusters"]

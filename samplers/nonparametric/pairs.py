@@ -87,6 +87,3 @@ def try_pairs(
         n_accepted += done != 0
         n_split += done > 0
     return Tries(n_tried, n_accepted, n_split)
-
-
-__all__ = ["CONSTRAINTS", "Tries", "number_of_pairs", "try_pairs"]

@@ -142,6 +142,3 @@ class Slots:
         if not is_right or not 0 <= slots.rest < len(names) or sizes[slots.rest]:
             raise ArchiveError("the slots are not those of the labels: the file was altered")
         return slots
-
-
-__all__ = ["MIN_SHARE", "Slots", "capacity_for", "count_large"]

@@ -66,7 +66,7 @@ class TopicProcessSplitMerge(TopicProcessGibbs):
         self.n_tries, self.work = n_tries, work
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
-        """Try some splits and merges."""
+        """Propose splits and merges of topics, and accept or refuse each by Metropolis-Hastings."""
         T, tries = state.tokens.n_tokens, Tries(0, 0, 0)
         if T > 1:
             rng = generator(state.seed, "choice", step=state.n_steps)
@@ -138,6 +138,3 @@ def _close(state, moves):
     """Name the topics after a move, and list their tokens."""
     state.shared.name(state.tokens.topic_size)
     moves.sort()
-
-
-__all__ = ["TopicProcessSplitMerge", "draw_pairs"]

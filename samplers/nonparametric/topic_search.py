@@ -111,6 +111,3 @@ def _merge(state, pairs):
         shared.name(state.tokens.topic_size)
         state.log_joint = state.compute_log_joint()
     return n_merged
-
-
-__all__ = ["TopicProcessMerges", "similar_topics"]

@@ -351,6 +351,3 @@ def _checked_topics(topics: npt.ArrayLike, n_tokens: int) -> npt.NDArray[Any]:
     if found.min(initial=0) < 0:
         raise ValueError(f"topics must be numbers from 0 on; found {found.min()}")
     return found
-
-
-__all__ = ["TopicProcessGibbs", "TopicProcessState", "default_n_topics"]

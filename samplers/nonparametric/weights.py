@@ -110,6 +110,3 @@ def first_weights(sizes: npt.NDArray[np.int64], alpha: float, gamma: float) -> S
     """Return weights to begin with: those that the sizes (K,) of the clusters suggest."""
     total = float(sizes.sum()) + gamma
     return SharedWeights(alpha, gamma, sizes / total, gamma / total)
-
-
-__all__ = ["SharedWeights", "draw_concentration", "draw_shared_weights", "first_weights", "log_density"]

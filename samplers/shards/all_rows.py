@@ -77,6 +77,3 @@ class _Composed:
 
     def __call__(self, X: Any) -> Any:
         return self.second(self.first(X))
-
-
-__all__ = ["RowsOfParts"]

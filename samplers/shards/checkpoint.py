@@ -226,6 +226,3 @@ def _read_chain(path: str, manifest: dict[str, Any]) -> tuple[dict[str, Any], di
             content = read_bytes(_under(path, f"{manifest['folder']}/chain/{name}"))
             write_bytes(str(Path(local, "chain", name)), content)
         return read_archive(Path(local, "chain"), _KIND)
-
-
-__all__ = ["PartsCheckpoint", "read_rows", "restore_parts", "stored_seed", "write_rows"]

@@ -328,6 +328,3 @@ class GroupedParts(ShardedData):
         without_groups = MixtureModel(model.family, SymmetricDirichlet(K, 1.0))
         sums = self._begin(without_groups, start, min(n_clusters or K, K), K, seed)
         return kernel.state_type(model, self, sums, n_clusters=K, seed=seed)
-
-
-__all__ = ["GroupedParts", "GroupedRows", "GroupedShard", "groups_of", "numbers_of"]

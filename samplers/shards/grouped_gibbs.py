@@ -254,6 +254,3 @@ class GroupedUncollapsedGibbs(Kernel):
             alpha = draw_pseudocounts(state.model.pseudocounts, state.table(), state.group_sizes(), rng)
             state.set_model(state.model.with_alpha(alpha))
         return state.data.n_rows, n_moved, extra
-
-
-__all__ = ["GroupedPartsState", "GroupedUncollapsedGibbs"]

@@ -384,6 +384,3 @@ class Shard:
         for name in _SAVED:
             if name in saved:
                 setattr(self, name, saved[name])
-
-
-__all__ = ["NO_ROW", "Parameters", "PartState", "Reply", "Shard", "WeightedRows"]

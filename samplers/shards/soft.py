@@ -164,6 +164,3 @@ def _seam(data, soft):
     if data.weight is not None:
         seam.weight = np.append(data.weight[soft.cuts.stop :], soft.weight)
     return seam
-
-
-__all__ = ["Cuts", "SoftPart", "SoftReply", "cuts_of", "lend", "soft_labels"]

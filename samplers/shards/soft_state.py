@@ -133,6 +133,3 @@ class ShardedExpectationState(ShardedState, ExpectationState):
         if state_type in (ExpectationState, ShardedExpectationState):
             return self
         raise CapabilityError(f"a ShardedExpectationState cannot become a {state_type.__name__}: start from its labels")
-
-
-__all__ = ["ShardedExpectationState"]

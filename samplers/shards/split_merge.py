@@ -489,6 +489,3 @@ def _sums_of_sides(phi, sides):
     groups = [phi[np.flatnonzero(sides == side)] for side in (0, 1)]
     n = np.array([group.shape[0] for group in groups], dtype=np.float64)
     return n, np.stack([np.asarray(group.sum(axis=0), dtype=np.float64).ravel() for group in groups])
-
-
-__all__ = ["FrozenSplitMerge", "SampledRows"]

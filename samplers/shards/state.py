@@ -130,7 +130,7 @@ class ShardedState(UncollapsedState):
         return reply.n_moved, reply.means()
 
     def rows_at(self, numbers: npt.NDArray[np.int64]) -> Any:
-        """Return the rows with these global numbers, which ascend: ndarray or CSR."""
+        """Return rows by their numbers among all rows, which must ascend: ndarray or CSR."""
         return gathered(self.data.engine, numbers)
 
     def labels_at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:

@@ -208,6 +208,3 @@ def _cut(frame, n_parts):
     if hasattr(frame, "slice"):
         return [part._replace(source=frame.slice(part.first_row, part.n_rows)) for part in bounds]
     return [part._replace(source=rows[part.first_row : part.first_row + part.n_rows]) for part in bounds]
-
-
-__all__ = ["TableParts", "TableShard", "columns_of_parts"]

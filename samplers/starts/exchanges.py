@@ -272,6 +272,3 @@ class _Merges:
     def gains(self, k, others):
         """Return the change where cluster k is merged with each of some others."""
         return self._evidences.log_merged(k, others) - self.own[k] - self.own[others]
-
-
-__all__ = ["Exchange", "Exchanges"]

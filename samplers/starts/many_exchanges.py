@@ -284,6 +284,3 @@ class _Partition:
             clusters.load(n, S)
         labels[rows] = own
         return _Partition(self.model, self.data, labels, before=self)
-
-
-__all__ = ["ManyExchanges", "has_many_clusters"]

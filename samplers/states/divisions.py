@@ -177,6 +177,3 @@ def _fixed_here(numbers, division):
     places = np.searchsorted(numbers, fixed)
     is_here = numbers[places] == fixed
     return places[is_here], division.fixed_sides[first:stop][is_here]
-
-
-__all__ = ["Division", "Sides", "divided_labels", "sides_of"]

@@ -102,6 +102,3 @@ def with_new_sticks(
     made = np.append(log_pi, np.full(len(sticks) - free.size, -np.inf))
     made[np.append(free, np.arange(log_pi.size, made.size))] = sticks
     return made
-
-
-__all__ = ["live_weights", "log_slices", "with_new_sticks"]

@@ -242,6 +242,3 @@ class DocumentGibbs(Kernel):
             alpha = draw_pseudocounts(state.model.pseudocounts, state.topic_table, state.data.lengths, rng)
             state.set_model(state.model.with_alpha(alpha))
         return int(state.data.lengths.sum()), n_moved, {}
-
-
-__all__ = ["DocumentGibbs", "DocumentState"]

@@ -261,6 +261,3 @@ class DocumentParts:
         model = model if model.is_bound else model.with_family(self.family)
         kernel.check(model, self)
         return kernel.state_type(model, self, start, seed=seed)
-
-
-__all__ = ["DocumentParts", "DocumentShard", "TopicCounts"]

@@ -355,6 +355,3 @@ def _passes_of(start):
     if isinstance(start, str):
         return VariationalStart() if start == "variational" else None
     return start if isinstance(start, VariationalStart) else None
-
-
-__all__ = ["TokenState", "TopicGibbs"]

@@ -100,6 +100,3 @@ def _variational(components, alpha, X, n_threads):
         counts = part.counts()
         N[np.repeat(part.rows, part.sizes), counts.topics] = counts.N
     return N
-
-
-__all__ = ["collapsed_weights", "document_weights"]

@@ -203,6 +203,3 @@ def largest_topics(part: Part) -> npt.NDArray[np.int32]:
     hits = np.flatnonzero(np.repeat(best, part.sizes[occupied]) == part.N)
     labels[occupied] = part.topics[hits[np.searchsorted(hits, starts)]]
     return labels
-
-
-__all__ = ["LEARN_AFTER", "TopicDiagnostics", "TopicLocalStep", "TopicPosterior", "largest_topics"]

@@ -156,6 +156,3 @@ def better_shared_pseudocount(word_counts: npt.NDArray[np.float64], eta: float) 
         if abs(eta - before) <= _ETA_TOL * before:
             break
     return eta
-
-
-__all__ = ["TopicSums", "better_shared_pseudocount", "log_evidence_of_topics"]

@@ -184,6 +184,3 @@ class TopicStream(ChunkStream, TopicPosterior):
         self.is_guess = bool(is_guess)
         self.restore_memo(arrays)
         return self
-
-
-__all__ = ["TopicContribution", "TopicStream"]

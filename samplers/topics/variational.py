@@ -447,6 +447,3 @@ def _choose_seeded(chosen, X, rows, seeds):
         best = np.argsort(-found, kind="stable")[: chosen.shape[1]]
         best = best[found[best] > 0]
         chosen[k, : len(best)] = rows[best]
-
-
-__all__ = ["TopicState", "TopicVariational"]

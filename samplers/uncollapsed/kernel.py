@@ -134,7 +134,7 @@ class UncollapsedKernel(Kernel):
         return (labels if state.data.known is None else with_known(state, labels)), extra
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
-        """Make parameters and weights given labels, then draw all labels given them."""
+        """Draw parameters and weights given the labels, or take the best; then draw all labels."""
         state.draw_parameters(self.theta)
         n_moved, extra = state.redraw(self)
         return state.data.n_rows, n_moved, extra
@@ -244,7 +244,7 @@ class UncollapsedGibbs(UncollapsedKernel):
         return UncollapsedState(model, data, labels, n_clusters=K, seed=seed, is_open=True)
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
-        """Make parameters and weights given labels, then draw all labels given them."""
+        """Draw parameters and weights given the labels, or take the best; then draw all labels."""
         if self.sticks == "slice":
             state.draw_open_parameters()
             n_moved, extra = state.redraw(self)

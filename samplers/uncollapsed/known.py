@@ -107,6 +107,3 @@ def _group_labels(state, groups):
     rng = generator(state.seed, "move", unit=_UNIT, step=state.n_steps)
     # the largest of the scores with Gumbel noise has the law of the softmax
     return np.argmax(scores + rng.gumbel(size=scores.shape), axis=1).astype(np.int32)
-
-
-__all__ = ["known_rows_expected", "linked_rows_expected", "with_known"]

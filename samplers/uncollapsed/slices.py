@@ -34,6 +34,3 @@ def draw_labels(state: Any, n_threads: int | None) -> npt.NDArray[np.int32]:
     limits = np.searchsorted(-state.log_pi[order], -slices, side="right").astype(np.int32)
     ranks = dense_draw.draw_labels(_Sorted(state, order), n_threads, limits)
     return order.astype(np.int32)[ranks]
-
-
-__all__ = ["draw_labels"]

@@ -198,6 +198,3 @@ def exact_log_likelihood(values: Sequence[float]) -> Fraction:
     if not np.isfinite(values).all():
         raise FloatingPointError("the log likelihood of the data is larger than floating-point numbers")
     return sum(map(Fraction, values), Fraction(0))
-
-
-__all__ = ["Bounds", "Pieces", "Sizes", "SoftSums", "bounds_of_terms", "exact_log_likelihood", "no_sums", "sums_of_few"]

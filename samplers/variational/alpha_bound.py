@@ -105,6 +105,3 @@ def rising_slopes(
 def largest(c: Any, d: Any, b: float) -> Any:
     """Return the `a` at which c log a - d / a - b a is largest, for b positive."""
     return (c + np.sqrt(c * c + 4.0 * b * d)) / (2.0 * b)
-
-
-__all__ = ["PseudoCountBound", "largest", "rising_slopes", "tangent"]

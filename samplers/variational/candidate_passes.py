@@ -120,6 +120,3 @@ def graph_pays(state: Any) -> bool:
         return _DENSE_COST * N > K
     rows = np.arange(0, N, max(1, N // _SAMPLED_ROWS))
     return _SPARSE_COST * phi.entries(rows)[0][-1] / len(rows) * N > K * phi.n_statistics
-
-
-__all__ = ["CandidatePasses", "graph_pays"]

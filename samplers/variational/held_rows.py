@@ -195,6 +195,3 @@ class HeldSoft(HeldRows, SoftState):
         n, S = numbers(arrays, "batch_n", (B, self.K), low=0.0), numbers(arrays, "batch_S", (B, *self.sums.S.shape))
         entropy = numbers(arrays, "batch_entropy", (B,))
         return [Sums(n[b], S[b], float(entropy[b])) for b in range(B)]
-
-
-__all__ = ["Batch", "HeldRows", "HeldSoft"]

@@ -241,6 +241,3 @@ class Learner:
 def weight_of(data: Dataset) -> float:
     """Return the number of rows, or the sum of their weights."""
     return float(data.n_rows if data.weight is None else data.weight.sum())
-
-
-__all__ = ["Learner", "Pass", "weight_of"]

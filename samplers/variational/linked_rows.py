@@ -128,6 +128,3 @@ def memory_of_links(data: Dataset, itemsize: int) -> int:
     known: Any = data.known
     width = data.n_statistics * itemsize * (len(known.group_starts) - 1)
     return data.n_rows * (16 + itemsize) + (12 * len(known.grouped_rows) if data.has_sparse_phi else width)
-
-
-__all__ = ["LinkedRows", "has_links", "linked_rows", "memory_of_links", "tie_labels"]

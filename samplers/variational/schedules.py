@@ -175,6 +175,3 @@ def _divided(n_rows, n_batches, run_length, rng):
         return chosen
     rows = [(runs[:, None] * run_length + np.arange(run_length)).ravel() for runs in chosen]
     return [part[part < n_rows] for part in rows]
-
-
-__all__ = ["Full", "Memoized", "Schedule", "Stochastic", "automatic_schedule"]

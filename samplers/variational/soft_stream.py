@@ -183,6 +183,3 @@ def warn_of_few(n_clusters: int, data: Dataset) -> None:
             "clusters without a row at the start stay equal; begin with more rows",
             DataWarning,
         )
-
-
-__all__ = ["SoftStream", "mixed_kinds", "warn_of_few"]

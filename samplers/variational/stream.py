@@ -192,6 +192,3 @@ class VariationalStream(SoftStream):
         chosen = np.union1d(np.arange(self.n_classes, dtype=chosen.dtype), chosen)
         labels, S = np.searchsorted(chosen, self.labels).astype(np.int32), self.S[chosen]
         return labels, self.n[chosen], sparse.csr_array(S) if self.phi.is_sparse else S
-
-
-__all__ = ["Contribution", "VariationalStream"]

@@ -321,6 +321,3 @@ class ChunkStream(Learner):
         self.memo = {
             name: self.contribution_type.from_arrays(memo[str(place)], self) for place, name in enumerate(names)
         }
-
-
-__all__ = ["Chunk", "ChunkStream"]

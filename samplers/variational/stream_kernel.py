@@ -102,6 +102,3 @@ class StreamKernel(Kernel):
         stream = self._empty_stream(model, data, seed)
         stream.resume(*fit)
         return stream
-
-
-__all__ = ["LOCAL_ITERATIONS", "StreamKernel"]

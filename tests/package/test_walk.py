@@ -65,4 +65,4 @@ def test_a_fit_finds_out_once_what_each_setting_stands_for(calls):
 
 
 def test_the_file_of_a_mixture_imports_few_modules():
-    assert len(imported_modules(ROOT / "expfam" / "estimators" / "mixture.py")) <= 17
+    assert len(imported_modules(ROOT / "expfam" / "estimators" / "mixture.py")) <= 12

@@ -5,7 +5,8 @@ import numpy as np
 from expfam import DirichletProcess, PitmanYor
 from expfam.model.simulation import draw_partition
 from expfam.samplers import CollapsedGibbs, CollapsedState, Kernel, UpdateHyper
-from expfam.samplers.collapsed.gibbs import OPPOSITE, conditional
+from expfam.samplers.chain.kernel import OPPOSITE
+from expfam.samplers.collapsed.gibbs import conditional
 
 
 class OnPartitions(Kernel):

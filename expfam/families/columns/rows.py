@@ -170,6 +170,3 @@ class _OfPart:
 
 def _taken(weight, rows):
     return weight if rows is None else weight[rows]
-
-
-__all__ = ["CellsOfRows", "Patterns", "RowsOfPart", "patterns_of_rows"]

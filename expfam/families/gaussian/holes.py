@@ -162,6 +162,3 @@ def log_student(X: Floats, dof: Floats, mean: Floats, scale: Floats, name: str) 
         found[:, k] += gammaln(0.5 * (dof[k] + q)) - gammaln(0.5 * dof[k]) - 0.5 * q * np.log(np.pi * dof[k])
         found[:, k] -= 0.5 * (dof[k] + q) * np.log1p(squares / dof[k])
     return found
-
-
-__all__ = ["PredictiveLaw", "log_student", "patterns", "with_holes"]

@@ -349,6 +349,3 @@ class _Entries:
             sums.append(np.bincount(columns, weights=piece, minlength=len(self.bounds)))
             values = values - piece
         return np.array(sums)
-
-
-__all__ = ["column_summaries", "summaries_of_rows"]
