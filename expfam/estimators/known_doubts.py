@@ -218,7 +218,7 @@ def drop_doubts(estimator: Any) -> None:
 
 
 def drop_known(estimator: Any) -> None:
-    """Remove what an earlier fit has said of known rows: doubts, their number, classes of clusters."""
+    """Remove what an earlier fit has said of known rows and of the classes of clusters."""
     drop_doubts(estimator)
     for name in ("cluster_classes_", "n_known_"):
         estimator.__dict__.pop(name, None)

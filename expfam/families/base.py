@@ -907,7 +907,7 @@ class Family(DataQuestions, ABC):
     # ---- compiled components -----------------------------------------------------------------------------------------
 
     def components(self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features") -> Any:
-        """Return the object that holds the statistics of `capacity` clusters and scores rows under them.
+        """Return the object that holds the statistics of `capacity` clusters and scores rows.
 
         It owns the C struct that kernels call. This default returns `GenericComponents`, which calls the methods of the
         family; compiled families return an owner of their own. A subclass that

@@ -459,7 +459,7 @@ class RandomScan(Cycle):
                 )
 
     def reversed(self) -> Kernel | None:
-        """Return the scan of the reversed kernels, with the same probabilities; None if one has none."""
+        """Return the scan of the reversed kernels with the same probabilities; None if one lacks it."""
         return self._reversed(self.kernels, probabilities=self.probabilities)
 
     def step(self, state: Any) -> Info:
