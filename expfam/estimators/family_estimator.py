@@ -136,10 +136,7 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
         (N, K) float64 ndarray, or CSR array; a frame where `set_output` asks for one
         """
         self._check_fitted()
-        return self._probabilities(X, n_top, self._clusters())
-
-    def _probabilities(self, X: Any, n_top: int | None, clusters: FittedClusters | DrawnClusters) -> Any:
-        return in_asked_form(self, X, clusters.probabilities(self._validate(X, reset=False), n_top))
+        return probabilities_under(self._clusters(), self, X, n_top)
 
     def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (N,) nats, with log-base.
@@ -153,12 +150,7 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
             Names or numbers of columns: the density is then that of the other columns given these.
         """
         self._check_fitted()
-        return self._densities(X, given, self._scored())
-
-    def _densities(self, X: Any, given: Any, clusters: FittedClusters | DrawnClusters) -> npt.NDArray[np.float64]:
-        if given is not None:
-            return self._conditional_scores(X, given, clusters=clusters)
-        return clusters.log_densities(self._validate(X, reset=False))
+        return densities_under(self._scored(), self, X, given)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log predictive density of the rows, nats."""
@@ -516,3 +508,17 @@ def _encoded(estimator, frame, roles, *, reset):
         estimator.n_features_in_, estimator._backend = matrix.shape[1], frame.backend
         estimator.feature_names_in_ = np.array(roles.names, dtype=object)
     return matrix
+
+
+def probabilities_under(clusters: FittedClusters | DrawnClusters, estimator: Any, X: Any, n_top: int | None) -> Any:
+    """Return the probability of each cluster for each row, see `FamilyEstimator.predict_proba`."""
+    return in_asked_form(estimator, X, clusters.probabilities(estimator._validate(X, reset=False), n_top))
+
+
+def densities_under(
+    clusters: FittedClusters | DrawnClusters, estimator: Any, X: Any, given: Any
+) -> npt.NDArray[np.float64]:
+    """Return the log predictive density of each row, see `FamilyEstimator.score_samples`."""
+    if given is not None:
+        return estimator._conditional_scores(X, given, clusters=clusters)  # type: ignore[no-any-return]
+    return clusters.log_densities(estimator._validate(X, reset=False))

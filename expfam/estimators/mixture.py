@@ -18,7 +18,7 @@ from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.averages import answering_clusters
 from expfam.estimators.classes import line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
-from expfam.estimators.family_estimator import FamilyEstimator
+from expfam.estimators.family_estimator import FamilyEstimator, densities_under, probabilities_under
 from expfam.estimators.loaded import clusters_of_fit, keep_rows
 from expfam.estimators.mixture_chunks import learn_all_rows, learn_rows, learns_chunks, restored_stream
 from expfam.estimators.mixture_plan import asked_of, planned_fit, weights_of
@@ -399,7 +399,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         (N, K) float64 ndarray, or CSR array; a frame where `set_output` asks for one
         """
         self._check_fitted()
-        return self._probabilities(X, n_top, answering_clusters(self, average))
+        return probabilities_under(answering_clusters(self, average), self, X, n_top)
 
     def score_samples(self, X: Any, given: Any = None, *, average: bool = True) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (N,) nats, with log-base.
@@ -416,7 +416,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
             higher on new rows than that of one partition.
         """
         self._check_fitted()
-        return self._densities(X, given, answering_clusters(self, average))
+        return densities_under(answering_clusters(self, average), self, X, given)
 
     def impute(self, X: Any, draws: int | None = None, *, average: bool = True) -> Any:
         """Return rows with their missing cells filled, given their other cells and the clusters.
