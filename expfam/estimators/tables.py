@@ -14,6 +14,7 @@ from expfam.families.foreign import OF_TEXTS
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.trials.bernoulli import Bernoulli
 from expfam.fitted.scoring import array_has_holes
+from expfam.fitting.whole_numbers import columns_of_numbers
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -47,7 +48,8 @@ def family_of_array(X: Any, *, owner: str) -> Family:
     """Return the family of data without columns of their own: an array, sparse rows, or lists.
 
     Truth values, and several columns of 0 and 1 alone, are Bernoulli columns. Sparse rows of counts are multinomial.
-    Other columns are Gaussian. Those of an array with holes leave them out, whatever the family.
+    Other columns are Gaussian. Those of an array with holes leave them out, whatever the family, and have the roles of
+    a frame of the array if some cells are fractions.
 
     Raises
     ------
@@ -63,8 +65,12 @@ def family_of_array(X: Any, *, owner: str) -> Family:
     has_holes = array_has_holes(X)
     if has_holes and values.dtype.kind == "O":
         values = values.astype(np.float64)
-    family = Bernoulli() if values.ndim == 2 and _is_binary(values, has_holes=has_holes) else DiagonalGaussian()
-    return Columns([(family, tuple(range(values.shape[1])))]) if has_holes else family
+    is_binary = values.ndim == 2 and _is_binary(values, has_holes=has_holes)
+    family = Bernoulli() if is_binary else DiagonalGaussian()
+    if not has_holes:
+        return family
+    by_roles = None if is_binary else columns_of_numbers(values)
+    return Columns([(family, tuple(range(values.shape[1])))]) if by_roles is None else by_roles
 
 
 def _is_binary(values, *, has_holes):

@@ -174,16 +174,48 @@ def columns_of_array(X: npt.NDArray[Any], names: Sequence[str] | None = None) ->
     known = X[~np.isnan(X)] if X.dtype.kind == "f" else X
     if not holds_whole_numbers(known) or has_many_values(X):
         return None
+    found = _of_frame(frame_of_array(X, names), X)
+    return found if names is not None or found is None else _by_place(found, X)
+
+
+def columns_of_numbers(X: npt.NDArray[Any]) -> Columns | None:
+    """Return the family of numbers with holes by the roles of a frame of the array.
+
+    Parameters
+    ----------
+    X : (N, V) ndarray of float
+        Some cells are NaN, and some are no whole numbers.
+
+    Returns
+    -------
+    Columns or None
+        Later rows are read by place. None where all cells are whole numbers, which other rules are about, and where a
+        column that is not constant would be left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.fitting.whole_numbers import columns_of_numbers
+    >>> X = np.array([[1, 0.5], [2, -1.5], [np.nan, 2.25], [2, 0.75], [1, np.nan]])
+    >>> [role["family"] for role in columns_of_numbers(X).roles]
+    ['categorical', 'gaussian_diag']
+    """
+    if holds_whole_numbers(X[~np.isnan(X)]):
+        return None
+    found = _of_frame(frame_of_array(X, whole=False), X)
+    return None if found is None else _by_place(found, X)
+
+
+def _of_frame(frame, X):
+    """Return the family of a frame of an array, None if it leaves out a column that varies."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of columns that are left out
         try:
-            found = Columns.from_frame(frame_of_array(X, names))
+            found = Columns.from_frame(frame)
         except ExpFamError:
             return None
     left = [j for j, role in enumerate(found.roles) if role["role"] == "dropped"]
-    if any(varies(X[:, j]) for j in left):
-        return None
-    return found if names is not None else _by_place(found, X)
+    return None if any(varies(X[:, j]) for j in left) else found
 
 
 def varies(values: npt.NDArray[Any]) -> bool:

@@ -36,14 +36,16 @@ def holds_whole_numbers(X: npt.NDArray[Any]) -> bool:
     return bool(X.flat[0] == np.rint(X.flat[0])) and bool((np.rint(X) == X).all())
 
 
-def frame_of_array(X: npt.NDArray[Any], names: Sequence[str] | None = None) -> Frame:
-    """Return an array as a frame: whole numbers are integers there, NaN are missing cells.
+def frame_of_array(X: npt.NDArray[Any], names: Sequence[str] | None = None, *, whole: bool = True) -> Frame:
+    """Return an array as a frame, in which NaN are missing cells.
 
     Parameters
     ----------
     X : (N, V) ndarray
     names : sequence of str, optional
         Of the columns; "0", "1" and so on without them.
+    whole : bool
+        Columns of whole numbers are integers; otherwise all are floats, as in a frame that was made of the array.
 
     Examples
     --------
@@ -54,15 +56,15 @@ def frame_of_array(X: npt.NDArray[Any], names: Sequence[str] | None = None) -> F
     [('0', 'integer', 1), ('1', 'float', 0)]
     """
     names = list(map(str, range(X.shape[1]))) if names is None else list(map(str, names))
-    return Frame(names, [partial(_column, X, j, name) for j, name in enumerate(names)], X.shape[0])
+    return Frame(names, [partial(_column, X, j, name, whole) for j, name in enumerate(names)], X.shape[0])
 
 
-def _column(X, place, name):
+def _column(X, place, name, whole):
     values = X[:, place]
     missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
     present = values[~missing] if missing.any() else values
     if not present.size:
         return Column(name, "empty", np.zeros(len(values)), missing)
-    if not holds_whole_numbers(present):
+    if not whole or not holds_whole_numbers(present):
         return Column(name, "float", values, missing)
     return Column(name, "integer", np.where(missing, 0, values).astype(np.int64), missing, type="integer")

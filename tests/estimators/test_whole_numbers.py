@@ -197,6 +197,22 @@ def test_ratings_with_holes_are_categories_in_arrays_and_frames(columns):
         assert adjusted_rand_score(CLASSES, found.labels_) > 0.9
 
 
+@pytest.mark.parametrize("kind", ["ratings", "counts"])
+def test_fractions_beside_whole_numbers_with_holes_are_read_by_roles_in_arrays_and_frames(kind):
+    rng = np.random.default_rng(3)
+    rates = rng.gamma(2, 4, (3, 6))[CLASSES]
+    whole = X[:, :6] if kind == "ratings" else rng.poisson(rates)
+    cells = with_holes(np.column_stack([whole, rng.normal(size=(3, 3))[CLASSES] + rng.normal(size=(400, 3))]))
+    array, frame = one_answer(cells)
+    assert array.roles_["family"].tolist() == frame.roles_["family"].tolist()
+    assert array.roles_["family"].tolist()[6:] == ["gaussian_diag"] * 3
+    assert adjusted_rand_score(CLASSES, array.labels_) > 0.9
+    assert np.array_equal(array.predict(cells), frame.predict(pd.DataFrame(cells).add_prefix("q")))
+    assert np.allclose(array.impute(cells), frame.impute(pd.DataFrame(cells).add_prefix("q")).to_numpy(dtype=float))
+    new = np.where(np.arange(9) < 3, np.nan, np.full((1, 9), 9.0))  # a value that the fit has not seen
+    assert np.isfinite(array.score_samples(new)).all()
+
+
 def test_counts_with_holes_leave_them_out_under_poisson():
     rng = np.random.default_rng(0)
     counts = rng.poisson(np.where(np.arange(300)[:, None] % 2, [2, 3, 9, 4], [8, 3, 2, 1]))
