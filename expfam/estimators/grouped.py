@@ -37,6 +37,7 @@ from expfam.estimators.loaded import clusters_of_fit, keep_rows, loaded_clusters
 from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.estimators.row_results import asked_output, in_asked_form
 from expfam.estimators.unknown_groups import (
+    GIVEN_CLUSTERS,
     GUESSED_CLUSTERS,
     UNKNOWN_RESULTS,
     ClusterMeans,
@@ -46,7 +47,7 @@ from expfam.estimators.unknown_groups import (
     unknown_model,
     unknown_start,
 )
-from expfam.estimators.unknown_numbers import refuse_rest, rest_pseudocount
+from expfam.estimators.unknown_numbers import refuse_rest, refuse_unknown, rest_pseudocount
 from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.components import Components
 from expfam.fitted.row_certainty import certainty_of_labels
@@ -251,11 +252,14 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         X = compared_rows(self, X, rows, lambda: of_rows, sample_weight)
         groups = as_groups(groups, X.shape[0])
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
+        if links is not None and K is None:
+            line = line_of(self, n_components=GIVEN_CLUSTERS)
+            refuse_unknown("GroupedMixture", "links", f"{line}.fit(X, groups=groups, links=links)")
         known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])
         held = known if known is not None and (known.n_classes or known.groups) else None
         whole = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held, names=names_of_fit(self))
         with seeded_fit(self, resume):
-            model, seed = self._model(whole.family), self._seed()
+            model, seed = self._model(whole.family, held), self._seed()
         check_weights(
             kernel,
             model,
@@ -588,10 +592,10 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         learn_all(self, GROUPS, chunks)
         return self
 
-    def _model(self, family):
+    def _model(self, family, known=None):
         K = self._check_components()
         if K is None:
-            return unknown_model(self, family)
+            return unknown_model(self, family, known)
         return AdmixtureModel(family, K, alpha_or(self, _ALPHA / K))
 
     def _fitted_model(self):

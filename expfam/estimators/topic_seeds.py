@@ -14,7 +14,9 @@ from expfam.params import Integer, check_value, is_auto
 _SHARE = 0.01  # of all tokens, divided among the topics: pseudo-tokens of the seeds of one topic
 
 
-def seed_matrix(seeds: Any, seed_tokens: Any, X: Any, n_topics: int, names: Any) -> sparse.csr_array | None:
+def seed_matrix(
+    seeds: Any, seed_tokens: Any, X: Any, n_topics: int, names: Any, n_shares: int | None = None
+) -> sparse.csr_array | None:
     """Return the seeds as pseudo-counts of words in topics: (V, K) CSR, or None without seeds.
 
     Parameters
@@ -29,6 +31,8 @@ def seed_matrix(seeds: Any, seed_tokens: Any, X: Any, n_topics: int, names: Any)
     n_topics : int
     names : (V,) ndarray of str, or None
         Names of the words.
+    n_shares : int, optional
+        Topics among which "auto" divides, where their number is unknown; `n_topics` if not given.
 
     Raises
     ------
@@ -52,7 +56,7 @@ def seed_matrix(seeds: Any, seed_tokens: Any, X: Any, n_topics: int, names: Any)
             raise ValueError(f"TopicModel: the seeds of topic {topic} must be a list of words; got {words!r}")
         places = sorted({_column(word, topic, columns, X.shape[1], names is not None) for word in words})
         if places:
-            found[places, topic] = _tokens(seed_tokens, X, n_topics, len(places))
+            found[places, topic] = _tokens(seed_tokens, X, n_shares or n_topics, len(places))
     return found.tocsr().astype(np.int32)
 
 

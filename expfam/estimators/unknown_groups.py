@@ -10,6 +10,7 @@ from scipy import sparse
 from expfam.estimators.unknown_numbers import (
     MeansBySweeps,
     concentration_of,
+    falling_sizes,
     learns_concentrations,
     refuse_unknown,
     set_weights,
@@ -29,7 +30,9 @@ from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
 if TYPE_CHECKING:
     from expfam.families.base import Family
     from expfam.model.data import Dataset
+    from expfam.model.known import Known
 
+GIVEN_CLUSTERS = 10  # of lines to type
 GUESSED_CLUSTERS = 100  # of a forecast of the memory
 UNKNOWN_RESULTS = ("beta_", "rest_", "concentration_", "gamma_")
 _STEPS = 10
@@ -54,9 +57,9 @@ def _is_process(kernel):
     return bool(parts) and all(isinstance(part, GroupedProcessGibbs) for part in parts)
 
 
-def unknown_model(estimator: Any, family: Family) -> HierarchicalProcess:
-    """Return the model of an unknown number of clusters."""
-    return HierarchicalProcess(family, concentration_of(estimator))
+def unknown_model(estimator: Any, family: Family, known: Known | None = None) -> HierarchicalProcess:
+    """Return the model of an unknown number of clusters, those of known classes first."""
+    return HierarchicalProcess(family, concentration_of(estimator), n_known=0 if known is None else known.n_classes)
 
 
 def unknown_start(
@@ -97,10 +100,10 @@ class ClusterMeans(MeansBySweeps):
     def means(self, state: Any) -> Any:
         """Return counts (K,), sums (K, F), counts of groups (G, K) and pseudo-counts.
 
-        The largest cluster comes first.
+        Clusters of known classes come first, then the others in falling order of size.
         """
         (n, S, counts), pseudocounts, alpha, gamma = super().means(state)
-        order = np.argsort(-n, kind="stable")
+        order = falling_sizes(n, state.model.n_known)
         if sparse.issparse(S) and not state.data.has_sparse_phi:
             S = S.toarray()
         self.concentrations_of_fit = alpha, gamma

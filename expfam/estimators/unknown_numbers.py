@@ -55,7 +55,7 @@ class MeansBySweeps:
     ``parts(state, slots)`` returns arrays with the clusters of `slots` along their first axis. The first state that
     counts is the reference. A cluster of a later state is the same as one of the reference where each of both shares
     more data with the other than with any third; parts of one that has been divided, of which it had more than half,
-    belong to it too. What is left out counts as 0.
+    belong to it too. Known clusters are the same by their numbers, and come first. What is left out counts as 0.
     """
 
     def __init__(self, parts: Callable[[Any, Any], list[Any]]) -> None:
@@ -81,7 +81,8 @@ class MeansBySweeps:
             self.reference = np.searchsorted(slots, state.labels)
             self.times, self.pseudocounts = np.zeros(len(slots), dtype=np.int64), np.zeros(len(slots))
         else:
-            places, slots = _same_clusters(self.reference, state.labels, len(self.times), shared.capacity)
+            sizes = len(self.times), shared.capacity
+            places, slots = _same_clusters(self.reference, state.labels, *sizes, shared.n_known)
         into = sparse.csr_array((np.ones(len(slots)), (places, np.arange(len(slots)))), (len(self.times), len(slots)))
         found = [into @ part for part in self.parts(state, slots)]
         self.totals = [total + part for total, part in zip(self.totals or [0.0] * len(found), found)]
@@ -107,14 +108,29 @@ class MeansBySweeps:
         )
 
 
-def _same_clusters(reference, labels, n_reference, n_slots):
+def _same_clusters(reference, labels, n_reference, n_slots, n_known=0):
     """Return places in the reference, and the slots of a later state that belong to them."""
     pairs = np.bincount(reference.astype(np.int64) * n_slots + labels, minlength=n_reference * n_slots)
     table = pairs.reshape(n_reference, n_slots)
-    best, back, most = table.argmax(axis=1), table.argmax(axis=0), table.max(axis=0, initial=0)
-    is_same = (best[back] == np.arange(n_slots)) & (most > 0)
-    slots = np.flatnonzero(is_same | (2 * most > table.sum(axis=0)))
-    return back[slots], slots
+    totals, known = table.sum(axis=0)[n_known:], np.arange(n_known)
+    table = table[n_known:, n_known:]  # known clusters are the same by their numbers
+    if not table.size:
+        return known, known
+    best, back, most = table.argmax(axis=1), table.argmax(axis=0), table.max(axis=0)
+    is_same = (best[back] == np.arange(len(back))) & (most > 0)
+    slots = np.flatnonzero(is_same | (2 * most > totals))
+    return np.append(known, n_known + back[slots]), np.append(known, n_known + slots)
+
+
+def falling_sizes(sizes: npt.NDArray[np.float64], n_known: int) -> npt.NDArray[np.intp]:
+    """Return the order of clusters: known ones first, the others in falling order of size.
+
+    >>> import numpy as np
+    >>> from expfam.estimators.unknown_numbers import falling_sizes
+    >>> falling_sizes(np.array([1.0, 3.0, 5.0, 8.0]), 1)
+    array([0, 3, 2, 1])
+    """
+    return np.append(np.arange(n_known), n_known + np.argsort(-sizes[n_known:], kind="stable"))
 
 
 def set_weights(estimator: Any, pseudocounts: npt.NDArray[np.float64], alpha: float, gamma: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -12,11 +13,13 @@ from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import run_steps, set_trace
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.resumed import kept_fit
+from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.unknown_numbers import (
     LONGEST_WARMUP,
     MeansBySweeps,
     StillFalling,
     concentration_of,
+    falling_sizes,
     learns_concentrations,
     refuse_unknown,
     rest_pseudocount,
@@ -30,7 +33,7 @@ from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.hierarchical import HierarchicalProcess
-from expfam.params import is_auto, refuse_unused
+from expfam.params import Integer, is_auto, refuse_unused
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.topic_moves import TopicProcessSplitMerge
@@ -40,6 +43,7 @@ from expfam.samplers.topics.gibbs import TopicGibbs
 
 _ETA = 0.01  # where learning begins
 _EARLY = 20  # sweeps before the pseudo-count of words is learned
+_SHARES = 20  # topics among which pseudo-tokens of seeds are divided, or as many as have seeds
 _SEARCH_EVERY = 10  # steps of the warm-up from one search for equal topics to the next
 
 
@@ -67,8 +71,9 @@ def fit_unknown_topics(
         names=names_of_fit(estimator),
     )  # fmt: skip
     _check_data(estimator, data)
-    model = HierarchicalProcess(data.family, concentration_of(estimator))
-    K = default_n_topics(int(data.X.sum()), data.n_rows)
+    seeds = _seeds_of(estimator, data)
+    model = HierarchicalProcess(data.family, concentration_of(estimator), seeds=seeds)
+    K = max(default_n_topics(int(data.X.sum()), data.n_rows), model.n_known)
     start = "variational" if is_auto(estimator.start) else estimator.start
     given = AdmixtureModel(data.family, K)
     forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=start)
@@ -85,6 +90,16 @@ def fit_unknown_topics(
     _adopt(estimator, state, means)
 
 
+def _seeds_of(estimator, data):
+    """Return the seeds of the topics that have some: (V, C) CSR, or None."""
+    if not isinstance(estimator.seeds, Mapping):
+        return seed_matrix(estimator.seeds, estimator.seed_tokens, data.X, 1, None)
+    numbers = [topic for topic in estimator.seeds if topic in Integer(0)]
+    n_seeded = 1 + max(numbers, default=-1)
+    names, shares = estimator._names(data.n_features), max(n_seeded, _SHARES)
+    return seed_matrix(estimator.seeds, estimator.seed_tokens, data.X, max(n_seeded, 1), names, shares)
+
+
 def all_topics(estimator: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the pseudo-counts of words in topics and of topics in documents.
 
@@ -98,8 +113,6 @@ def all_topics(estimator: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
 
 def _check_settings(estimator):
     """Refuse settings that need a given number of topics."""
-    if estimator.seeds is not None:
-        refuse_unknown("TopicModel", "seeds", "TopicModel(50)")
     if _is_process(estimator.sampler):
         return
     found = find_sampler(estimator.sampler, model="TopicModel")
@@ -202,14 +215,18 @@ def _parts(state, slots):
 
 
 def _adopt(estimator, state, means):
-    """Set the results, the topics ordered by size."""
+    """Set the results, the topics with seeds first, then the others by size."""
     (counts, sizes), pseudocounts, alpha, gamma = means.means(state)
-    order = np.argsort(-sizes, kind="stable")
+    model = state.model
+    order = falling_sizes(sizes, model.n_known)
     eta = state.model.family.concentration
     estimator.eta_ = float(eta) if np.ndim(eta) == 0 else np.array(eta)
     for name in ("seeds_", "stream_"):
         estimator.__dict__.pop(name, None)
     estimator.components_ = np.ascontiguousarray(counts[order] + state.eta)
+    if model.seeds is not None:
+        estimator.seeds_ = model.seeds_of(len(order))
+        estimator.components_[: model.n_known] += model.seeds.toarray().T
     estimator.sizes_ = sizes[order]
     set_weights(estimator, pseudocounts[order], alpha, gamma)
     estimator.log_joint_, estimator.n_documents_ = float(state.log_joint), float(state.data.n_rows)

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
+from expfam.amounts import counted
 from expfam.families.weighing import bound_family
-from expfam.model.admixture import check_clusters, log_rising, tokens_of
+from expfam.model.admixture import check_clusters, checked_seeds, log_rising, tokens_of
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
 from expfam.model.statistics import weighted_statistics
+from expfam.params import Integer, check_value
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -40,11 +43,16 @@ class HierarchicalProcess:
         Concentration of the groups: the larger, the more clusters in a group.
     gamma : float, positive
         Concentration of the base measure: the larger, the more clusters in all.
+    n_known : int
+        The clusters 0..n_known - 1 are known to exist, and may hold no row. Their weights and that of all others
+        together have the law Dirichlet(1, ..., 1, gamma).
+    seeds : (V, n_known) sparse matrix or array_like of whole numbers, optional
+        Further pseudo-counts of words in the known topics, as in `AdmixtureModel`.
 
     Raises
     ------
     ValueError
-        `alpha` or `gamma` is no positive, finite number.
+        `alpha` or `gamma` is no positive, finite number, or `seeds` are those of another number of topics.
 
     Examples
     --------
@@ -62,6 +70,8 @@ class HierarchicalProcess:
     family: Any
     alpha: float = 1.0
     gamma: float = 1.0
+    n_known: int = 0
+    seeds: Any = None
 
     __hash__ = None  # type: ignore[assignment]  # a family holds arrays, which have no hash
 
@@ -71,6 +81,16 @@ class HierarchicalProcess:
             is_number = np.ndim(value) == 0 and not isinstance(value, (bool, str)) and np.isreal(value)
             if not is_number or not 0 < value < np.inf:
                 raise ValueError(f"HierarchicalProcess: {name} must be one positive number; got {value!r}")
+        check_value("HierarchicalProcess: n_known", self.n_known, (Integer(0),))
+        if self.seeds is not None:
+            n_seeded = int(np.shape(self.seeds)[-1])
+            if self.n_known not in (0, n_seeded):
+                raise ValueError(
+                    f"HierarchicalProcess: seeds of {counted(n_seeded, 'topic')} need n_known={n_seeded}; got"
+                    f" {self.n_known}"
+                )
+            object.__setattr__(self, "n_known", n_seeded)
+            object.__setattr__(self, "seeds", checked_seeds(self.seeds, n_seeded))
 
     @property
     def is_bound(self) -> bool:
@@ -84,6 +104,14 @@ class HierarchicalProcess:
     def with_concentrations(self, alpha: float, gamma: float) -> HierarchicalProcess:
         """Return a copy with other concentrations."""
         return dataclasses.replace(self, alpha=alpha, gamma=gamma)
+
+    def seeds_of(self, n_topics: int) -> Any:
+        """Return the seeds of so many topics, the known ones first: (V, n_topics) CSR, or None."""
+        if self.seeds is None:
+            return None
+        return sparse.csr_array(
+            (self.seeds.data, self.seeds.indices, self.seeds.indptr), shape=(self.seeds.shape[0], n_topics)
+        )
 
     def bind(self, X: Any) -> HierarchicalProcess:
         """Return the model with its family bound to data.
@@ -103,7 +131,7 @@ class HierarchicalProcess:
         Parameters
         ----------
         counts : (G, K) array_like of int
-            Rows of each group in each cluster; each cluster has rows.
+            Rows of each group in each cluster, the known clusters first. All others have rows.
 
         Returns
         -------
@@ -116,7 +144,9 @@ class HierarchicalProcess:
 
             prod |s(n_gk, m_gk)| alpha^m_gk / prod R(alpha, n_g)  *  gamma^K prod (m_k - 1)! / R(gamma, M)
 
-        where s are Stirling numbers of the first kind, R(a, n) = G(a + n) / G(a), m_k = sum_g m_gk, M = sum_k m_k.
+        where s are Stirling numbers of the first kind, R(a, n) = G(a + n) / G(a), m_k = sum_g m_gk, M = sum_k m_k. A
+        known cluster has the factor m_k! in place of gamma (m_k - 1)!; where there are C of them, R(gamma, M) is
+        R(gamma + C, M).
 
         Examples
         --------
@@ -128,18 +158,20 @@ class HierarchicalProcess:
         0.5
         """
         counts = np.asarray(counts)
-        counts = counts[:, counts.sum(axis=0) > 0]
+        is_known = np.arange(counts.shape[1]) < self.n_known
+        used = counts.sum(axis=0) > 0
+        counts, is_known = counts[:, used], is_known[used]
         sizes = counts.sum(axis=1).astype(np.float64)
         stirling = log_stirling(int(counts.max(initial=0)))
         total = np.zeros(1)  # log weight of M = 0, 1, ... tables in all
-        for column in counts.T:
+        for column, known in zip(counts.T, is_known):
             tables = np.zeros(1)
             for n in column[column > 0]:
                 tables = _log_convolved(tables, stirling[n, : n + 1] + np.arange(n + 1) * np.log(self.alpha))
-            tables[1:] += gammaln(np.arange(1, len(tables)))
+            tables[1:] += gammaln(np.arange(1, len(tables)) + float(known))
             total = _log_convolved(total, tables)
         M = np.arange(len(total), dtype=np.float64)
-        total += counts.shape[1] * np.log(self.gamma) - _log_rising_of(self.gamma, M)
+        total += np.count_nonzero(~is_known) * np.log(self.gamma) - _log_rising_of(self.gamma + self.n_known, M)
         return float(logsumexp(total) - _log_rising_of(self.alpha, sizes).sum())
 
     def log_joint(self, X: Any, labels: npt.ArrayLike, groups: npt.ArrayLike | Groups | None = None) -> float:
@@ -151,8 +183,8 @@ class HierarchicalProcess:
         ----------
         X : array_like, sparse matrix or Dataset, shape (D, V), or (N, V) with groups
         labels : (T,) array_like of non-negative int, or (N,) with groups
-            Topics of the tokens, sorted by word and within a word by document; or the cluster of each row. Not
-            every number has to occur.
+            Topics of the tokens, sorted by word and within a word by document; or the cluster of each row. The known
+            clusters come first; not every number has to occur.
         groups : (N,) array_like of non-negative int, or Groups, optional
             Group of each row. If not given, the groups of the Dataset are used. If there are none, each row is a
             document.
@@ -163,15 +195,21 @@ class HierarchicalProcess:
             Nats, without the log base measure.
         """
         bound = self.bind(X)
-        labels = np.unique(np.asarray(labels), return_inverse=True)[1].ravel()
-        K = int(labels.max(initial=-1)) + 1
+        labels, C = np.asarray(labels).ravel(), self.n_known
+        others = np.unique(labels[labels >= C])
+        labels = np.where(labels < C, labels, C + np.searchsorted(others, labels))
+        K = C + len(others)
         if groups is None and getattr(X, "groups", None) is None:
             docs, words, shape = tokens_of(X)
             labels = check_clusters(labels, len(docs), K)
             counts, by_topic = np.zeros((shape[0], K), dtype=np.int64), np.zeros((K, shape[1]))
             np.add.at(counts, (docs, labels), 1)
             np.add.at(by_topic, (labels, words), 1.0)
-            return self.log_prior(counts) + float(log_rising(bound.family.pseudocounts()[0], by_topic).sum())
+            prior = np.tile(bound.family.pseudocounts()[0], (K, 1))
+            if self.seeds is not None:
+                prior[:C] += self.seeds.toarray().T
+            evidence = [float(log_rising(prior[k], by_topic[k][None]).sum()) for k in range(K)]
+            return self.log_prior(counts) + sum(evidence)
         data = X if isinstance(X, Dataset) else Dataset(X, bound.family)
         held = as_groups(X.groups if groups is None else groups, data.n_rows)
         labels = check_clusters(labels, data.n_rows, K)

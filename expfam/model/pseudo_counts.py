@@ -63,6 +63,12 @@ class CountTable:
         table.group, table.n_groups = np.zeros(len(table.count), dtype=np.int64), 1
         return table
 
+    def without(self, counts: npt.ArrayLike) -> CountTable:
+        """Return the table of one group without these counts, each of which it has or is 0."""
+        left, found = self.times.copy(), np.asarray(counts, dtype=np.int64)
+        np.subtract.at(left, np.searchsorted(self.count, found[found > 0]), 1)
+        return CountTable.of_pairs(self.group[left > 0], self.count[left > 0], left[left > 0], 1)
+
     def log_rising(self, a: npt.NDArray[np.float64]) -> float:
         """Return the sum of log G(a_k + n) - log G(a_k) over all counts; `a` is (n_groups,)."""
         base = a[self.group]
@@ -90,12 +96,15 @@ class CountTable:
         return np.bincount(self.group[pair], weights=drawn, minlength=self.n_groups)
 
 
-def draw_log_beta(a: float, b: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Draw logs of Beta(a, b) variables; `b` is an array of positive numbers.
+def draw_log_beta(a: npt.ArrayLike, b: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Draw logs of Beta(a, b) variables; `b` is an array, `a` one number or as many.
 
     The variables themselves can be too small for a double.
     """
-    x, y = (np.log(rng.standard_gamma(c + 1.0, np.shape(b))) + np.log1p(-rng.random(np.shape(b))) / c for c in (a, b))
+    x, y = (
+        np.log(rng.standard_gamma(c + 1.0, np.shape(b))) + np.log1p(-rng.random(np.shape(b))) / c
+        for c in (np.asarray(a), b)
+    )
     return x - np.logaddexp(x, y)
 
 
@@ -116,15 +125,29 @@ def draw_pseudocounts(
 
 
 def draw_shared_pseudocount(
-    a: float, size: int, table: CountTable, totals: npt.ArrayLike, rng: np.random.Generator
+    a: float,
+    size: int,
+    table: CountTable,
+    totals: npt.ArrayLike,
+    rng: np.random.Generator,
+    *,
+    seeds: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None = None,
 ) -> float:
     """Draw the one pseudo-count that all `size` categories share, given all counts.
 
-    The other arguments are those of `draw_pseudocounts`; `table` has one group.
+    The other arguments are those of `draw_pseudocounts`; `table` has one group. `seeds` are what some cells have beside
+    the pseudo-count: count and seeds of each such cell, which `table` counts as any other, and the sum of the seeds for
+    each of `totals`.
     """
     totals = np.asarray(totals, dtype=np.float64)
-    logs = draw_log_beta(size * a, totals[totals > 0], rng)
-    shape = PRIOR_SHAPE + table.draw_tables(np.array([a]), rng)[0]
+    seeded = 0.0 if seeds is None else seeds[2][totals > 0]
+    logs = draw_log_beta(size * a + seeded, totals[totals > 0], rng)
+    drawn = (table if seeds is None else table.without(seeds[0])).draw_tables(np.array([a]), rng)[0]
+    if seeds is not None:  # each factor a + seeds + i is the pseudo-count with the probability that it has of it
+        counts = np.asarray(seeds[0], dtype=np.int64)
+        i = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        drawn += np.count_nonzero(rng.random(len(i)) * (a + np.repeat(seeds[1], counts) + i) < a)
+    shape = PRIOR_SHAPE + drawn
     return float(positive(rng.standard_gamma(shape) / (PRIOR_RATE - size * logs.sum())))
 
 

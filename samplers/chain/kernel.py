@@ -561,8 +561,8 @@ def _some_names(known):
 
 
 def _most_clusters(model):
-    """Return the largest number of clusters; models of groups have no weights of their own."""
-    return model.weights.max_components if hasattr(model, "weights") else model.n_components
+    """Return the largest number of clusters, or None; models of groups have no weights."""
+    return model.weights.max_components if hasattr(model, "weights") else getattr(model, "n_components", None)
 
 
 def _agreeing(start, labels, model, known):

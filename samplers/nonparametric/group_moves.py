@@ -30,7 +30,8 @@ class GroupedProcessSplitMerge(GroupedProcessGibbs):
 
     Two rows are drawn, whatever their clusters. Where both are in one cluster, its other rows are divided between them,
     group by group; where they are in two, the clusters become one. Parameters and weights of the groups are integrated
-    out, and the weights that all groups share are part of the move. It is made for a `Cycle` with
+    out, and the weights that all groups share are part of the move. A known cluster takes part as that of the first
+    row, and keeps its known rows. It is made for a `Cycle` with
     `GroupedProcessGibbs`, which draws the shared weights and concentrations. Any family.
 
     Parameters
@@ -97,9 +98,13 @@ def _try(state, moves, rng, u, v, log_u, unit):
     """Try one move; return 1 for a split, -1 for a merge, 0 where nothing changes."""
     shared, gamma = state.shared, state.model.gamma
     a, b = int(state.labels[u]), int(state.labels[v])
+    is_known = a < state.model.n_known
+    # a known cluster is that of the first row; the other one is free, or the second row can leave
+    if b < state.model.n_known and (a != b or moves.is_fixed(v)):
+        return 0
     if a != b:
         one, two = float(shared.pseudocounts[a]), float(shared.pseudocounts[b])
-        if not moves.merge(u, v, one, two, gamma, log_u):
+        if not moves.merge(u, v, one, two, gamma, log_u, is_known):
             return 0
         kept, left = shared.by_age(a, b)
         n_moved = int(state.counts[left])
@@ -107,7 +112,7 @@ def _try(state, moves, rng, u, v, log_u, unit):
         shared.pseudocounts[kept], shared.pseudocounts[left] = one + two, 0.0
     else:
         mass = float(shared.pseudocounts[a])
-        accepted, share = moves.split(u, v, mass, gamma, rng, state.seed, unit, state.n_steps, log_u)
+        accepted, share = moves.split(u, v, mass, gamma, rng, state.seed, unit, state.n_steps, log_u, is_known)
         if not accepted:
             moves.leave()
             return 0

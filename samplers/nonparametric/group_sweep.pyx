@@ -69,13 +69,13 @@ cdef class GroupedProcessState(GroupedState):
         self.stamp = 0
         self.memory = {}
         self.labels = checked_labels(labels, data.n_rows)
-        self.shared = Slots(capacity_for(int(self.labels.max()) + 1))
+        self.shared = Slots(capacity_for(max(int(self.labels.max()) + 1, model.n_known)), model.n_known)
         self.components = Components(model.family, data, self.shared.capacity)
         self._adopt()
         self.components.refresh(self.labels)
         self.n_moves = 0
         self.shared.name(self.counts)
-        self.shared.set_weights(first_weights(self.counts, model.alpha, model.gamma))
+        self.shared.set_weights(first_weights(self.counts, model.alpha, model.gamma, model.n_known))
         self.log_joint = self.compute_log_joint()
 
     def _adopt(self):
@@ -125,11 +125,11 @@ cdef class GroupedProcessState(GroupedState):
         self.shared.set_weights(weights)
         places = self.shared.compacted()
         if places is not None:
-            for new, old in enumerate(np.flatnonzero(self.counts)):
+            for new, old in enumerate(np.flatnonzero(self.shared.names >= 0)):
                 if new != old:
                     self.components.swap(new, old)
             self.labels = places[self.labels]
-            self.shared.renumber(places, capacity_for(self.slots.n_live))
+            self.shared.renumber(places, capacity_for(self.shared.n_live))
             self.stamp += 1
             self._adopt()
         self.log_joint = self.compute_log_joint()
@@ -145,7 +145,7 @@ cdef class GroupedProcessState(GroupedState):
     def compute_log_joint(self):
         """Compute the log density of labels, data and shared weights anew, nats, without log-base."""
         totals = CountTable.of_histogram(np.bincount(self.data.groups.sizes))
-        prior = log_density(self.weights, self.count_table(), totals, self.shared.pseudocounts)
+        prior = log_density(self.weights, self.count_table(), totals, self.shared.pseudocounts, self.model.n_known)
         return float(prior + self.components.log_marginal(np.flatnonzero(self.counts)).sum())
 
     def as_type(self, state_type):
@@ -176,7 +176,9 @@ cdef class GroupedProcessState(GroupedState):
         alpha, gamma = numbers(arrays, "concentrations", (2,), low=TINY).tolist()
         family = with_family_arrays(self.model.family, arrays["model"])
         model = self.model.with_family(family).with_concentrations(alpha, gamma)
-        former, self.shared = self.shared, Slots.from_arrays(arrays["shared"], np.asarray(arrays["labels"]))
+        former, self.shared = self.shared, Slots.from_arrays(
+            arrays["shared"], np.asarray(arrays["labels"]), self.model.n_known
+        )
         try:
             self.restore_labels(arrays, model)
         except Exception:

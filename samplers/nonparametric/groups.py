@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from expfam.errors import CapabilityError
+from expfam.amounts import counted
+from expfam.errors import CapabilityError, DataError
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import SymmetricDirichlet
@@ -69,7 +70,7 @@ class GroupedProcessGibbs(GroupedGibbs):
     """
 
     state_type = GroupedProcessState
-    takes_known = frozenset()
+    takes_known = frozenset({"clusters"})
     _constraints: ClassVar = {"order": ("sequential", "random"), "learn_every": Integer(1)}
 
     def __init__(self, *, order: str = "sequential", learn_alpha: bool = True, learn_every: int = 1) -> None:
@@ -86,6 +87,12 @@ class GroupedProcessGibbs(GroupedGibbs):
             )
         if data.groups is None:
             raise CapabilityError(f"{name} needs the group of each row: give it a Dataset(X, family, groups=...)")
+        n_classes = 0 if data.known is None else data.known.n_classes
+        if n_classes > model.n_known:
+            raise DataError(
+                f"{name}: rows of {counted(n_classes, 'class', 'classes')} are known, and the model knows"
+                f" {counted(model.n_known, 'cluster')}: write HierarchicalProcess(data.family, n_known={n_classes})"
+            )
 
     def reversed(self) -> Any:
         """Return None: a step backwards would draw the weights before a sweep in the opposite order."""
@@ -105,7 +112,9 @@ class GroupedProcessGibbs(GroupedGibbs):
         return starting_labels(start, mixture, data, seed=seed, n_clusters=K)
 
     def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> GroupedProcessState:
-        """Make the state of the labels (N,)."""
+        """Make the state of the labels (N,), with class c in cluster c where classes are known."""
+        if data.known is not None:
+            labels = data.known.numbered_by_class(labels)
         return GroupedProcessState(model, data, labels, seed=seed)
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
@@ -115,6 +124,8 @@ class GroupedProcessGibbs(GroupedGibbs):
         learn = self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0
         table, sizes = state.count_table(), state.data.groups.sizes
         state.set_weights(
-            draw_shared_weights(state.pseudocounts, model.alpha, model.gamma, table, sizes, rng, learn=learn)
+            draw_shared_weights(
+                *(state.pseudocounts, model.alpha, model.gamma, table, sizes, rng), learn=learn, n_known=model.n_known
+            )
         )
         return proposed, moved, extra | {"n_large": count_large(state.counts)}

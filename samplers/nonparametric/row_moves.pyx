@@ -10,6 +10,9 @@ where f_s is the predictive of the side, beta the weight of both sides together,
 that side s has so far. Then the share of one side in beta is drawn from Beta(groups of one side, groups of the other).
 A merge needs the probability with which the same routine would have made the two clusters: the same code scores given
 sides.
+
+A known cluster is the side of the first anchor, and stays: its known rows have that side, and the density of its weight
+lacks the factor that those of other clusters have.
 """
 
 import numpy as np
@@ -45,6 +48,8 @@ cdef class RowMoves:
     cdef int32_t[::1] by_rank, by_cluster, label, items
     cdef int32_t[:, ::1] own            # rows of each visited group by side
     cdef int8_t[::1] side
+    cdef const int8_t[::1] fixed        # which rows have a known cluster
+    cdef bint is_known                  # whether the side of the first anchor is a known cluster
     cdef double[::1] work
     cdef Py_ssize_t n_items, n_groups
     cdef Py_ssize_t[2] spare
@@ -58,6 +63,9 @@ cdef class RowMoves:
         self.by_rank, self.by_cluster = np.argsort(rank).astype(np.int32), np.empty(N, dtype=np.int32)
         self.items, self.side = np.empty(N, dtype=np.int32), np.empty(N, dtype=np.int8)
         self.own = np.empty((G + 1, 2), dtype=np.int32)
+        known = state.data.known
+        self.fixed = np.zeros(N, dtype=np.int8) if known is None else (known.classes >= 0).astype(np.int8)
+        self.is_known = False
         self.sort()
 
     def sort(self):
@@ -76,6 +84,10 @@ cdef class RowMoves:
             i = self.by_rank[j]
             self.by_cluster[place[self.label[i]]] = i
             place[self.label[i]] += 1
+
+    def is_fixed(self, Py_ssize_t i):
+        """Return whether a row has a known cluster."""
+        return bool(self.fixed[i])
 
     def size_of(self, Py_ssize_t u, Py_ssize_t v):
         """Return the number of rows in the clusters of two rows."""
@@ -159,7 +171,11 @@ cdef class RowMoves:
                 return code
             i, s = self.items[j], self.side[j]
             self.visit(j)
-            if i != self.anchor[0] and i != self.anchor[1]:
+            if i != self.anchor[0] and i != self.anchor[1] and self.fixed[i]:
+                s = 0
+                self.side[j] = 0
+                code = self.c.add(self.c.self, i, self.spare[0])
+            elif i != self.anchor[0] and i != self.anchor[1]:
                 code = self.log_odds(i, mass, &odds)
                 if code:
                     return code
@@ -200,14 +216,18 @@ cdef class RowMoves:
         cdef Py_ssize_t j
         cdef double one = mass * share, two = mass - one, m = self.n_side_groups[0], n = self.n_side_groups[1]
         cdef double total = log(gamma) - m * log(share) - n * log1p(-share) - lgamma(m + n) + lgamma(m) + lgamma(n)
+        if self.is_known:
+            total += log(share)
         for j in range(self.n_groups):
             total += log_rising(one, self.own[j, 0]) + log_rising(two, self.own[j, 1])
             total -= log_rising(mass, self.own[j, 0] + self.own[j, 1])
         return total
 
     def split(self, int32_t u, int32_t v, double mass, double gamma, rng, uint64_t seed, uint64_t unit, uint64_t step,
-              double log_u):
+              double log_u, bint is_known=False):
         """Propose to divide the cluster of two rows, of the pseudo-count `mass`.
+
+        Of a known cluster, `u` stays in it, and `v` is no known row.
 
         The first result is whether this is accepted, the second the share of the side of `u`, which `rng` draws;
         `log_u` is the log of a uniform number. The sides then fill the two spare slots, until `adopt` or `leave` is
@@ -218,6 +238,7 @@ cdef class RowMoves:
         cdef double[3] evidence
         cdef Py_ssize_t[3] ks
         cdef int code
+        self.is_known = is_known
         with nogil:
             self.gather(u, v)
             philox_init(&stream, seed, MOVE)
@@ -232,16 +253,18 @@ cdef class RowMoves:
         ratio = self.log_prior_gain(mass, share, gamma) + evidence[1] + evidence[2] - evidence[0] - self.log_q
         return log_u < ratio, share
 
-    def merge(self, int32_t u, int32_t v, double one, double two, double gamma, double log_u):
+    def merge(self, int32_t u, int32_t v, double one, double two, double gamma, double log_u, bint is_known=False):
         """Propose to make one of the clusters of two rows; return whether this is accepted.
 
-        `one` and `two` are the pseudo-counts of the clusters, `log_u` is the log of a uniform number.
+        A known cluster is that of `u`. `one` and `two` are the pseudo-counts of the clusters, `log_u` is the log of a
+        uniform number.
         """
         cdef double mass = one + two, share = one / (one + two), bound
         cdef double[2] evidence
         cdef double both
         cdef Py_ssize_t[2] ks
         cdef int code = EXPFAM_OK
+        self.is_known = is_known
         if not 0.0 < share < 1.0:
             return False
         ks[0], ks[1] = self.label[u], self.label[v]
@@ -273,11 +296,13 @@ cdef class RowMoves:
     def adopt(self):
         """Make the smaller side of a split a cluster of its own.
 
+        Of a known cluster it is the side of the second anchor.
+
         Return its slot, and whether it is the side of the second anchor.
         """
         cdef Py_ssize_t k = self.label[self.anchor[0]], new
         cdef Py_ssize_t n_second = np.sum(self.side[: self.n_items])
-        cdef int s = 2 * n_second <= self.n_items
+        cdef int s = self.is_known or 2 * n_second <= self.n_items
         new = self.spare[s]
         self.components.subtract(k, new)
         self.components.clear(self.spare[1 - s])

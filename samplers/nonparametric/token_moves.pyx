@@ -10,6 +10,9 @@ where beta is the weight of both sides together and m_s is one half more than th
 After all tokens, the share b of one side in beta is drawn from Beta(documents of one side, documents of the other). A
 merge needs the probability with which the same routine would have made the two topics: the same code scores given
 sides.
+
+A known topic is the side of the first anchor, and stays. Its seeds are further tokens of that side, and the density of
+its weight lacks the factor that those of other topics have.
 """
 
 import numpy as np
@@ -61,7 +64,9 @@ cdef class TopicMoves:
     cdef const int64_t[::1] list_start
     cdef int32_t[::1] list_size, list_topic, list_count
     cdef int64_t[::1] topic_size
-    cdef double eta_sum, log_q
+    cdef double[::1] seeds              # of the words on the side of the first anchor
+    cdef bint is_known                  # whether that side is a known topic
+    cdef double eta_sum, log_q, seed_sum
     cdef Py_ssize_t n_touched, n_docs
     cdef int64_t[2] size, n_side_docs       # tokens and documents of the sides
     cdef int32_t[2] anchor
@@ -89,6 +94,7 @@ cdef class TopicMoves:
         self.side = np.empty(T + 2 * self.room, dtype=np.int8)
         self.count, self.touched = np.zeros((2, V), dtype=np.int32), np.empty(V, dtype=np.int32)
         self.docs = np.empty((D + 1, 2), dtype=np.int32)
+        self.seeds, self.seed_sum, self.is_known = np.zeros(V), 0.0, False
         self.sort()
 
     @property
@@ -109,6 +115,18 @@ cdef class TopicMoves:
                 t = self.by_rank[j]
                 self.by_topic[place[self.topic[t]]] = t
                 place[self.topic[t]] += 1
+
+    def know(self, words, seeds):
+        """Say that the topic of the first anchor is known, with seeds of some words."""
+        self.leave()
+        held = np.zeros(self.eta.shape[0])
+        held[words] = seeds
+        self.seeds, self.seed_sum, self.is_known = held, held.sum(), True
+
+    def leave(self):
+        """Say that no topic of the next moves is known."""
+        if self.is_known:
+            self.seeds, self.seed_sum, self.is_known = np.zeros(self.eta.shape[0]), 0.0, False
 
     def size_of(self, Py_ssize_t u, Py_ssize_t v):
         """Return the number of tokens in the topics of two tokens."""
@@ -255,23 +273,29 @@ cdef class TopicMoves:
         cdef int32_t w = self.word[t]
         cdef double share = (self.n_side_docs[s] + HALF) / (self.n_side_docs[0] + self.n_side_docs[1] + 2.0 * HALF)
         cdef double here = self.docs[self.n_docs - 1, s] + mass * share
-        return here * (self.count[s, w] + self.eta[w]) * (self.size[1 - s] + self.eta_sum)
+        cdef double own = self.eta[w] + (self.seeds[w] if s == 0 else 0.0)
+        cdef double others = self.eta_sum + (self.seed_sum if s == 1 else 0.0)
+        return here * (self.count[s, w] + own) * (self.size[1 - s] + others)
 
     cdef double log_gain(self, double mass, double share, double gamma) noexcept nogil:
         """Return the log density of two sides over that of one topic, the share included."""
         cdef Py_ssize_t j
         cdef int32_t w, m, n
         cdef double total = log(gamma) - log(share) - log1p(-share), one = mass * share, two = mass - one
+        cdef double own, first = self.eta_sum + self.seed_sum
+        if self.is_known:
+            total += log(share)
         for j in range(self.n_docs):
             m, n = self.docs[j, 0], self.docs[j, 1]
             total += log_rising(one, m) + log_rising(two, n) - log_rising(mass, m + n)
         for j in range(self.n_touched):
             w = self.touched[j]
             m, n = self.count[0, w], self.count[1, w]
-            if m and n:
-                total += log_rising(self.eta[w], m) + log_rising(self.eta[w], n) - log_rising(self.eta[w], m + n)
-        total -= log_rising(self.eta_sum, self.size[0]) + log_rising(self.eta_sum, self.size[1])
-        return total + log_rising(self.eta_sum, self.size[0] + self.size[1])
+            if n and (m or self.seeds[w] > 0.0):
+                own = self.eta[w] + self.seeds[w]
+                total += log_rising(own, m) + log_rising(self.eta[w], n) - log_rising(own, m + n)
+        total -= log_rising(first, self.size[0]) + log_rising(self.eta_sum, self.size[1])
+        return total + log_rising(first, self.size[0] + self.size[1])
 
     cdef double log_share(self, double share) noexcept nogil:
         """Return the log density from which the share of the first side is drawn."""

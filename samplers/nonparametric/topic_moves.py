@@ -30,7 +30,8 @@ class TopicProcessSplitMerge(TopicProcessGibbs):
 
     Two tokens are drawn, whatever their topics. Where both have one topic, its other tokens are divided between them,
     document by document; where they have two, the topics become one. Weights of documents and topics are integrated
-    out, and the weights that all documents share are part of the move. It is made for a `Cycle` with
+    out, and the weights that all documents share are part of the move. A known topic takes part as that of the first
+    token. It is made for a `Cycle` with
     `TopicProcessGibbs`, which draws the shared weights and all that is learned.
 
     Parameters
@@ -106,6 +107,13 @@ def _try(state, moves, rng, u, v, log_u, unit):
     """Try one move; return 1 for a split, -1 for a merge, 0 where nothing changes."""
     slots, topic = state.shared, state.tokens.topic
     a, b = int(topic[u]), int(topic[v])
+    n_known = state.model.n_known
+    if b < n_known and a != b:  # a known topic is that of the first token
+        return 0
+    if a < n_known:
+        moves.know(*_seeds_of(state.model, a))
+    else:
+        moves.leave()
     if a != b:
         one, two = float(slots.pseudocounts[a]), float(slots.pseudocounts[b])
         if not moves.merge(u, v, one, two, state.model.gamma, log_u):
@@ -124,7 +132,7 @@ def _try(state, moves, rng, u, v, log_u, unit):
     new = int(slots.free[-1])
     one, two = mass * share, mass - mass * share
     first, second = moves.sizes
-    if first >= second:
+    if first >= second or a < n_known:
         moves.assign(a, new)
         slots.pseudocounts[a], slots.pseudocounts[new] = one, two
     else:
@@ -132,6 +140,14 @@ def _try(state, moves, rng, u, v, log_u, unit):
         slots.pseudocounts[new], slots.pseudocounts[a] = one, two
     _close(state, moves)
     return 1
+
+
+def _seeds_of(model, topic):
+    """Return the words that are seeds of a known topic, and how many of each."""
+    if model.seeds is None:
+        return np.empty(0, dtype=np.intp), np.empty(0)
+    words, topics = model.seeds.tocoo().coords
+    return words[topics == topic], model.seeds.data[topics == topic]
 
 
 def _close(state, moves):

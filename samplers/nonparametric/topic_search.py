@@ -98,7 +98,7 @@ def _merge(state, pairs):
     shared = state.shared
     places, taken, n_merged = np.arange(shared.capacity, dtype=np.int32), set(), 0
     for a, b in pairs:
-        if a in taken or b in taken:
+        if a in taken or b in taken or max(a, b) < shared.n_known:
             continue
         taken |= {a, b}
         n_merged += 1

@@ -22,6 +22,7 @@ from expfam.samplers.nonparametric.slots import Slots, capacity_for, count_large
 from expfam.samplers.nonparametric.weights import SharedWeights, draw_shared_weights, first_weights, log_density
 from expfam.samplers.topics.corpus import count_tokens, memory_of_tokens
 from expfam.samplers.topics.gibbs import CALL_TOKENS, TokenState, TopicGibbs, check_whole_counts
+from expfam.samplers.topics.statistics import log_evidence_of_topics
 from expfam.samplers.topics.tokens import TokenTopics
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import TINY, integers, numbers
@@ -87,13 +88,14 @@ class TopicProcessState(TokenState):
     def __init__(self, model: HierarchicalProcess, data: Dataset, topics: npt.ArrayLike, *, seed: int) -> None:
         self.model, self.data, self.seed = model, data, int(seed)
         found = _checked_topics(topics, int(data.X.sum()))
-        self.shared = Slots(capacity_for(int(found.max(initial=-1)) + 1))
-        self.tokens = TokenTopics(sparse.csr_array(data.X), self.shared.capacity, None, _NO_LIMIT)
+        self.shared = Slots(capacity_for(max(int(found.max(initial=-1)) + 1, model.n_known)), model.n_known)
+        seeds = model.seeds_of(self.shared.capacity)
+        self.tokens = TokenTopics(sparse.csr_array(data.X), self.shared.capacity, seeds, _NO_LIMIT)
         self.n_steps, self.stamp, self.memory = 0, 0, {}
         self.tokens.topic[:] = found
         self.tokens.count_topics()
         self.shared.name(self.tokens.topic_size)
-        self.shared.set_weights(first_weights(self.tokens.topic_size, model.alpha, model.gamma))
+        self.shared.set_weights(first_weights(self.tokens.topic_size, model.alpha, model.gamma, model.n_known))
         self.count_all()
 
     @property
@@ -132,7 +134,10 @@ class TopicProcessState(TokenState):
     def compute_log_joint(self) -> float:
         """Compute the log density of topics, tokens and shared weights from the tables, nats."""
         eta, lengths = self.eta, CountTable.of_histogram(np.bincount(self.lengths))
-        total = log_density(self.weights, self.topic_table, lengths, self.shared.pseudocounts)
+        total = log_density(self.weights, self.topic_table, lengths, self.shared.pseudocounts, self.model.n_known)
+        if self.model.seeds is not None:
+            seeds = self.model.seeds_of(self.shared.capacity)
+            return total + log_evidence_of_topics(self.tokens.word_topics(), eta, seeds)
         if np.ndim(self.model.family.concentration) == 0:
             words = self.word_table.log_rising(eta[:1])
         else:
@@ -155,7 +160,7 @@ class TopicProcessState(TokenState):
         self.shared.set_weights(weights)
         places = self.shared.compacted()
         if places is not None:
-            capacity = capacity_for(self.n_clusters)
+            capacity = capacity_for(self.shared.n_live)
             self.tokens.renumber(places)
             self.tokens.resize(capacity)
             self.shared.renumber(places, capacity)
@@ -191,7 +196,7 @@ class TopicProcessState(TokenState):
         """
         tokens = self.tokens
         labels = integers(arrays, "labels", tokens.topic.shape, 0, _NO_LIMIT)
-        slots = Slots.from_arrays(arrays["slots"], labels)
+        slots = Slots.from_arrays(arrays["slots"], labels, self.model.n_known)
         size = integers(arrays, "list_size", tokens.list_size.shape)
         lists = integers(arrays, "lists", (2, *tokens.list_topic.shape), 0, _NO_LIMIT)
         counters = integers(arrays, "counters", (2,)).tolist()
@@ -279,7 +284,8 @@ class TopicProcessGibbs(TopicGibbs):
         `n_clusters` is the number of topics to begin with.
         """
         K = default_n_topics(int(data.X.sum()), data.n_rows) if n_clusters is None else int(n_clusters)
-        given = AdmixtureModel(model.family, K, _START_ALPHA)
+        K = max(K, model.n_known)
+        given = AdmixtureModel(model.family, K, _START_ALPHA, model.seeds_of(K))
         return super().first_labels(_named(start), given, data, seed, None)
 
     def memory(self, model: Any, data: Dataset, n_clusters: int | None) -> int:
@@ -327,13 +333,28 @@ class TopicProcessGibbs(TopicGibbs):
         weights = draw_shared_weights(
             *(state.shared.pseudocounts, model.alpha, model.gamma, state.topic_table, state.lengths, rng),
             learn=self.learn_alpha,
+            n_known=model.n_known,
         )
         state.set_weights(weights)
         if self.learn_eta and (state.n_steps + 1) % self.learn_every == 0:
             rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
             sizes, family = state.tokens.topic_size, state.model.family
-            eta = draw_shared_pseudocount(family.concentration, state.tokens.n_words, state.word_table, sizes, rng)
+            V, seeds = state.tokens.n_words, _seeds_of_counts(state)
+            eta = draw_shared_pseudocount(family.concentration, V, state.word_table, sizes, rng, seeds=seeds)
             state.model = state.model.with_family(family.with_hyper(concentration=eta))
+
+
+def _seeds_of_counts(state):
+    """Return tokens and seeds of each seed word in its topic, and sums of seeds by topic.
+
+    None without seeds.
+    """
+    if state.model.seeds is None:
+        return None
+    found, totals = state.model.seeds.tocoo(), np.zeros(state.shared.capacity)
+    totals[: state.model.n_known] = state.model.seeds.sum(axis=0)
+    counts = state.tokens.word_topics()[found.coords]
+    return np.asarray(counts.toarray() if sparse.issparse(counts) else counts).ravel(), found.data, totals
 
 
 def _named(start):

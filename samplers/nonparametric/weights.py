@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln
 
 from expfam.model.pseudo_counts import PRIOR_RATE, PRIOR_SHAPE, draw_log_beta, positive
 
@@ -26,7 +27,7 @@ class SharedWeights(NamedTuple):
     ----------
     alpha, gamma : float
     beta : (K,) float64 ndarray
-        Weights of the clusters; 0 for those without rows.
+        Weights of the clusters; 0 for those without rows that are not known to exist.
     rest : float
         Weight of all other clusters. Together the weights sum to 1.
     """
@@ -46,6 +47,7 @@ def draw_shared_weights(
     rng: np.random.Generator,
     *,
     learn: bool = True,
+    n_known: int = 0,
 ) -> SharedWeights:
     """Draw the concentrations and the weights given all counts of rows.
 
@@ -62,6 +64,8 @@ def draw_shared_weights(
     rng : numpy Generator
     learn : bool
         Whether the concentrations are drawn, too. Their priors are Gamma(1, 1).
+    n_known : int
+        The first clusters, which exist whatever the rows.
 
     Returns
     -------
@@ -72,11 +76,12 @@ def draw_shared_weights(
     Teh, Jordan, Beal and Blei 2006, "Hierarchical Dirichlet processes", section 5.3 and appendix A.
     """
     tables = table.draw_tables(np.maximum(pseudocounts, TINY), rng)
-    M, K = float(tables.sum()), int(np.count_nonzero(tables))
+    M, K = float(tables.sum()), int(np.count_nonzero(tables[n_known:]))
     if learn:
         totals = np.asarray(totals, dtype=np.float64)
         alpha = draw_concentration(alpha, M, totals[totals > 0], rng)
-        gamma = draw_concentration(gamma, K, np.array([M]) if M else np.empty(0), rng)
+        gamma = draw_concentration(gamma, K, np.array([M]) if M else np.empty(0), rng, n_known)
+    tables = tables + (np.arange(len(tables)) < n_known)
     drawn = rng.standard_gamma(tables)
     rest = max(rng.standard_gamma(gamma), TINY)
     beta = np.where(tables > 0, np.maximum(drawn, TINY), 0.0)
@@ -84,29 +89,40 @@ def draw_shared_weights(
     return SharedWeights(alpha, gamma, beta / total, max(rest / total, TINY))
 
 
-def draw_concentration(a: float, n_tables: float, totals: npt.NDArray[np.float64], rng: np.random.Generator) -> float:
+def draw_concentration(
+    a: float, n_tables: float, totals: npt.NDArray[np.float64], rng: np.random.Generator, n_known: int = 0
+) -> float:
     """Draw a concentration under a Gamma(1, 1) prior.
 
-    `n_tables` tables were opened by as many rows as `totals` says, one process for each of them.
+    `n_tables` tables were opened by as many rows as `totals` says, one process for each of them, beside `n_known` that
+    were there before and weigh 1 each.
     """
-    logs = draw_log_beta(a, totals, rng)
+    logs = draw_log_beta(a + n_known, totals, rng)
     return float(positive(rng.standard_gamma(PRIOR_SHAPE + n_tables) / (PRIOR_RATE - logs.sum())))
 
 
 def log_density(
-    weights: SharedWeights, table: CountTable, totals: CountTable, pseudocounts: npt.NDArray[np.float64]
+    weights: SharedWeights,
+    table: CountTable,
+    totals: CountTable,
+    pseudocounts: npt.NDArray[np.float64],
+    n_known: int = 0,
 ) -> float:
     """Return the log density of the clusters of all rows and of the shared weights, nats.
 
-    `pseudocounts` (K,) are alpha beta_k; `totals` is the table of the numbers of rows of the groups.
+    `pseudocounts` (K,) are alpha beta_k; `totals` is the table of the numbers of rows of the groups. The first
+    `n_known` clusters exist whatever the rows.
     """
-    held = weights.beta[weights.beta > 0]
-    log_beta = len(held) * np.log(weights.gamma) + (weights.gamma - 1.0) * np.log(weights.rest) - np.log(held).sum()
+    found, gamma = weights.beta[n_known:], weights.gamma
+    held = found[found > 0]
+    log_beta = len(held) * np.log(gamma) + (gamma - 1.0) * np.log(weights.rest) - np.log(held).sum()
+    log_beta += gammaln(gamma + n_known) - gammaln(gamma)
     groups = table.log_rising(np.maximum(pseudocounts, TINY)) - totals.log_rising(np.array([weights.alpha]))
     return float(log_beta + groups)
 
 
-def first_weights(sizes: npt.NDArray[np.int64], alpha: float, gamma: float) -> SharedWeights:
+def first_weights(sizes: npt.NDArray[np.int64], alpha: float, gamma: float, n_known: int = 0) -> SharedWeights:
     """Return weights to begin with: those that the sizes (K,) of the clusters suggest."""
+    sizes = sizes + (np.arange(len(sizes)) < n_known)
     total = float(sizes.sum()) + gamma
     return SharedWeights(alpha, gamma, sizes / total, gamma / total)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 
 from expfam import Dataset, DiagonalGaussian, GroupedMixture, HierarchicalProcess, Multinomial, merge
 from expfam.errors import ArchiveError, CapabilityError
@@ -152,6 +153,36 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads():
     np.testing.assert_array_equal(first.S_, second.S_)
 
 
+def test_known_rows_keep_their_clusters_and_others_are_found_beside_them(tmp_path):
+    X, of_row, z = patients()
+    y = np.where((z < 2) & (np.arange(300) % 10 == 0), z, -1)
+    names = np.array([None, "sick", "well"], dtype=object)[y + 1]
+    model = GroupedMixture("gaussian_diag", None, labels="clusters", random_state=0, **QUICK)
+    model.fit(X, names, groups=of_row)
+    assert model.classes_.tolist() == ["sick", "well"]
+    np.testing.assert_array_equal(model.labels_[y >= 0], y[y >= 0])
+    assert len(model.n_) == 4
+    for k in range(2):
+        assert (model.labels_[z == k] == k).mean() > 0.98
+    assert adjusted_rand_score(z, model.labels_) > 0.98
+    np.testing.assert_array_equal(model.n_[2:], np.sort(model.n_[2:])[::-1])
+    np.testing.assert_allclose(model.beta_.sum() + model.rest_, 1.0, rtol=1e-12)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(GroupedMixture.load(tmp_path / "model").predict(X, of_row), model.predict(X, of_row))
+    assert model.n_known_ == (y >= 0).sum()
+
+
+def test_a_class_of_one_row_stays_a_cluster():
+    X, of_row, _ = patients()
+    y = np.full(300, -1)
+    y[0], y[1] = 0, 1
+    X[0] = [40.0, 40.0]
+    model = GroupedMixture("gaussian_diag", None, labels="clusters", random_state=0, **QUICK).fit(X, y, groups=of_row)
+    assert (model.labels_ == 0).sum() == 1
+    assert model.labels_[:2].tolist() == [0, 1]
+    assert len(model.n_) == 5
+
+
 def test_a_fit_with_a_given_number_leaves_nothing_behind():
     X, of_row, _ = patients()
     model = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK).fit(X, groups=of_row)
@@ -199,10 +230,8 @@ def test_what_an_unknown_number_does_not_take_is_refused():
     model = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK)
     with pytest.raises(CapabilityError, match="repeat the rows"):
         model.fit(X, groups=of_row, sample_weight=np.full(300, 2.0))
-    with pytest.raises(CapabilityError, match="GroupedProcessSplitMerge"):
+    with pytest.raises(CapabilityError, match=r"links needs.*n_components=10,.*\.fit\(X, groups=groups, links=links\)"):
         model.fit(X, groups=of_row, links=np.where(z == 0, 0, -1))
-    with pytest.raises(CapabilityError, match="GroupedProcessSplitMerge"):
-        GroupedMixture("gaussian_diag", None, labels="clusters").fit(X, np.where(z < 2, z, -1), groups=of_row)
     with pytest.raises(AttributeError, match="chunks are learned with a given number of clusters"):
         model.partial_fit(X, groups=of_row)
     fit = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK).fit(X, groups=of_row)

@@ -107,6 +107,24 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(planted):
     assert other.components_.shape != first.components_.shape or (other.components_ != first.components_).any()
 
 
+def test_seeds_name_the_first_topics_and_others_are_found_beside_them(planted, tmp_path):
+    X, words = planted[0], planted[1]
+    seeds = {k: np.argsort(-words[k])[:3].tolist() for k in (0, 1)}
+    model = TopicModel(None, seeds=seeds, seed_tokens=20, random_state=0, **QUICK).fit(X)
+    shares = model.params_["probability"]
+    similar = shares @ words.T / np.linalg.norm(shares, axis=1)[:, None] / np.linalg.norm(words, axis=1)
+    assert similar.argmax(axis=1)[:2].tolist() == [0, 1]
+    large = model.sizes_ > 0.01 * X.sum()
+    assert set(similar.argmax(axis=1)[large]) == set(range(len(words)))
+    assert model.seeds_.shape == (X.shape[1], len(model.sizes_))
+    assert model.seeds_.toarray()[:, 2:].sum() == 0
+    np.testing.assert_allclose(model.cluster_sizes_, model.sizes_, atol=1e-6)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(TopicModel.load(tmp_path / "model").transform(X), model.transform(X))
+    second = TopicModel(None, seeds={1: [0]}, random_state=0, **QUICK).fit(X).seeds_
+    assert second.nonzero()[1].tolist() == [1]
+
+
 def test_a_fit_with_a_given_number_leaves_nothing_behind(planted):
     model = TopicModel(None, random_state=0, **QUICK).fit(planted[0])
     model.set_params(n_components=4).fit(planted[0])
@@ -133,7 +151,8 @@ def test_settings_reach_the_sampler(planted):
     ("settings", "error", "words"),
     [
         ({"alpha": [0.1, 0.2]}, ValueError, r"got 2 numbers: write TopicModel\(n_components=2"),
-        ({"seeds": {0: [1]}}, CapabilityError, r"seeds needs a given number.*write TopicModel\(50, seeds"),
+        ({"seeds": {-1: [1]}}, ValueError, r"seeds name the topic -1"),
+        ({"seeds": ["goal"]}, ValueError, r"seeds must be a dict"),
         (
             {"sampler": "variational"},
             CapabilityError,
@@ -200,7 +219,7 @@ def test_the_warm_up_goes_on_while_the_number_falls():
 
 def test_means_are_of_the_clusters_that_were_there_in_half_of_the_sweeps():
     class Shared:
-        capacity = 4
+        capacity, n_known = 4, 0
 
         def __init__(self, labels, pseudocounts):
             self.pseudocounts = np.array(pseudocounts)

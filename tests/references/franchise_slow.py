@@ -48,8 +48,30 @@ def log_joints(model, evidence, groups):
     return np.array(found)
 
 
-def seated_prior(alpha, gamma, groups):
-    """Probability of each partition as the sum over every seating of the franchise: a dict."""
+def canonical_known(labels, n_known):
+    """Labels whose known clusters 0..n_known - 1 stay, and whose others are numbered by first appearance."""
+    names = {}
+    return tuple(k if k < n_known else names.setdefault(k, n_known + len(names)) for k in labels)
+
+
+def all_labels(n, n_known, classes=None):
+    """All labels of n data with known clusters; data of a known class have its number."""
+    found = [()]
+    for i in range(n):
+        given = -1 if classes is None else classes[i]
+        found = [
+            (*labels, k)
+            for labels in found
+            for k in ([given] if given >= 0 else range(max((n_known, *(k + 1 for k in labels))) + 1))
+        ]
+    return found
+
+
+def seated_prior(alpha, gamma, groups, n_known=0):
+    """Probability of each partition as the sum over every seating of the franchise: a dict.
+
+    The dishes 0..n_known - 1 are on the menu from the beginning, with the mass of a table each.
+    """
     seatings = {((), ()): 1.0}  # tables of the data, each (group, number, dish): probability
     for group in groups:
         grown = {}
@@ -57,16 +79,17 @@ def seated_prior(alpha, gamma, groups):
             here = [t for t in range(len(dishes)) if any(s == t and g == group for s, g in zip(seats, groups))]
             n = sum(seats.count(t) for t in here)
             options = [(t, dishes, seats.count(t) / (n + alpha)) for t in here]
-            for dish in range(max(dishes, default=-1) + 2):
-                mass = dishes.count(dish) or gamma
-                options.append((len(dishes), (*dishes, dish), alpha / (n + alpha) * mass / (len(dishes) + gamma)))
+            for dish in range(max((n_known - 1, *dishes)) + 2):
+                mass = dishes.count(dish) + 1 if dish < n_known else dishes.count(dish) or gamma
+                share = mass / (len(dishes) + gamma + n_known)
+                options.append((len(dishes), (*dishes, dish), alpha / (n + alpha) * share))
             for table, served, q in options:
                 key = ((*seats, table), served)
                 grown[key] = grown.get(key, 0.0) + p * q
         seatings = grown
     found = {}
     for (seats, dishes), p in seatings.items():
-        key = canonical([dishes[t] for t in seats])
+        key = canonical_known([dishes[t] for t in seats], n_known)
         found[key] = found.get(key, 0.0) + p
     return found
 

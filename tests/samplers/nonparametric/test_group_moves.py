@@ -81,11 +81,12 @@ def test_where_slots_run_out_the_law_is_the_same(n_steps, monkeypatch):
 @pytest.mark.parametrize("fault", ["log_u", "gamma"])
 def test_a_mistake_is_seen(fault, n_steps, monkeypatch):
     class Wrong(RowMoves):
-        def split(self, u, v, mass, gamma, rng, seed, unit, step, log_u):
-            return super().split(u, v, mass, gamma, rng, seed, unit, step, log_u + (0.4 if fault == "log_u" else 0.0))
+        def split(self, u, v, mass, gamma, rng, seed, unit, step, log_u, is_known):
+            log_u += 0.4 if fault == "log_u" else 0.0
+            return super().split(u, v, mass, gamma, rng, seed, unit, step, log_u, is_known)
 
-        def merge(self, u, v, one, two, gamma, log_u):
-            return super().merge(u, v, one, two, gamma * (2.0 if fault == "gamma" else 1.0), log_u)
+        def merge(self, u, v, one, two, gamma, log_u, is_known):
+            return super().merge(u, v, one, two, gamma * (2.0 if fault == "gamma" else 1.0), log_u, is_known)
 
     monkeypatch.setattr(group_moves, "RowMoves", Wrong)
     tiny = Tiny("gaussian_rows")

@@ -84,7 +84,7 @@ def test_learned_concentrations_leave_the_law_over_all_of_them(n_steps):
 
 @pytest.mark.parametrize("n_steps", LENGTHS)
 def test_weights_that_are_never_drawn_again_are_seen(n_steps, monkeypatch):
-    def keep(pseudocounts, alpha, gamma, table, totals, rng, *, learn):
+    def keep(pseudocounts, alpha, gamma, table, totals, rng, *, learn, n_known):
         sizes = np.bincount(table.group, weights=table.count * table.times, minlength=table.n_groups)
         return first_weights(sizes, alpha, gamma)
 

@@ -76,7 +76,7 @@ def test_learned_concentrations_leave_the_law_over_all_of_them(n_steps):
 
 @pytest.mark.parametrize("n_steps", LENGTHS)
 def test_weights_that_are_never_drawn_again_are_seen(n_steps, monkeypatch):
-    def keep(pseudocounts, alpha, gamma, table, totals, rng, *, learn):
+    def keep(pseudocounts, alpha, gamma, table, totals, rng, *, learn, n_known):
         return first_weights(sizes_of(table), alpha, gamma)
 
     def sizes_of(table):
