@@ -122,9 +122,10 @@ def _serves(proposal, model, data):
 
 
 class _TreeOrDense(UncollapsedGibbs):
-    """Sweep that tries a tree with any number of clusters, and draws densely if it costs more."""
+    """Sweep by a tree that draws densely if this costs less, from 32 clusters on."""
 
-    _least_for_tree: ClassVar[int] = 2
+    _least_for_tree: ClassVar[int] = 32
+    _few_clusters: ClassVar[str] = "tree"
 
 
 class Canopy(UncollapsedKernel):

@@ -195,6 +195,7 @@ class UncollapsedGibbs(UncollapsedKernel):
     }
 
     _least_for_tree: ClassVar[int] = 512  # clusters from which "auto" tries a tree
+    _few_clusters: ClassVar[str] = "dense"  # how it draws with fewer
 
     def __init__(
         self,
@@ -268,6 +269,8 @@ class UncollapsedGibbs(UncollapsedKernel):
         if self.sticks == "slice":
             return slices.draw_labels(state, self.n_threads), {}
         method, tree = self.draw, None
+        if method == "auto" and self._least_for_tree > state.K:
+            method = self._few_clusters
         if method == "auto":
             tree = preferred_tree(state, least_clusters=self._least_for_tree, n_threads=self.n_threads)
             method = "dense" if tree is None else "tree"
