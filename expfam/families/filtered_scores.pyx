@@ -137,8 +137,8 @@ cdef bint some_scores(FilteredScores s, scratch *w, Py_ssize_t r, const float *p
                       Py_ssize_t L, double depth, Py_ssize_t own) noexcept nogil:
     """Compute the scores of row r that may be among the L highest, or near them.
 
-    Those are near that may lie less than `depth` nats below the L highest. That of slot `own` is computed, too, if it is
-    not below 0. Return False where all scores are wanted instead.
+    Those are near that may lie less than `depth` nats below the L highest. That of slot `own` is computed, too, if it
+    is not below 0. Return False where all scores are wanted instead.
     """
     cdef const double *x = w.x + r * s.d
     cdef Py_ssize_t g, k, n_known = 0

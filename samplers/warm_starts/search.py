@@ -31,7 +31,7 @@ from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.starts.greedy_merge import merged_labels
-from expfam.samplers.starts.kmeans import lloyd_labels, row_tiles
+from expfam.samplers.starts.kmeans import many_labels
 from expfam.samplers.starts.many_exchanges import ManyExchanges, has_many_clusters
 from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.samplers.states.collapsed import CollapsedState
@@ -48,7 +48,6 @@ _COUNT_STEPS = 5  # sweeps of random labels of counts
 _FEW_CENTRES = 16
 _SETTLED = 2  # candidates for an open number that are taken uphill, beside one cluster
 _INITS_A_RUN = 3  # of `n_init`, where clusters are many and exchanged: one run by default
-_TRIED_SEEDS = 2  # rows for each seed there: more take longer than all passes, which mend most of the difference
 _RACED = 4  # candidates for a given number from which EM is run; those of the highest log joint
 _CLOSE = 0.02  # nats a row between candidates that steps of the chain are to tell apart
 _MOST_OF_A_BLOB = 0.5  # share of the rows in the largest of a given number of clusters
@@ -278,10 +277,8 @@ class _Search:
         An exchange mends at once what one run does wrong in one place; further runs do as much wrong in others.
         """
         n_runs = -(-self.n_init // _INITS_A_RUN)
-        tiles = row_tiles(self.data, seed=self.seed, n_threads=self.n_threads)
-        options: dict[str, Any] = {"rows": tiles, "n_trials": _TRIED_SEEDS, "n_threads": self.n_threads}
         runs = {
-            f"lloyd {run + 1}": lloyd_labels(self.data, self.K, seed=self.seed, run=run, **options)
+            f"lloyd {run + 1}": many_labels(self.data, self.K, seed=self.seed, run=run, n_threads=self.n_threads)
             for run in range(n_runs)
         }
         fitted = {name: self.settler.fitted(labels) for name, labels in runs.items()}

@@ -11,7 +11,7 @@ from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import SymmetricDirichlet
 from expfam.samplers.starts import kmeans as starts
-from expfam.samplers.starts.kmeans import kmeans_labels, lloyd_labels, row_tiles
+from expfam.samplers.starts.kmeans import kmeans_labels, lloyd_labels, many_labels, row_tiles
 from expfam.samplers.starts.rules import starting_labels
 
 
@@ -112,3 +112,22 @@ def test_passes_gain_over_the_seeds():
     for seed in range(5):
         found = [inertia(X, starting_labels(name, model, data, seed=seed)) for name in ("kmeans", "kmeans++")]
         assert found[0] < 0.9 * found[1]
+
+
+def test_seeds_of_many_clusters_come_from_a_sample_and_the_passes_see_all_rows():
+    X, _ = groups(N=1200, k=10)
+    data = Dataset(X, DiagonalGaussian())
+    sample, many = [], [many_labels(data, 40, seed=0, run=run, n_threads=n) for run, n in ((0, 1), (0, 2), (1, 1))]
+    np.testing.assert_array_equal(many[0], many[1])
+    assert not same_partition(many[0], many[2])
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    for labels in many:
+        assert labels.dtype == np.int32
+        assert len(np.unique(labels)) == 40
+        means = np.array([Z[labels == k].mean(axis=0) for k in range(40)])
+        assert (squares(Z, means).argmin(axis=1) != labels).mean() < 0.02  # as the passes over all rows end
+        sample.append(inertia(Z, labels))
+    whole = [inertia(Z, lloyd_labels(data, 40, seed=0, run=run)) for run in range(3)]
+    assert np.mean(sample) < 1.15 * np.mean(whole)
+    few = many_labels(Dataset(X[:20], DiagonalGaussian()), 40, seed=0, run=0)  # no more seeds than rows
+    assert sorted(few) == list(range(20))
