@@ -17,6 +17,7 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.errors import ResourceError
 from expfam.families.columns.family import Columns
+from expfam.families.counts.word_lists import list_bytes, suits_lists
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 
@@ -244,6 +245,8 @@ def _statistics_bytes(family, n_features, F, K, n_entries):
     if family in _COUNT_FAMILIES:
         slots = -(-(K + 1) // 16) * 16
         present = min(K * F, n_entries)
+        if family != "categorical" and suits_lists(F, slots, n_entries):
+            return list_bytes(F, slots, n_entries) + 8 * F
         return slots * F * 4 + slots * F // 8 + present * (4 + 12) + 8 * F
     factors = 2 * n_features**2 if family in ("gaussian", "gaussian_zero") else 0
     return 8 * (K + 1) * (3 * F + factors)

@@ -15,7 +15,8 @@ from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.counts._table cimport (
-    CATEGORICAL, MULTINOMIAL, POISSON, get, has_datum, holds, includes, padded, rest_of, row_at,
+    CATEGORICAL, MULTINOMIAL, POISSON, entry_from, get, has_datum, holds, includes, padded, rest_of, row_at,
+    slot_count, slot_list,
 )
 from expfam.families.counts.rising cimport log_product, log_rising, multiply_rising
 from expfam.families.rows cimport entry_column, entry_value, row_start
@@ -25,6 +26,7 @@ from expfam.structures.simd.counts cimport (
 )
 from expfam.structures.simd.elementary cimport expfam_log1
 from expfam.structures.simd.logs cimport expfam_log_rising
+from expfam.structures.simd.prefetch cimport expfam_prefetch
 
 cdef enum:
     MAX_REPEATS = 24        # the rising factorial scores a word with more repeats
@@ -169,9 +171,146 @@ cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, P
         by_product = False                  # one block holds a short document
 
 
+cdef inline void start_scores(const count_table *t, double length, Py_ssize_t first, Py_ssize_t m, bint by_product,
+                              double *out, double *level) noexcept nogil:
+    """Set the scores to the term of the length; with `by_product`, to 0, and set the levels."""
+    cdef Py_ssize_t j
+    if t.model == POISSON:
+        for j in range(m):
+            out[j] = t.level[first + j] - length * t.slope[first + j]
+        return
+    for j in range(m):
+        level[j] = t.level[first + j]
+        out[j] = 0.0
+    if by_product:
+        for j in range(m, padded(m)):
+            level[j] = 1.0
+        return
+    expfam_log_rising(level, length, t.prior_total < 16, out, m)
+    for j in range(m):
+        out[j] = -out[j]
+
+
+cdef inline void multiply_listed(const slot_list *slots, double a, double count, Py_ssize_t first, Py_ssize_t m,
+                                 double *product) noexcept nogil:
+    """Multiply products by the rising factorials of a word's slots, over that of an empty slot."""
+    cdef Py_ssize_t e, j
+    cdef double z, factor, repeat, inverse = a
+    repeat = 1.0
+    while repeat < count:
+        inverse *= a + repeat
+        repeat += 1.0
+    inverse = 1.0 / inverse
+    for e in range(entry_from(slots, first) if first else 0, slots.length):
+        j = slots.entries[e].slot - first
+        if j >= m:
+            return
+        if slots.entries[e].count == 0:         # a stale word: its ratio is 1, without rounding
+            continue
+        z = a + slots.entries[e].count
+        factor = z * inverse
+        if count > 1:
+            repeat = 1.0
+            while repeat < count:
+                factor *= z + repeat
+                repeat += 1.0
+        product[j] *= factor
+
+
+cdef void add_rising_listed(const count_table *t, Py_ssize_t w, double count, Py_ssize_t first, Py_ssize_t m,
+                            double *out, double *z, double *result) noexcept nogil:
+    """Do what `add_rising_row` does, from the list of a word."""
+    cdef const slot_list *slots = &t.words[w]
+    cdef Py_ssize_t e, j
+    for j in range(m):
+        z[j] = t.prior[w]
+    for e in range(entry_from(slots, first), slots.length):
+        if slots.entries[e].slot - first >= m:
+            break
+        z[slots.entries[e].slot - first] += slots.entries[e].count
+    expfam_log_rising(z, count, t.prior[w] < 16, result, m)
+    for j in range(m):
+        out[j] += result[j]
+
+
+cdef void score_listed(const count_table *t, Py_ssize_t i, Py_ssize_t first, Py_ssize_t m, double *out,
+                       double *work) noexcept nogil:
+    """Compute log predictives under m <= TILE consecutive slots, from lists by words.
+
+    All slots get the score of one without the words of the datum; the lists of its words tell where that is wrong.
+    """
+    cdef double *product = work
+    cdef double *divisor = work + TILE
+    cdef double *level = work + 2 * TILE
+    cdef double length = t.length[i], count, constant = 0.0, n_factors = 0.0
+    cdef double most = min(<double> MAX_REPEATS, <double> t.max_factors)
+    cdef Py_ssize_t p, j, w
+    cdef bint by_product = t.model == MULTINOMIAL and length <= t.max_factors
+    cdef Py_ssize_t begin = row_start(&t.x, i), end = row_start(&t.x, i + 1)
+    for p in range(begin, end):         # the lists lie anywhere, and wait for memory together
+        expfam_prefetch(&t.words[entry_column(&t.x, p)], sizeof(slot_list))
+    start_scores(t, length, first, m, by_product, out, level)
+    for p in range(begin, end):
+        count = entry_value(&t.x, p)
+        if count > most:
+            add_rising_listed(t, entry_column(&t.x, p), count, first, m, out, product, divisor)
+    if by_product:
+        expfam_rising_products(level, <Py_ssize_t> length, divisor, padded(m))
+    for p in range(begin, end):
+        w = entry_column(&t.x, p)
+        expfam_prefetch(t.words[w].entries, t.words[w].length * sizeof(slot_count) if first == 0 else 1)
+    for j in range(padded(m)):
+        product[j] = 1.0
+    for p in range(begin, end):
+        w = entry_column(&t.x, p)
+        count = entry_value(&t.x, p)
+        if count > most:
+            continue
+        constant += log_rising_of(t, w, count)
+        if n_factors + count > t.max_factors:
+            expfam_add_log_ratio(product, divisor if by_product else NULL, out, m)
+            by_product, n_factors = False, 0.0
+            for j in range(padded(m)):
+                product[j] = 1.0
+        n_factors += count
+        multiply_listed(&t.words[w], t.prior[w], count, first, m, product)
+    expfam_add_log_ratio(product, divisor if by_product else NULL, out, m)
+    for j in range(m):
+        out[j] += constant
+
+
+cdef inline double log_rising_of(const count_table *t, Py_ssize_t w, double count) noexcept nogil:
+    """Return log_rising(prior of a word, count)."""
+    if t.tabled != NULL and count < N_TABLED:
+        return t.tabled[<Py_ssize_t> count]
+    return log_rising(t.prior[w], count)
+
+
+cdef inline bint is_run(const Py_ssize_t *ks, Py_ssize_t m) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(1, m):
+        if ks[j] != ks[0] + j:
+            return False
+    return True
+
+
+cdef void score_by_word(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m, double *out,
+                        double *work) noexcept nogil:
+    """Compute log predictives from lists by words, of a run of slots together."""
+    cdef Py_ssize_t j = 0, width, first = 0 if ks == NULL or m == 0 else ks[0]
+    if ks != NULL and (m == 1 or not is_run(ks, m)):
+        for j in range(m):
+            out[j] = score_slot(t, i, ks[j], t.n[ks[j]], t.total[ks[j]], False)
+        return
+    while j < m:
+        width = min(<Py_ssize_t> TILE, m - j)
+        score_listed(t, i, first + j, width, out + j, work)
+        j += width
+
+
 cdef inline bint is_plain(const count_table *t) noexcept nogil:
     """Return whether a table holds int32 counts, all signs are +1 and two factors are safe."""
-    return not (t.is_real or t.by_cluster or t.model == CATEGORICAL) and t.max_factors >= 2
+    return not (t.is_real or t.by_cluster or t.by_word or t.model == CATEGORICAL) and t.max_factors >= 2
 
 
 cdef bint multiply_plain(const count_table *t, Py_ssize_t i, Py_ssize_t k, bint is_inside, double *sum_) noexcept nogil:
@@ -256,6 +395,9 @@ cdef int counts_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, P
         for j in range(m):
             if ks[j] < 0 or ks[j] >= t.capacity:
                 return EXPFAM_RANGE
+    if t.by_word:
+        score_by_word(t, i, ks, m, out, work)
+        return EXPFAM_OK
     j = 0
     while (t.by_cluster or (m == 1 and ks != NULL and is_plain(t))) and j < m:
         k = j if ks == NULL else ks[j]

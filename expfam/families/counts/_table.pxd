@@ -1,6 +1,8 @@
-# The counts of words in clusters: a table with a row for each word, and lists of each cluster's words; or lists alone.
+# The counts of words in clusters: a table with a row for each word, or a list of slots for each word, beside lists of
+# each cluster's words; or these lists alone.
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.string cimport memmove
 
 from expfam.families.rows cimport csr_rows, entry_column, entry_value, row_start
 from expfam.structures.simd.counts cimport EXPFAM_LINE
@@ -19,9 +21,19 @@ ctypedef struct word_list:
     Py_ssize_t room
     Py_ssize_t present      # number of words with a count above 0
 
+ctypedef struct slot_count:
+    int32_t slot
+    int32_t count           # 0 of a stale word
+
+ctypedef struct slot_list:
+    slot_count *entries     # ascending slots
+    int32_t length
+    int32_t room
+
 ctypedef struct count_table:
     int model
-    int by_cluster          # 1: no table, the lists hold the counts
+    int by_cluster          # 1: no table, the lists of clusters hold the counts
+    int by_word             # 1: no table, the lists of words hold the counts, which are int32
     int is_real             # 1: counts are float64, else int32
     double slack            # 0 if all counts are integers, hence exact; else ROUNDING
     int max_factors
@@ -35,6 +47,7 @@ ctypedef struct count_table:
     void *counts            # (n_words, stride) int32 or float64, aligned to 64 bytes
     uint8_t *listed         # (n_words, stride / 8) bits: whether the word is in the slot's list
     word_list *lists        # (capacity,)
+    slot_list *words        # (n_words,) if by_word, else NULL
     double *n               # (stride,) number of data
     double *total           # (stride,) sum of the counts
     double *level           # (stride,) multinomial: S. + a; Poisson: (a + S.) log((b + n) / (b + n + 1))
@@ -74,8 +87,33 @@ cdef inline void index_place(word_list *words, Py_ssize_t place) noexcept nogil:
     words.index[h] = <int32_t> (place + 1)
 
 
+cdef inline Py_ssize_t entry_from(const slot_list *slots, Py_ssize_t k) noexcept nogil:
+    """Return the place of the first entry of a word whose slot is at least k."""
+    cdef Py_ssize_t low = 0, high = slots.length, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if slots.entries[middle].slot < k:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef inline slot_count *entry_of(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    """Return the entry of word w for slot k, or NULL."""
+    cdef const slot_list *slots = &t.words[w]
+    cdef Py_ssize_t place = entry_from(slots, k)
+    if place < slots.length and slots.entries[place].slot == k:
+        return &slots.entries[place]
+    return NULL
+
+
 cdef inline double get(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
     cdef Py_ssize_t place
+    cdef const slot_count *entry
+    if t.by_word:
+        entry = entry_of(t, w, k)
+        return 0.0 if entry == NULL else entry.count
     if t.by_cluster:
         place = place_of(&t.lists[k], w)
         return t.lists[k].values[place] if place >= 0 else 0.0
@@ -86,7 +124,9 @@ cdef inline double get(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcep
 
 cdef inline void put(count_table *t, Py_ssize_t w, Py_ssize_t k, double value) noexcept nogil:
     """Set a count; without a table the word must be in the list of k."""
-    if t.by_cluster:
+    if t.by_word:
+        entry_of(t, w, k).count = <int32_t> value
+    elif t.by_cluster:
         t.lists[k].values[place_of(&t.lists[k], w)] = value
     elif t.is_real:
         (<double *> t.counts)[w * t.stride + k] = value
@@ -107,21 +147,41 @@ cdef inline uint8_t *listed_at(const count_table *t, Py_ssize_t w, Py_ssize_t k)
 cdef inline bint is_listed(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
     if t.by_cluster:
         return place_of(&t.lists[k], w) >= 0
+    if t.by_word:
+        return entry_of(t, w, k) != NULL
     return (listed_at(t, w, k)[0] >> (k & 7)) & 1
 
 
 cdef inline void set_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    """Note that word w is in the list of k; by words, add an entry of count 0, for which there must be room."""
+    cdef slot_list *slots
+    cdef Py_ssize_t place
+    if t.by_word:
+        slots = &t.words[w]
+        place = entry_from(slots, k)
+        memmove(&slots.entries[place + 1], &slots.entries[place], (slots.length - place) * sizeof(slot_count))
+        slots.entries[place].slot, slots.entries[place].count = <int32_t> k, 0
+        slots.length += 1
+        return
     listed_at(t, w, k)[0] |= <uint8_t> (1 << (k & 7))
 
 
 cdef inline void unset_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    cdef slot_list *slots
+    cdef Py_ssize_t place
+    if t.by_word:
+        slots = &t.words[w]
+        place = entry_from(slots, k)
+        slots.length -= 1
+        memmove(&slots.entries[place], &slots.entries[place + 1], (slots.length - place) * sizeof(slot_count))
+        return
     listed_at(t, w, k)[0] &= <uint8_t> ~(1 << (k & 7))
 
 
 cdef inline void note_present(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
     """List word w as present in slot k. Call it before the count rises from 0.
 
-    The list must have room.
+    The list must have room, and so must that of the word.
     """
     cdef word_list *words = &t.lists[k]
     words.present += 1
@@ -181,6 +241,8 @@ cdef inline bint includes(const count_table *t, Py_ssize_t k, Py_ssize_t l) noex
 # ---- memory --------------------------------------------------------------------------------------------------------
 
 cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogil
+cdef bint make_word_room(count_table *t, Py_ssize_t w) noexcept nogil
+cdef bint copy_words(const count_table *old, count_table *t) noexcept nogil
 cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil
 cdef void exchange_columns(count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil
 cdef bint new_lists(count_table *t) noexcept nogil

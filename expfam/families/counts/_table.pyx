@@ -2,8 +2,8 @@
 
 A row of the table holds the counts of one word in all slots. Each slot also has a list of its present words (words with
 a count above 0), so that evidences, merges and clearing cost O(present words). A word whose count falls to 0 stays in
-the list as a stale one until the list is cleaned. Without a table each slot keeps its counts next to its list and finds
-them by hashing.
+the list as a stale one until the list is cleaned. By clusters, each slot keeps its counts next to its list and finds
+them by hashing. By words, each word keeps the slots that list it, with their counts.
 """
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
@@ -56,12 +56,42 @@ cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogi
     return True
 
 
+cdef bint make_word_room(count_table *t, Py_ssize_t w) noexcept nogil:
+    """Make room for one more slot in the list of a word; false if memory runs out.
+
+    A list grows by half, so few entries are unused.
+    """
+    cdef slot_list *slots = &t.words[w]
+    cdef Py_ssize_t room = slots.room + max(slots.room >> 1, 1)
+    cdef void *grown
+    if slots.length < slots.room:
+        return True
+    grown = PyMem_RawRealloc(slots.entries, room * sizeof(slot_count))
+    if grown == NULL:
+        return False
+    slots.entries, slots.room = <slot_count *> grown, <int32_t> room
+    return True
+
+
+cdef bint copy_words(const count_table *old, count_table *t) noexcept nogil:
+    """Copy the counts of a table to lists of slots by word; false if memory runs out."""
+    cdef Py_ssize_t k, j, w
+    for k in range(min(old.capacity, t.capacity)):
+        for j in range(old.lists[k].length):
+            w = old.lists[k].words[j]
+            if not make_word_room(t, w):
+                return False
+            set_listed(t, w, k)
+            put(t, w, k, get(old, w, k))
+    return True
+
+
 cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil:
     """Remove the stale words from the list of k and keep the order of the others."""
     cdef word_list *words = &t.lists[k]
     cdef Py_ssize_t j, kept = 0
     for j in range(words.length):
-        if not t.by_cluster and j + AHEAD < words.length:
+        if not (t.by_cluster or t.by_word) and j + AHEAD < words.length:
             expfam_prefetch(row_at(t, words.words[j + AHEAD], k), 1)
             expfam_prefetch(listed_at(t, words.words[j + AHEAD], k), 1)
         if t.by_cluster:
@@ -86,27 +116,35 @@ cdef void exchange_columns(count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept 
     for j in range(t.lists[l].length):
         w = t.lists[l].words[j]
         if not is_listed(t, w, k):
-            put(t, w, k, get(t, w, l))
-            put(t, w, l, 0.0)
-            set_listed(t, w, k)
-            unset_listed(t, w, l)
+            move_count(t, w, l, k)
     for j in range(t.lists[k].length):
         w = t.lists[k].words[j]
+        if not is_listed(t, w, l):
+            move_count(t, w, k, l)
+            continue
         count = get(t, w, l)
         put(t, w, l, get(t, w, k))
         put(t, w, k, count)
-        if not is_listed(t, w, l):
-            set_listed(t, w, l)
-            unset_listed(t, w, k)
+
+
+cdef inline void move_count(count_table *t, Py_ssize_t w, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    """Give the count of a word in slot k to slot l, which does not list it, without new room."""
+    cdef double count = get(t, w, k)
+    put(t, w, k, 0.0)
+    unset_listed(t, w, k)
+    set_listed(t, w, l)
+    put(t, w, l, count)
 
 
 cdef bint new_lists(count_table *t) noexcept nogil:
     """Give a table empty lists and numbers of its slots; return False if memory runs out."""
-    cdef Py_ssize_t n_entries = 0 if t.by_cluster else t.n_words * t.stride
+    cdef Py_ssize_t n_entries = 0 if t.by_cluster or t.by_word else t.n_words * t.stride
+    t.words = <slot_list *> PyMem_RawCalloc(t.n_words, sizeof(slot_list)) if t.by_word else NULL
     t.listed = <uint8_t *> PyMem_RawCalloc((n_entries >> 3) + 1, 1)
     t.lists = <word_list *> PyMem_RawCalloc(t.stride, sizeof(word_list))
     t.n = <double *> PyMem_RawCalloc(5 * t.stride, sizeof(double))
-    if t.listed == NULL or t.lists == NULL or t.n == NULL:
+    if t.listed == NULL or t.lists == NULL or t.n == NULL or (t.by_word and t.words == NULL):
+        PyMem_RawFree(t.words)
         PyMem_RawFree(t.listed)
         PyMem_RawFree(t.lists)
         PyMem_RawFree(t.n)
@@ -123,6 +161,10 @@ cdef void free_table(count_table *t) noexcept nogil:
             PyMem_RawFree(t.lists[k].words)
             PyMem_RawFree(t.lists[k].values)
             PyMem_RawFree(t.lists[k].index)
+    if t.words != NULL:
+        for k in range(t.n_words):
+            PyMem_RawFree(t.words[k].entries)
+    PyMem_RawFree(t.words)
     PyMem_RawFree(t.listed)
     PyMem_RawFree(t.lists)
     PyMem_RawFree(t.n)

@@ -10,6 +10,7 @@ slower. Storage is in `_table`, scores and evidences are in `_scores`. Adding an
 import numpy as np
 from scipy import sparse
 
+from cpython.mem cimport PyMem_RawFree
 from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -20,8 +21,9 @@ from expfam.families.counts._scores cimport (
     counts_log_predictive_self, counts_log_remainder, set_totals,
 )
 from expfam.families.counts._table cimport (
-    CATEGORICAL, MULTINOMIAL, POISSON, count_table, drop_stale, exchange_columns, free_table, get, holds, includes,
-    listed_at, make_room, new_lists, note_present, padded, put, rest_of, row_at, set_listed, unset_listed, word_list,
+    CATEGORICAL, MULTINOMIAL, POISSON, copy_words, count_table, drop_stale, exchange_columns, free_table, get, holds,
+    includes, listed_at, make_room, make_word_room, new_lists, note_present, padded, put, rest_of, row_at, set_listed,
+    slot_list, unset_listed, word_list,
 )
 from expfam.families.counts.rising cimport log_rising
 from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
@@ -34,6 +36,7 @@ from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families.column_sums import column_sums
 from expfam.families.counts.pseudocounts import row_sums
+from expfam.families.counts.word_lists import suits_lists
 from expfam.families.support import first_where
 
 cdef enum:
@@ -66,7 +69,11 @@ cdef int counts_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
                 return EXPFAM_RANGE
     if not make_room(t, k, stop - start):
         return out_of_memory(t)
-    if not t.by_cluster:
+    if t.by_word:
+        for p in range(start, stop):
+            if not make_word_room(t, entry_column(&t.x, p)):
+                return out_of_memory(t)
+    elif not t.by_cluster:
         for p in range(start, stop):
             w = entry_column(&t.x, p)
             if get(t, w, k) == 0:
@@ -137,6 +144,9 @@ cdef int counts_absorb(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
                 return EXPFAM_RANGE
     if not make_room(t, k, words.present):
         return out_of_memory(t)
+    for j in range(words.length if t.by_word else 0):
+        if not make_word_room(t, words.words[j]):
+            return out_of_memory(t)
     for j in range(words.length):
         w = words.words[j]
         count = get(t, w, l)
@@ -199,6 +209,9 @@ cdef void counts_expect(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     cdef Py_ssize_t p
     if k < 0:
         expect_row(&t.x, i)
+    elif t.by_word:
+        for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+            expfam_prefetch(&t.words[entry_column(&t.x, p)], sizeof(slot_list))
     elif not t.by_cluster:
         for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
             expfam_prefetch(row_at(t, entry_column(&t.x, p), k), 1)
@@ -239,7 +252,9 @@ cdef class CountComponents:
 
     With the layout "features" it has a table with a row for each word, with "clusters" a list of counts for each
     cluster. The first needs 4 bytes (8 for float64) and 1 bit for each column and slot, and 4 to 8 bytes for each
-    present word; the second 20 to 56 bytes for each present word, and nothing else.
+    present word; the second 20 to 56 bytes for each present word, and nothing else. A large table that would be almost
+    empty is not made: the layout "features" then keeps a list of slots with their counts for each word, 16 bytes for
+    each word and 12 to 20 for each present one. `is_by_word` tells so. Scores are the same up to their last bits.
 
     `capsule` is named "expfam.components_v1". `pending` is the exception of a function that returned EXPFAM_PYTHON, or
     None. `is_float64` tells whether counts are float64 and not int32: for fractional data or statistics, for totals
@@ -255,6 +270,8 @@ cdef class CountComponents:
     cdef double[::1] lengths
     cdef double data_total          # sum of all counts of the data
     cdef double data_slack          # ROUNDING if they are fractional, else 0
+    cdef Py_ssize_t data_entries    # number of stored entries of the data
+    cdef Py_ssize_t loaded          # number of counts above 0 that were loaded
 
     def __cinit__(self):
         memset(&self.t, 0, sizeof(count_table))
@@ -271,6 +288,7 @@ cdef class CountComponents:
         family.require_bound()
         self.t.model = MODELS[model]
         self.t.by_cluster = layout == "clusters"
+        self.loaded = 0
         self.t.n_columns = self.t.n_words = data.n_statistics
         if self.t.model == CATEGORICAL:
             self.t.n_words += len(family.levels_)
@@ -313,6 +331,11 @@ cdef class CountComponents:
         return self.t.capacity
 
     @property
+    def is_by_word(self):
+        """Return whether each word has a list of slots in place of a row of a table."""
+        return bool(self.t.by_word)
+
+    @property
     def is_float64(self):
         """Return whether the counts are float64."""
         return bool(self.t.is_real)
@@ -342,6 +365,7 @@ cdef class CountComponents:
         self.data_slack = ROUNDING if is_real else 0.0
         self.t.slack = max(self.t.slack, self.data_slack)
         self.data_total = float(sums.sum())
+        self.data_entries = len(columns)
         return is_real or heaviest > MAX_COUNT or self.t.by_cluster
 
     def set_data(self, data):
@@ -392,8 +416,9 @@ cdef class CountComponents:
         cdef Py_ssize_t j, k
         is_real = is_real or t.by_cluster
         t.capacity, t.stride, t.is_real = capacity, padded(capacity), is_real
+        t.by_word = not is_real and self._suits_lists(capacity)
         cdef size_t width = sizeof(double) if is_real else sizeof(int32_t)
-        cdef Py_ssize_t n_entries = 0 if t.by_cluster else t.n_words * t.stride
+        cdef Py_ssize_t n_entries = 0 if t.by_cluster or t.by_word else t.n_words * t.stride
         try:    # NumPy uses huge pages where it can; with small pages each word of a datum lies in its own page
             block = np.zeros(n_entries * width + 64, dtype=np.uint8)
         except (MemoryError, ValueError):       # ValueError: the size exceeds the address space
@@ -403,6 +428,9 @@ cdef class CountComponents:
                 f"{self.family.name}: {counted(t.n_words, 'column')} x {counted(capacity, 'slot needs', 'slots need')}"
                 f" {n_entries * width / 2**30:.1f} GiB: use fewer components or columns, or layout=\"clusters\""
             )
+        if t.by_word and not self._fill_words(&old, &t):
+            free_table(&t)
+            raise MemoryError(f"{self.family.name}: no memory for the counts of {counted(t.n_words, 'column')}")
         t.counts = <void *> ((<size_t> block.ctypes.data + 63) & ~<size_t> 63)
         kept, self.block = self.block, block    # keep the old block until its counts are copied
         self.t = t
@@ -411,12 +439,31 @@ cdef class CountComponents:
         for k in range(min(old.capacity, capacity)):
             self.t.lists[k] = old.lists[k]
             old.lists[k].words = old.lists[k].values = old.lists[k].index = NULL
-            for j in range(0 if t.by_cluster else self.t.lists[k].length):
+            for j in range(0 if t.by_cluster or t.by_word else self.t.lists[k].length):
                 set_listed(&self.t, self.t.lists[k].words[j], k)
                 put(&self.t, self.t.lists[k].words[j], k, get(&old, self.t.lists[k].words[j], k))
             set_totals(&self.t, k, old.n[k], old.total[k])
         free_table(&old)
         del kept
+
+    cdef bint _suits_lists(self, Py_ssize_t capacity):
+        """Return whether this model may keep its counts by word, and should."""
+        if self.t.by_cluster or self.t.model == CATEGORICAL:
+            return False
+        return suits_lists(self.t.n_words, padded(capacity), max(self.data_entries, self.loaded))
+
+    cdef bint _fill_words(self, count_table *old, count_table *t):
+        """Give the counts of the slots that fit to lists by words; return False if memory runs out."""
+        cdef Py_ssize_t k, j
+        if not old.by_word:
+            return copy_words(old, t)
+        for k in range(t.capacity, old.capacity):     # slots that do not fit leave the lists of their words
+            for j in range(old.lists[k].length):
+                unset_listed(old, old.lists[k].words[j], k)
+            old.lists[k].length = 0
+        PyMem_RawFree(t.words)
+        t.words, old.words = old.words, NULL
+        return True
 
     def _widen(self):
         """Replace int32 counts by float64 counts."""
@@ -492,6 +539,7 @@ cdef class CountComponents:
             )
         if not (np.isfinite(values).all() and np.isfinite(n).all()) or (values < 0).any() or (n < 0).any():
             raise SupportError(f"{self.family.name}: statistics of clusters must be finite and non-negative")
+        self.loaded = int(np.count_nonzero(values))
         self.reserve(len(n))
         cdef Py_ssize_t k, j
         for k in range(self.t.capacity):
@@ -500,6 +548,8 @@ cdef class CountComponents:
         is_whole = bool((values == np.rint(values)).all() and (n == np.rint(n)).all())
         if not is_whole or heaviest + self.data_total > MAX_COUNT:
             self._widen()
+        elif not self.t.is_real and self.t.by_word != self._suits_lists(self.t.capacity):
+            self._allocate(self.t.capacity, False)
         self.t.slack = self.data_slack if is_whole else ROUNDING
         self._set_bounds(heaviest)
         cdef const double[::1] count = n, total = np.ascontiguousarray(totals, dtype=np.float64), value = values
@@ -508,6 +558,8 @@ cdef class CountComponents:
             if not make_room(&self.t, k, start[k + 1] - start[k]):
                 raise MemoryError(f"{self.family.name}: no memory for the words of slot {k}")
             for j in range(start[k], start[k + 1]):
+                if self.t.by_word and not make_word_room(&self.t, word[j]):
+                    raise MemoryError(f"{self.family.name}: no memory for the slots of column {word[j]}")
                 note_present(&self.t, word[j], k)
                 put(&self.t, word[j], k, value[j])
                 if value[j] == 0:
