@@ -5,6 +5,8 @@ row order within a segment, then over the segments in order. Sparse rows are sum
 O(nnz) time and O(N + K F) memory; the data are not copied.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from scipy import sparse
 
@@ -26,14 +28,15 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
     labels = np.ascontiguousarray(labels, dtype=np.int32)
     if labels.shape != (data.n_rows,):
         raise ValueError(f"labels must have shape ({data.n_rows},); got {labels.shape}")
-    if labels.max() >= n_clusters:
-        raise ValueError(f"labels must be below {n_clusters}; the largest is {labels.max()}")
-    n = np.bincount(labels[labels >= 0], minlength=n_clusters).astype(np.float64)
+    n = _counts(labels, n_clusters)
     if data.has_sparse_phi:
         return n, sparse_sums(data, labels, n_clusters)
     F = data.n_statistics
     rows = max(1, BLOCK_BYTES // (8 * F))
     S = np.zeros((n_clusters, F))
+    if data.n_rows <= rows:     # the rows of all segments together
+        add_segments(S, data.phi(0, data.n_rows), labels, _ends_of_segments(data.n_rows))
+        return n, S
     for first, last, bounds in _segments_together(data.n_rows, rows):
         if bounds is not None:
             add_segments(S, data.phi(first, last), labels[first:last], bounds - first)
@@ -45,6 +48,29 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
             add_rows(part, data.phi(start, stop), place[start - first : stop - first])
         S[used] += part
     return n, S
+
+
+def _counts(const int32_t[::1] labels, Py_ssize_t n_clusters):
+    """Return the number of rows of each cluster: (K,) float64; negative labels are left out."""
+    counts = np.zeros(n_clusters)
+    cdef double[::1] count = counts
+    cdef Py_ssize_t i, largest = -1
+    with nogil:
+        for i in range(labels.shape[0]):
+            if labels[i] >= n_clusters:
+                largest = max(largest, <Py_ssize_t> labels[i])
+            elif labels[i] >= 0:
+                count[labels[i]] += 1.0
+    if largest >= 0:
+        raise ValueError(f"labels must be below {n_clusters}; the largest is {largest}")
+    return counts
+
+
+@lru_cache(maxsize=64)
+def _ends_of_segments(n_rows):
+    ends = np.array([0, *(stop for _, stop in segments(n_rows))], dtype=np.intp)
+    ends.setflags(write=False)
+    return ends
 
 
 def _segments_together(Py_ssize_t n_rows, Py_ssize_t most):

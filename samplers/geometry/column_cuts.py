@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.samplers.geometry.cut_gains import best_gain
+
 _LEAST_SHARE = 0.005  # of the rows, on either side
 _FLOOR = 1e-3  # share of a column's variance that either side keeps at least
 _COLUMNS_AT_ONCE = 16  # a few arrays of this many columns are held
@@ -65,13 +67,13 @@ def best_cut(points: npt.NDArray[np.float64], weight: npt.NDArray[np.float64] | 
 def _best_of(block, weight, start, least):
     """Return the best cut of some columns, of which `start` is the number of the first."""
     if weight is None:
-        n, ordered = float(len(block)), np.sort(block, axis=0)
-        mass = np.ones((len(block), 1))
-        low = np.arange(1.0, n)[:, None]  # rows on the lower side of each cut
-    else:
-        n, order = float(weight.sum()), np.argsort(block, axis=0, kind="stable")
-        ordered, mass = np.take_along_axis(block, order, axis=0), weight[order]
-        low = np.cumsum(mass, axis=0)[:-1]
+        ordered = np.sort(np.asarray(block, dtype=np.float64), axis=0)
+        mean = np.ascontiguousarray(ordered.sum(axis=0) / float(len(block)))
+        place, column, gain = best_gain(ordered, mean, least, _FLOOR)
+        return ColumnCut(start + column, float(ordered[place + 1, column]), gain)
+    n, order = float(weight.sum()), np.argsort(block, axis=0, kind="stable")
+    ordered, mass = np.take_along_axis(block, order, axis=0), weight[order]
+    low = np.cumsum(mass, axis=0)[:-1]  # rows on the lower side of each cut
     centred = ordered - (mass * ordered).sum(axis=0) / n
     sums, squares = np.cumsum(mass * centred, axis=0), np.cumsum(mass * centred**2, axis=0)
     variance, high = squares[-1] / n, n - low

@@ -158,3 +158,19 @@ def test_first_cuts_are_made_once_for_the_same_rows_at_the_same_place(monkeypatc
     monkeypatch.setattr(halves, "_MOST_KEPT", 3)
     cut(model, [np.arange(50)], data)
     assert len(halves._kept[data]) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_compiled_gains_are_those_of_weights_of_one(seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(60, 20)) + 4.0 * (np.arange(60) < 9 + 5 * seed)[:, None] * (np.arange(20) % 3 == 1)
+    points[:, ::5], points[:, 7] = np.round(points[:, ::5]), 1.0
+    assert best_cut(points) == best_cut(points, np.ones(60))
+    by_column = best_cut(np.asfortranarray(points[:, :3]))  # NumPy adds these in another order
+    assert by_column[:2] == best_cut(points[:, :3])[:2]
+    assert by_column.gain == pytest.approx(best_cut(points[:, :3]).gain, rel=1e-12)
+
+
+def test_equal_rows_have_no_cut():
+    assert best_cut(np.ones((30, 2))) is None
+    assert best_cut(np.array([[0.0], [0.0], [0.0], [1.0]])) is None  # a single row is no side

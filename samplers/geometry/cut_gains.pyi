@@ -1,0 +1,3 @@
+from expfam.protocols import Floats
+
+def best_gain(ordered: Floats, mean: Floats, least: float, floor: float) -> tuple[int, int, float]: ...
