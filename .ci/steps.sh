@@ -22,7 +22,7 @@ activate() { # an environment's `python` and scripts, by the names the README us
     hash -r
 }
 
-unset PYTHONPATH PYTHONHOME EXPFAM_DEBUG EXPFAM_ISA
+unset PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE EXPFAM_DEBUG EXPFAM_ISA
 export PYTHONNOUSERSITE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 MPLBACKEND=Agg
 base_path=$PATH
 python=${PYTHON:-python3}

@@ -482,7 +482,7 @@ def test_batches_of_neighbours_are_a_partition(schedule):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_memory_map_is_not_copied(dtype, tmp_path):
     rng = np.random.default_rng(0)
-    N, d = 150_000, 100
+    N, d = 600_000 // np.dtype(dtype).itemsize, 100
     X = np.lib.format.open_memmap(tmp_path / "X.npy", mode="w+", dtype=dtype, shape=(N, d))
     X[:] = rng.normal(size=(4, d))[rng.integers(0, 4, N)] * 3 + rng.normal(size=(N, d))
     X.flush()

@@ -82,8 +82,8 @@ FAULTS = {
         40,
         {"weights": FINITE},
     ),
-    "published proposal": (FastEx(mode="published"), FastEx(mode="removed"), "rows", 600, {"weights": FINITE}),
     "sign of the proposal": (PlainMetropolis(sign=-1.0), PlainMetropolis(), "rows", 20, {}),
+    "published proposal": (FastEx(mode="published"), FastEx(mode="removed"), "rows", 600, {"weights": FINITE}),
     "rho forgotten": (PlainSplitMerge(forgets=True), PlainSplitMerge(), "rows", 30, {}),
     "statistics out of date": (
         StaleStatistics(),
