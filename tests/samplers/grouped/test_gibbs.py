@@ -144,7 +144,8 @@ def test_check_finds_a_damaged_counter():
         state.check()
 
 
-def test_learned_pseudocounts_average_over_their_posterior():
+@pytest.mark.parametrize("n_steps", [8000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_learned_pseudocounts_average_over_their_posterior(n_steps):
     """Clusters and pseudo-counts together: the enumerated law integrates the pseudo-counts by quadrature."""
     X, groups = np.array([[0.0], [1.0], [6.0]]), np.array([0, 0, 1])
     data = Dataset(X, Poisson(shape=1.5, rate=0.4), groups=groups)
@@ -160,7 +161,7 @@ def test_learned_pseudocounts_average_over_their_posterior():
         return s_weight @ np.exp(values) @ u_weight / 2
 
     pi = softmax(np.log([prior(row) for row in labels]) + likelihood)
-    chain = visits(GroupedGibbs(), AdmixtureModel(data.family, 2, 1.0), data, 20_000)
+    chain = visits(GroupedGibbs(), AdmixtureModel(data.family, 2, 1.0), data, n_steps)
     assert worst_t(chain, [tuple(row.tolist()) for row in labels], pi) < LIMIT
     other = softmax(fixed)
     assert worst_t(chain, [tuple(row.tolist()) for row in labels], other) > LIMIT
