@@ -1,9 +1,9 @@
 """Compiled components of the diagonal Gaussian whose rows may lack cells.
 
-Each column of a cluster has a count of its own, the number of its observed cells. Degrees of freedom thus differ from
-column to column, and a predictive needs one logarithm for each observed column. Cells that a datum lacks are skipped:
-their constants are taken back from the sum of the constants of all columns. Columns that are alike in all clusters add
-one log density of the datum to all scores.
+Each column of a cluster has a count of its own, the number of its observed cells. Columns that lack the same rows have
+the same counts, and so the same degrees of freedom. They form a group, and a predictive needs one logarithm for each
+group of observed columns. Cells that a datum lacks are skipped: their constants are taken back from the sum of the
+constants of all columns. Columns that are alike in all clusters add one log density of the datum to all scores.
 """
 
 import numpy as np
@@ -50,10 +50,11 @@ cdef extern from *:
     /* Rows of a block: sum of the constants; location, weight times sqrt 2 and half of each column; constant of each
      * column. score = sum over observed columns f of constant_f - half_f * log(1 + weight_f (x_f - location_f)^2).
      * `columns` lists the observed columns first, `seen` of them, whose values are in x in this order, then the others.
-     * No square may leave the range of doubles: see `is_tame`. */
+     * Columns of a group stand together and have one half in every cluster: one logarithm for up to 8 of them.
+     * No product may leave the range of doubles: see `is_tame` and `is_mild`. */
     #define EXPFAM_OPEN_SCAN(NAME, TARGET, VECTOR)                                                                    \
-        TARGET static void NAME(const double *x, const ptrdiff_t *columns, ptrdiff_t seen, ptrdiff_t d,               \
-                                const double *block, ptrdiff_t count, double *out) {                                  \
+        TARGET static void NAME(const double *x, const ptrdiff_t *columns, const ptrdiff_t *group, ptrdiff_t seen,    \
+                                ptrdiff_t d, const double *block, ptrdiff_t count, double *out) {                     \
             enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                        \
             for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                                \
                 const VECTOR *rows = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * (1 + 4 * d) +     \
@@ -66,10 +67,15 @@ cdef extern from *:
                     sum = rows[0] * 0.0;                                                                              \
                     for (ptrdiff_t g = 0; g < seen; g++) sum += constants[columns[g] * STEP];                         \
                 }                                                                                                     \
-                for (ptrdiff_t g = 0; g < seen; g++) {                                                                \
-                    const VECTOR *row = rows + (1 + 3 * columns[g]) * STEP;                                           \
+                for (ptrdiff_t g = 0, h; g < seen; g = h) {                                                           \
+                    const VECTOR *row = rows + (1 + 3 * columns[g]) * STEP, *next;                                    \
                     VECTOR t = x[g] - row[0], value = EXPFAM_SQRT2 + row[STEP] * (t * t);                             \
                     double lane[EXPFAM_WIDTH(VECTOR)];                                                                \
+                    for (h = g + 1; h < seen && h < g + 8 && group[columns[h]] == group[columns[g]]; h++) {           \
+                        next = rows + (1 + 3 * columns[h]) * STEP;                                                    \
+                        t = x[h] - next[0];                                                                           \
+                        value *= 1.0 + next[STEP] * (t * t) * (1.0 / EXPFAM_SQRT2);                                   \
+                    }                                                                                                 \
                     memcpy(lane, &value, sizeof lane);                                                                \
                     EXPFAM_SIMD                                                                                       \
                     for (ptrdiff_t l = 0; l < WIDTH; l++) lane[l] = expfam_log_of_scaled(lane[l]);                    \
@@ -80,15 +86,17 @@ cdef extern from *:
             }                                                                                                         \
         }
     EXPFAM_LANE_INSTANCES(EXPFAM_OPEN_SCAN, void, expfam_open_scan,
-                          (const double *, const ptrdiff_t *, ptrdiff_t, ptrdiff_t, const double *, ptrdiff_t,
-                           double *))
+                          (const double *, const ptrdiff_t *, const ptrdiff_t *, ptrdiff_t, ptrdiff_t, const double *,
+                           ptrdiff_t, double *))
     """
     const double SQRT2 "EXPFAM_SQRT2"
-    void (*expfam_open_scan)(const double *x, const Py_ssize_t *columns, Py_ssize_t seen, Py_ssize_t d,
-                             const double *block, Py_ssize_t count, double *out) noexcept nogil
+    void (*expfam_open_scan)(const double *x, const Py_ssize_t *columns, const Py_ssize_t *group, Py_ssize_t seen,
+                             Py_ssize_t d, const double *block, Py_ssize_t count, double *out) noexcept nogil
 
 cdef Py_ssize_t TABLE = 4096        # tables hold the gamma terms of smaller counts
 cdef double MOST = 1e60             # larger values are scored with scaled arithmetic
+cdef double MILD = 1e35             # the eighth power of it is in range
+cdef Py_ssize_t BLOCK_ROWS = 65_536     # whose holes are counted at once
 cdef Py_ssize_t MOST_TABLED = 400_000   # numbers in a table, if shapes differ by column
 
 ctypedef struct open_state:
@@ -96,7 +104,9 @@ ctypedef struct open_state:
     double *block                   # (slots / 8, 1 + 4 m, 8)
     alike_columns alike             # and the m other columns, which are those of the arrays below
     Py_ssize_t m
-    const Py_ssize_t *columns
+    const Py_ssize_t *columns       # sorted by how many rows lack them
+    const Py_ssize_t *group         # (m,) number of the group of each
+    const Py_ssize_t *single        # (m,) 0..m-1: each is alone
     const double *shift             # (m,) prior location about the centre
     const double *strength
     const double *shape
@@ -166,7 +176,8 @@ cdef inline Py_ssize_t sort_cells(const open_state *s, Py_ssize_t i, double *x, 
                                   bint *is_tame, double *given) noexcept nogil:
     """Return the number of observed cells of own columns; list them first, their values in `x`.
 
-    The log density of the other columns goes to `given`.
+    `x` begins the scratch memory (8 d,), whose last part holds the whole row. The log density of the other columns goes
+    to `given`.
 
     A rate is at least the prior's, and at least strength * (location - prior location)^2 / 2. So weight *
     (x - location)^2 is at most (x - prior location)^2 / rate + 2 / strength with the prior's rate and strength, and
@@ -174,11 +185,12 @@ cdef inline Py_ssize_t sort_cells(const open_state *s, Py_ssize_t i, double *x, 
     """
     cdef Py_ssize_t f, seen = 0, last = s.m
     cdef double value
+    cdef double *row = x + 7 * s.base.d
     is_tame[0] = s.is_tame
-    real_row(&s.base, i, x)
-    given[0] = seen_density(&s.alike, x)
+    real_row(&s.base, i, row)
+    given[0] = seen_density(&s.alike, row)
     for f in range(s.m):
-        value = x[s.columns[f]]     # no earlier place
+        value = row[s.columns[f]]
         if isnan(value):
             last -= 1
             columns[last] = f
@@ -188,6 +200,17 @@ cdef inline Py_ssize_t sort_cells(const open_state *s, Py_ssize_t i, double *x, 
             columns[seen] = f
             seen += 1
     return seen
+
+
+cdef bint is_mild(const open_state *s, const double *x, const Py_ssize_t *columns, Py_ssize_t seen) noexcept nogil:
+    """Tell whether products of eight columns stay in range, by the bound of `sort_cells`."""
+    cdef Py_ssize_t g, f
+    cdef double t, worst = 0.0
+    for g in range(seen):
+        f = columns[g]
+        t = x[g] - s.shift[f]
+        worst = max(worst, t * t / s.rate[f] + 2.0 / s.strength[f])
+    return worst < MILD
 
 
 cdef inline const double *lane_of(const open_state *s, Py_ssize_t k) noexcept nogil:
@@ -247,6 +270,7 @@ cdef int open_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_
                              double *out, double *work) noexcept nogil:
     cdef open_state *s = <open_state *> self
     cdef Py_ssize_t *columns = <Py_ssize_t *> (work + s.base.d)
+    cdef const Py_ssize_t *group
     cdef bint is_tame
     cdef double given
     cdef Py_ssize_t j, k, seen = sort_cells(s, i, work, columns, &is_tame, &given)
@@ -254,7 +278,8 @@ cdef int open_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_
         if m > s.base.capacity:
             return EXPFAM_RANGE
         if is_tame:
-            expfam_open_scan(work, columns, seen, s.m, s.block, m, out)
+            group = s.group if is_mild(s, work, columns, seen) else s.single
+            expfam_open_scan(work, columns, group, seen, s.m, s.block, m, out)
         else:
             for k in range(m):
                 out[k] = open_score(s, work, columns, seen, k)
@@ -394,7 +419,9 @@ cdef class OpenDiagonalComponents(RealComponents):
     """Owner of the statistics of clusters of rows that may lack cells; see `RealComponents`."""
 
     cdef open_state mine
-    cdef object block, logs, tables, places
+    cdef object block, logs, tables, places, groups
+    cdef object holes               # (d,) how many rows lack each column
+    cdef object alike_holes         # (d,) first column that lacks the same rows
 
     def __init__(self, family, data, Py_ssize_t capacity):
         self.family, self.data = family, data
@@ -408,6 +435,7 @@ cdef class OpenDiagonalComponents(RealComponents):
         self.api.work_size = 8 * self.mine.base.d
         self.logs = np.empty(2 * self.mine.base.d)
         self.mine.logs = pointer(self.logs)
+        self.holes, self.alike_holes = _holes(data.X)
         self.set_prior()
         self.resize(capacity)
         self.rebuild_caches()
@@ -418,12 +446,36 @@ cdef class OpenDiagonalComponents(RealComponents):
         self.mine.block = pointer(self.block)
         return slots
 
+    def set_data(self, data):
+        """Read the rows of another data set with the same statistics; see `RealComponents`."""
+        RealComponents.set_data(self, data)
+        _, self.alike_holes = _holes(data.X)
+        self.set_groups()
+
+    def rebuild_caches(self):
+        """Rebuild all caches from (n, S)."""
+        self.set_groups()
+        RealComponents.rebuild_caches(self)
+
+    def set_groups(self):
+        """Join neighbouring columns of equal shape that lack the same rows, in all slots too."""
+        cdef const Py_ssize_t[::1] group, single
+        own, shape = self.places[0], self.tables[2]
+        counts, first = self.S.reshape(-1, self.mine.base.F)[:, own], self.alike_holes[own]
+        is_same = (first[1:] == first[:-1]) & (shape[1:] == shape[:-1]) & (counts[:, 1:] == counts[:, :-1]).all(axis=0)
+        group = np.append(0, np.cumsum(~is_same)).astype(np.intp)[: max(own.size, 1)]
+        single = np.arange(max(own.size, 1), dtype=np.intp)
+        self.groups = group, single
+        self.mine.group, self.mine.single = &group[0], &single[0]
+
     def set_prior(self):
         """Copy the family's hyper-parameters and compute tables of gamma terms by count."""
         cdef open_state *s = &self.mine
         family = self.family
-        self.places = own, alike, precision = family.columns_apart()
-        prior = [np.ascontiguousarray(values[own] if alike.size else values) for values in family._prior()]
+        own, alike, precision = family.columns_apart()
+        own = np.ascontiguousarray(own[np.argsort(self.holes[own], kind="stable")])
+        self.places = own, alike, precision
+        prior = [np.ascontiguousarray(np.broadcast_to(values, self.holes.shape)[own]) for values in family._prior()]
         shift, strength, shape, rate = prior
         columns = shape[:1] if (shape == shape[:1]).all() else shape
         s.m = own.size
@@ -443,3 +495,16 @@ cdef class OpenDiagonalComponents(RealComponents):
         )
         s.log_rate, s.rising, s.gammas = pointer(log_rate), pointer(rising), pointer(gammas)
         set_places(&s.columns, &s.alike, own, alike, precision)
+
+
+def _holes(X):
+    """Return how many rows lack each column, and the first column that lacks the same ones."""
+    d = X.shape[1]
+    blocks = (X[start : start + BLOCK_ROWS] for start in range(0, X.shape[0], BLOCK_ROWS))
+    holes, first = sum((np.isnan(rows).sum(axis=0) for rows in blocks), np.zeros(d, dtype=np.intp)), np.arange(d)
+    for f in range(d):
+        for g in np.flatnonzero(holes[:f] == holes[f]):
+            if not holes[f] or np.array_equal(np.isnan(X[:, f]), np.isnan(X[:, g])):
+                first[f] = first[g]
+                break
+    return holes, first
