@@ -41,9 +41,9 @@ def test_the_way_of_one_row_is_that_of_a_default_fit(calls):
 @pytest.mark.parametrize(
     ("call", "most_files", "most_moves"),
     [
-        ("default fit of iris, K = 3", 95, 1_640),
+        ("default fit of iris, K = 3", 92, 1_220),
         ("five plain Gibbs sweeps", 63, 355),
-        ("default fit of a frame with holes", 102, 14_000),
+        ("default fit of a frame with holes", 102, 13_300),
     ],
 )
 def test_a_fit_goes_to_few_files_and_seldom(calls, call, most_files, most_moves):

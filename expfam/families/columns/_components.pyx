@@ -21,7 +21,7 @@ from expfam.families.components cimport Components
 from expfam.families.row_statistics cimport RowStatistics, row_statistics_capsule, row_statistics_v1
 
 from expfam.errors import DataError
-from expfam.families.columns.table import OBSERVED, cells_of
+from expfam.families.columns.table import OBSERVED, Rows, cells_of
 from expfam.families.support import dense_rows
 
 
@@ -317,19 +317,6 @@ cdef int columns_add_statistics(void *self, Py_ssize_t i, double sign, double *S
 
 # ---- the owner -----------------------------------------------------------------------------------------------------
 
-class PartRows:
-    """Rows of a table that have a part, with the attributes of a data set that components read."""
-
-    def __init__(self, X, family):
-        self.X, self.family, self.is_sparse = X, family, False
-        self.n_rows, self.n_features = X.shape
-        self.n_statistics = int(family.n_statistics_)
-
-    def phi(self, start, stop):
-        """Return the statistics of the rows start..stop-1, dense."""
-        return np.ascontiguousarray(dense_rows(self.family.sufficient_statistics(self.X[start:stop])))
-
-
 cdef class ColumnsComponents:
     """Owner of the components of the parts of a bound `Columns`.
 
@@ -393,7 +380,7 @@ cdef class ColumnsComponents:
             rows, cells = cells_of(part, data.X)
             self.rows.append(None if rows is None else self._places(part, rows, data.n_rows))
             # components of no rows would have no memory to point at; nobody reads the row of ones
-            found.append((part, PartRows(cells if cells.shape[0] else np.ones((1, cells.shape[1])), part.family)))
+            found.append((part, Rows(cells if cells.shape[0] else np.ones((1, cells.shape[1])), part.family)))
         return found
 
     def _read_rows(self, found):
