@@ -47,7 +47,7 @@ def often(monkeypatch):
 # ---- enumerated ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["multinomial", "poisson", "gaussian", "gaussian_diag", "bernoulli"])
+@pytest.mark.parametrize("name", ["poisson", "multinomial", "gaussian", "gaussian_diag", "bernoulli"])
 def test_visits_are_those_of_the_posterior(name, often):
     family, X = FAMILIES[name]
     partitions, pi = exact_posterior(MixtureModel(family, WEIGHTS), X)
