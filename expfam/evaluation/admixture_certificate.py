@@ -20,6 +20,8 @@ from expfam.evaluation.admixture_checks import (
     check_true_clusters,
 )
 from expfam.evaluation.exactness import Found
+from expfam.evaluation.process_checks import ProcessProblem
+from expfam.evaluation.process_checks import check_true_clusters as check_true_process
 from expfam.evaluation.units import RowUnits, TokenUnits
 from expfam.families.columns.roles import Roles
 from expfam.frames.frame import as_frame, is_frame
@@ -27,13 +29,19 @@ from expfam.frames.numbers import numbers_of_frame
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
+from expfam.model.hierarchical import HierarchicalProcess
 from expfam.model.known import Known
 from expfam.params import is_auto
 from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.named import find_sampler
+from expfam.samplers.nonparametric.group_moves import GroupedProcessSplitMerge
+from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
+from expfam.samplers.nonparametric.topic_moves import TopicProcessSplitMerge
+from expfam.samplers.nonparametric.topics import TopicProcessGibbs
 
 TOPICS, GROUPED = "topic_model", "grouped_mixture"  # kinds of estimators
 _NAME = {TOPICS: "TopicModel", GROUPED: "GroupedMixture"}
+_OF_GIVEN_NUMBERS = "not made where the number of clusters is unknown; the check 'truth' is"
 _STEPS = 100  # of a run, where the estimator leaves them to a rule
 _KERNEL_STEPS = 50  # of a run whose kernel is given alone, as many for the warm-up
 
@@ -106,6 +114,77 @@ def certified_admixture(
         "cold": lambda n, seed: _noted(every, check_cold_chains(every, run, n, seed)),
     }
     return Certified(kernel, bound, {name: no_sampler or made for name, made in functions.items()}, run)
+
+
+def certified_process(
+    model: Any,
+    X: Any,
+    *,
+    groups: Any,
+    links: Any,
+    sampler: Any,
+    seed: int,
+    n_units: int,
+    n_threads: int | None,
+) -> Certified:
+    """Return what is certified of topics, or of clusters of groups, whose number is unknown.
+
+    The parameters are those of `certified_admixture`, with a `HierarchicalProcess` as the model alone.
+    """
+    estimator = None if isinstance(model, HierarchicalProcess) else model
+    kind = estimator.saved_kind if estimator is not None else TOPICS if groups is None else GROUPED
+    _check_arguments(kind, estimator, groups, links)
+    _check_process(kind, estimator, model, links)
+    X, groups = _without_group_column(X, groups)
+    if estimator is None:
+        bound = model.bind(_matrix(X, model.family))
+    else:
+        fitted = _fitted(estimator, X, {} if kind == TOPICS else {"groups": groups}, sampler, seed)
+        bound = HierarchicalProcess(fitted.family_, fitted.concentration_, fitted.gamma_)
+    data = _data(kind, X, bound, groups, None)
+    kernel = _in_every_step(_process_kernel(kind, estimator, sampler))
+    kernel.check(bound, data)
+    prior = _prior_of(kernel) or PriorOfCounts(False, False)
+    units = TokenUnits(data.X) if kind == TOPICS else RowUnits(data, 1)
+    problem = ProcessProblem(bound, kernel, units, n_units, n_threads, prior.alpha, prior.eta)
+    checks: dict[str, Any] = dict.fromkeys(("rows", "truth", "data", "cold"), _OF_GIVEN_NUMBERS)
+    checks["truth"] = _no_sampler(kind, kernel) or (lambda n, seed: check_true_process(problem, n, seed))
+    return Certified(kernel, bound, checks, _cold_run(kind, estimator, kernel))
+
+
+def _check_process(kind, estimator, model, links):
+    """Refuse what is known of words and rows beside an unknown number."""
+    owner = _NAME[kind] if estimator is not None else "HierarchicalProcess"
+    is_known = model.n_known > 0 if estimator is None else kind == TOPICS and estimator.seeds is not None
+    if is_known or links is not None:
+        what = "links" if links is not None else "seeds" if kind == TOPICS else "known clusters"
+        raise CapabilityError(
+            f"check_model: the steps of a {owner} of unknown number are checked without {what}: write"
+            f" check_model({owner}({'n_components=None' if estimator is not None else 'family'}), X"
+            f"{', groups=groups' if kind == GROUPED else ''})"
+        )
+
+
+def _process_kernel(kind, estimator, sampler):
+    """Return the kernel of an unknown number that is checked, with what it learns."""
+    asked = sampler if sampler is not None else "auto" if estimator is None else estimator.sampler
+    process = TopicProcessGibbs if kind == TOPICS else GroupedProcessGibbs
+    if isinstance(asked, Kernel):
+        parts = getattr(asked, "kernels", (asked,))
+        if not all(isinstance(part, process) for part in parts):
+            raise CapabilityError(
+                f"check_model: an unknown number is checked with {process.__name__} and its moves; got {asked!r}: write"
+                f" check_model(model, X, sampler={process.__name__}())"
+            )
+        return asked
+    learned = {"learn_alpha": False, "learn_eta": False}
+    if estimator is not None:
+        by_default = is_auto(estimator.learn_hyper)
+        learned["learn_alpha"] = is_auto(estimator.alpha)
+        learned["learn_eta"] = getattr(estimator, "eta", 1.0) in (None, "auto") if by_default else estimator.learn_hyper
+    if kind == GROUPED:
+        return Cycle(GroupedProcessSplitMerge(), GroupedProcessGibbs(learn_alpha=learned["learn_alpha"]))
+    return Cycle(TopicProcessSplitMerge(), TopicProcessGibbs(**learned))
 
 
 def _noted(problem, found, *, is_fixed=False):

@@ -23,7 +23,13 @@ import numpy as np
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, DataWarning, ExactnessWarning, ExpFamError
-from expfam.evaluation.admixture_certificate import GROUPED, TOPICS, Certified, certified_admixture
+from expfam.evaluation.admixture_certificate import (
+    GROUPED,
+    TOPICS,
+    Certified,
+    certified_admixture,
+    certified_process,
+)
 from expfam.evaluation.admixture_checks import ChainRun
 from expfam.evaluation.arviz import arviz_tree
 from expfam.evaluation.calibration import EstimatorRun, KernelRun, check_cold
@@ -385,10 +391,13 @@ def check_model(
         for kind in (ExactnessWarning, DataWarning):
             warnings.simplefilter("ignore", kind)
         sizes = {"seed": seed, "n_threads": resolve_n_threads(n_threads)}
-        _refuse_unknown_number(model)
-        if isinstance(model, AdmixtureModel) or getattr(model, "saved_kind", None) in (TOPICS, GROUPED):
+        if isinstance(model, (AdmixtureModel, HierarchicalProcess)) or getattr(model, "saved_kind", None) in (
+            TOPICS,
+            GROUPED,
+        ):
             given = {"groups": groups, "links": links, "sampler": sampler}
-            certified = certified_admixture(model, X, n_units=n_rows, **given, **sizes)
+            certify = certified_process if _is_of_unknown_number(model) else certified_admixture
+            certified = certify(model, X, n_units=n_rows, **given, **sizes)
         else:
             _refuse_groups(model, groups, links)
             certified = _certified_mixture(model, X, sampler, n_rows, **sizes)
@@ -532,18 +541,10 @@ def _matrix(X, model):
     return numbers_of_frame(as_frame(X, owner="check_model"), of_fit=True)
 
 
-def _refuse_unknown_number(model):
-    """Refuse groups of an unknown number of clusters; a certificate would be of another model."""
-    kind = getattr(model, "saved_kind", None)
-    if not isinstance(model, HierarchicalProcess) and not (kind in (TOPICS, GROUPED) and model.n_components is None):
-        return
-    line = "check_model(TopicModel(20), X)"
-    if kind == GROUPED:
-        line = f"check_model(GroupedMixture({model.family!r}, 10), X, groups=groups)"
-    raise CapabilityError(
-        "check_model: there is no certificate of groups whose number of clusters is unknown; to check the same sweeps"
-        f" at a given number, write {line}"
-    )
+def _is_of_unknown_number(model):
+    """Tell whether a model is of groups or documents whose number of clusters is unknown."""
+    is_grouped = getattr(model, "saved_kind", None) in (TOPICS, GROUPED)
+    return isinstance(model, HierarchicalProcess) or (is_grouped and model.n_components is None)
 
 
 def _check_kind(mixture):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from expfam import GroupedMixture, HierarchicalProcess, Multinomial, TopicModel, check_model, merge
+from expfam import TopicModel, merge
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.estimators.unknown_numbers import MeansBySweeps, StillFalling
 from expfam.samplers import Cycle, TopicGibbs, TopicProcessGibbs, TopicProcessSplitMerge, TopicVariational
@@ -193,17 +193,6 @@ def test_data_and_methods_that_are_refused(planted, fitted):
         given.transform(X, rest=True)
     with pytest.raises(CapabilityError, match="HierarchicalProcess"):
         TopicModel(2, sampler=TopicProcessGibbs()).fit(X)
-
-
-def test_there_is_no_certificate_of_another_model(planted, fitted):
-    X = planted[0]
-    for model in (TopicModel(None), fitted, HierarchicalProcess(Multinomial(0.1))):
-        with pytest.raises(
-            CapabilityError, match=r"number of clusters is unknown.*write check_model\(TopicModel\(20\), X"
-        ):
-            check_model(model, X)
-    with pytest.raises(CapabilityError, match=r"write check_model\(GroupedMixture\('poisson', 10\), X, groups"):
-        check_model(GroupedMixture("poisson", None), X, groups=np.arange(300) % 3)
 
 
 def test_the_warm_up_goes_on_while_the_number_falls():
