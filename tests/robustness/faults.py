@@ -703,17 +703,10 @@ FAULTS = [
         "tests/samplers/collapsed/test_gibbs.py -k keeps_to_its_probabilities",
     ),
     Fault(
-<<<<<<< HEAD
         "labels are renumbered, but not by first appearance",
         "expfam/model/first_appearance.pyx",
         "out[i] = rank[labels[i]] - 1",
         "out[i] = count - rank[labels[i]]",
-=======
-        "clusters are numbered by their last datum",
-        "expfam/model/partitions.py",
-        "return renumbered(np.ascontiguousarray(labels, dtype=kind), n_slots)",
-        "n, last = renumbered(np.ascontiguousarray(labels[::-1], dtype=kind), n_slots); return n, last[::-1].copy()",
->>>>>>> 78d6d73 (Faults of the suite name the present texts)
         "tests/model/test_partitions.py",
     ),
     Fault(
