@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from expfam.samplers.chain.kernel import Kernel
 
 N_SPLITS = 4
+_FEW_SPLITS, _FEW_ROWS = 2, 1000  # with more rows two splits find the groups that four find
 _SWEEPS = 40  # of a chain of counts; each takes a hundredth of the time of the search
 _UNIT = 14  # stream of the purpose "start"
 
@@ -102,12 +103,12 @@ def halves(n_rows: int, *, seed: int, n_splits: int = N_SPLITS) -> list[npt.NDAr
 
 
 def half_fits(models: Sequence[ComparedModel], *, seed: int, n_threads: int | None) -> list[HalfFit]:
-    """Fit both halves of four random splits with each model.
+    """Fit both halves of four random splits with each model, of two where rows are many.
 
     Parameters
     ----------
     models : sequence of ComparedModel
-        Of the same rows.
+        Of the same rows; of more than 1,000 two splits are fitted.
     seed : int
     n_threads : int or None
         Halves are fitted at the same time. The result does not depend on it.
@@ -117,7 +118,8 @@ def half_fits(models: Sequence[ComparedModel], *, seed: int, n_threads: int | No
     list of HalfFit
         Halves of the first model first, in the order of `halves`.
     """
-    parts = halves(models[0].data.n_rows, seed=seed)
+    n_rows = models[0].data.n_rows
+    parts = halves(n_rows, seed=seed, n_splits=N_SPLITS if n_rows <= _FEW_ROWS else _FEW_SPLITS)
     tasks = [(*model, rows, seed + place) for model in models for place, rows in enumerate(parts)]
     return run(_fit, tasks, n_threads)
 

@@ -534,13 +534,13 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
 
         Notes
         -----
-        Groups that are found again: both halves of four random splits are fitted, where the family was left to the
-        estimator with diagonal and with full covariances, and label all rows. The score of a cut is the mean, over
-        these fits and their two trees, of the adjusted Rand index with the most similar cut there, times
-        1 - (sum of squared shares)**2. The highest score wins. The fit stays as it is where its own halves agree on it
-        by 0.9; where they agree on nothing, by less than a third; and, of five clusters or fewer, where the best score
-        is not clearly higher, by three standard errors. `coarsening_curve_` has all scores. No number is certain: look
-        at the next best ones too. One group is never the answer.
+        Groups that are found again: both halves of four random splits, of more than 1,000 rows of two, are fitted,
+        where the family was left to the estimator with diagonal and with full covariances, and label all rows. The
+        score of a cut is the mean, over these fits and their two trees, of the adjusted Rand index with the most
+        similar cut there, times 1 - (sum of squared shares)**2. The highest score wins. The fit stays as it is where
+        its own halves agree on it by 0.9; where they agree on nothing, by less than a third; and, of five clusters or
+        fewer, where the best score is not clearly higher, by three standard errors. `coarsening_curve_` has all scores.
+        No number is certain: look at the next best ones too. One group is never the answer.
 
         With `robust`, merges are decided under A(zeta n, zeta S) with zeta = `robust`, which is the coarsened posterior
         of Miller and Dunson 2018, "Robust Bayesian inference via coarsening", applied to the clusters of a fit.

@@ -102,6 +102,16 @@ def test_halves_see_and_learn_what_the_fit_has_seen_and_learned(tmp_path):
         assert models_of(named, kept)[0].learned == of_fit
 
 
+@pytest.mark.parametrize(("n_rows", "n_fits"), [(1000, 8), (1001, 4)])
+def test_many_rows_are_split_less_often(n_rows, n_fits):
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.normal(size=(n_rows, 1)) + 9.0 * (np.arange(n_rows) % 2)[:, None], DiagonalGaussian())
+    model = ComparedModel(MixtureModel(data.family, DirichletProcess()), data, (), False)
+    found = half_fits([model], seed=0, n_threads=None)
+    assert len(found) == n_fits
+    assert {len(fit.labels) for fit in found} == {n_rows}
+
+
 def test_each_half_learns_the_hyper_parameters_that_are_named():
     rng = np.random.default_rng(0)
     data = Dataset(rng.normal(size=(120, 2)) + 9.0 * (np.arange(120) % 2)[:, None], DiagonalGaussian(rate=40.0))
