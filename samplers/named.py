@@ -125,7 +125,7 @@ class _TreeOrDense(UncollapsedGibbs):
     """Sweep by a tree that draws densely if this costs less, from 32 clusters on."""
 
     _least_for_tree: ClassVar[int] = 32
-    _few_clusters: ClassVar[str] = "tree"
+    _few_clusters: ClassVar[Literal["dense", "tree"]] = "tree"
 
 
 class Canopy(UncollapsedKernel):

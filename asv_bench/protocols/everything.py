@@ -118,6 +118,8 @@ PROTOCOLS = [
     Protocol("Tables beside stepmix", "tables.py", "", "--quick"),
     Protocol("Wide rows: von Mises-Fisher", "wide.py", "vmf", "--quick"),
     Protocol("Wide rows: embeddings beside faiss", "wide.py", "embeddings", "--quick"),
+    Protocol("Wide rows: counts of a million words", "wide.py", "counts", "--quick"),
+    Protocol("Wide rows: trees of nearly constant categories", "wide.py", "levels", "--quick"),
     Protocol("Known rows: what 5 % of labels do", "labels.py", "lift", "--quick", "", True),
     Protocol("Known rows: a sweep", "labels.py", "sweep", "--quick"),
     Protocol("Known rows: linked groups", "labels.py", "links", "--quick"),

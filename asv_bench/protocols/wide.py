@@ -1,7 +1,8 @@
 """Wide rows: von Mises-Fisher clusters beside spherical Gaussians and k-means, on generated directions.
 
-Run by hand: `python -m asv_bench.protocols.wide [vmf embeddings]`; `--quick` takes few rows. The exit status is 1 where
-a goal is missed. Rows have K isotropic centres in 384 columns and unit length, float32. CPU seconds of one thread.
+Run by hand: `python -m asv_bench.protocols.wide [vmf embeddings counts levels]`; `--quick` takes few rows. The exit
+status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns and unit length, float32. CPU
+seconds of one thread.
 
 `vmf`: three collapsed sweeps from the true labels, which take turns with those of the spherical Gaussian; the goal is
 1.2 times its time. Then the default call with K clusters, at most 90 s for 100,000 rows and K = 100, and its NMI beside
@@ -10,10 +11,16 @@ that of scikit-learn's k-means with one start.
 `embeddings`: the default call with a given number of clusters beside faiss' spherical k-means of ten passes and
 superkmeans (both of the extra `bench`). They take turns; medians. Goals: at 20,000 x 384 and K = 1,024 an NMI of .995
 in at most 4.6 times the time of faiss, at 50,000 x 384 and K = 256 at least the NMI of faiss in 3 times its time.
+
+`counts`: three collapsed sweeps from the true labels over 100,000 rows of 20 of 1,000,000 words, with 200 and with
+2,000 clusters; at most 60 MB beside the data, by tracemalloc.
+
+`levels`: a tree of 500 categorical rows of 1,619 columns, of which 2 % of the cells are off the most frequent level.
 """
 
 import argparse
 import sys
+import tracemalloc
 import warnings
 from functools import partial
 from pathlib import Path
@@ -22,6 +29,7 @@ from time import process_time
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 from threadpoolctl import threadpool_limits
@@ -30,13 +38,25 @@ sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which 
 
 from reports import print_table, timed_step
 
-from expfam import Mixture, MixtureModel, SphericalGaussian, SymmetricDirichlet, load_family
-from expfam.samplers import CollapsedGibbs
+from expfam import (
+    Categorical,
+    Dataset,
+    DirichletProcess,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    SphericalGaussian,
+    SymmetricDirichlet,
+    load_family,
+)
+from expfam.samplers import CollapsedGibbs, HierarchicalClustering
 
 COLUMNS = 384
 SWEEPS = 3
 MOST_OF_SPHERICAL = 1.2
 MOST_SECONDS = 90.0
+MOST_MB = 60  # beside the data
+MOST_TREE_SECONDS = 0.1
 
 
 def directions(n_rows, n_clusters, spread=2.5, seed=0):
@@ -172,7 +192,56 @@ def _embeddings_of(shape):
     return nmi >= least and seconds <= shape.most_of_faiss * faiss_seconds
 
 
-PROTOCOLS = {"vmf": vmf, "embeddings": embeddings}
+def documents(n_rows, n_clusters, n_words=1_000_000, length=20, seed=0):
+    """CSR counts: 12 of 20 words are of the 2,000 of a cluster, the others have log-uniform ranks; and the clusters."""
+    rng = np.random.default_rng(seed)
+    labels, shape = rng.integers(n_clusters, size=n_rows), (n_rows, length)
+    own = rng.integers(n_words, size=(n_clusters, 2000))[labels[:, None], (2000 * rng.random(shape) ** 2).astype(int)]
+    common = np.minimum(np.exp(np.log(n_words) * rng.random(shape)).astype(int), n_words - 1)
+    words = np.where(rng.random(shape) < 0.6, own, common).astype(np.int32).ravel()
+    starts = np.arange(0, words.size + 1, length, dtype=np.int32)
+    X = sparse.csr_array((np.ones(words.size, dtype=np.int32), words, starts), shape=(n_rows, n_words))
+    X.sum_duplicates()
+    return X, labels
+
+
+def counts(is_quick):
+    """Print a line for each number of clusters and return whether memory is within its goal."""
+    lines = []
+    for n_clusters in (200,) if is_quick else (200, 2000):
+        X, labels = documents(10_000 if is_quick else 100_000, n_clusters)
+        data = Dataset(X, Multinomial(concentration=0.01))
+        model, kernel = MixtureModel(data.family, SymmetricDirichlet(n_clusters)).bind(data), CollapsedGibbs()
+        tracemalloc.start()
+        state = kernel.init(model, data, seed=0, start=labels)
+        kernel.step(state)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        times = [timed_step(kernel, state)[1][0] for _ in range(SWEEPS)]
+        lines.append((n_clusters, peak / 1e6, 1e6 * median(times) / X.shape[0]))
+    print_table([{"clusters": k, "MB": mb, "us a row": us, "goal": f"<= {MOST_MB} MB"} for k, mb, us in lines])
+    return all(mb <= MOST_MB for _, mb, _ in lines)
+
+
+def levels(is_quick):
+    """Print the time of a tree of nearly constant categorical columns and return whether its goal is reached."""
+    rng, (n_rows, n_columns) = np.random.default_rng(0), (250 if is_quick else 500, 1619)
+    base, labels = rng.integers(4, size=n_columns), rng.integers(8, size=n_rows)
+    own = np.where(rng.random((8, n_columns)) < 0.02, rng.integers(4, size=(8, n_columns)), base)
+    X = np.where(rng.random((n_rows, n_columns)) < 0.01, rng.integers(4, size=(n_rows, n_columns)), own[labels])
+    data, times = Dataset(X, Categorical()), []
+    model = MixtureModel(data.family, DirichletProcess())
+    for _ in range(ROUNDS):
+        begin = process_time()
+        state = HierarchicalClustering(n_threads=1).init(model, data)
+        while state.merge():
+            pass
+        times.append(process_time() - begin)
+    print_table([{"tree": f"{n_rows} x {n_columns}", "CPU s": median(times), "goal": f"<= {MOST_TREE_SECONDS} s"}])
+    return median(times) <= MOST_TREE_SECONDS
+
+
+PROTOCOLS = {"vmf": vmf, "embeddings": embeddings, "counts": counts, "levels": levels}
 
 
 def main():

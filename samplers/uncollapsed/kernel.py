@@ -195,7 +195,7 @@ class UncollapsedGibbs(UncollapsedKernel):
     }
 
     _least_for_tree: ClassVar[int] = 512  # clusters from which "auto" tries a tree
-    _few_clusters: ClassVar[str] = "dense"  # how it draws with fewer
+    _few_clusters: ClassVar[Literal["dense", "tree"]] = "dense"  # how it draws with fewer
 
     def __init__(
         self,

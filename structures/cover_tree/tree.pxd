@@ -29,8 +29,10 @@ cdef class CoverTree:
     cdef Py_ssize_t _n_positions, _next_id, _n_waste
 
     # Write the k nearest data to `found`, sorted by (distance, id), and return their number. `visits` has room for
-    # n_cells.
-    cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found, visit *visits) noexcept nogil
+    # n_cells; the number of distances is added to `n_read`.
+    cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found, visit *visits,
+                            Py_ssize_t *n_read) noexcept nogil
+    cdef Py_ssize_t nearest_of_all(self, const float *q, Py_ssize_t k, neighbour *found) noexcept nogil
     # Descend to a leaf through the nearest centres. Return the number of cells on the way; write them to `path` unless
     # it is NULL.
     cdef Py_ssize_t descend_to(self, const float *q, int32_t *path, Py_ssize_t room) noexcept nogil

@@ -7,7 +7,7 @@ same centre. The centres of the children are more than base**level apart, and th
 cell. Levels that would not split are skipped. Small, identical or unsplittable sets of data stay together in a leaf.
 Searches are exact and use only stored distances and radii. Building computes O(c N log(spread)) distances, where c is
 the expansion constant of the data; for data without one the number is limited. A query reads the cells that may contain
-an answer, best first.
+an answer, best first. Where they save few distances to the first queries, the others read all data in one pass.
 """
 
 
@@ -42,6 +42,9 @@ from expfam.user_warnings import warn
 
 cdef enum:
     QUERIES = 64                # queries in a task
+    TRIALS = 4                  # first queries of a task, which tell whether cells save time
+
+cdef double SCAN_SHARE = 0.25   # of the data: who reads more by cells is slower than a pass in the order of memory
 
 cdef extern from "<math.h>" nogil:
     double c_pow "pow"(double x, double y)
@@ -265,8 +268,9 @@ cdef class CoverTree:
 
     # ---- queries -----------------------------------------------------------------------------------------------------
 
-    cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found, visit *visits) noexcept nogil:
-        cdef Py_ssize_t size = 0, waiting = 1, p, c, F = self.F
+    cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found, visit *visits,
+                            Py_ssize_t *n_read) noexcept nogil:
+        cdef Py_ssize_t size = 0, waiting = 1, read = 1, p, c, F = self.F
         cdef double worst = INFINITY, d, apart, square
         cdef visit now, new
         cdef const cover_cell *cell
@@ -287,6 +291,7 @@ cdef class CoverTree:
                 for p in range(cell.lo + 1, cell.lo + cell.size):  # the centre was offered at its first cell
                     if fabs(d - self.dist[p]) - self.slack * (d + self.dist[p]) > worst:
                         continue
+                    read += 1
                     square = expfam_square_distance(q, self.points + p * F, F)
                     if size < k or square <= found[0].square:
                         size = _offer(found, size, k, neighbour(square, self.ids[p]))
@@ -304,6 +309,7 @@ cdef class CoverTree:
                     apart = fabs(d - cell.pdist) - cell.radius - self.slack * (d + cell.pdist + cell.radius)
                     if apart > worst:
                         continue
+                    read += 1
                     new.square = expfam_square_distance(q, self.points + cell.lo * F, F)
                     if self.ids[cell.lo] >= 0 and (size < k or new.square <= found[0].square):
                         size = _offer(found, size, k, neighbour(new.square, self.ids[cell.lo]))
@@ -313,6 +319,19 @@ cdef class CoverTree:
                 if new.bound <= worst and cell.size > 1:
                     _push(visits, waiting, new)
                     waiting += 1
+        _sort(found, size)
+        n_read[0] += read
+        return size
+
+    cdef Py_ssize_t nearest_of_all(self, const float *q, Py_ssize_t k, neighbour *found) noexcept nogil:
+        """Do what `nearest` does, to the same bits, by reading all data as they lie in memory."""
+        cdef Py_ssize_t p, size = 0, F = self.F
+        cdef double square
+        for p in range(self._n_positions):
+            if self.ids[p] >= 0:
+                square = expfam_square_distance(q, self.points + p * F, F)
+                if size < k or square <= found[0].square:
+                    size = _offer(found, size, k, neighbour(square, self.ids[p]))
         _sort(found, size)
         return size
 
@@ -403,8 +422,12 @@ cdef class CoverTree:
 
     def _knn_block(self, const float[:, ::1] Q, Py_ssize_t k, double[:, ::1] distance, Py_ssize_t[:, ::1] index,
                    Py_ssize_t lo, Py_ssize_t hi):
-        """Write the answers of the queries lo..hi."""
-        cdef Py_ssize_t i, j, size
+        """Write the answers of the queries lo..hi.
+
+        Where cells save few distances to the first queries, as with noise in many columns, the others read all data.
+        """
+        cdef Py_ssize_t i, j, size, n_read = 0
+        cdef bint saves = True
         cdef neighbour *found = <neighbour *> malloc(k * sizeof(neighbour))
         cdef visit *visits = <visit *> malloc(self.n_cells * sizeof(visit))
         if found == NULL or visits == NULL:
@@ -413,7 +436,12 @@ cdef class CoverTree:
             raise MemoryError("no memory for the search of a cover tree")
         with nogil:
             for i in range(lo, hi):
-                size = self.nearest(&Q[i, 0], k, found, visits)
+                if i == lo + TRIALS:
+                    saves = n_read < TRIALS * SCAN_SHARE * self._n_positions
+                if saves:
+                    size = self.nearest(&Q[i, 0], k, found, visits, &n_read)
+                else:
+                    size = self.nearest_of_all(&Q[i, 0], k, found)
                 for j in range(size):
                     distance[i, j] = sqrt(found[j].square)
                     index[i, j] = found[j].id

@@ -136,6 +136,35 @@ def test_a_bound_of_zero_would_cut_that_neighbour_off():
     np.testing.assert_allclose(wrong[0], THEIR_DISTANCES[:, 1:2], atol=3e-6)
 
 
+def test_noise_is_read_in_one_pass_with_the_same_bits():
+    rng = np.random.default_rng(5)
+    X, Q = rng.normal(size=(3000, 16)), rng.normal(size=(70, 16))
+    tree = CoverTree(X)
+    tree.remove(np.arange(0, 3000, 7))  # some of them are centres, whose vectors stay
+    together = tree.knn(Q, 9)
+    alone = [tree.knn(q[None], 9) for q in Q]  # a query on its own is always answered by cells
+    for part in range(2):
+        np.testing.assert_array_equal(together[part], np.concatenate([each[part] for each in alone]))
+    left = np.setdiff1d(np.arange(3000), np.arange(0, 3000, 7))
+    np.testing.assert_array_equal(np.isin(together[1], left), True)
+    np.testing.assert_allclose(together[0], brute_knn(X[left], Q, 9)[0], rtol=1e-5)
+
+
+def test_cells_answer_where_they_save_distances_and_a_pass_where_not():
+    """Distances to centres that are wrong hide data from cells, not from a pass over all data."""
+    rng = np.random.default_rng(5)
+    noise = rng.normal(size=(3000, 16))
+    apart = 200.0 * rng.normal(size=(30, 16))[rng.integers(30, size=3000)] + noise
+    for X, is_pass in ((noise, True), (apart, False)):
+        arrays = CoverTree(X).to_arrays()
+        arrays["dist"][arrays["ids"] < 64] = 1e6
+        nearest = CoverTree.from_arrays(arrays).knn(X[:64], 1)[1][:, 0]
+        is_centre = np.isin(np.arange(64), arrays["ids"][arrays["lo"]])
+        hidden = ~is_centre & (nearest != np.arange(64))
+        assert hidden[:4].any()
+        assert bool(hidden[4:].any()) is not is_pass
+
+
 def test_more_neighbours_than_data():
     distance, index = CoverTree(lattice(5, 2, 9, 4)).knn([[0.0, 0.0]], 50)
     assert distance.shape == index.shape == (1, 5)
