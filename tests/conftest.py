@@ -108,15 +108,15 @@ def has_test(file, function):
     return (TESTS / file).exists() and f"def {function}(" in (TESTS / file).read_text(encoding="utf-8")
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """The collector of cycles rests: each time it would go through the tests that are there, a third of the time."""
+    """The collector of cycles rests, and leaves the tests alone later: it took a third of the time."""
     gc.disable()
-
-
-def pytest_collection_finish():
-    """Tests live to the end; the collector does not look at them again."""
-    gc.enable()
-    gc.freeze()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items):
