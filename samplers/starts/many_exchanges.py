@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
 
 _MANY_CLUSTERS = 64  # up to which `Exchanges` looks at every pair
-_MANY_PARAMETERS = 1 << 16  # numbers in the statistics of all clusters
+_MANY_PARAMETERS = 30_000  # numbers in the statistics of all clusters
 _LOOSE_SHARE, _FEWEST_LOOSE = 8, 64  # part of the clusters that are cut: those of the lowest evidence a row
 _NEAREST = 8  # clusters with which the merge of each is looked at
 _MOST_ROUNDS = 6
@@ -37,7 +37,7 @@ _SCORED_AT_ONCE = 1 << 20  # numbers in the statistics of merged pairs
 def has_many_clusters(model: MixtureModel, data: Dataset) -> bool:
     """Return whether labels are moved together, as clusters and their statistics are many.
 
-    It holds for more than 64 clusters of real values, whose number is given, with 65,536 numbers or more in their
+    It holds for more than 64 clusters of real values, whose number is given, with 30,000 numbers or more in their
     statistics. Rows have no weights, nothing is known of them, and the family is compiled and can draw parameters.
     Collapsed steps would then take many times as long as passes over all rows. Full covariances are left out: their
     clusters need more rows than a cut leaves them.

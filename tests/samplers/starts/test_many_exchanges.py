@@ -133,6 +133,9 @@ def test_where_clusters_are_many():
         return has_many_clusters(MixtureModel(of.family, weights), of)
 
     assert answer(SymmetricDirichlet(100))
+    narrow = Dataset(wide[:, :400], SphericalGaussian())
+    assert answer(SymmetricDirichlet(75), narrow)
+    assert not answer(SymmetricDirichlet(74), narrow)  # collapsed steps take little longer
     assert not answer(SymmetricDirichlet(60))  # exchanges look at every pair
     assert not answer(DirichletProcess())
     assert not answer(SymmetricDirichlet(100), Dataset(wide[:, :100], SphericalGaussian()))
