@@ -58,7 +58,8 @@ class UpdateHyper(Kernel):
         """Refuse a model without hyper-parameters, and names that the family does not declare."""
         if self.order not in OPPOSITE:
             raise ValueError(f"UpdateHyper: order must be 'sequential' or 'backward'; got {self.order!r}")
-        is_grouped = data.groups is not None or hasattr(data, "n_groups")  # rows in parts have the latter alone
+        # rows in parts have the number of groups alone
+        is_grouped = getattr(data, "groups", None) is not None or hasattr(data, "n_groups")
         if not hasattr(model, "weights") and not is_grouped:
             raise CapabilityError(
                 "UpdateHyper updates families of rows, and these are words of documents, whose sampler draws their"

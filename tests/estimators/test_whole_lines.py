@@ -124,7 +124,6 @@ CALLS = {
     "holes": (Mixture("gaussian", 2, **FULL), lambda m: m.fit(HOLE)),
     "weights": (TopicModel(3, sampler="gibbs", **FULL), lambda m: m.fit(COUNTS, sample_weight=np.full(N, 2.0))),
     "weights of an unknown number": (TopicModel(None, **FULL), lambda m: m.fit(COUNTS, sample_weight=np.full(N, 2.0))),
-    "seeds of an unknown number": (TopicModel(None, seeds={0: [1]}, **FULL), lambda m: m.fit(COUNTS)),
     "topics of an unknown number": (TopicModel(None, sampler="variational", **FULL), lambda m: m.fit(COUNTS)),
     "groups of an unknown number": (
         GroupedMixture("poisson", None, sampler="variational", **FULL),

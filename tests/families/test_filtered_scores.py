@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from instruction_sets import SETS, output_under
 
 from expfam import Dataset, DiagonalGaussian, SphericalGaussian, load_family
 from expfam.families.components import Components
@@ -59,6 +60,17 @@ def test_results_have_the_bits_of_all_scores(name, K, d, spread):
     mass = np.log(np.random.default_rng(1).random(K))
     mass[[2, 7]] = -np.inf  # no row may choose them
     assert_same(loaded(name, X, labels, K), K, mass, np.where(np.isin(labels, [2, 7]), 0, labels))
+
+
+@pytest.mark.parametrize("isa", SETS)
+def test_bounds_of_other_instructions_hold_too(isa):
+    code = (
+        "from test_filtered_scores import FAMILIES, test_results_have_the_bits_of_all_scores as check\n"
+        "for name in FAMILIES:\n"
+        "    check(name, 46, 40, 0.5)\n"
+        "print('same')"
+    )
+    assert output_under(isa, code, file=__file__).strip() == "same"
 
 
 @pytest.mark.parametrize("name", ["own", "known", "vmf"])
