@@ -140,6 +140,14 @@ def registered_classes(monkeypatch):
     monkeypatch.setattr(registry._registry, "registered", dict(registry._registry.registered))
 
 
+@pytest.fixture(autouse=True)
+def closed_figures():
+    """Figures that a test opens are closed after it: pyplot warns of more than twenty, whichever test opened them."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.fixture
 def is_slow(request):
     """Whether the test belongs to the slow run, in which chains are longer."""
