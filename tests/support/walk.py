@@ -4,6 +4,7 @@
 """
 
 import ast
+import gc
 import inspect
 import sys
 import warnings
@@ -66,11 +67,14 @@ def walk(call: Any) -> Walk:
         if before is not None and before != file:
             moves[before, file] += 1
 
+    gc.collect()  # what earlier calls have left behind is no part of this one, nor are the ends of its objects
+    gc.disable()
     sys.setprofile(seen)
     try:
         call()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return Walk(tuple(entered), moves)
 
 
