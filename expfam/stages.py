@@ -68,8 +68,13 @@ class Watch:
         except (OSError, ValueError):  # the stream was closed: the call goes on
             self._over.set()
 
+    def rename(self, name: str) -> None:
+        """Change what is shown of a stage that goes on."""
+        with self._lock:
+            self.name = name
+
     def enter(self, name: str | None) -> None:
-        """Begin a stage; None shows nothing, for stages that have a bar of their own."""
+        """Begin a stage; None shows nothing, for stages whose bar is shown."""
         with self._lock:
             if self._has_line:
                 self._write("\r\x1b[K")
@@ -161,24 +166,46 @@ def watching(is_asked: object, file: IO[str] | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def stage(name: str, *, has_bar: bool = False) -> Iterator[None]:
+def stage(name: str) -> Iterator[None]:
     """Name what goes on; log how long it took.
 
     Parameters
     ----------
     name : str
-    has_bar : bool
-        Whether a bar shows it already.
     """
     watch, began = _WATCH.get(), time.perf_counter()
     if watch is not None:
-        watch.enter(None if has_bar else name)
+        watch.enter(name)
     try:
         yield
     finally:
         if watch is not None:
             watch.enter(_LAST)
         LOG.info("%s: %.3g s", name, time.perf_counter() - began)
+
+
+def give_way() -> None:
+    """Leave the terminal to a bar, which shows the rest of the stage."""
+    watch = _WATCH.get()
+    if watch is not None and watch.name is not None:
+        watch.enter(None)
+
+
+def is_written(name: str) -> bool:
+    """Say how far a stage has come, and return whether a line every 30 seconds tells it.
+
+    Such lines are written where a call shows its stages and there is no terminal.
+
+    Parameters
+    ----------
+    name : str
+        Of the stage from now on.
+    """
+    watch = _WATCH.get()
+    if watch is None or watch.is_terminal:
+        return False
+    watch.rename(name)
+    return True
 
 
 def tell(text: Callable[[], str]) -> None:

@@ -150,9 +150,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _grow_with_progress(args, hierarchy, X, resume):
     from expfam.samplers.chain.callbacks import Progress
+    from expfam.stages import watching
 
     bar = Progress(disable=True if args.quiet else None, leave=False, file=sys.stderr)
-    hierarchy.set_params(callbacks=[bar]).fit(X, resume=resume).set_params(callbacks=None)
+    with watching(not args.quiet, sys.stderr):
+        hierarchy.set_params(callbacks=[bar]).fit(X, resume=resume)
+    hierarchy.set_params(callbacks=None)
 
 
 def _form_writers(args, hierarchy, table):

@@ -22,6 +22,7 @@ from expfam.dask.runs import stored_run
 from expfam.errors import CapabilityError
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
+from expfam.estimators.mixture_plan import weights_of
 from expfam.estimators.mixture_results import set_model
 from expfam.families.columns.roles import Roles
 from expfam.fitting.steps import with_progress
@@ -200,7 +201,7 @@ class Mixture(BaseEstimator):
                 kernel = self._kernel(local)
             else:
                 data = ShardedData(parts, local._family(), engine=engine)
-            model = MixtureModel(data.family, local._weights())
+            model = MixtureModel(data.family, weights_of(local))
             is_soft = isinstance(kernel, ExpectationMaximization)
             names = () if is_soft else local._asked().learned_of(local._family())
             if names:
@@ -231,7 +232,7 @@ class Mixture(BaseEstimator):
     def _kernel(self, local):
         kernel = load_sampler(self.sampler, n_threads=self.n_threads) if isinstance(self.sampler, str) else self.sampler
         check_sharded(kernel)
-        weights = local._weights()
+        weights = weights_of(local)
         if isinstance(self.sampler, str) and weights.max_components is None:
             if type(kernel) is not UncollapsedGibbs:
                 raise CapabilityError(
@@ -261,7 +262,7 @@ class Mixture(BaseEstimator):
             row_bytes=sizes.n_bytes,
             n_rows=sum(part.n_rows for part in parts),
             n_statistics=statistics_width(family.name, sizes.n_columns),
-            n_components=self._local()._weights().max_components or _OPEN_CLUSTERS,
+            n_components=weights_of(self._local()).max_components or _OPEN_CLUSTERS,
             n_workers=max(1, len(client.nthreads())),
             n_soft_threads=self._soft_threads(client) if isinstance(kernel, ExpectationMaximization) else 0,
         )

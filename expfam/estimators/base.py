@@ -47,7 +47,17 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.samplers.chain.trace import Trace
 
-_METHODS = ("fit", "predict", "predict_proba", "predict_class", "transform", "score", "score_samples", "impute")
+_METHODS = (
+    "fit",
+    "predict",
+    "predict_proba",
+    "predict_log_proba",
+    "predict_class",
+    "transform",
+    "score",
+    "score_samples",
+    "impute",
+)
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
 _COSTLY = ("coarsening_curve_",)  # results that need fits of halves
 _OUTPUTS = ("default", "pandas", "polars")

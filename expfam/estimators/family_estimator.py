@@ -138,6 +138,22 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
         self._check_fitted()
         return probabilities_under(self._clusters(), self, X, n_top)
 
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the log of the probability of each existing cluster for each row.
+
+        It is finite also where a probability is too small for a float and `predict_proba` gives 0.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+
+        Returns
+        -------
+        (N, K) float64 ndarray, nats; a frame where `set_output` asks for one
+        """
+        self._check_fitted()
+        return log_probabilities_under(self._clusters(), self, X)
+
     def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (N,) nats, with log-base.
 
@@ -513,6 +529,11 @@ def _encoded(estimator, frame, roles, *, reset):
 def probabilities_under(clusters: FittedClusters | DrawnClusters, estimator: Any, X: Any, n_top: int | None) -> Any:
     """Return the probability of each cluster for each row, see `FamilyEstimator.predict_proba`."""
     return in_asked_form(estimator, X, clusters.probabilities(estimator._validate(X, reset=False), n_top))
+
+
+def log_probabilities_under(clusters: FittedClusters | DrawnClusters, estimator: Any, X: Any) -> Any:
+    """Return the log of these probabilities, see `FamilyEstimator.predict_log_proba`."""
+    return in_asked_form(estimator, X, clusters.log_probabilities(estimator._validate(X, reset=False)))
 
 
 def densities_under(

@@ -239,7 +239,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         **dict.fromkeys(("score_sample", "log_likelihood"), _SCORES),
         "top_words": ("clusters_",),
         **dict.fromkeys(("inertia_", "lower_bound_", "bound_", "loss_"), ("log_joint_",)),
-        **dict.fromkeys(("decision_function", "predict_log_proba"), ("predict_proba(X)",)),
+        "decision_function": ("predict_proba(X)",),
         **dict.fromkeys(("lower_bounds_", "loss_curve_", "history_"), ("trace_.column('objective')",)),
     },
     "Mixture": {
@@ -252,7 +252,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         **dict.fromkeys(("print_topics", "show_topics", "get_topics", "get_topic_words"), ("top_words()",)),
     },
     "GroupedMixture": {
-        **dict.fromkeys(("decision_function", "predict_log_proba"), ("predict_proba(X, groups=groups)",)),
+        "decision_function": ("predict_proba(X, groups=groups)",),
         **dict.fromkeys(("score_sample", "log_likelihood"), ("score(X, groups=groups)",)),
     },
     "BayesianHierarchy": {

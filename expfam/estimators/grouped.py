@@ -705,6 +705,24 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         rows, groups = self._checked(X, groups)
         return in_asked_form(self, X, self._clusters().probabilities(rows, n_top, mass=self._log_mass(rows, groups)))
 
+    def predict_log_proba(self, X: Any, *, groups: Any = None) -> Any:
+        """Return the log of the probability of each cluster for each row of new groups.
+
+        It is finite also where a probability is too small for a float and `predict_proba` gives 0.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (N, V)
+        groups
+            As in `transform`.
+
+        Returns
+        -------
+        (N, K) float64 ndarray, nats; a frame where `set_output` asks for one
+        """
+        rows, groups = self._checked(X, groups)
+        return in_asked_form(self, X, self._clusters().log_probabilities(rows, mass=self._log_mass(rows, groups)))
+
     def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
         """Return the mean log predictive density of left-out rows of new groups.
 

@@ -18,10 +18,15 @@ from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.averages import answering_clusters
 from expfam.estimators.classes import line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
-from expfam.estimators.family_estimator import FamilyEstimator, densities_under, probabilities_under
+from expfam.estimators.family_estimator import (
+    FamilyEstimator,
+    densities_under,
+    log_probabilities_under,
+    probabilities_under,
+)
 from expfam.estimators.loaded import clusters_of_fit, keep_rows
 from expfam.estimators.mixture_chunks import learn_all_rows, learn_rows, learns_chunks, restored_stream
-from expfam.estimators.mixture_plan import asked_of, planned_fit, weights_of
+from expfam.estimators.mixture_plan import asked_of, planned_fit
 from expfam.estimators.mixture_results import adopt_runs, no_posterior, posterior_of_draws, warn_of_runs
 from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.fitting.chains import run_chains
@@ -249,10 +254,6 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
             self._posterior_of_draws = posterior_of_draws(self).about(self.labels_)
         return self._posterior_of_draws
 
-    def _weights(self, family: Family | None = None):
-        """Return the prior of the mixture weights; `family` is that of `_family()`, if at hand."""
-        return weights_of(self, self._family() if family is None else family)
-
     # ---- chunks ----------------------------------------------------------------------------------------------------
 
     @available_if(learns_chunks)
@@ -400,6 +401,30 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         """
         self._check_fitted()
         return probabilities_under(answering_clusters(self, average), self, X, n_top)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the log of the probability of each existing cluster for each row.
+
+        Without draws it is finite also where a probability is too small for a float and `predict_proba` gives 0. With
+        them it is the log of the mean over the draws.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+
+        Returns
+        -------
+        (N, K) float64 ndarray, nats; a frame where `set_output` asks for one
+
+        Examples
+        --------
+        >>> from expfam import Mixture
+        >>> mixture = Mixture("poisson", 2, random_state=0).fit([[1, 0], [0, 2], [900, 800], [940, 870]])
+        >>> mixture.predict_proba([[920, 880]]).tolist(), mixture.predict_log_proba([[920, 880]]).round().tolist()
+        ([[0.0, 1.0]], [[-1024.0, 0.0]])
+        """
+        self._check_fitted()
+        return log_probabilities_under(answering_clusters(self, average=True), self, X)
 
     def score_samples(self, X: Any, given: Any = None, *, average: bool = True) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (N,) nats, with log-base.

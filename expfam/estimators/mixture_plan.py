@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def planned_fit(mixture: Any, X: Any, y: Any, sample_weight: Any, links: Any) -> Plan:
     """Return the plan of a fit; all that can be refused is refused here."""
     given = None if is_auto(mixture.family) else mixture._family()
-    X = compared_rows(mixture, X, mixture._validate(X, reset=True, family=given), mixture._weights, sample_weight)
+    read, weights = mixture._validate(X, reset=True, family=given), partial(weights_of, mixture)
+    X = compared_rows(mixture, X, read, weights, sample_weight)
     family = mixture._family() if given is None else given
     if family.is_bound and family.allows_missing:
         family = family.bind(X)  # other missing cells than those of its own data may open it
@@ -56,11 +57,14 @@ def asked_of(mixture: Any, family: Family) -> Asked:
     """Return what is asked of a fit, whatever its data."""
     line = partial(line_of, mixture)
     settings = (mixture.n_components, mixture.learn_hyper, mixture.n_threads, line, type(mixture).__name__)
-    return Asked(family, mixture._weights(family), *settings)
+    return Asked(family, weights_of(mixture, family), *settings)
 
 
-def weights_of(mixture: Any, family: Family) -> Any:
-    """Return the prior of the mixture weights; one of `n_components` depends on the family."""
+def weights_of(mixture: Any, family: Family | None = None) -> Any:
+    """Return the prior of the mixture weights.
+
+    One of `n_components` depends on the family: the mixture's own unless it is given.
+    """
     K = mixture._check_components()
     if mixture.weights is not None:
         checked_weights(mixture.weights, owner="Mixture", n_components=K)
@@ -73,6 +77,7 @@ def weights_of(mixture: Any, family: Family) -> Any:
     if K is None:
         return DirichletProcess()
     # alpha of 1/K prefers empty clusters, which on real values costs clusters that are there
+    family = mixture._family() if family is None else family
     return SymmetricDirichlet(K) if family.is_discrete else SymmetricDirichlet(K, 1.0)
 
 

@@ -530,6 +530,21 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             return in_asked_form(self, X, self._document_weights(counts))
         return stacked_largest([self._largest_weights(counts, L)], len(self.components_))
 
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the log of the weights of topics in documents.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (D, V)
+
+        Returns
+        -------
+        (D, K) float64 ndarray, nats; a frame where `set_output` asks for one
+        """
+        self._check_fitted()
+        with np.errstate(divide="ignore"):
+            return in_asked_form(self, X, np.log(self._document_weights(self._validate(X, reset=False))))
+
     def _largest_weights(self, X, n_top, rest=False):
         """Return columns and values of the largest weights of each document, by blocks of documents."""
         n_weights = X.shape[0] * (len(self.components_) + bool(rest))

@@ -149,6 +149,15 @@ class FittedClusters:
         blocks, _ = self.each_block(X, reduce, mass=mass)
         return np.concatenate(blocks) if L is None else stacked_largest(blocks, K)
 
+    def log_probabilities(self, X: Any, *, mass: Any = None) -> npt.NDArray[np.float64]:
+        """Return the log of `probabilities`: (N, K) nats.
+
+        It is finite also where a probability is too small for a float.
+        """
+        K = self.n_clusters
+        blocks, _ = self.each_block(X, lambda scores, start, stop: _log_softmax(scores[:, :K]), mass=mass)
+        return np.concatenate(blocks)
+
     def log_densities(self, X: Any, **options: Any) -> npt.NDArray[np.float64]:
         """Return the log density of each row: (N,) nats, with log-base; see `each_block`."""
         blocks, log_base = self.each_block(X, lambda scores, start, stop: log_sum_exp(scores), **options)
@@ -260,6 +269,10 @@ def _softmax(scores):
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     return p
+
+
+def _log_softmax(scores):
+    return scores - log_sum_exp(scores)[:, None]
 
 
 def _others(sums):

@@ -81,6 +81,11 @@ class DrawnClusters:
             found.append(p if L is None else largest(p, L))
         return np.concatenate(found) if L is None else stacked_largest(found, K)
 
+    def log_probabilities(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the log of `probabilities`: (N, K) nats, -inf where a probability is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.probabilities(X))
+
     def probabilities_at(self, X: Any, labels: npt.NDArray[np.integer]) -> npt.NDArray[np.float32]:
         """Return the probability of one cluster of each row: (N,) float32."""
         found = np.empty(len(labels), dtype=np.float32)

@@ -76,7 +76,7 @@ def run_phases(
             if kept is not None:
                 n_steps = _left(kept, kernel, state, n_steps)
                 others = kept.watch(others)
-            with stage(name, has_bar=True):
+            with stage(name):
                 sample(kernel, state, n_steps, callbacks=others, trace=trace)
             if trace.interrupted or any(callback.has_stopped for callback in watched):
                 break

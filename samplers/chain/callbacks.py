@@ -18,7 +18,7 @@ import numpy as np
 from expfam.amounts import counted
 from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
-from expfam.stages import EVERY_SECONDS, is_terminal
+from expfam.stages import EVERY_SECONDS, give_way, is_terminal, is_written
 from expfam.structures.ground.stored import restoring
 
 if TYPE_CHECKING:
@@ -285,6 +285,7 @@ class Progress:
         if self._bar is None:
             from tqdm.auto import tqdm
 
+            give_way()
             self._bar = tqdm(**{"total": self.n_steps, "unit": "step", **self.options})
         rate = state.data.n_rows / info.seconds if info.seconds > 0 else np.inf
         # the text is set at each step; refresh=False leaves it to tqdm when to draw it
@@ -305,12 +306,14 @@ class Progress:
         now = perf_counter()
         self._n_steps += 1
         self._next = min(self._next, now - info.seconds + EVERY_SECONDS)
-        if now < self._next or self.options.get("disable"):
+        if self.options.get("disable"):
+            return
+        of = "" if self.n_steps is None else f" of {self.n_steps}"
+        line = f"step {self._n_steps}{of}, K={info.n_clusters}, objective={info.objective:.6g}"
+        if is_written(line) or now < self._next:
             return
         self._next = now + EVERY_SECONDS
-        of = "" if self.n_steps is None else f" of {self.n_steps}"
-        line = f"expfam: step {self._n_steps}{of}, K={info.n_clusters}, objective={info.objective:.6g}"
-        print(line, file=self.options.get("file") or sys.stderr, flush=True)
+        print(f"expfam: {line}", file=self.options.get("file") or sys.stderr, flush=True)
 
     def close(self) -> None:
         """Draw the bar a last time and close it."""

@@ -30,7 +30,10 @@ RESULTS = {  # of all four: name to type
     "n_features_in_": int,
     "feature_names_in_": np.ndarray,
 }
-METHODS = "predict predict_proba score_samples score explain column_evidence summary save load set_output fit_predict"
+METHODS = (
+    "predict predict_proba predict_log_proba score_samples score explain column_evidence summary save load set_output"
+    " fit_predict"
+)
 LACKING = {  # results that have no meaning: the sentence says why, or what to do
     "TopicModel": ["posterior_", "impute", "sample", "roles_", "classes_"],
     "GroupedMixture": ["posterior_", "roles_", "classes_"],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from expfam import BayesianHierarchy, GroupedMixture, Mixture
+from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
 from expfam.errors import ArchiveError
 
 RNG = np.random.default_rng(0)
@@ -129,3 +129,51 @@ def test_chunks_have_none_and_say_so():
     grouped = GroupedMixture("gaussian_diag", 2, **settings).partial_fit(X, groups=ROWS // 30)
     assert not hasattr(grouped, "probabilities_")
     assert not hasattr(mixture.coarsen(n_clusters=1), "probabilities_")
+
+
+# ---- logs of probabilities -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Mixture("gaussian", 3, random_state=0),
+        Mixture("gaussian_diag", 2, sampler="em", random_state=0),
+        Mixture("exponential", 2, n_steps=5, random_state=0),
+        Mixture("gaussian", 2, n_chains=2, n_steps=30, random_state=0),
+        GroupedMixture("gaussian", 2, n_steps=5, random_state=0),
+        BayesianHierarchy("gaussian", 2),
+        TopicModel(3, n_steps=5, random_state=0),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_logs_are_those_of_predict_proba(model):
+    is_positive = isinstance(model, TopicModel) or getattr(model, "family", "") == "exponential"
+    rows = np.rint(np.exp(X)) + 1.0 if is_positive else X
+    about = {"groups": ROWS // 12} if isinstance(model, GroupedMixture) else {}
+    model.fit(rows, **about)
+    found = model.predict_log_proba(rows, **about)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(np.exp(found), model.predict_proba(rows, **about), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["Mixture", "GroupedMixture", "BayesianHierarchy"])
+def test_logs_tell_where_a_probability_is_no_float(name):
+    counts = np.array([[900, 0], [910, 1], [905, 0], [0, 890], [1, 905], [0, 900]])
+    kinds = {"Mixture": Mixture, "GroupedMixture": GroupedMixture, "BayesianHierarchy": BayesianHierarchy}
+    about = {"groups": [0, 0, 0, 1, 1, 1]} if name == "GroupedMixture" else {}
+    settings = {} if name == "BayesianHierarchy" else {"random_state": 0}
+    model = kinds[name]("poisson", n_components=2, **settings).fit(counts, **about)
+    assert model.predict_proba(counts, **about).min() == 0.0
+    logs = model.predict_log_proba(counts, **about)
+    assert np.isfinite(logs).all()
+    assert logs.min() < -745.0  # below it no float is positive
+    scores = model._clusters().each_block(counts, lambda block, start, stop: block[:, :2].copy())[0][0]
+    if name != "GroupedMixture":  # whose rows have the weights of their groups
+        np.testing.assert_allclose(logs[:, 0] - logs[:, 1], scores[:, 0] - scores[:, 1])
+
+
+def test_logs_are_frames_where_frames_are_asked_for():
+    pytest.importorskip("pandas")
+    mixture = Mixture("gaussian", 2, random_state=0).set_output(transform="pandas").fit(X)
+    assert mixture.predict_log_proba(X).columns.tolist() == ["mixture0", "mixture1"]

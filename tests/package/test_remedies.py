@@ -249,7 +249,7 @@ ATTRIBUTES = {
         "lower_bound_",
         "decision_function",
     ],
-    "GroupedMixture": ["means_", "cluster_centers_", "lower_bound_", "bic", "predict_log_proba", "top_words"],
+    "GroupedMixture": ["means_", "cluster_centers_", "lower_bound_", "bic", "decision_function", "top_words"],
     "TopicModel": ["bound_", "exp_dirichlet_component_", "doc_topic_prior_", "print_topics", "bic"],
     "BayesianHierarchy": ["cluster_centers_", "covariances_", "distances_", "inertia_", "bic", "top_words"],
 }

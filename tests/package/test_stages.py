@@ -70,12 +70,35 @@ def test_a_closed_stream_ends_the_show_and_not_the_call(monkeypatch):
         tell(lambda: "nowhere")
 
 
-def test_stages_with_a_bar_show_nothing_else(monkeypatch):
-    monkeypatch.setattr(stages, "EVERY_SECONDS", 0.01)
-    file = io.StringIO()
-    with watching(True, file), stage("steps", has_bar=True):
+def made_step(progress, seconds=0.1):
+    progress(Info(1, -12.5, 4, 1, 1, seconds, {}), SimpleNamespace(data=SimpleNamespace(n_rows=5)))
+
+
+def test_the_first_step_is_shown_while_it_lasts_and_then_the_bar_alone(monkeypatch):
+    monkeypatch.setattr(stages, "_ON_A_TERMINAL", 0.01)
+    screen = Terminal()
+    progress = Progress(3, file=screen)
+    with watching(True, screen), stage("steps"):
+        assert waited("steps: 0 s", screen)
+        made_step(progress)
+        before = screen.getvalue().count("steps: ")
         time.sleep(0.1)
-    assert "steps" not in file.getvalue()
+        assert screen.getvalue().count("steps: ") == before
+        assert "/3 " in screen.getvalue()
+        progress.close()
+
+
+def test_a_long_step_is_told_of_where_there_is_no_terminal(monkeypatch):
+    monkeypatch.setattr(stages, "EVERY_SECONDS", 0.02)
+    file = io.StringIO()
+    progress = Progress(3, file=file, disable=None)
+    with watching(True, file), stage("steps"):
+        assert waited("expfam: steps, 0 s so far\n", file)
+        made_step(progress, seconds=100.0)
+        line = "expfam: step 1 of 3, K=4, objective=-12.5, 0 s so far\n"
+        assert waited(line + line, file)  # also while no step ends
+    progress.close()
+    assert "step 1 of 3, K=4, objective=-12.5\n" not in file.getvalue()  # told once
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 QUESTIONS = {
     "_family": "family",
-    "_weights": "weights",
+    "weights_of": "weights",
     "kernel_of_rows": "sampler",
     "most_draws": "n_draws",
     "step_numbers": "n_steps and n_warmup",
