@@ -126,6 +126,8 @@ def _bent():
 def _wide():
     for n, d, k, seeds in ((3000, 16, 20, None), (1500, 40, 8, 2), (4000, 48, 6, 1), (20_000, 64, 20, 1)):
         yield Shape(f"wide-{n}x{d}", vectors.wide(n, d, k), (FULL, DIAG), n, k, seeds)
+    for n, d in ((30, 200), (60, 100), (75, 60)):
+        yield Shape(f"fewer-rows-{n}x{d}", vectors.plain(n, d, 3), (FULL, DIAG), n, 3)
     yield Shape("directions-1500x300", vectors.directions(1500, 300, 30, 2.0), VECTORS, 1500, 30, 2)
     yield Shape("directions-2000x384", vectors.directions(2000, 384, 40, 1.5), VECTORS, 2000, 40, 1)
 

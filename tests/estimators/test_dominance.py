@@ -31,6 +31,7 @@ SHAPES = {  # generator, family, number of clusters that is given in half of the
     "ring": (vectors.ring(600), "gaussian_diag", 8),
     "ring, full": (vectors.ring(600), "gaussian", 8),
     "heavy tails": (vectors.heavy_tails(600, 3), "gaussian", 3),
+    "fewer rows than columns, full": (vectors.plain(30, 200, 3), "gaussian", 3),
     "unit vectors": (vectors.directions(400, 100, 8, 1.5), "gaussian_diag", 8),
     "near rates": (counts.near_rates(400, 5, 6, 0.35), "poisson", 5),
     "one strong count": (counts.strong_count(600, 40), "negative_binomial", 2),

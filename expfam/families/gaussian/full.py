@@ -216,10 +216,13 @@ class Gaussian(_Wishart):
         """Return the family with a scale of the shape of the pooled covariance within clusters.
 
         The prior mean of the covariance is then this pooled covariance plus a thousandth of the column variances,
-        which keeps it positive definite. The present scale must be the one of ``scale="auto"``.
+        which keeps it positive definite. The present scale must be the one of ``scale="auto"``; it stays where the
+        clusters leave fewer degrees of freedom than there are columns.
         """
         d, used = self.n_features_in_, n > 0
         n, S = n[used], S[used]
+        if n.sum() - n.size < d:  # a scale of lower rank is tiny in most directions
+            return self
         within = unsvec(S[:, d:].sum(axis=0)[None], d)[0] - (S[:, :d] / n[:, None]).T @ S[:, :d]
         column_variances = np.diag(self.scale) / PRIOR_SHARE  # times the factor of the scale, as in `_resolve_scale`
         factor_of_mean = max(self.dof - d - 1, 1.0)
