@@ -158,7 +158,8 @@ class BuildExt(build_ext):
         self.parallel = self.parallel or os.cpu_count()
 
     def build_extensions(self):
-        """Set the flags, then build."""
+        """Translate the modules, set the flags, then build."""
+        translate(self.extensions)
         msvc = self.compiler.compiler_type == "msvc"
         flags = ["/O2"] if msvc else [OPTIMISATION, "-g0", "-fno-math-errno", "-fopenmp-simd"]
         if SANITIZE:
@@ -196,32 +197,42 @@ class BuildExt(build_ext):
 
 
 def extensions():
-    """All modules, or those of EXPFAM_MODULES, with a C file made from what stands in the sources."""
+    """All modules, or those of EXPFAM_MODULES; `translate` gives them their C files."""
     sources = {SHARED: None}
     for package, folder in PACKAGES.items():
-        stage(package, folder)
         sources |= {f"{package}.{source.stem}": source for source in sorted(Path(folder).glob("*.pyx"))}
-    found, c_files, made_from = [], {}, {}
-    for name, source in sources.items():
-        if MODULES and name not in MODULES:
-            continue
-        files = declarations(source) if source else []
-        c_files[name] = TRANSLATED / (source or Path(*name.split("."))).with_suffix(".c")
-        made_from[name] = digest(files, Cython.__version__, numpy.__version__, sorted(DIRECTIVES.items()))
-        extension = Extension(
+    return [
+        Extension(
             name,
             [str(source)] if source else [],
             include_dirs=[numpy.get_include(), *HEADERS],
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
-            depends=[file.as_posix() for file in headers(files)],
+            depends=[file.as_posix() for file in headers(declarations(source) if source else [])],
         )
-        found.append(extension)
-    stale = [e for e in found if not is_made(e.name, c_files[e.name], made_from[e.name])]
+        for name, source in sources.items()
+        if not MODULES or name in MODULES
+    ]
+
+
+def translate(extensions):
+    """Give each module a C file that is made from what stands in the sources.
+
+    It is done when modules are built: an sdist holds no C file, and is made in seconds.
+    """
+    for package, folder in PACKAGES.items():
+        stage(package, folder)
+    c_files, made_from = {}, {}
+    for extension in extensions:
+        source = Path(extension.sources[0]) if extension.sources else None
+        files = declarations(source) if source else []
+        path = TRANSLATED / (source or Path(*extension.name.split("."))).with_suffix(".c")
+        c_files[extension.name] = path
+        made_from[extension.name] = digest(files, Cython.__version__, numpy.__version__, sorted(DIRECTIVES.items()))
+    stale = [each for each in extensions if not is_made(each.name, c_files[each.name], made_from[each.name])]
     for extension in translated(stale):
         note(extension.name, c_files[extension.name], made_from[extension.name])
-    for extension in found:
+    for extension in extensions:
         extension.sources = [c_files[extension.name].as_posix()]
-    return found
 
 
 def translated(stale):

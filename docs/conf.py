@@ -57,7 +57,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 1e9,
     "write_computation_times": False,
-    "ignore_repr_types": r"expfam\.displays",
+    "ignore_repr_types": r"matplotlib|expfam\.displays",
     "reset_modules": ("matplotlib",),
 }
 
@@ -70,6 +70,7 @@ html_theme_options = {
     "show_prev_next": False,
     "navigation_depth": 2,
     "header_links_before_dropdown": 6,
+    "navbar_persistent": ["search-button"],  # the wide field would take a second line
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -31,3 +31,17 @@ def counted(n: float, one: str, many: str | None = None, spec: str = "") -> str:
     """
     number = format(n, spec)
     return f"{number} {one if number == '1' else many or f'{one}s'}"
+
+
+def size_spec(n: float) -> str:
+    """Return how a number of rows is printed, which may be a sum of weights.
+
+    From 100 on it is whole, with commas; smaller numbers have at most four digits.
+
+    Examples
+    --------
+    >>> from expfam.amounts import counted, size_spec
+    >>> [counted(n, "row", spec=size_spec(n)) for n in (1_000_000, 6951.48, 4.5, 1.0)]
+    ['1,000,000 rows', '6,951 rows', '4.5 rows', '1 row']
+    """
+    return ",.0f" if n >= 100 else ",.4g"

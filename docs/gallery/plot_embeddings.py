@@ -3,8 +3,8 @@ Embeddings of twelve subjects
 =============================
 
 Each row is a direction in 256 columns. Von Mises-Fisher clusters have a mean direction and a concentration each; their
-number is not given. The map shows the two main axes of the mean directions, which tell some subjects apart; the fit
-sees all columns.
+number is not given. The map shows the two main axes of the mean directions, where some clusters lie over each other;
+the fit sees all columns and tells them apart.
 """
 
 import matplotlib.pyplot as plt
@@ -25,9 +25,7 @@ axes = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)[2][:2]
 x, y = axes @ directions.T
 
 figure, ax = plt.subplots(figsize=(5.6, 4.0), layout="constrained")
-ax.scatter(x, y, s=6, c=mixture.labels_, cmap="tab20", vmin=0, vmax=19)
-for k, (across, up) in enumerate(means @ axes.T):
-    ax.annotate(str(k), (across, up), ha="center", va="center", weight="bold")
+points = ax.scatter(x, y, s=6, c=mixture.labels_, cmap="tab20", vmin=0, vmax=19)
+figure.legend(*points.legend_elements(num=None), title="cluster", loc="outside right upper", frameon=False)
+ax.set(xlabel="first axis of the means", ylabel="second axis of the means", xticks=[], yticks=[])
 ax.set_title(f"{K} clusters of {len(vectors):,} embeddings")
-ax.set_xticks([])
-ax.set_yticks([])

@@ -25,6 +25,7 @@ for share in known_shares:
 
 figure, ax = plt.subplots(figsize=(5.6, 3.2), layout="constrained")
 ax.plot(np.multiply(known_shares, 100), right, marker="o")
+ax.set_xticks([1, 2, 5, 10, 20])
 ax.set_xlabel("rows with a label, %")
 ax.set_ylabel("right answers among the others")
 ax.set_ylim(0.5, 1.0)

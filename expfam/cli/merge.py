@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.amounts import counted
+from expfam.amounts import counted, size_spec
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_outputs, save_all
 from expfam.cli.results import print_json, say
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     saved, failed = save_all(args, {"output": merged.save})
     before = [part.n_components_ for part in parts]
     rows = merged.cluster_sizes_.sum()
-    say(args, f"result    {counted(merged.n_components_, 'cluster')} of {counted(rows, 'row', spec=',.6g')}")
+    say(args, f"result    {counted(merged.n_components_, 'cluster')} of {counted(rows, 'row', spec=size_spec(rows))}")
     say(args, f"          those of the parts: {' + '.join(map(str, before))}")
     if saved:
         say(args, f"saved     {saved['output']}")

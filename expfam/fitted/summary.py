@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.amounts import counted
+from expfam.amounts import counted, size_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +77,9 @@ def _shown(value):
         return "yes" if value else "no"
     if isinstance(value, tuple):
         return " to ".join(map(_shown, value))
-    return f"{value:,.6g}" if isinstance(value, (int, float, np.number)) else str(value)
+    if not isinstance(value, (int, float, np.number)):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 100_000 else f"{value:,.6g}"
 
 
 def _table(frame):
@@ -113,9 +115,10 @@ def summary_text(
     90 rows: 60 in the largest cluster, 30 in the smallest
     """
     held = np.asarray(sizes)[np.asarray(sizes) > 0]
-    second = counted(held.sum(), unit, spec=",.6g")
+    second = counted(held.sum(), unit, spec=size_spec(held.sum()))
     if len(held) > 1:
-        second += f": {held.max():,.6g} in the largest {noun}, {held.min():,.6g} in the smallest"
+        most, least = held.max(), held.min()
+        second += f": {most:{size_spec(most)}} in the largest {noun}, {least:{size_spec(least)}} in the smallest"
     return "\n".join([counted(len(held), noun, spec=",") + more, second, *lines])
 
 

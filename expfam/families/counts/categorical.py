@@ -43,7 +43,7 @@ _LEAST_FACTOR, _MOST_FACTOR = 1.0, 1e4
 
 
 class Categorical(ColumnFactors):
-    """Independent columns of codes 0, 1, ... with a Dirichlet prior on the levels of each.
+    """Independent columns of codes from 0 on, with a Dirichlet prior on the levels of each.
 
     The code -1 means a missing value.
 
