@@ -4,12 +4,9 @@ Public names are loaded on first use, so that importing the package stays cheap.
 """
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import Any
 
 from expfam.lazy import load_name
-
-__version__ = _version("expfam")
 
 _HOMES = {
     "expfam.families.base": ["Family"],
@@ -64,6 +61,10 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # which imports much that nothing else needs
+
+        return version("expfam")
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     return load_name(__name__, _HOMES, name)

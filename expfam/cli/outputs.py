@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -228,7 +227,7 @@ def replacing(path: Path, mode: str, *, keep: bool = True) -> Iterator[IO[Any]]:
 
     Until then the file is in the same folder under a random name, so no link and no other file can be overwritten.
     """
-    stage = path.with_name(f".expfam-{secrets.token_hex(16)}")
+    stage = path.with_name(f".expfam-{os.urandom(16).hex()}")
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     with open(stage, mode.replace("w", "x"), **text) as file:  # "x" fails if the name exists, also as a link
         try:

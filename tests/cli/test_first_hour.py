@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+import expfam
 from expfam import Mixture
 from expfam.cli import main
 from expfam.cli.contents import contents, fitting
@@ -36,11 +37,16 @@ def table(tmp_path, monkeypatch):
     ],
 )
 def test_missing_files_are_named_before_anything_is_imported(arguments, said, table):
-    heavy = "{name for name in ('numpy', 'sklearn', 'scipy') if name in sys.modules}"
-    code = f"import sys; from expfam.cli import main; main({arguments!r}); print({heavy})"
+    heavy = "{name for name in ('numpy', 'sklearn', 'scipy', 'importlib.metadata') if name in {*sys.modules} - before}"
+    code = f"import sys; before = {{*sys.modules}}; from expfam.cli import main; main({arguments!r}); print({heavy})"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=table.parent)
     assert done.stderr == f"expfam {arguments[0]}: error: {said}\n"
     assert done.stdout == "set()\n"
+
+
+def test_the_version_is_printed_on_demand(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"expfam {expfam.__version__}\n"
 
 
 def test_the_contents_of_the_clusters_are_printed_the_most_telling_column_first(table, capsys, monkeypatch):
