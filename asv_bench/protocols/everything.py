@@ -115,6 +115,13 @@ PROTOCOLS = [
     Protocol("Unknown numbers of clusters of groups", "hdp.py", "groups", "--topics 5 --seeds 1 --documents 200"),
     Protocol("Unknown numbers of topics: a step", "hdp.py", "kernels", "--data-sets tweet --sweeps 4", "", True),
     Protocol("Sweeps over parts of the data", "many_machines.py", "", "--quick"),
+    Protocol(
+        "Rows on disk beside their forecast",
+        "scale.py",
+        "--folder OUTPUT --remove",
+        "--rows 3e5 --clusters 20 --chunk 5e4 --threads 1",
+        "--rows 1e7 --clusters 1000 --threads 1",
+    ),
     Protocol("Tables beside stepmix", "tables.py", "", "--quick"),
     Protocol("Wide rows: von Mises-Fisher", "wide.py", "vmf", "--quick"),
     Protocol("Wide rows: embeddings beside faiss", "wide.py", "embeddings", "--quick"),

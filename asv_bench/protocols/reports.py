@@ -2,6 +2,7 @@
 
 import json
 import platform
+import threading
 import warnings
 from pathlib import Path
 from time import perf_counter, process_time
@@ -37,6 +38,29 @@ def with_peak(action):
     """Result of a call, and the most memory that the process held during it, in bytes (Linux)."""
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins here
     return action(), resident("VmHWM")
+
+
+def with_peak_beside_files(action, seconds=0.05):
+    """Result of a call, and by how much the process grew during it, in bytes (Linux).
+
+    Pages of mapped files are not counted: the system takes them back when it needs them. Memory is looked at every so
+    many seconds.
+    """
+    begin = most = resident("RssAnon")
+    is_over = threading.Event()
+
+    def watch():
+        nonlocal most
+        while not is_over.wait(seconds):
+            most = max(most, resident("RssAnon"))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        return action(), max(most, resident("RssAnon")) - begin
+    finally:
+        is_over.set()
+        watcher.join()
 
 
 def print_table(rows):

@@ -67,6 +67,7 @@ def parser():
     command.add_argument("--only", nargs="+", metavar="ROW", help="rows by name")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--rows", type=int, metavar="N", help="of the rows on disk in canopy-figure5")
+    command.add_argument("--clusters", type=int, metavar="K", help="of the same row")
     command.add_argument("--page", action="store_true", help="measure nothing: page and pictures of the kept results")
     return command
 
@@ -89,7 +90,7 @@ def main(arguments=None):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = measured(row, Run(args.data, args.quick, args.seed, args.rows))
+                found = measured(row, Run(args.data, args.quick, args.seed, args.rows, args.clusters))
         except (Exception, SystemExit) as error:  # the others go on, and the status tells
             failed.append(f"{row.name}: {type(error).__name__}: {error}")
             print(f"FAILED {failed[-1]}", flush=True)

@@ -105,26 +105,52 @@ def draw(found, path):
     n_lines = -(-len(panels) // n_columns)
     width = 6.4 if n_columns == 1 else 9.0
     n_words = max(map(len, names)) + 6  # characters that a name and its line take
-    columns = max(1, min(4, len(names), int(11.0 * width / n_words)))
-    size = (width, 0.3 + 0.22 * -(-len(names) // columns) + 3.5 * n_lines)
+    most = max(1, min(4, len(names), int(11.0 * width / n_words)))
+    of_legend = 0 if all(named_by_ticks(each) for each in panels) else -(-len(names) // most)
+    size = (width, 0.3 + 0.22 * of_legend + 3.5 * n_lines)
     figure, all_axes = plt.subplots(n_lines, n_columns, squeeze=False, figsize=size, layout="constrained")
     handles = {}
     for axes, each in zip(all_axes.flat, panels):
         handles |= draw_panel(axes, each, names)
     for axes in all_axes.flat[len(panels) :]:
         axes.set_visible(False)
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns, frameon=False)
+    if of_legend:
+        columns = -(-len(names) // of_legend)  # lines of nearly equal length
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)
     plt.close(figure)
 
 
+def named_by_ticks(panel):
+    """Whether the words of the axis name all curves."""
+    return set(panel["curves"]) <= set(panel["ticks"])
+
+
+def system_of(name):
+    """What a curve is of, without the words that tell the paper's numbers from ours."""
+    for word in ("paper", "ours"):
+        name = name.removesuffix(f", {word}").removeprefix(f"{word}, ")
+    return name
+
+
+def side_by_side(panel):
+    """By name, how far the points of a panel with words as ticks are moved so that they do not cover each other."""
+    curves = panel["curves"]
+    if not panel["ticks"] or named_by_ticks(panel):
+        return dict.fromkeys(curves, 0.0)
+    return {name: 0.09 * (place - 0.5 * (len(curves) - 1)) for place, name in enumerate(curves)}
+
+
 def draw_panel(axes, panel, names):
-    """One panel; its lines by name."""
-    handles = {}
+    """One panel; its lines by name. The paper's numbers have the colour of ours."""
+    handles, moved = {}, side_by_side(panel)
+    systems = list(dict.fromkeys(map(system_of, names)))
     for name, (x, y) in panel["curves"].items():
-        place = names.index(name)
-        dash = "-" if place < len(SYSTEM_STYLES) else "--"
+        place = systems.index(system_of(name))
+        x = [value + moved[name] for value in x]
+        is_dashed = place >= len(SYSTEM_STYLES) or name.startswith("paper, ")
+        dash = "--" if is_dashed else "-"
         style = {"ls": "", "marker": "D", "ms": 5} if name in panel["marks"] else {"ls": dash, "marker": "o", "ms": 3}
         if len(x) >= MANY:
             style["marker"] = ""

@@ -24,6 +24,7 @@ class Run(NamedTuple):
     quick: bool
     seed: int = 0
     n_rows: int | None = None  # of the row with rows on disk, in place of its own
+    n_clusters: int | None = None
 
     def size(self, quick, full):
         """One of two sizes."""
@@ -119,6 +120,12 @@ def cpu_seconds():
     return process_time() + of_children.ru_utime + of_children.ru_stime
 
 
+def asked_sizes(run):
+    """Options of the sizes that were asked for."""
+    sizes = {"--rows": run.n_rows, "--clusters": run.n_clusters}
+    return "".join(f" {option} {value}" for option, value in sizes.items() if value)
+
+
 def measured(row, run, *, threads=1):
     """Everything that is kept of a row: what was found, and from what."""
     begin = cpu_seconds()
@@ -127,7 +134,7 @@ def measured(row, run, *, threads=1):
     return {
         "row": row.name,
         "mode": "quick" if run.quick else "full",
-        "command": command + (f" --rows {run.n_rows}" if run.n_rows else "") + (" --quick" if run.quick else ""),
+        "command": command + asked_sizes(run) + (" --quick" if run.quick else ""),
         "threads": threads,
         "machine": machine(),
         "version": __version__,

@@ -107,10 +107,12 @@ def build(name, n_moves="auto"):
 class Chain:
     """A kernel and Gibbs sweeps in turns on one state.
 
-    Sweeps get `share` of the seconds; the kernels of a cycle follow each other.
+    Sweeps get `share` of the seconds; the kernels of a cycle follow each other. The clock is the key of a point that
+    counts them, "seconds" of the wall or "cpu".
     """
 
-    def __init__(self, name, problem, labels, *, seed, share, n_moves="auto", spent=0.0):
+    def __init__(self, name, problem, labels, *, seed, share, n_moves="auto", spent=0.0, clock="seconds"):
+        self.clock = clock
         kernel = build(name, n_moves)
         self.turns = kernel.kernels if name == CYCLE else None
         self.other, self.gibbs = kernel, CollapsedGibbs()
@@ -134,10 +136,11 @@ class Chain:
         kernel = self.next_kernel()
         info, took = timed_step(kernel, self.state)
         self.spent = self.spent + took
+        counted = took[0] if self.clock == "cpu" else took[1]
         if kernel is self.gibbs:
-            self.in_gibbs += took[1]
+            self.in_gibbs += counted
         else:
-            self.in_other += took[1]
+            self.in_other += counted
         self.moves += info.proposed
         self.n_steps += 1
         return info
@@ -159,7 +162,7 @@ class Chain:
     def climb(self, seconds, level=None):
         """Points after each step until so many seconds are spent, or the gap is at most `level`."""
         points = [self.point()]
-        while points[-1]["seconds"] < seconds and (level is None or points[-1]["gap"] > level):
+        while points[-1][self.clock] < seconds and (level is None or points[-1]["gap"] > level):
             self.step()
             points.append(self.point())
         return points
@@ -170,10 +173,10 @@ def turns(args):
     return {"share": args.share, "n_moves": args.moves or "auto", "seconds": args.seconds}
 
 
-def climb(name, problem, start, *, seed, share, seconds, n_moves="auto", level=None):
-    """A chain from a named start: its points and its last state."""
+def climb(name, problem, start, *, seed, share, seconds, n_moves="auto", level=None, clock="seconds"):
+    """A chain from a named start: its points and its last state; `seconds` are by the wall clock, or of the "cpu"."""
     labels, spent = problem.start(start, seed)
-    chain = Chain(name, problem, labels, seed=seed, share=share, n_moves=n_moves, spent=spent)
+    chain = Chain(name, problem, labels, seed=seed, share=share, n_moves=n_moves, spent=spent, clock=clock)
     return chain.climb(seconds, level), chain.state
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from expfam.fitting.free_covariances import comparison_memory
 from expfam.fitting.kept import drawn_memory
 from expfam.fitting.known_rows import kernel_of_rows
+from expfam.fitting.smaller_fits import with_remedy_of_rows
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.params import is_auto
 from expfam.samplers.warm_starts.sample_rows import search_memory
@@ -220,7 +221,8 @@ class Plan:
         more += comparison_memory(data, K) if self.has_rule else 0
         more += forecast.data if is_copy else 0
         more += drawn_memory(self.n_draws, forecast.n_components, data.n_statistics)
-        return replace(forecast, scratch=forecast.scratch + more)
+        forecast = replace(forecast, scratch=forecast.scratch + more)
+        return with_remedy_of_rows(forecast, self) if forecast.is_of_tables else forecast
 
 
 def n_automatic_draws(n_rows: int, n_components: int | None) -> int:

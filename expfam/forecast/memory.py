@@ -82,6 +82,14 @@ class Forecast:
         return self.labels + self.statistics + self.scratch + self.proposals
 
     @property
+    def is_of_tables(self) -> bool:
+        """Tell whether tables of the sampler are most of a large fit.
+
+        Fewer clusters or columns do not help there.
+        """
+        return self.beside_data > _NEVER_SHORT and 2 * self.proposals > self.beside_data
+
+    @property
     def total(self) -> int:
         """Return the bytes of the fit and its data."""
         return self.data + self.beside_data

@@ -70,3 +70,18 @@ def test_tokens_of_topics_are_what_the_advice_is_about():
     assert given.fit(X).n_iter_ == 2  # the advice helps
     with pytest.raises(ResourceError, match="use fewer components or columns"):
         TopicModel(10**6, random_state=0, memory_limit="10MB").fit(np.ones((4, 30)))
+
+
+def test_tables_of_many_rows_are_what_the_advice_is_about():
+    X = np.random.default_rng(0).normal(size=(400_000, 16)).astype(np.float32)
+    advice = r"tables of 400,000 rows are most of it: write Mixture\(.*sampler='variational'.*\), which needs .* MB,"
+    with pytest.raises(ResourceError, match=advice):
+        Mixture("gaussian_diag", 4, random_state=0, memory_limit="130MB").fit(X)
+    named = Mixture("gaussian_diag", 4, sampler="variational", random_state=0)
+    assert named.plan_fit(X).forecast().beside_data < 130e6  # the advice helps
+    with pytest.raises(ResourceError, match="use fewer components or columns"):
+        Mixture("gaussian_diag", 4, sampler="variational", random_state=0, memory_limit="10MB").fit(X)
+    with pytest.raises(
+        ResourceError, match="use fewer components or columns"
+    ):  # statistics, of a sampler without tables
+        Mixture("gaussian_diag", 50_000, random_state=0, memory_limit="30MB").fit(X[:2000])
