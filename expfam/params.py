@@ -19,6 +19,8 @@ import numpy as np
 
 from expfam.errors import CapabilityError
 
+_PLAIN = frozenset({int, float, str, bool, type(None)})  # types of values that can be kept in a cache
+
 
 class Settings:
     """Base of kernels and proposals: it holds constructor keywords and no state of a run.
@@ -40,7 +42,7 @@ class Settings:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
 
     def __eq__(self, other):
-        return type(self) is type(other) and self.get_params() == other.get_params()
+        return self is other or (type(self) is type(other) and self.get_params() == other.get_params())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -104,8 +106,21 @@ def check_settings(owner: Any) -> None:
     ValueError: Memoized: n_batches must be an integer of at least 1; got True
     """
     cls: type = type(owner)
-    for name, allowed in _table_of(cls).items():
-        check_value(f"{cls.__name__}: {name}", getattr(owner, name), allowed)
+    values = [getattr(owner, name) for name in _table_of(cls)]
+    if _PLAIN.issuperset(map(type, values)):
+        _check_once(cls, *values)
+    else:
+        _check_all(cls, *values)
+
+
+def _check_all(cls, *values):
+    """Check the values of the settings that the table of a class has, in its order."""
+    for (name, allowed), value in zip(_table_of(cls).items(), values):
+        check_value(f"{cls.__name__}: {name}", value, allowed)
+
+
+# kernels, moves and their parts are checked in each phase of a fit; 1 and True are equal, but of other types
+_check_once = lru_cache(maxsize=256, typed=True)(_check_all)
 
 
 @cache

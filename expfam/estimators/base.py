@@ -27,6 +27,7 @@ from expfam.fitted.row_certainty import certainty_of_state
 from expfam.fitted.summary import Summary, alike_lines, family_lines, summary_text
 from expfam.fitting.candidates import name_of
 from expfam.fitting.kept_run import taken_seed
+from expfam.fitting.phases import distinct_kernels
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
@@ -181,8 +182,8 @@ class Estimator(BaseEstimator):
         after the steps.
         """
         drop_loaded(self)
-        for phase in phases:
-            phase.kernel.check(model, data)
+        for kernel in distinct_kernels(phases):
+            kernel.check(model, data)
         needed = forecast()
         check_memory(needed, self.memory_limit)
         tell(lambda: f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")

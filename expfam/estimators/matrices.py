@@ -91,12 +91,24 @@ def _options(estimator, accepts_sparse):
 
 
 def _validated(estimator, X, *, reset, accepts_sparse):
-    options = _options(estimator, accepts_sparse)
-    del options["estimator"]
-    found = validate_data(estimator, X, reset=reset, **options)
+    if reset and _is_plain(X):
+        estimator.__dict__.pop("feature_names_in_", None)  # of the frame of an earlier fit
+        estimator.n_features_in_, found = X.shape[1], X
+    else:
+        options = _options(estimator, accepts_sparse)
+        del options["estimator"]
+        found = validate_data(estimator, X, reset=reset, **options)
     if reset:
         estimator.__dict__.pop("_backend", None)  # of the frame of an earlier fit
     return found
+
+
+def _is_plain(X: Any) -> bool:
+    """Return whether `validate_data` would only note the number of columns, and return X itself.
+
+    Of a few rows it takes a tenth of the time of the fit.
+    """
+    return type(X) is np.ndarray and X.dtype in _KINDS and X.ndim == 2 and X.size > 0
 
 
 def _would_pass(estimator: Any, X: Any, accepts_sparse: bool) -> bool:

@@ -490,9 +490,10 @@ class Family(DataQuestions, ABC):
             raise TypeError(f"{self.name} has no parameter {sorted(unknown)}; it has {self._parameter_names()}")
         other = self._copy()
         for name, value in values.items():
-            old = getattr(self, name)
-            if self.is_bound and np.ndim(old) == 1 and np.ndim(value) == 0:
-                value = np.full(len(old), value, dtype=np.float64)  # a bound family has one value per column
+            if (type(value) is not np.ndarray or not value.ndim) and self.is_bound and np.ndim(value) == 0:
+                old = getattr(self, name)
+                if np.ndim(old) == 1:
+                    value = np.full(len(old), value, dtype=np.float64)  # a bound family has one value per column
             other.__dict__[name] = value
         return other
 
@@ -701,6 +702,8 @@ class Family(DataQuestions, ABC):
             value = np.bincount(clusters, weights=terms, minlength=len(n)) + a(n, total)
             step = _block_clusters(S)  # sums are made in the order of those of dense S
             return float(sum(value[k : k + step].sum() for k in range(0, len(n), step)))
+        if type(S) is np.ndarray and 0 < len(n) <= _block_clusters(S):  # learning asks thousands of times
+            return float(np.add.reduce(self.log_marginal(n, S)))
         return float(sum(part.sum() for part in self._log_marginal_parts(n, S)))
 
     def _log_marginal_parts(self, n, S):

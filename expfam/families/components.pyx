@@ -148,7 +148,7 @@ cdef class Components:
 
     def _slots(self, ks):
         slots = np.ascontiguousarray(ks, dtype=np.intp)
-        if slots.size and (slots.min() < 0 or slots.max() >= self.capacity):
+        if slots.size and (np.minimum.reduce(slots) < 0 or np.maximum.reduce(slots) >= self.capacity):
             raise IndexError(f"slots must lie in 0..{self.capacity - 1}; got {slots.min()}..{slots.max()}")
         return slots
 

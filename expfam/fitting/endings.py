@@ -20,7 +20,7 @@ import numpy.typing as npt
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
-from expfam.model.partitions import by_first_appearance, compact_labels
+from expfam.model.partitions import by_first_appearance, compact_labels, division_of
 from expfam.samplers.starts.exchanges import Exchanges
 from expfam.samplers.starts.many_exchanges import ManyExchanges, has_many_clusters
 from expfam.samplers.starts.refill import Refill
@@ -356,9 +356,9 @@ class _GivenNumber:
     @staticmethod
     def _distinct(own, partitions):
         """Yield partitions that differ from each other and from the own labels."""
-        seen = {by_first_appearance(own)[1].tobytes()}
+        seen = {division_of(own)}
         for labels in partitions:
-            if (key := by_first_appearance(labels)[1].tobytes()) not in seen:
+            if (key := division_of(labels)) not in seen:
                 seen.add(key)
                 yield labels
 

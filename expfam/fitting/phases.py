@@ -145,6 +145,12 @@ def automatic_phases(
     return [*steps, Phase(kernel, MOST_STEPS, rule)]
 
 
+def distinct_kernels(phases: Sequence[Phase]) -> list[Any]:
+    """Return the kernels of some phases, each once; those of a cycle one by one."""
+    of_phases = (phase.kernel.kernels if type(phase.kernel) is Cycle else (phase.kernel,) for phase in phases)
+    return list({id(kernel): kernel for kernels in of_phases for kernel in kernels}.values())
+
+
 def ruled_phase(phases: Sequence[Phase]) -> Phase:
     """Return the last phase that has a rule, or the last one."""
     return next((phase for phase in reversed(phases) if phase.rule is not None), phases[-1])

@@ -82,11 +82,11 @@ class MixtureModel:
 
     def with_family(self, family: Family) -> MixtureModel:
         """Return a copy with another family."""
-        return dataclasses.replace(self, family=family)
+        return type(self)(family, self.weights)
 
     def with_weights(self, weights: SymmetricDirichlet | DirichletProcess | PitmanYor) -> MixtureModel:
         """Return a copy with another prior on weights."""
-        return dataclasses.replace(self, weights=weights)
+        return type(self)(self.family, weights)
 
     def bind(self, X: Any) -> MixtureModel:
         """Return the model with its family bound to data.

@@ -10,7 +10,9 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError
-from expfam.model.first_appearance import renumbered
+from expfam.model.first_appearance import compacted, division_bytes, renumbered
+
+_KINDS = np.dtype(np.int32), np.dtype(np.int64)
 
 
 class Contingency(NamedTuple):
@@ -53,15 +55,37 @@ def by_first_appearance(labels: npt.ArrayLike) -> tuple[int, npt.NDArray[np.int3
     >>> by_first_appearance([7, 7, -1, 7, 3])
     (3, array([0, 0, 1, 0, 2], dtype=int32))
     """
-    labels = np.asarray(labels)
+    return _renumbered_by(renumbered, np.asarray(labels))
+
+
+def division_of(labels: npt.ArrayLike) -> bytes:
+    """Return the labels of `by_first_appearance` as bytes: a key of the division of the data.
+
+    Two partitions of the same data have equal keys where they divide them in the same way, however clusters are named.
+
+    Examples
+    --------
+    >>> from expfam.model.partitions import division_of
+    >>> division_of([7, 7, 3]) == division_of([0, 0, 1]), division_of([7, 7, 3]) == division_of([0, 1, 1])
+    (True, False)
+    """
+    if type(labels) is np.ndarray and labels.dtype == np.int32 and labels.flags.c_contiguous:  # as nearly always
+        try:
+            return division_bytes(labels, 4 * labels.size + 1024)
+        except IndexError:
+            pass
+    return _renumbered_by(division_bytes, np.asarray(labels))
+
+
+def _renumbered_by(function, labels):
     n_slots = 4 * labels.size + 1024  # a table up to the largest label would be too long for labels far above N
     if labels.dtype.kind in "iu":
-        kind = labels.dtype if labels.dtype in (np.int32, np.int64) else np.int64
+        kind = labels.dtype if labels.dtype in _KINDS else np.int64
         try:
-            return renumbered(np.ascontiguousarray(labels, dtype=kind), n_slots)
+            return function(np.ascontiguousarray(labels, dtype=kind), n_slots)
         except IndexError:  # negative labels, or longer tables
             pass
-    return renumbered(np.unique(labels, return_inverse=True)[1].astype(np.int64), n_slots)
+    return function(np.unique(labels, return_inverse=True)[1].astype(np.int64), n_slots)
 
 
 def slots_by_first_appearance(labels: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
@@ -81,6 +105,8 @@ def compact_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int32]:
     O(N + largest label). Negative labels raise a ValueError.
     """
     labels = np.asarray(labels)
+    if type(labels) is np.ndarray and labels.dtype in _KINDS and labels.ndim == 1:
+        return compacted(np.ascontiguousarray(labels))
     used = np.bincount(labels) > 0
     return (np.cumsum(used) - 1).astype(np.int32)[labels]
 
@@ -93,6 +119,9 @@ def fitted_labels(labels: Any, n_components: int, kernel: Any) -> Any:
     CapabilityError
         If there are more distinct labels than components. The message names the class of `kernel`.
     """
+    is_plain = type(labels) is np.ndarray and labels.dtype in _KINDS and labels.size > 0
+    if is_plain and np.minimum.reduce(labels) >= 0 and np.maximum.reduce(labels) < n_components:
+        return labels
     values = np.unique(labels)
     if values.size > n_components:
         raise CapabilityError(

@@ -20,6 +20,7 @@ from scipy.special import betaln, expit, gammaln, logsumexp, psi
 from expfam.families.slice_sampling import slice_sample
 from expfam.params import POSITIVE, Integer, Real, check_settings, check_value
 
+_KEPT_MASSES = 1024  # clusters up to which log masses of new ones are kept
 _LOG_BOUND = 16.0  # learned concentrations stay within exp(+-16), because the target can be flat in its tails
 
 
@@ -228,9 +229,9 @@ class SymmetricDirichlet(_Weights):
         (n_clusters + 1,) float64 ndarray
             Nats, on the scale where an old cluster has mass n + offset; -inf from B = K on.
         """
-        free = np.maximum(self.n_components - np.arange(n_clusters + 1.0), 0.0)
-        with np.errstate(divide="ignore"):
-            return np.log(self.offset * free)
+        if n_clusters <= _KEPT_MASSES:  # a sweep over few rows takes as long
+            return _log_new_masses(self.n_components, self.offset, n_clusters).copy()
+        return _log_new_masses.__wrapped__(self.n_components, self.offset, n_clusters)
 
     def log_prior(self, counts: npt.ArrayLike) -> float:
         """Return the log probability of the set partition with these block sizes, nats.
@@ -257,7 +258,8 @@ class SymmetricDirichlet(_Weights):
         if n.size > K:
             return -np.inf
         all_, one = self._log_gammas
-        return float(_log_ways(K, n.size) + all_ - gammaln(K * a + n.sum()) + (gammaln(n + a) - one).sum())
+        of_all = _log_gamma(float(K * a + np.add.reduce(n)))
+        return float(_log_ways(K, n.size) + all_ - of_all + np.add.reduce(gammaln(n + a) - one))
 
     @cached_property
     def _log_gammas(self):
@@ -612,6 +614,20 @@ def _closed_sticks(log_v, log_rest):
     return log_pi - logsumexp(log_pi) if log_pi.size else log_pi  # removes rounding: the weights already sum to 1
 
 
+@lru_cache(maxsize=64)
+def _log_new_masses(n_components, offset, n_clusters):
+    """Return what `SymmetricDirichlet.log_new_mass` does."""
+    free = np.maximum(n_components - np.arange(n_clusters + 1.0), 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(offset * free)
+
+
+@lru_cache(maxsize=64)
+def _log_gamma(x):
+    """Return log Gamma of a number: of the same rows it is that of one number."""
+    return gammaln(x)
+
+
 @lru_cache(maxsize=256)
 def _log_ways(n_components, n_blocks):
     """Return the log of the number of ways to label some blocks."""
@@ -627,7 +643,7 @@ def _as_counts(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
     n = np.asarray(n, dtype=np.float64)
     if n.ndim != 1:
         raise ValueError(f"counts must be one-dimensional; got shape {n.shape}")
-    if n.size and not (n.min() >= 0.0 and n.max() < np.inf):  # NaN is neither
+    if n.size and not (np.minimum.reduce(n) >= 0.0 and np.maximum.reduce(n) < np.inf):  # NaN is neither
         bad = int(np.argmin(np.isfinite(n) & (n >= 0.0)))
         raise ValueError(f"counts must be finite and non-negative; cluster {bad} holds {n[bad]}")
     return n

@@ -442,5 +442,7 @@ class Plateau:
 def _cluster_moves(info):
     """Return how many splits and merges a step has accepted, also within compositions."""
     counts = info.extra
-    own = counts.get("splits_accepted", 0) + counts.get("merges_accepted", 0)
-    return own + sum(_cluster_moves(part) for part in counts.get("parts", ()))
+    accepted = counts.get("splits_accepted", 0) + counts.get("merges_accepted", 0)
+    for part in counts.get("parts", ()):
+        accepted += _cluster_moves(part)
+    return accepted

@@ -587,13 +587,10 @@ def _memory_of(state: Any, index: int) -> Iterator[None]:
 
 
 def _join(infos):
-    last = infos[-1]
-    return Info(
-        last.step,
-        last.objective,
-        last.n_clusters,
-        sum(i.proposed for i in infos),
-        sum(i.accepted for i in infos),
-        sum(i.seconds for i in infos),
-        {"parts": infos} | {name: last.extra[name] for name in ("n_large",) if name in last.extra},
-    )
+    last, extra = infos[-1], {"parts": infos}
+    proposed, accepted, seconds = 0, 0, 0.0
+    for info in infos:
+        proposed, accepted, seconds = proposed + info.proposed, accepted + info.accepted, seconds + info.seconds
+    if "n_large" in last.extra:
+        extra["n_large"] = last.extra["n_large"]
+    return Info(last.step, last.objective, last.n_clusters, proposed, accepted, seconds, extra)

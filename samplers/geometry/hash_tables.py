@@ -129,17 +129,17 @@ def _sign_keys(points, n_bits, n_tables, seed, n_threads):
         n = min(most, n_tables - first)
         # projections with entries of plus or minus 1 have only two planes in two dimensions, and ties
         codes = SignHash(n_bits * n, entries="gaussian8", seed=seed + first).codes(points, n_threads=n_threads)
-        for which in range(n):
-            keys[:, first + which] = _bits(codes, which * n_bits, n_bits)
+        keys[:, first : first + n] = _bits(codes, n_bits * np.arange(n), n_bits)
     return keys
 
 
-def _bits(codes, start, n_bits):
-    """Extract fewer than 64 consecutive bits of each row of words: (N,) uint64."""
-    word, offset = divmod(start, 64)
-    found = codes[:, word] >> np.uint64(offset)
-    if offset + n_bits > 64:
-        found |= codes[:, word + 1] << np.uint64(64 - offset)
+def _bits(codes, starts, n_bits):
+    """Extract fewer than 64 consecutive bits of each row of words, from n places: (N, n) uint64."""
+    word, offset = np.divmod(starts, 64)
+    found = codes[:, word] >> offset.astype(np.uint64)
+    across = np.flatnonzero(offset + n_bits > 64)
+    if across.size:
+        found[:, across] |= codes[:, word[across] + 1] << (64 - offset[across]).astype(np.uint64)
     return found & np.uint64((1 << n_bits) - 1)
 
 

@@ -57,7 +57,7 @@ def metrics_of(data: Dataset, *, seed: int) -> dict[str, npt.NDArray[np.float64]
         return found
     if data.family.is_discrete:
         return {**found, "raw": raw, "log": np.log1p(raw)} if raw.min() >= 0.0 else found
-    spread = np.sqrt(np.average(raw * raw, axis=0, weights=data.weight))
+    spread = np.sqrt(_mean(raw * raw, data.weight))
     if spread.max() > _ALIKE * spread.min():
         found["raw"] = raw
     white = _whitened(found["own"], data.weight)
@@ -82,9 +82,13 @@ def _raw(data):
             X[missing] = 0.0
             X += missing * (X.sum(axis=0) / np.maximum(1, (~missing).sum(axis=0)))
     if not family.is_discrete:
-        X -= np.average(X, axis=0, weights=data.weight)
+        X -= _mean(X, data.weight)
         X /= max(float(np.abs(X).max()), np.finfo(np.float64).tiny)  # single precision holds the squares
     return X
+
+
+def _mean(X, weight):
+    return X.mean(axis=0) if weight is None else np.average(X, axis=0, weights=weight)
 
 
 def _whitened(points, weight):
@@ -92,7 +96,7 @@ def _whitened(points, weight):
     n = len(points) if weight is None else weight.sum()
     if not 2 <= d <= _MOST_WHITENED or n < _ROWS_A_COLUMN * d:
         return None
-    centred = points - np.average(points, axis=0, weights=weight)
+    centred = points - _mean(points, weight)
     weighted = centred if weight is None else centred * weight[:, None]
     with single_blas():
         variances, directions = np.linalg.eigh(weighted.T @ centred / n)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.model.assignment import LoadedClusters
-from expfam.model.partitions import by_first_appearance
+from expfam.model.partitions import division_of
 from expfam.model.statistics import moved_statistics, weighted_statistics
 from expfam.samplers.starts.few_rows import FewRows, are_few_rows, first_lost
 
@@ -214,35 +214,37 @@ class Ascents:
             if ascent.log_joint - (ascent.begun if before is None else before) < least_rise:
                 break
         if is_mode and np.array_equal(wanted, ascent.labels) and data.n_rows < _MANY_ROWS:
-            self._modes.add((keep_clusters, by_first_appearance(wanted)[1].tobytes()))
+            self._modes.add((keep_clusters, division_of(wanted)))
         return Summit(ascent.labels, wanted)
 
     def _climb_few(self, few, labels, keep_clusters, max_passes, first_equal, limits):
         """Make the passes over few rows in one compiled call."""
 
+        modes = self._modes
+
         def hold(wanted, own):
             return _held_back(wanted, own, few, self.data, first_equal)
 
         def is_known(own):
-            return self._is_known_mode(own, keep_clusters=keep_clusters)
+            return (keep_clusters, division_of(own)) in modes
 
         labels, wanted, is_mode, is_hopeless = few.climb(
             labels,
             max_passes,
             hold=hold if keep_clusters else None,
-            known=is_known if self._modes else None,
+            known=is_known if modes else None,
             hope=_HOPE * self.data.n_rows,
             **limits,
         )
         if is_mode and np.array_equal(wanted, labels):
-            self._modes.add((keep_clusters, by_first_appearance(wanted)[1].tobytes()))
+            modes.add((keep_clusters, division_of(wanted)))
         return Summit(labels, wanted, is_hopeless)
 
     def _is_known_mode(self, labels, *, keep_clusters):
         """Tell whether an earlier ascent has ended at the same partition, where no row moves."""
         if not self._modes:
             return False
-        return (keep_clusters, by_first_appearance(labels)[1].tobytes()) in self._modes
+        return (keep_clusters, division_of(labels)) in self._modes
 
     def log_joint(self, labels: npt.ArrayLike) -> float:
         """Return the log joint of labels 0..K-1, nats, without log-base; clusters may hold no row."""
@@ -254,7 +256,7 @@ class Ascents:
 
     def _few_rows(self, labels):
         """Return `FewRows` with at least as many clusters as the labels have; None for many rows."""
-        K = int(labels.max()) + 1
+        K = int(np.maximum.reduce(labels)) + 1
         if not K <= self._few[0] <= K + _SPARE_CLUSTERS:
             is_few = self.data.n_rows < _MANY_ROWS and are_few_rows(self.model, self.data, K)
             self._few = K, FewRows(self.model, self.data, K) if is_few else None
@@ -418,7 +420,7 @@ def _lowest(margins):
 
 def _checked(labels, n_rows):
     labels = np.asarray(labels)
-    if labels.shape != (n_rows,) or labels.dtype.kind not in "iu" or labels.min() < 0:
+    if labels.shape != (n_rows,) or labels.dtype.kind not in "iu" or np.minimum.reduce(labels) < 0:
         wanted = counted(n_rows, "non-negative integer")
         raise ValueError(f"labels must be {wanted}; got {labels.dtype} of shape {labels.shape}")
     return labels.astype(np.int32)

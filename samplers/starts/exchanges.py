@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.model.assignment import LoadedClusters
-from expfam.model.partitions import by_first_appearance
+from expfam.model.partitions import division_of
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.starts.greedy_merge import cluster_evidences
 from expfam.samplers.starts.halves import Halves, best_halves
@@ -125,9 +125,9 @@ class Exchanges:
 
 def _others(labels, exchanges):
     """Yield exchanges whose partitions differ from the given one and from each other."""
-    seen = {by_first_appearance(labels)[1].tobytes()}
+    seen = {division_of(labels)}
     for one in exchanges:
-        if (key := by_first_appearance(one.labels)[1].tobytes()) not in seen:
+        if (key := division_of(one.labels)) not in seen:
             seen.add(key)
             yield one
 

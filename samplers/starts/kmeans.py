@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from expfam.model.data import Dataset
 from expfam.samplers.geometry.coordinates import Rows
-from expfam.structures.ground.rng import generator
+from expfam.structures.ground.rng import UniformStream, generator
 from expfam.structures.ground.threads import run as run_tasks
 from expfam.structures.rows.kmeans import RowTiles, nearest_centres
 
@@ -187,6 +187,6 @@ def kmeans_labels(data: Dataset, K: int, *, seed: int, n_threads: int | None = N
 
 
 def _run(tiles, K, seed, run, n_threads, n_trials=None):
-    rng = generator(seed, "start", unit=_RUN_UNIT, step=run)
+    rng = UniformStream(seed, "start", unit=_RUN_UNIT, step=run)
     seeds = tiles.seeds(min(K, tiles.n_rows), rng, n_trials=n_trials, n_threads=n_threads)
     return tiles.lloyd(tiles.take(seeds), n_threads=n_threads)

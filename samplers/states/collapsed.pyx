@@ -138,9 +138,9 @@ cdef class CollapsedState:
         self.counts = counts
         weights = self.model.weights
         self.log_mass = _log_masses(counts, weights.offset)
-        used = int(self.labels.max()) + 1
+        used = int(np.maximum.reduce(self.labels)) + 1
         self.free_slots = np.zeros(capacity, dtype=np.intp)
-        empty = np.flatnonzero(counts[:used] == 0)[::-1]     # the lowest slot is used first
+        empty = (counts[:used] == 0).nonzero()[0][::-1]     # the lowest slot is used first
         self.free_slots[: empty.size] = empty
         self.slots.n_free = empty.size
         self.slots.n_slots = used
@@ -220,7 +220,7 @@ cdef class CollapsedState:
 
     def compute_log_joint(self):
         """Compute the log joint of partition and data from all clusters: nats, without log-base."""
-        live = np.flatnonzero(self.counts > 0)
+        live = (self.counts > 0).nonzero()[0]
         return float(self.model.weights.log_prior(self.counts[live]) + self.components.log_marginal(live).sum())
 
     def refresh(self):

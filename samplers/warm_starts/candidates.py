@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from expfam.samplers.geometry.column_cuts import best_cut
 from expfam.samplers.geometry.metrics import metrics_of
-from expfam.structures.ground.rng import generator
+from expfam.structures.ground.rng import UniformStream
 from expfam.structures.rows.kmeans import RowTiles
 
 if TYPE_CHECKING:
@@ -89,5 +89,5 @@ class Divisions:
         return RowTiles(points, weight=self._data.weight, n_threads=self._n_threads)
 
     def _run(self, tiles, n_clusters, step):
-        rng = generator(self._seed, "start", unit=_UNIT, step=step)
+        rng = UniformStream(self._seed, "start", unit=_UNIT, step=step)
         return tiles.kmeans(min(n_clusters, self._data.n_rows), rng, n_threads=self._n_threads)[0]

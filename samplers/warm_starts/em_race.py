@@ -15,7 +15,7 @@ import numpy.typing as npt
 from expfam.families.modes import mode_law_of
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
-from expfam.model.partitions import by_first_appearance, fitted_labels
+from expfam.model.partitions import division_of, fitted_labels
 from expfam.model.weights import SymmetricDirichlet
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.samplers.uncollapsed.em_few_rows import FewRowsClimb, has_few_rows
@@ -126,7 +126,7 @@ def _in_the_race(states: dict[str, Any], scores: dict[str, float], hopes: dict[s
     for name, state in states.items():
         if scores[name] + (0.0 if state.converged else hopes[name]) < best:
             continue
-        division = by_first_appearance(state.labels)[1].tobytes()
+        division = division_of(state.labels)
         rival = kept.setdefault(division, name)
         if scores[rival] < scores[name]:
             kept[division] = name

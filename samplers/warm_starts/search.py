@@ -23,7 +23,7 @@ from expfam.errors import CapabilityError
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
-from expfam.model.partitions import by_first_appearance
+from expfam.model.partitions import division_of
 from expfam.model.weights import DirichletProcess
 from expfam.samplers.chain.callbacks import Plateau
 from expfam.samplers.chain.driver import advance
@@ -361,7 +361,7 @@ def _distinct_labels(candidates):
     """Return the candidates without those that divide the rows as an earlier one does."""
     kept: dict[bytes, tuple[str, Any]] = {}
     for name, labels in candidates.items():
-        kept.setdefault(by_first_appearance(labels)[1].tobytes(), (name, labels))
+        kept.setdefault(division_of(labels), (name, labels))
     return dict(kept.values())
 
 

@@ -180,6 +180,7 @@ def _may_repeat(few, least):
 
 def _peaks(ordered, least):
     """Return the values that at least `least` rows have, and many more than the values beside."""
-    values, counts = np.unique(ordered, return_counts=True)
+    first = np.append(0, 1 + (ordered[1:] != ordered[:-1]).nonzero()[0])
+    values, counts = ordered[first], np.diff(first, append=len(ordered))
     beside = np.maximum(np.append(0, counts[:-1]), np.append(counts[1:], 0))
     return values[(counts >= least) & (counts >= _PEAK * beside)]

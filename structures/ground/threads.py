@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral
@@ -31,8 +31,9 @@ class _BlasLimit:
     """
 
     def __init__(self):
-        self._lock, self._controller, self._limiter, self._n_regions = threading.Lock(), None, None, 0
-        self._n_modules = 0  # number of loaded modules when the controller last looked for libraries
+        self._lock, self._n_regions = threading.Lock(), 0
+        self._libraries, self._former = [], []  # those of BLAS; each with its number of threads before
+        self._n_modules = 0  # number of loaded modules when the libraries were last looked for
         # attributes `lowered`: the thread left a region with the setting low; `depth`: regions that it is in
         self._thread = threading.local()
 
@@ -46,9 +47,10 @@ class _BlasLimit:
         with self._lock:
             if self._n_regions == 0 and self._n_modules != len(sys.modules):
                 self._find_libraries()
-            limiter = self._controller.limit(limits=1, user_api="blas")
             if self._n_regions == 0 and not getattr(self._thread, "lowered", False):
-                self._limiter = limiter
+                self._former = [(library, library.get_num_threads()) for library in self._libraries]
+            for library in self._libraries:
+                library.set_num_threads(1)
             self._n_regions += 1
 
     def _find_libraries(self):
@@ -58,7 +60,8 @@ class _BlasLimit:
         """
         from threadpoolctl import ThreadpoolController
 
-        self._controller, self._n_modules = ThreadpoolController(), len(sys.modules)
+        found = ThreadpoolController().lib_controllers
+        self._libraries, self._n_modules = [one for one in found if one.user_api == "blas"], len(sys.modules)
 
     def close(self):
         self._thread.depth -= 1
@@ -68,7 +71,8 @@ class _BlasLimit:
             self._n_regions -= 1
             self._thread.lowered = self._n_regions > 0
             if self._n_regions == 0:
-                self._limiter.restore_original_limits()
+                for library, n_threads in self._former:
+                    library.set_num_threads(n_threads)
 
 
 _lock = threading.Lock()
@@ -98,17 +102,17 @@ def resolve_n_threads(n_threads: int | None) -> int:
     return int(n_threads)
 
 
-@contextmanager
-def single_blas() -> Iterator[None]:
+class single_blas:
     """Limit BLAS to one thread in the block; blocks of several threads may overlap."""
-    blas = _blas
-    blas.open()
-    try:
-        yield
-    finally:
+
+    def __enter__(self) -> None:
+        self._blas = _blas
+        self._blas.open()
+
+    def __exit__(self, *error: object) -> None:
         # Else this is a child forked inside the region: a thread that does not exist here may hold the old lock.
-        if blas is _blas:
-            blas.close()
+        if self._blas is _blas:
+            self._blas.close()
 
 
 def _submit(work, n_threads, futures):

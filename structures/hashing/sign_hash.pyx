@@ -6,6 +6,7 @@ t/pi, so the Hamming distance h of codes of l bits estimates the angle by pi h/l
 code costs O(l) for each nonzero coordinate: one addition for each bit.
 """
 
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -290,11 +291,12 @@ def _sign_hash(n_bits, entries, seed):
     return SignHash(n_bits, entries=entries, seed=seed)
 
 
+@cache      # they take as long as the codes of a hundred rows
 def _quantiles():
     """Return the 256 midpoint quantiles of the normal law as integers in [-127, 127]."""
     law = NormalDist()
     upper = [round(_GAUSSIAN_SCALE * law.inv_cdf((b + 0.5) / 256)) for b in range(128, 256)]
-    return [-q for q in reversed(upper)] + upper
+    return *(-q for q in reversed(upper)), *upper
 
 
 def _project(SignHash h not None, const double[::1] values, const int64_t[::1] coordinates, const int64_t[::1] bounds,

@@ -141,7 +141,7 @@ cdef class ExactSums:
             raise ValueError(f"n_terms must be from 1 to 2^48; got {n_terms!r}")
         self.bounds, self.n_terms, self.n_columns = bounds, int(n_terms), bounds.size
         self.fold = max(1, LANES // max(bounds.size, 1))
-        self.lift = np.tile(lifts(bounds, self.n_terms), (1, self.fold))
+        self.lift = np.concatenate([lifts(bounds, self.n_terms)] * self.fold, axis=1)
         self.sums = np.zeros((N_PIECES, self.fold * self.n_columns))
 
     def add(self, rows, shift=None):
@@ -179,7 +179,7 @@ cdef class ExactSums:
             raise ValueError(
                 f"one number for each of {counted(self.n_columns, 'column')} is needed; got shape {values.shape}"
             )
-        return np.tile(values, self.fold)
+        return np.concatenate([values] * self.fold)
 
 
 def add_rows(const real[:, ::1] rows, const double[::1] shift, const double[::1] centre, const double[:, ::1] lift,

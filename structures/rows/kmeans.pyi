@@ -1,6 +1,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from expfam.structures.ground.rng import UniformStream
+
 class RowTiles:
     @property
     def n_rows(self) -> int: ...
@@ -9,7 +11,12 @@ class RowTiles:
     def __init__(self, X: ArrayLike, *, weight: ArrayLike | None = None, n_threads: int | None = None) -> None: ...
     def take(self, rows: ArrayLike) -> NDArray[np.float64]: ...
     def seeds(
-        self, K: int, rng: np.random.Generator, *, n_trials: int | None = None, n_threads: int | None = None
+        self,
+        K: int,
+        rng: np.random.Generator | UniformStream,
+        *,
+        n_trials: int | None = None,
+        n_threads: int | None = None,
     ) -> NDArray[np.intp]: ...
     def lloyd(
         self, centres: ArrayLike, *, max_passes: int = 30, tol: float = 1e-4, n_threads: int | None = None
@@ -17,7 +24,7 @@ class RowTiles:
     def kmeans(
         self,
         K: int,
-        rng: np.random.Generator,
+        rng: np.random.Generator | UniformStream,
         *,
         max_passes: int = 30,
         tol: float = 1e-4,

@@ -154,6 +154,7 @@ cdef class RowTiles:
     cdef double square      # sum of the squared lengths of the rows
     cdef const double[::1] weight     # None where each row counts once
     cdef object X
+    cdef dict free          # of few rows: working memory of runs that have ended, by the sizes of the run
 
     def __init__(self, X, *, weight=None, n_threads=None):
         self.X = X = _matrix(X, "X")
@@ -166,7 +167,7 @@ cdef class RowTiles:
         self.origin = X[:: ceiling(self.n_rows, _ORIGIN_ROWS)].mean(axis=0, dtype=np.float64)
         self.tiles = _aligned(self.n_tiles * EXPFAM_TILE_ROWS * self.n_columns)
         self.square = math.fsum(run(self._fill, self._tasks(_TASK_GROUPS), n_threads, uses_blas=False))
-        self.X = None
+        self.X, self.free = None, {}
 
     def _fill(self, Py_ssize_t first, Py_ssize_t last):
         cdef const float[:, ::1] single
@@ -222,13 +223,16 @@ cdef class RowTiles:
         (m, C) float64 ndarray
         """
         rows = np.ascontiguousarray(rows, dtype=np.intp)
-        if rows.ndim != 1 or (rows.size and not 0 <= rows.min() <= rows.max() < self.n_rows):
-            raise ValueError(f"rows must be numbers from 0 to {self.n_rows - 1}; got {rows!r}")
         out = np.empty((len(rows), self.n_columns), dtype=np.float32)
         cdef float[:, ::1] to = out
-        cdef const Py_ssize_t[::1] which = rows
+        cdef const Py_ssize_t[::1] which = rows if rows.ndim == 1 else rows[:0].ravel()
         cdef Py_ssize_t t
-        for t in range(len(rows)):
+        cdef bint is_right = rows.ndim == 1
+        for t in range(which.shape[0]):
+            is_right = is_right and 0 <= which[t] < self.n_rows
+        if not is_right:
+            raise ValueError(f"rows must be numbers from 0 to {self.n_rows - 1}; got {rows!r}")
+        for t in range(which.shape[0]):
             self.copy_row(which[t], &to[t, 0])
         return out + np.asarray(self.origin)
 
@@ -243,7 +247,7 @@ cdef class RowTiles:
         ----------
         K : int
             Number of seeds, from 1 to N.
-        rng : numpy.random.Generator
+        rng : numpy.random.Generator or UniformStream
             1 + (K - 1) n_trials uniform numbers are read.
         n_trials : int, optional
             2 + floor(log K) if not given.
@@ -263,16 +267,36 @@ cdef class RowTiles:
         n_trials = 2 + int(math.log(K)) if n_trials is None else n_trials
         if n_trials != int(n_trials) or n_trials < 1:
             raise ValueError(f"n_trials must be a whole number of at least 1; got {n_trials!r}")
-        uniform = rng.random(1 + (K - 1) * n_trials)
-        cdef _Seeding seeding = _Seeding(self, n_trials)
+        cdef const double[::1] uniform = rng.random(1 + (K - 1) * n_trials)
+        cdef _Seeding seeding = self._lent((n_trials,)) or _Seeding(self, n_trials)
         tasks = self._tasks(2 * _TASK_GROUPS)
+        seeding.begin()
         picked = [seeding.first(uniform[0])]
         _each(seeding.measure, tasks, n_threads)
         seeding.keep()
-        while len(picked) < K and seeding.draw(uniform[1 + (len(picked) - 1) * n_trials :][:n_trials]):
+        while len(picked) < K and seeding.draw(uniform, 1 + (len(picked) - 1) * n_trials):
             _each(seeding.measure, tasks, n_threads)
             picked.append(seeding.keep())
+        self._give_back((n_trials,), seeding)
         return np.array(picked, dtype=np.intp)
+
+    def _lent(self, sizes):
+        """Return working memory of an earlier run with the same sizes, or None.
+
+        Threads may ask at once: each gets memory of its own.
+        """
+        try:
+            return self.free[sizes].pop()
+        except (KeyError, IndexError):
+            return None
+
+    def _give_back(self, sizes, memory):
+        """Keep the working memory of a run for the next one, if rows are few.
+
+        To make it takes as long as the run.
+        """
+        if self.n_groups <= _TASK_GROUPS:
+            self.free.setdefault(sizes, []).append(memory)
 
     def lloyd(self, centres, *, max_passes=30, tol=1e-4, n_threads=None):
         """Move centres to the means of the rows that are nearest to them, until little changes.
@@ -307,7 +331,15 @@ cdef class RowTiles:
         centres = np.ascontiguousarray(_matrix(centres, "centres"), dtype=np.float64)
         if not centres.size or centres.shape[1] != self.n_columns:
             raise DataError(f"centres must have shape (K, {self.n_columns}) with K >= 1; got {centres.shape}")
-        cdef _Lloyd state = _Lloyd(self, centres.copy())
+        sizes = "lloyd", len(centres)
+        cdef _Lloyd state = self._lent(sizes) or _Lloyd(self, len(centres))
+        state.begin(centres.copy())
+        found = self._moved(state, max_passes, tol, n_threads)
+        self._give_back(sizes, state)
+        return found
+
+    def _moved(self, _Lloyd state, max_passes, tol, n_threads):
+        """Make the passes of `lloyd`; return labels and centres."""
         inertia = math.inf
         for _ in range(max_passes):
             _each(state.assign, state.tasks, n_threads)
@@ -327,7 +359,7 @@ cdef class RowTiles:
         Parameters
         ----------
         K : int
-        rng : numpy.random.Generator
+        rng : numpy.random.Generator or UniformStream
         max_passes, tol, n_threads
             As in `lloyd`.
 
@@ -360,12 +392,16 @@ cdef class _Seeding:
     def __init__(self, RowTiles rows, Py_ssize_t n_trials):
         cdef Py_ssize_t n = rows.n_tiles * EXPFAM_TILE_ROWS
         self.rows, self.n_trials = rows, n_trials
-        self.near, self.left = _aligned(n), np.zeros(rows.n_groups)
-        self.near[:] = INFINITY
-        self.near[rows.n_rows:] = 0.0
+        self.near, self.left = _aligned(n), np.empty(rows.n_groups)
         self.trial = _aligned(n_trials * n).reshape(n_trials, n)
         self.points = np.empty((n_trials, rows.n_columns), dtype=np.float32)
         self.sums, self.drawn = np.empty((n_trials, rows.n_groups)), np.empty(n_trials, dtype=np.intp)
+
+    cdef void begin(self) noexcept nogil:
+        """Forget all seeds."""
+        cdef Py_ssize_t i
+        for i in range(self.near.shape[0]):
+            self.near[i] = INFINITY if i < self.rows.n_rows else 0.0
 
     def first(self, double uniform):
         """Make a row the only drawn one, any with the probability of its weight; return its number."""
@@ -379,8 +415,11 @@ cdef class _Seeding:
             self.rows.copy_row(self.drawn[t], &self.points[t, 0])
         return self.drawn[0]
 
-    def draw(self, const double[::1] uniform):
-        """Draw rows by squared distance; return False if no row is left that differs from all seeds."""
+    cdef bint draw(self, const double[::1] uniform, Py_ssize_t start) noexcept nogil:
+        """Draw rows by squared distance, with the uniform numbers from a place on.
+
+        Return False if no row is left that differs from all seeds.
+        """
         cdef double total = 0.0
         cdef Py_ssize_t t, g
         for g in range(self.rows.n_groups):
@@ -388,7 +427,7 @@ cdef class _Seeding:
         if not 0.0 < total < INFINITY:
             return False
         for t in range(self.n_trials):
-            self.drawn[t] = self.row_at(uniform[t] * total)
+            self.drawn[t] = self.row_at(uniform[start + t] * total)
             self.rows.copy_row(self.drawn[t], &self.points[t, 0])
         return True
 
@@ -439,8 +478,10 @@ cdef class _Seeding:
                 total += self.sums[t, g]
             if total < least:
                 best, least = t, total
-        self.near[:] = self.trial[best]
-        self.left[:] = self.sums[best]
+        for t in range(self.near.shape[0]):
+            self.near[t] = self.trial[best, t]
+        for g in range(self.rows.n_groups):
+            self.left[g] = self.sums[best, g]
         return self.drawn[best]
 
 
@@ -459,21 +500,30 @@ cdef class _Lloyd:
     cdef int32_t[::1] labels
     cdef float[::1] packs, norms
 
-    def __init__(self, RowTiles rows, centres):
-        cdef Py_ssize_t C = rows.n_columns, K = len(centres)
+    def __init__(self, RowTiles rows, Py_ssize_t K):
+        cdef Py_ssize_t C = rows.n_columns
         # at least four rows for each sum of a segment: the sums of all segments are smaller than the rows
         cdef Py_ssize_t step = max(<Py_ssize_t> _TASK_GROUPS, ceiling(4 * K, GROUP_ROWS))
-        self.rows, self.K, self.centres = rows, K, centres
+        self.rows, self.K = rows, K
         self.tasks = [(s, *bounds) for s, bounds in enumerate(rows._tasks(step))]
         self.n_segments = len(self.tasks)
-        self.sums, self.counts = np.zeros((self.n_segments, K, C)), np.zeros((self.n_segments, K), dtype=np.int64)
-        self.masses, self.mass = np.zeros((self.n_segments, K)), np.empty(K)
+        self.sums, self.counts = np.empty((self.n_segments, K, C)), np.empty((self.n_segments, K), dtype=np.int64)
+        self.masses, self.mass = np.empty((self.n_segments, K)), np.empty(K)
         self.total, self.count = np.empty((K, C)), np.empty(K, dtype=np.int64)
         self.changed = np.zeros(self.n_segments, dtype=np.int64)
-        self.labels = np.full(rows.n_rows, -1, dtype=np.int32)
         cdef Py_ssize_t n_places = ceiling(K, EXPFAM_PACK) * EXPFAM_PACK
         self.packs, self.norms = _aligned(n_places * C), _aligned(n_places)
-        pack(self.centres, rows.origin, &self.packs[0], &self.norms[0])
+
+    def begin(self, centres):
+        """Take centres, which move in place; no row has a label yet, and labels are a new array."""
+        self.centres, self.n_refilled = centres, 0
+        self.labels = np.empty(self.rows.n_rows, dtype=np.int32)
+        with nogil:
+            self.labels[:] = -1
+            self.sums[:] = 0.0
+            self.counts[:] = 0
+            self.masses[:] = 0.0
+        pack(self.centres, self.rows.origin, &self.packs[0], &self.norms[0])
 
     def assign(self, Py_ssize_t segment, Py_ssize_t first, Py_ssize_t last):
         """Move the rows of a segment to their nearest centres."""

@@ -9,6 +9,7 @@ from expfam.model.partitions import (
     by_first_appearance,
     compact_labels,
     contingency,
+    division_of,
     fitted_labels,
     slots_by_first_appearance,
 )
@@ -96,6 +97,23 @@ def test_compact_labels_keep_their_order(name):
     found = compact_labels(labels)
     assert found.dtype == np.int32
     assert found.tolist() == [used.index(label) for label in labels.tolist()]
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint16])
+def test_compact_labels_are_places_among_the_distinct_ones(kind):
+    for labels in ([5], [3, 0, 3, 9], [], [7, 7, 1, 2, 2, 40]):
+        found = compact_labels(np.array(labels, dtype=kind))
+        assert found.dtype == np.int32
+        assert found.tolist() == np.unique(labels, return_inverse=True)[1].tolist()
+
+
+@pytest.mark.parametrize("name", [*OTHERS])
+def test_divisions_are_equal_where_rows_are_together(name):
+    labels = np.asarray(OTHERS[name])
+    own = by_first_appearance(labels)[1]
+    assert division_of(labels) == own.tobytes()
+    assert division_of(own) == division_of(own.astype(np.int64)) == division_of(own.max() - own) == own.tobytes()
+    assert division_of(np.append(own, own.max())) != division_of(np.append(own, own.max() + 1))
 
 
 def test_compact_labels_of_negative_ones_are_refused():

@@ -9,6 +9,7 @@ import pytest
 import expfam.samplers
 from expfam.params import NON_NEGATIVE, POSITIVE, Integer, Real, Settings, check_settings, check_value
 from expfam.samplers.geometry.hash_tables import HashTables
+from expfam.samplers.split_merge.anchors import NearAnchors
 from expfam.structures import DataCells
 
 NEEDED = {"CollapsedMetropolis": ["table"], "CollapsedSplitMerge": [[]]}
@@ -75,6 +76,14 @@ def test_a_subclass_inherits_the_table():
     strict.n_bits = 63
     with pytest.raises(ValueError, match=r"Strict: n_bits must be an integer in 1\.\.62 or 'auto'; got 63"):
         check_settings(strict)
+
+
+def test_a_setting_that_was_checked_does_not_admit_its_equals():
+    for n_trials in (1, np.int64(1)):
+        check_settings(NearAnchors(n_candidates=n_trials))
+    for bad in (True, 1.0):  # equal to 1, but no integers
+        with pytest.raises(ValueError, match=f"NearAnchors: n_candidates must be an integer of at least 1; got {bad}"):
+            check_settings(NearAnchors(n_candidates=bad))
 
 
 @pytest.mark.parametrize(("cls", "table", "settings"), SETTINGS, ids=[cls.__name__ for cls, *_ in SETTINGS])

@@ -226,6 +226,20 @@ def test_of_equally_near_centres_the_first_one_wins():
     assert nearest_centres(np.zeros((40, 1)), [[3.0], [1.0], [-1.0], [1.0], [2.0], [-1.0]]).tolist() == [1] * 40
 
 
+def test_runs_that_share_memory_are_those_of_new_rows():
+    X = np.random.default_rng(4).normal(size=(150, 3))
+    shared, runs = RowTiles(X), [(3, 0), (3, 1), (7, 2), (3, 3), (7, 2), (150, 4)]
+    for K, seed in [*runs, *runs]:
+        labels, centres = shared.kmeans(K, np.random.default_rng(seed))
+        expected, of_centres = RowTiles(X).kmeans(K, np.random.default_rng(seed))
+        np.testing.assert_array_equal(labels, expected)
+        np.testing.assert_array_equal(centres, of_centres)
+    first = shared.kmeans(3, np.random.default_rng(0))[0].copy()
+    again = shared.kmeans(3, np.random.default_rng(0))[0]
+    shared.kmeans(3, np.random.default_rng(1))
+    np.testing.assert_array_equal(again, first)  # a later run writes to labels of its own
+
+
 def test_rows_come_back():
     X = blobs(100, 3, 2)
     np.testing.assert_allclose(RowTiles(X).take([5, 99, 5]), X[[5, 99, 5]], atol=1e-6)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from expfam.structures.ground.rng import RandomPurpose, generator, resolve_seed, stream_words
+from expfam.structures.ground.rng import RandomPurpose, UniformStream, generator, resolve_seed, stream_words
 
 WORD = st.integers(0, 2**64 - 1)
 EDGES = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
@@ -41,6 +41,26 @@ def test_generator_reads_the_same_stream(purpose):
             np.testing.assert_array_equal(rng.bit_generator.random_raw(20), words)
         doubles = generator(seed, purpose, unit=unit, step=step).random(20)
         np.testing.assert_array_equal(doubles, (words >> np.uint64(11)) * 2.0**-53)
+
+
+@pytest.mark.parametrize("purpose", list(RandomPurpose))
+def test_uniform_numbers_are_those_of_the_generator(purpose):
+    for seed, unit, step in [(0, 0, 0), (2**64 - 1, 5, 9), (12345, 2**40, 2**33)]:
+        rng = generator(seed, purpose, unit=unit, step=step)
+        stream = UniformStream(seed, purpose.name.lower(), unit=unit, step=step)
+        for size in (3, 0, 10):  # the stream goes on where it was
+            np.testing.assert_array_equal(stream.random(size), rng.random(size))
+
+
+def test_a_generator_draws_no_entropy(monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("entropy was read for a stream that has a key")
+
+    monkeypatch.setattr("random.SystemRandom.getrandbits", refuse)
+    rng = generator(3, "start")
+    np.testing.assert_array_equal(rng.bit_generator.random_raw(5), stream_words(3, RandomPurpose.START, 0, 0, 5))
+    with pytest.raises(ValueError, match="2 words of uint64; asked for 4 of uint32"):
+        rng.bit_generator.seed_seq.generate_state(4)
 
 
 def test_streams_differ_in_each_coordinate():
@@ -123,3 +143,5 @@ def test_generator_refuses_numbers_beyond_64_bits(bad):
 def test_generator_refuses_an_unknown_purpose():
     with pytest.raises(KeyError, match="LUNCH"):
         generator(1, "lunch")
+    with pytest.raises(KeyError, match="LUNCH"):
+        UniformStream(1, "lunch")

@@ -400,6 +400,32 @@ cdef class ColumnHyper:
         self.alike = np.array(of_columns(alike, d))
         self.base, self.evidence = np.empty(d), np.empty(d)
 
+    def strength_bounds(self, double low, double high):
+        """Return the bounds of the factor of the strengths.
+
+        They are those of `RealFamily._bounds_from`, from the same values at binding.
+        """
+        cdef double factor = self.factors.get("mean_strength", 1.0), base, least = INFINITY, largest = -INFINITY
+        cdef Py_ssize_t f
+        for f in range(self.strength.shape[0]):
+            base = self.strength[f] / factor
+            least, largest = min(least, base), max(largest, base)
+        return min(1.0, low / least), max(1.0, high / largest)
+
+    def least_rate(self, const double[::1] floor):
+        """Return the least factor of the rates at which each prior variance reaches its floor.
+
+        It is 0 without floors.
+        """
+        cdef double factor = self.factors.get("rate", 1.0), largest = 0.0, above
+        cdef Py_ssize_t f
+        if floor.shape[0] != self.rate.shape[0]:
+            raise ValueError(f"{counted(floor.shape[0], 'floor')} of {counted(self.rate.shape[0], 'rate')}")
+        for f in range(floor.shape[0]):
+            above = self.shape[f] - 1.0
+            largest = max(largest, floor[f] / (self.rate[f] / factor / (above if above > 0.5 else 0.5)))
+        return min(1.0, largest)
+
     def values(self, name):
         """Return the present values of a hyper-parameter: (d,) float64 ndarray."""
         return np.array(self._values(name))
@@ -441,7 +467,7 @@ cdef class ColumnHyper:
         for f in range(d):
             self.base[f] = values[f] / factor
         if self.own is None:
-            self.own = np.flatnonzero(np.asarray(self.alike) == 0.0)
+            self.own = (np.asarray(self.alike) == 0.0).nonzero()[0]
             self.own_location, self.own_shape, self.own_sums = self.location, self.shape, self.S
             if self.own.size < d:
                 self.own_location = np.asarray(self.location)[self.own]

@@ -34,6 +34,7 @@ PRIOR_SHARE = 0.1  # prior mean of a variance within a cluster, as a share of th
 LEARNED_SHARE = 0.001  # least learned share: the evidence of tied values grows without bound as it falls
 # of a learned mean strength: without them it left its value at binding by factors of 100 (breast cancer) and 2e4 (wine)
 STRENGTHS = (0.01, 1.0)
+MOST_FACTOR = 1e6  # of a learned scale
 
 
 class RealFamily(Family):
@@ -78,8 +79,8 @@ class RealFamily(Family):
         variance = self._prior_variance(base)
         floor = self.variance_floor_ if np.ndim(variance) else self.variance_floor_.mean()
         if not (floor > 0.0).any():
-            return LEARNED_SHARE, 1e6
-        return min(1.0, float((floor / variance).max())), 1e6
+            return LEARNED_SHARE, MOST_FACTOR
+        return min(1.0, float((floor / variance).max())), MOST_FACTOR
 
     def _prior_variance(self, scale: Floats) -> Floats:
         """Return the prior variances that follow from a scale: (V,), or one number for all columns."""

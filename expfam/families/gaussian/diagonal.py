@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,8 +23,11 @@ from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
 from expfam.families.gaussian._statistics import columns_and_squares, seen_columns_and_squares
 from expfam.families.gaussian.columns import (
+    LEARNED_SHARE,
     LOG_2PI,
+    MOST_FACTOR,
     PRIOR_SHARE,
+    STRENGTHS,
     RealFamily,
     per_column,
     usable_variance,
@@ -190,13 +193,13 @@ class DiagonalGaussian(RealFamily):
 
     def _is_fitted_at_once(self):
         """Tell whether nothing that the compiled call computes has another law in a derived class."""
-        own = ("_evidence_along", "_evidence_from", "log_odds_given", "_alike_evidence", "_spread_factor")
-        return not self.missing and all(getattr(type(self), name) is getattr(DiagonalGaussian, name) for name in own)
+        return not self.missing and _are_own(type(self), _OF_EVIDENCE)
 
     def _fit_at_once(self, n, S, names):
         """Return the fitted family; None where an evidence is not finite or all columns are alike."""
         count, S = self._counts_and_sums(n, S)
-        bounds, hyper = self._log_bounds(names), self._learner(count, S)
+        hyper = self._learner(count, S)
+        bounds = self._bounds_of_logs(hyper, names)
         of_alike = self._alike_evidence(count.sum(axis=0), S.sum(axis=0))
         is_sound = hyper.fit(bounds, of_alike, self.log_odds_of_yes("alike"), MOST_ROUNDS, SETTLED)
         if is_sound is None:
@@ -211,7 +214,8 @@ class DiagonalGaussian(RealFamily):
         if not self._is_fitted_at_once():
             return super().update_hyper(n, S, rng, names=names)
         count, S = self._counts_and_sums(n, S)
-        bounds, hyper = self._log_bounds(names), self._learner(count, S)
+        hyper = self._learner(count, S)
+        bounds = self._bounds_of_logs(hyper, names)
 
         def evidence_at(name, t):
             with np.errstate(invalid="ignore"):  # what is not finite is told by `log_marginal`
@@ -227,6 +231,22 @@ class DiagonalGaussian(RealFamily):
             chosen = np.log(rng.random(len(log_odds))) < -np.logaddexp(0.0, -log_odds)
             hyper.set_alike(chosen.astype(np.float64))
         return self._with_learned(hyper, names)
+
+    def _bounds_of_logs(self, hyper, names):
+        """Return what `_log_bounds` does, in a tenth of its time."""
+        if not _are_own(type(self), _OF_BOUNDS):
+            return self._log_bounds(names)
+        bounds: dict[str, Any] = {}
+        for name in names:
+            if self.hyper[name] == YES_NO:
+                bounds[name] = ()
+                continue
+            if name == "mean_strength":
+                low, high = hyper.strength_bounds(*STRENGTHS)
+            else:
+                low, high = hyper.least_rate(self.variance_floor_) or LEARNED_SHARE, MOST_FACTOR
+            bounds[name] = [float(np.log(low)), float(np.log(high))]
+        return bounds
 
     def _learner(self, count, S):
         return ColumnHyper(count, S, self._prior(), self.alike, self.__dict__.get("hyper_factors_", {}))
@@ -428,6 +448,17 @@ class DiagonalGaussian(RealFamily):
     ) -> DiagonalComponents | OpenDiagonalComponents:
         """Return the compiled owner of the statistics of `capacity` clusters."""
         return (OpenDiagonalComponents if self.missing else DiagonalComponents)(self, data, capacity)
+
+
+# methods that compiled calls stand for
+_OF_EVIDENCE = ("_evidence_along", "_evidence_from", "log_odds_given", "_alike_evidence", "_spread_factor")
+_OF_BOUNDS = ("hyper_bounds", "_bounds_from", "_prior_variance")
+
+
+@cache
+def _are_own(cls, names):
+    """Tell whether methods of a class are those of this one."""
+    return all(getattr(cls, name) is getattr(DiagonalGaussian, name) for name in names)
 
 
 @lru_cache(maxsize=16)

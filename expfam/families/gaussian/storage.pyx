@@ -318,7 +318,9 @@ cdef class RealComponents:
         """
         self.reserve(len(n))
         cdef const double[::1] counts = np.ascontiguousarray(n, dtype=np.float64)
-        cdef const double[:, ::1] sums = np.ascontiguousarray(dense_rows(S), dtype=np.float64)
+        if type(S) is not np.ndarray:   # to ask whether sums are sparse takes as long as to copy those of few clusters
+            S = dense_rows(S)
+        cdef const double[:, ::1] sums = np.ascontiguousarray(S, dtype=np.float64)
         cdef double[::1] own_n = self.n, own_S = self.S
         cdef Py_ssize_t k, f, F = self.state.F
         if sums.shape[0] != counts.shape[0] or sums.shape[1] != F:

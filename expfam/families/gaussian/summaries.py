@@ -297,8 +297,9 @@ class _AskDistinct:
 
     def _distinct(self, cells):
         cells = cells.astype(np.float64)
-        cells = np.unique(np.log(cells) if self.of_logs else cells)
-        return _few(cells[~np.isnan(cells)])
+        cells = np.sort(np.log(cells) if self.of_logs else cells)
+        is_first = np.append(True, cells[1:] != cells[:-1])[: len(cells)]
+        return _few(cells[is_first & (cells == cells)])
 
 
 # ---- CSR -------------------------------------------------------------------------------------------------------------
