@@ -38,6 +38,7 @@ All numbers, with the machine, version, threads and command of each row, are in
 `asv_bench/reproduced`, one file a row. This page is made from them alone.
 """
 MANY = 25  # points from which a line has no markers
+MANY_DIGITS = 1e4  # from where on thousands are set apart
 TAIL = """## What cannot be shown
 
 - Wikipedia by category (FastEx), PubMed (split-merge), New York Times (sparse posteriors), MNIST8m and CIFAR-100
@@ -65,9 +66,11 @@ def counts(results, rows):
     made = [results[row.name] for row in rows if row.name in results]
     n_full = sum(found["mode"] == "full" for found in made)
     n_differ = sum(any(line["differs"] for line in found["table"]) for found in made)
+    minutes = sum(found["CPU seconds"] for found in made if found["mode"] == "full") / 60
+    spent = f" Those in full size took {minutes:.0f} CPU minutes together." if n_full else ""
     return (
         f"**{len(made)} of {len(rows)} rows have a figure**: {n_full} in full size, {len(made) - n_full} in quick"
-        f" mode; in {n_differ} of them something differs."
+        f" mode; in {n_differ} of them something differs.{spent}"
     )
 
 
@@ -169,6 +172,8 @@ def _plain_numbers(axes, panel):
     """No offsets on linear axes, whole numbers at whole numbers, and words where there are some."""
     for axis in set("xy") - set(panel["log"]):
         axes.ticklabel_format(axis=axis, style="plain", useOffset=False)
+        if max(map(abs, getattr(axes, f"get_{axis}lim")())) >= MANY_DIGITS:
+            getattr(axes, f"{axis}axis").set_major_formatter("{x:,.0f}")
     if "x" not in panel["log"] and all(x == int(x) for xs, _ in panel["curves"].values() for x in xs):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel["ticks"]:

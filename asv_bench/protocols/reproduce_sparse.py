@@ -39,8 +39,11 @@ def figure1_steps(run):
         kernel, state = starts.begin(K, starts.settled(K), n_active=L, schedule=Full(), dtype=args.dtype)
         kernel.step(state)
         passes = [variational.least_pass(kernel, state, args) for _ in range(4)]
-        # the least of each part, as parts are by the wall clock and the machine may be busy
-        found[L] = {key: min(each[key] for each in passes) for key in passes[0]}
+        # parts are by the wall clock, and the machine may be busy: their shares of a pass are of its CPU time
+        times = [
+            {key: each[key] * each["CPU"] / each["wall"] for key in STEPS} | {"CPU": each["CPU"]} for each in passes
+        ]
+        found[L] = {key: min(each[key] for each in times) for key in times[0]}
     dense = found[None]
     table = [
         compared(f"{name}: dense / L = {L}, microseconds a patch", None, f"{dense[key]:.2f} / {found[L][key]:.2f}")
@@ -76,8 +79,8 @@ def figure1_steps(run):
         "data": f"{args.rows:,} patches of 8 x 8 of the pictures of scikit-learn, without their mean; {K} clusters",
         "table": table,
         "panels": [panel("one pass", f"responsibilities kept ({K}: dense)", "microseconds a patch", lines, log="xy")],
-        "says": "Microseconds of the parts are the least of eight passes by the wall clock, of the whole "
-        "pass CPU time.",
+        "says": "Microseconds are the least of eight passes; those of the parts are their shares of the wall"
+        " clock times the CPU time of the pass.",
     }
 
 
