@@ -1,4 +1,4 @@
-"""How `TopicModel(None)` is fitted: exact sampling with the number of topics unknown."""
+"""How `TopicModel(None)` is fitted: by exact sampling, or by variational inference."""
 
 from __future__ import annotations
 
@@ -38,8 +38,11 @@ from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.topic_moves import TopicProcessSplitMerge
 from expfam.samplers.nonparametric.topic_search import TopicProcessMerges
+from expfam.samplers.nonparametric.topic_variational import TopicProcessVariational
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs, default_n_topics
 from expfam.samplers.topics.gibbs import TopicGibbs
+from expfam.samplers.topics.variational import TopicVariational
+from expfam.samplers.variational.learner import weight_of
 
 _ETA = 0.01  # where learning begins
 _EARLY = 20  # sweeps before the pseudo-count of words is learned
@@ -64,13 +67,18 @@ def fit_unknown_topics(
         As of `TopicModel.fit`.
     """
     _check_settings(estimator)
-    kernel, seed = _kernel_of(estimator), estimator._seed()
     eta = estimator.pseudocount_of_words()
     data = Dataset(
         X, Multinomial(_ETA if is_auto(eta) else eta, allow_fractional=True), weight=sample_weight,
         names=names_of_fit(estimator),
     )  # fmt: skip
+    if not data.X.sum():
+        raise DataError("TopicModel: the documents have no words, so there are no topics to be counted: give others")
+    if _is_variational(estimator, data):
+        _fit_variational(estimator, data, n_steps, n_warmup, resume)
+        return
     _check_data(estimator, data)
+    kernel, seed = _kernel_of(estimator), estimator._seed()
     seeds = _seeds_of(estimator, data)
     model = HierarchicalProcess(data.family, concentration_of(estimator), seeds=seeds)
     K = max(default_n_topics(int(data.X.sum()), data.n_rows), model.n_known)
@@ -88,6 +96,68 @@ def fit_unknown_topics(
         set_trace(estimator, run_steps(estimator, state, phases, counted=[means], observed=observed))
     estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
     _adopt(estimator, state, means)
+
+
+def _is_variational(estimator, data):
+    """Return whether the fit is variational; "auto" is for fractions and weights."""
+    if isinstance(estimator.sampler, TopicProcessVariational):
+        return True
+    if _is_process(estimator.sampler):
+        return False
+    found = find_sampler(estimator.sampler, model="TopicModel")
+    return found is TopicVariational or (found is None and (_is_weighted(data) or _is_fractional(data)))
+
+
+def _is_weighted(data):
+    return data.weight is not None and bool((data.weight != 1.0).any())
+
+
+def _is_fractional(data):
+    return first_where(data.X, lambda values: values != np.floor(values)) is not None
+
+
+def _fit_variational(estimator, data, n_steps, n_warmup, resume):
+    """Find topics and their number by variational inference; set the results of the estimator."""
+    line = "TopicModel(None, sampler='gibbs')"
+    if estimator.seeds is not None:
+        raise CapabilityError(f"TopicModel: variational inference of an unknown number takes no seeds: write {line}")
+    if n_warmup and not is_auto(estimator.n_warmup):
+        refuse_unused(estimator, ["n_warmup"], why="variational inference", remedy=f"write {line}")
+    kernel, seed = _variational_kernel(estimator), estimator._seed()
+    model = HierarchicalProcess(data.family, concentration_of(estimator))
+    given = AdmixtureModel(data.family, min(default_n_topics(int(data.X.sum()), data.n_rows), data.n_rows))
+    forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=estimator.start)
+    phases = [Phase(kernel, n_steps)]
+    estimator._check_run(
+        model, data, phases, kernel=kernel, forecast=forecast, start=estimator.start, seed=seed, has_labels=False
+    )
+    with kept_fit(estimator, resume, data, seed):
+        state = kernel.init(model, data, seed=seed, start=estimator.start)
+        set_trace(estimator, run_steps(estimator, state, phases))
+    estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
+    counts, sticks = state.word_counts.T, state.sticks
+    _set_results(estimator, state, counts, counts.sum(axis=1), (sticks.pseudocounts, sticks.alpha, sticks.gamma))
+    estimator.method_ = kernel.local_of(counts.shape[0])
+
+
+def _variational_kernel(estimator):
+    """Return the variational kernel that was given, or one with the settings of the estimator."""
+    if isinstance(estimator.sampler, TopicProcessVariational):
+        _refuse_learn_hyper(estimator)
+        return estimator.sampler
+    learned = {"learn_alpha": learns_concentrations(estimator), "learn_eta": _learns_eta(estimator)}
+    return TopicProcessVariational(**learned, n_threads=estimator.n_threads)
+
+
+def _learns_eta(estimator):
+    if is_auto(estimator.learn_hyper):
+        return is_auto(estimator.pseudocount_of_words())
+    return bool(estimator.learn_hyper)
+
+
+def _refuse_learn_hyper(estimator):
+    why = "a kernel, which says itself what it learns,"
+    refuse_unused(estimator, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
 
 
 def _seeds_of(estimator, data):
@@ -113,27 +183,24 @@ def all_topics(estimator: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
 
 def _check_settings(estimator):
     """Refuse settings that need a given number of topics."""
-    if _is_process(estimator.sampler):
+    if _is_process(estimator.sampler) or isinstance(estimator.sampler, TopicProcessVariational):
         return
     found = find_sampler(estimator.sampler, model="TopicModel")
-    if found not in (None, TopicGibbs):
+    if found not in (None, TopicGibbs, TopicVariational):
         name = found.__name__ if isinstance(found, type) else type(found).__name__
         refuse_unknown(
             "TopicModel",
             f"sampler={name}",
-            "TopicModel(None, sampler='auto') or TopicModel(None, sampler=TopicProcessGibbs())",
+            "TopicModel(None, sampler='gibbs') or TopicModel(None, sampler='variational')",
         )
 
 
 def _kernel_of(estimator):
     """Return the kernel that was given, or one with the settings of the estimator."""
     if _is_process(estimator.sampler):
-        why = "a kernel, which says itself what it learns,"
-        refuse_unused(estimator, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
+        _refuse_learn_hyper(estimator)
         return estimator.sampler
-    by_default = is_auto(estimator.learn_hyper)
-    learn_eta = is_auto(estimator.pseudocount_of_words()) if by_default else bool(estimator.learn_hyper)
-    sweeps = TopicProcessGibbs(learn_alpha=learns_concentrations(estimator), learn_eta=learn_eta)
+    sweeps = TopicProcessGibbs(learn_alpha=learns_concentrations(estimator), learn_eta=_learns_eta(estimator))
     return Cycle(TopicProcessSplitMerge(), sweeps)
 
 
@@ -144,18 +211,17 @@ def _is_process(kernel):
 
 def _check_data(estimator, data):
     """Refuse fractional counts and weights of documents, with the line that takes them."""
-    if data.weight is not None and (data.weight != 1.0).any():
+    line = "TopicModel(None, sampler='variational')"
+    if _is_weighted(data):
         raise CapabilityError(
-            "TopicModel: Gibbs sampling cannot use sample_weight, and with n_components=None nothing else finds topics:"
-            " give a number of topics: write TopicModel(50, sampler='variational').fit(X, sample_weight=sample_weight),"
-            f" or where all weights are whole numbers {repeated('sample_weight')}"
+            "TopicModel: Gibbs sampling cannot use sample_weight, for the tokens of each copy of a document have topics"
+            f" of their own: write {line}.fit(X, sample_weight=sample_weight), or where all weights are whole numbers"
+            f" {repeated('sample_weight')}"
         )
-    if not data.X.sum():
-        raise DataError("TopicModel: the documents have no words, so there are no topics to be counted: give others")
-    if first_where(data.X, lambda values: values != np.floor(values)) is not None:
+    if _is_fractional(data):
         raise DataError(
-            "TopicModel: an unknown number of topics needs whole counts, which are numbers of tokens: round X, or give"
-            " a number of topics: write TopicModel(50, sampler='variational')"
+            "TopicModel: Gibbs sampling needs whole counts, which are numbers of tokens: round X, or write"
+            f" {line}.fit(X)"
         )
 
 
@@ -216,18 +282,25 @@ def _parts(state, slots):
 
 def _adopt(estimator, state, means):
     """Set the results, the topics with seeds first, then the others by size."""
-    (counts, sizes), pseudocounts, alpha, gamma = means.means(state)
-    model = state.model
-    order = falling_sizes(sizes, model.n_known)
+    (counts, sizes), *weights = means.means(state)
+    _set_results(estimator, state, counts, sizes, weights, state.model)
+    estimator.method_ = "gibbs"
+
+
+def _set_results(estimator, state, counts, sizes, weights, seeded=None):
+    """Set the results; `weights` are pseudo-counts (K,) and both concentrations."""
+    pseudocounts, alpha, gamma = weights
+    n_known = 0 if seeded is None else seeded.n_known
+    order = falling_sizes(sizes, n_known)
     eta = state.model.family.concentration
     estimator.eta_ = float(eta) if np.ndim(eta) == 0 else np.array(eta)
     for name in ("seeds_", "stream_"):
         estimator.__dict__.pop(name, None)
     estimator.components_ = np.ascontiguousarray(counts[order] + state.eta)
-    if model.seeds is not None:
-        estimator.seeds_ = model.seeds_of(len(order))
-        estimator.components_[: model.n_known] += model.seeds.toarray().T
+    if seeded is not None and seeded.seeds is not None:
+        estimator.seeds_ = seeded.seeds_of(len(order))
+        estimator.components_[:n_known] += seeded.seeds.toarray().T
     estimator.sizes_ = sizes[order]
     set_weights(estimator, pseudocounts[order], alpha, gamma)
-    estimator.log_joint_, estimator.n_documents_ = float(state.log_joint), float(state.data.n_rows)
-    estimator.method_, estimator._n_features_out = "gibbs", len(order)
+    estimator.log_joint_, estimator.n_documents_ = float(state.log_joint), weight_of(state.data)
+    estimator._n_features_out = len(order)

@@ -169,13 +169,14 @@ def _process_kernel(kind, estimator, sampler):
     """Return the kernel of an unknown number that is checked, with what it learns."""
     asked = sampler if sampler is not None else "auto" if estimator is None else estimator.sampler
     process = TopicProcessGibbs if kind == TOPICS else GroupedProcessGibbs
-    if isinstance(asked, Kernel):
-        parts = getattr(asked, "kernels", (asked,))
-        if not all(isinstance(part, process) for part in parts):
-            raise CapabilityError(
-                f"check_model: an unknown number is checked with {process.__name__} and its moves; got {asked!r}: write"
-                f" check_model(model, X, sampler={process.__name__}())"
-            )
+    parts = getattr(asked, "kernels", (asked,)) if isinstance(asked, Kernel) else ()
+    is_exact = parts or find_sampler(asked, model=_NAME[kind]) in (None, find_sampler("gibbs", model=_NAME[kind]))
+    if not is_exact or not all(isinstance(part, process) for part in parts):
+        raise CapabilityError(
+            f"check_model: an unknown number is checked with {process.__name__} and its moves; got {asked!r}: write"
+            f" check_model(model, X, sampler={process.__name__}())"
+        )
+    if parts:
         return asked
     learned = {"learn_alpha": False, "learn_eta": False}
     if estimator is not None:

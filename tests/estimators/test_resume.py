@@ -64,6 +64,7 @@ CASES = {
     "topics": (TopicModel(3, **STEPS), texts(), {}),
     "topics by variational inference": (TopicModel(3, sampler="variational"), texts(), {}),
     "topics of unknown number": (TopicModel(None, **STEPS), texts(), {}),
+    "their variational inference": (TopicModel(None, sampler="variational", n_steps=12), texts(), {}),
     "groups": in_groups(3),
     "groups by variational inference": in_groups(3, sampler="variational"),
     "groups, unknown number": in_groups(None, **STEPS),

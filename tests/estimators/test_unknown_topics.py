@@ -7,7 +7,14 @@ from sklearn.base import clone
 from expfam import TopicModel, merge
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.estimators.unknown_numbers import MeansBySweeps, StillFalling
-from expfam.samplers import Cycle, TopicGibbs, TopicProcessGibbs, TopicProcessSplitMerge, TopicVariational
+from expfam.samplers import (
+    Cycle,
+    TopicGibbs,
+    TopicProcessGibbs,
+    TopicProcessSplitMerge,
+    TopicProcessVariational,
+    TopicVariational,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
@@ -147,19 +154,51 @@ def test_settings_reach_the_sampler(planted):
     assert given.sizes_[0] > 0.5 * X.sum()
 
 
+def test_variational_inference_finds_the_planted_topics_and_their_number(planted, fitted):
+    X, topics = planted
+    model = TopicModel(None, sampler="variational", random_state=0).fit(X)
+    assert len(model.components_) == len(topics)
+    distance = abs(topics[:, None] - model.params_["probability"][None]).sum(axis=2)
+    assert sorted(distance.argmin(axis=1)) == list(range(len(topics)))
+    assert distance.min(axis=1).max() < 0.3
+    assert (np.diff(model.sizes_) <= 0).all()
+    np.testing.assert_allclose(model.sizes_.sum(), X.sum(), rtol=1e-4)
+    np.testing.assert_allclose(model.beta_.sum() + model.rest_, 1.0)
+    np.testing.assert_allclose(model.transform(X, rest=True).sum(axis=1), 1.0)
+    assert model.score(X) > fitted.score(X) - 0.05
+    assert model.converged_
+    assert model.method_ == "dense"
+
+
+def test_variational_inference_takes_fractions_and_weights(planted):
+    X = planted[0]
+    halved = TopicModel(None, random_state=0, n_steps=8).fit(X / 2.0)
+    assert halved.method_ == "dense"
+    np.testing.assert_allclose(halved.sizes_.sum(), X.sum() / 2.0, rtol=1e-4)
+    weighted = TopicModel(None, random_state=0, n_steps=8).fit(X, sample_weight=np.full(300, 2.0))
+    np.testing.assert_allclose(weighted.sizes_.sum(), 2.0 * X.sum(), rtol=1e-4)
+    assert weighted.n_documents_ == 600.0
+
+
+def test_a_variational_fit_is_read_from_its_file(planted, tmp_path):
+    model = TopicModel(None, sampler="variational", n_steps=6, random_state=0).fit(planted[0])
+    model.save(tmp_path / "model")
+    again = TopicModel.load(tmp_path / "model")
+    assert np.array_equal(again.transform(planted[0], rest=True), model.transform(planted[0], rest=True))
+    assert again.method_ == model.method_
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
         ({"alpha": [0.1, 0.2]}, ValueError, r"got 2 numbers: write TopicModel\(n_components=2"),
         ({"seeds": {-1: [1]}}, ValueError, r"seeds name the topic -1"),
         ({"seeds": ["goal"]}, ValueError, r"seeds must be a dict"),
-        (
-            {"sampler": "variational"},
-            CapabilityError,
-            r"TopicVariational needs a given number.*write TopicModel\(None, sampler='auto'\)",
-        ),
-        ({"sampler": TopicGibbs()}, CapabilityError, r"sampler=TopicGibbs needs.*TopicProcessGibbs\(\)"),
-        ({"sampler": TopicVariational()}, CapabilityError, "sampler=TopicVariational needs"),
+        ({"sampler": TopicGibbs()}, CapabilityError, r"sampler=TopicGibbs needs.*TopicModel\(None, sampler='gibbs'\)"),
+        ({"sampler": TopicVariational()}, CapabilityError, r"sampler=TopicVariational needs.*sampler='variational'\)"),
+        ({"sampler": "variational", "seeds": {0: [1]}}, CapabilityError, r"takes no seeds: write.*sampler='gibbs'"),
+        ({"sampler": "variational", "n_warmup": 3}, CapabilityError, "n_warmup=3"),
+        ({"sampler": TopicProcessVariational(), "learn_hyper": True}, CapabilityError, "learn_hyper"),
         ({"eta": "best"}, ValueError, "eta must be 'auto'"),
         ({"learn_hyper": "often"}, ValueError, "learn_hyper must be"),
         ({"sampler": TopicProcessGibbs(), "learn_hyper": True}, CapabilityError, "learn_hyper"),
@@ -172,10 +211,11 @@ def test_settings_that_need_a_given_number_are_refused(planted, settings, error,
 
 def test_data_and_methods_that_are_refused(planted, fitted):
     X = planted[0]
-    with pytest.raises(CapabilityError, match=r"write TopicModel\(50, sampler='variational'\).*repeat the rows"):
-        TopicModel(None).fit(X, sample_weight=np.full(300, 2.0))
-    with pytest.raises(DataError, match="whole counts"):
-        TopicModel(None).fit(X + 0.5)
+    line = r"write TopicModel\(None, sampler='variational'\)"
+    with pytest.raises(CapabilityError, match=line + ".*repeat the rows"):
+        TopicModel(None, sampler="gibbs").fit(X, sample_weight=np.full(300, 2.0))
+    with pytest.raises(DataError, match="needs whole counts.*" + line):
+        TopicModel(None, sampler="gibbs").fit(X + 0.5)
     with pytest.raises(DataError, match="no words"):
         TopicModel(None).fit(np.zeros((3, 4), dtype=int))
     with pytest.raises(AttributeError, match="chunks are learned with a given number of topics"):

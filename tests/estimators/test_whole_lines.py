@@ -26,7 +26,7 @@ from expfam.errors import DataError, ExpFamError
 from expfam.estimators.lines import changes_alone, completed, line_of, text_of
 from expfam.estimators.row_lines import aligned
 from expfam.model.groups import Groups
-from expfam.samplers import CollapsedGibbs, Cycle, FastEx, SplitMerge
+from expfam.samplers import CollapsedGibbs, Cycle, FastEx, SplitMerge, TopicVariational
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -123,8 +123,11 @@ CALLS = {
     "more classes": (Mixture("poisson", 2, labels="clusters", **FULL), lambda m: m.fit(COUNTS, GROUPS)),
     "holes": (Mixture("gaussian", 2, **FULL), lambda m: m.fit(HOLE)),
     "weights": (TopicModel(3, sampler="gibbs", **FULL), lambda m: m.fit(COUNTS, sample_weight=np.full(N, 2.0))),
-    "weights of an unknown number": (TopicModel(None, **FULL), lambda m: m.fit(COUNTS, sample_weight=np.full(N, 2.0))),
-    "topics of an unknown number": (TopicModel(None, sampler="variational", **FULL), lambda m: m.fit(COUNTS)),
+    "weights of an unknown number": (
+        TopicModel(None, sampler="gibbs", **FULL),
+        lambda m: m.fit(COUNTS, sample_weight=np.full(N, 2.0)),
+    ),
+    "topics of an unknown number": (TopicModel(None, sampler=TopicVariational(), **FULL), lambda m: m.fit(COUNTS)),
     "groups of an unknown number": (
         GroupedMixture("poisson", None, sampler="variational", **FULL),
         lambda m: m.fit(COUNTS, groups=GROUPS),
@@ -385,7 +388,7 @@ def test_sparse_rows(form):
         (Mixture("poisson", 2, sampler="gibbs", n_steps=2), sparse.csr_array(COUNTS), []),
         (GroupedMixture("poisson", 2, sampler="gibbs", n_steps=2), COUNTS, ["groups"]),
         (TopicModel(2, sampler="gibbs", n_steps=2), COUNTS, []),
-        (TopicModel(None, n_steps=2), sparse.coo_array(COUNTS), []),
+        (TopicModel(None, sampler="gibbs", n_steps=2), sparse.coo_array(COUNTS), []),
     ],
 )
 def test_rows_that_are_repeated_take_all_else_along(model, data, names):

@@ -69,5 +69,7 @@ def test_what_it_does_not_take():
         check_model(TopicModel(None, seeds={0: [1]}), X)
     with pytest.raises(CapabilityError, match=r"write check_model\(model, X, sampler=GroupedProcessGibbs\(\)\)"):
         check_model(CASES["rows"][0], ROWS, groups=GROUPS, sampler=GroupedGibbs())
+    with pytest.raises(CapabilityError, match=r"write check_model\(model, X, sampler=TopicProcessGibbs\(\)\)"):
+        check_model(TopicModel(None, sampler="variational"), X)
     with pytest.raises(CapabilityError, match="another posterior"):
         check_model(GroupedMixture("poisson", None, labels="clusters"), ROWS, groups=GROUPS)

@@ -31,7 +31,8 @@ PUBLIC = {
         SequentialAllocator ShardedData ShardedExpectationState ShardedState Snapshot SoftmaxMoves
         SparseVariational SplitMerge Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs
         TopicProcessGibbs TopicProcessMerges
-        TopicProcessSplitMerge TopicProcessState TopicState TopicStream TopicVariational Trace UncollapsedGibbs
+        TopicProcessSplitMerge TopicProcessState TopicProcessVariational TopicProcessVariationalState
+        TopicState TopicStream TopicVariational Trace UncollapsedGibbs
         UncollapsedKernel UncollapsedMetropolis
         UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState VariationalStream WeightedRows
         load_sampler merged_clusters merged_labels sample starting_labels steps tuned_alpha tuned_family

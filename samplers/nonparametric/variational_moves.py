@@ -1,0 +1,398 @@
+"""Merges, deletions and births of topics in a variational run of unknown number.
+
+A move changes the responsibilities of few topics alone. What a topic adds to the bound follows from its own
+responsibilities, and the shared weights are chosen anew for each trial, so a trial costs what these topics hold. A move
+is kept where the whole bound rises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.special import expit, gammaln, psi, xlogy
+
+from expfam.samplers.nonparametric.stick_posterior import StickPosterior, Tables
+from expfam.samplers.topics.local_step import Counts, Part, TopicPass
+from expfam.samplers.topics.statistics import log_evidence_of_topics
+from expfam.samplers.variational.alpha_bound import rising_slopes, tangent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GAIN = 1e-9  # share of itself by which the bound must rise: less may be rounding
+_NEAR = 3  # topics of the most similar words, with which each topic is compared
+_HOPELESS = 30.0  # nats; shared weights do not make up for more
+_TRIAL_STEPS = 6  # of the shared weights, to judge a trial
+_REFINEMENTS = 10  # two-way steps of a divided topic before it is judged
+_STEPS_WITHOUT = 3  # local steps of the documents of a topic that is deleted
+_LEAST = 1e-8  # responsibilities below this share of their topic go to the other half
+
+
+class Column(NamedTuple):
+    """Responsibilities of one topic, and what they add to the bound.
+
+    Attributes
+    ----------
+    entries : (n,) int64 ndarray
+        Entries of the counts of words, ascending.
+    r : (n,) float64 ndarray
+        Positive responsibilities.
+    words : (V,) float64 ndarray
+        Tokens of each word.
+    slopes : (2,) float64 ndarray
+        Slopes of the documents' tangents at the pseudo-count `M`.
+    M, rest : float
+        `rest` is what the topic adds to the bound, nats, without its tangents.
+    """
+
+    entries: npt.NDArray[np.int64]
+    r: npt.NDArray[np.float64]
+    words: npt.NDArray[np.float64]
+    slopes: npt.NDArray[np.float64]
+    M: float
+    rest: float
+
+    @property
+    def value(self) -> float:
+        """Return what the topic adds to the bound at its own pseudo-count, nats."""
+        return self.rest + tangent(np.array([self.M]), self.slopes[:, None], 0.0)
+
+
+class Allocation:
+    """Responsibilities of all documents topic by topic, changed by accepted trials.
+
+    Attributes
+    ----------
+    columns : list of Column
+    sticks : StickPosterior
+    bound : float
+        Nats; without what no move changes.
+    """
+
+    def __init__(self, state: Any) -> None:
+        self.state, self.eta = state, state.eta
+        passes = state.passes
+        self.rows = [np.concatenate([part.rows for part in parts]) for parts in state.remembered]
+        self.order = order = np.concatenate(self.rows)
+        self.n_types = passes.n_types[order].astype(np.int64)
+        starts = passes.X.indptr.astype(np.int64)[order]
+        entries = np.repeat(starts - np.cumsum(self.n_types) + self.n_types, self.n_types) + np.arange(
+            self.n_types.sum()
+        )
+        self.starts = np.cumsum(self.n_types) - self.n_types
+        self.doc = np.repeat(np.arange(len(order)), self.n_types)  # in the order of the batches
+        self.word, self.count = passes.X.indices[entries].astype(np.int64), passes.X.data[entries].astype(np.float64)
+        self.weight = state.occupied[order]
+        self.weighted = self.count * self.weight[self.doc]
+        self.falling, self.n_groups = state.tables_of_sums().falling, state.total_weight
+        self.sticks = state.sticks
+        R = _by_topic(state.remembered, self.n_types, passes.n_topics)
+        self._by_entry: Any = None
+        self.columns = self.columns_of(R, self.sticks.pseudocounts)
+        self.bound = self.value_of(self.columns, self.sticks)
+
+    def column(self, entries: npt.NDArray[np.int64], r: npt.NDArray[np.float64], M: float) -> Column:
+        """Return a topic with given responsibilities, at a pseudo-count."""
+        words = np.bincount(self.word[entries], self.weighted[entries] * r, minlength=len(self.eta))
+        docs, place = _runs(self.doc[entries])
+        N, weight = np.bincount(place, self.count[entries] * r, minlength=len(docs)), self.weight[docs]
+        slopes = np.array([(weight * x).sum() for x in rising_slopes(M, N)])
+        value = float((weight * (gammaln(M + N) - gammaln(M))).sum()) + log_evidence_of_topics(words[:, None], self.eta)
+        value -= float((self.weighted[entries] * xlogy(r, r)).sum())
+        return Column(entries, r, words, slopes, M, value - tangent(np.array([M]), slopes[:, None], 0.0))
+
+    def columns_of(self, R: Any, M: npt.NDArray[np.float64]) -> list[Column]:
+        """Return the topics of responsibilities (E, K), CSC, at pseudo-counts (K,)."""
+        R.sort_indices()
+        cuts = zip(R.indptr[:-1], R.indptr[1:])
+        return [self.column(R.indices[a:b].astype(np.int64), R.data[a:b], float(M[k])) for k, (a, b) in enumerate(cuts)]
+
+    def by_entry(self) -> Any:
+        """Return the responsibilities of all topics: (E, K) CSR, made anew after an accepted trial."""
+        if self._by_entry is not None:
+            return self._by_entry
+        entries = np.concatenate([column.entries for column in self.columns])
+        topics = np.repeat(np.arange(len(self.columns)), [len(column.r) for column in self.columns])
+        r = np.concatenate([column.r for column in self.columns])
+        self._by_entry = sparse.csr_array((r, (entries, topics)), shape=(len(self.doc), len(self.columns)))
+        return self._by_entry
+
+    def entries_of(self, docs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the entries of some documents, one document after the other."""
+        n = self.n_types[docs]
+        return np.repeat(self.starts[docs] - np.cumsum(n) + n, n) + np.arange(n.sum())
+
+    def local_steps(self, docs: npt.NDArray[np.int64], R: Any, gone: int, M: npt.NDArray[np.float64]) -> Any:
+        """Return the responsibilities of some documents after local steps without one topic.
+
+        `R` are those of all entries, (E, K) CSR, `M` (K - 1,) the pseudo-counts of the other topics. The documents are
+        in the order of their rows. The result is a CSC array (entries of these documents, K - 1).
+        """
+        state, entries, n_types = self.state, self.entries_of(docs), self.n_types[docs]
+        others = np.delete(np.arange(R.shape[1]), gone)
+        old = R[entries]
+        places = (self.word[entries], np.arange(len(entries)))
+        by_word = sparse.csr_array((self.weighted[entries], places), shape=(len(self.eta), len(entries)))
+        now = (by_word @ old).toarray()[:, others]
+        rest = np.stack([self.columns[k].words for k in others], axis=1) - now
+        doc = np.repeat(np.arange(len(docs)), n_types)
+        counts = _counts(doc, len(docs), self.count[entries], old[:, others])
+        passes = TopicPass(state.data, len(others), state.settings)
+        for _ in range(_STEPS_WITHOUT):
+            words = np.maximum(rest + now, 0.0)
+            step, now = passes.step(passes.tables(words, self.eta), M), np.zeros_like(words)
+            parts = list(passes.parts(step, self.order[docs], counts))
+            for part in parts:
+                passes.add(part, now)
+            counts = Counts.joined([part.counts() for part in parts])
+        return _by_topic([parts], n_types, len(others))
+
+    def value_of(self, columns: list[Column], sticks: StickPosterior) -> float:
+        """Return the bound of these topics at a posterior of the shared weights, nats."""
+        return sum(column.rest for column in columns) + sticks.value(self.tables_of(columns))
+
+    def tables_of(self, columns: list[Column]) -> Tables:
+        """Return what the documents say of the shared weights of these topics."""
+        return Tables(np.stack([column.slopes for column in columns], axis=1), self.falling, self.n_groups)
+
+    def accept_if_better(self, columns: list[Column]) -> bool:
+        """Take other topics if they raise the bound; return whether they did."""
+        alpha, gamma = self.sticks.alpha, self.sticks.gamma
+        beta = np.array([column.M for column in columns]) / alpha
+        first = StickPosterior.around(beta, self.n_groups, alpha, gamma)
+        sticks = first.best(self.tables_of(columns), learn=False, n_steps=_TRIAL_STEPS)
+        bound = self.value_of(columns, sticks)
+        if not bound > self.bound + _GAIN * abs(self.bound):
+            return False
+        self.columns, self.sticks, self.bound, self._by_entry = columns, sticks, bound, None
+        return True
+
+    def finish(self, *, learn: bool) -> None:
+        """Choose the shared weights, with the largest topic first if that is better."""
+        self.sticks = self.sticks.best(self.tables_of(self.columns), learn=learn)
+        self.bound = self.value_of(self.columns, self.sticks)
+        order = np.argsort(-self.sticks.pseudocounts, kind="stable")
+        columns, q = [self.columns[k] for k in order], self.sticks
+        first = StickPosterior.around(q.beta[:-1][order], self.n_groups, q.alpha, q.gamma)
+        sticks = first.best(self.tables_of(columns), learn=learn)
+        bound = self.value_of(columns, sticks)
+        if bound > self.bound:
+            self.columns, self.sticks, self.bound, self._by_entry = columns, sticks, bound, None
+
+    def parts(self) -> Iterator[tuple[npt.NDArray[np.int64], Part, Counts, float]]:
+        """Yield for each batch its documents, their responsibilities, counts of topics and entropy."""
+        R, dtype = self.by_entry(), self.state.passes.dtype
+        done = docs = 0
+        for rows in self.rows:
+            n_types = self.n_types[docs : docs + len(rows)]
+            end = done + int(n_types.sum())
+            yield _as_part(rows, n_types, R[done:end], self.count[done:end], self.weighted[done:end], dtype)
+            done, docs = end, docs + len(rows)
+
+
+def _runs(ascending):
+    """Return the distinct values of an ascending array, and the place of each entry among them."""
+    starts = np.flatnonzero(np.diff(ascending, prepend=-1))
+    return ascending[starts], np.repeat(np.arange(len(starts)), np.diff(starts, append=len(ascending)))
+
+
+def _by_topic(remembered, n_types, n_topics):
+    """Return the responsibilities of all entries, batch by batch: (E, K) CSC without zeros."""
+    parts = [part for batch in remembered for part in batch]
+    sizes = np.concatenate([part.sizes for part in parts]).astype(np.int64)
+    topics, values = np.concatenate([part.topics for part in parts]), np.concatenate([part.values for part in parts])
+    of_entry = np.repeat(sizes, n_types)
+    first = np.repeat(np.cumsum(sizes) - sizes, n_types)
+    ends = np.cumsum(of_entry)
+    place = np.repeat(first - ends + of_entry, of_entry) + np.arange(len(values))
+    R = sparse.csr_array(
+        (values.astype(np.float64), topics[place], np.append(0, ends)), shape=(len(of_entry), n_topics)
+    )
+    R.eliminate_zeros()
+    return R.tocsc()
+
+
+def _counts(doc, n_docs, count, R):
+    """Return counts of topics from responsibilities (E, K), CSR; `doc` (E,) is ascending."""
+    N = sparse.csr_array((count, (doc, np.arange(len(doc)))), shape=(n_docs, len(doc))) @ R
+    N.sort_indices()
+    return Counts(N.indptr.astype(np.int64), N.indices.astype(np.int32), N.data)
+
+
+def _as_part(rows, n_types, R, count, weighted, dtype):
+    """Return documents, their responsibilities as a `Part`, their counts and entropy."""
+    R.sort_indices()
+    doc, K = np.repeat(np.arange(len(rows)), n_types), R.shape[1]
+    counts = _counts(doc, len(rows), count, R)
+    sizes = np.diff(counts.starts)
+    entry = np.repeat(np.arange(len(doc)), np.diff(R.indptr))
+    pairs = np.repeat(np.arange(len(rows)), sizes) * K + counts.topics
+    place = np.searchsorted(pairs, doc[entry] * K + R.indices) - counts.starts[doc[entry]]
+    of_entry = sizes[doc]
+    starts = np.cumsum(of_entry) - of_entry
+    values = np.zeros(int(of_entry.sum()), dtype=dtype)
+    values[starts[entry] + place] = R.data
+    part = Part.__new__(Part)
+    part.documents = part.places = part.N = None
+    part.rows, part.sizes, part.bounds = rows, sizes.astype(np.int32), np.zeros(len(rows))
+    part.topics, part.values, part.counters = counts.topics, values, np.zeros(3, dtype=np.int64)
+    return rows, part, counts, -float((weighted[entry] * xlogy(R.data, R.data)).sum())
+
+
+# ---- merges ----------------------------------------------------------------------------------------------------------
+
+
+def try_merges(allocation: Allocation) -> tuple[int, int]:
+    """Try merges of topics of similar words; each topic joins at most once.
+
+    The most promising merge comes first. Return how many were tried, and how many accepted.
+    """
+    if len(allocation.columns) < 2:
+        return 0, 0
+    before = allocation.columns
+    trials = []
+    for a, b in _near_pairs(before, allocation.eta):
+        joined = _merged(allocation, before[a], before[b])
+        trials.append((joined.value - before[a].value - before[b].value, a, b, joined))
+    trials.sort(key=lambda trial: -trial[0])
+    places, used, n_tried, n_accepted = list(range(len(before))), set(), 0, 0
+    for gain, a, b, joined in trials:
+        if gain < -_HOPELESS:
+            break
+        if used & {a, b}:
+            continue
+        n_tried += 1
+        columns = list(allocation.columns)
+        columns[places.index(a)] = joined
+        columns.pop(places.index(b))
+        if allocation.accept_if_better(columns):
+            places.remove(b)
+            used |= {a, b}
+            n_accepted += 1
+    return n_tried, n_accepted
+
+
+def _near_pairs(columns, eta):
+    """Return pairs (a, b), a < b, of topics of similar words: each with those nearest to it."""
+    words = np.stack([column.words for column in columns]) + eta
+    phi = np.sqrt(words / words.sum(axis=1, keepdims=True))
+    near = phi @ phi.T
+    np.fill_diagonal(near, -1.0)
+    best = np.argsort(-near, axis=1, kind="stable")[:, : min(_NEAR, len(columns) - 1)]
+    return sorted({(min(k, j), max(k, j)) for k, row in enumerate(best.tolist()) for j in row})
+
+
+def _merged(allocation, a, b):
+    """Return the topic that takes all of two topics."""
+    entries, place = np.unique(np.concatenate([a.entries, b.entries]), return_inverse=True)
+    r = np.bincount(place, np.concatenate([a.r, b.r]), minlength=len(entries))
+    return allocation.column(entries, np.minimum(r, 1.0), a.M + b.M)
+
+
+# ---- deletions -------------------------------------------------------------------------------------------------------
+
+
+def try_deletions(allocation: Allocation, n_trials: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Try to do without topics; small ones are drawn more often.
+
+    The documents of a topic take local steps among the other topics. Return how many were tried, and how many accepted.
+    """
+    n_tried = n_accepted = 0
+    for _ in range(n_trials):
+        if len(allocation.columns) < 2:
+            break
+        odds = 1.0 / np.array([1.0 + column.words.sum() for column in allocation.columns])
+        n_tried += 1
+        n_accepted += _delete_if_better(allocation, int(rng.choice(len(odds), p=odds / odds.sum())))
+    return n_tried, n_accepted
+
+
+def _delete_if_better(allocation, k):
+    """Do without a topic if that raises the bound; return whether it did."""
+    gone, columns = allocation.columns[k], [*allocation.columns[:k], *allocation.columns[k + 1 :]]
+    if not len(gone.entries):
+        return allocation.accept_if_better(columns)
+    docs = _runs(allocation.doc[gone.entries])[0]
+    docs = docs[np.argsort(allocation.order[docs])]  # local steps are made in the order of the rows
+    M = np.array([column.M for column in columns])
+    M *= 1.0 + gone.M / M.sum()
+    R, entries = allocation.by_entry(), allocation.entries_of(docs)
+    fresh = allocation.local_steps(docs, R, k, M).tocoo()
+    is_left = np.ones(R.shape[0], dtype=bool)
+    is_left[entries] = False
+    left = R.tocoo()
+    kept = is_left[left.coords[0]]
+    r = np.append(left.data[kept], fresh.data)
+    topics = left.coords[1][kept]
+    places = (
+        np.append(left.coords[0][kept], entries[fresh.coords[0]]),
+        np.append(topics - (topics > k), fresh.coords[1]),
+    )
+    return allocation.accept_if_better(allocation.columns_of(sparse.csc_array((r, places), (R.shape[0], len(M))), M))
+
+
+# ---- births ----------------------------------------------------------------------------------------------------------
+
+
+def try_births(allocation: Allocation, n_trials: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Try to divide topics, drawn with probability proportional to their tokens.
+
+    Return how many were tried, and how many accepted.
+    """
+    n_tried = n_accepted = 0
+    for _ in range(n_trials):
+        sizes = np.array([column.words.sum() for column in allocation.columns])
+        k = int(rng.choice(len(sizes), p=sizes / sizes.sum()))
+        halves = _divided(allocation, allocation.columns[k], rng)
+        if halves is None:
+            continue
+        n_tried += 1
+        columns = list(allocation.columns)
+        columns[k] = halves[0]
+        n_accepted += allocation.accept_if_better([*columns, halves[1]])
+    return n_tried, n_accepted
+
+
+def _divided(allocation, column, rng):
+    """Return two topics that share those of one, or None where it is that of one document.
+
+    Documents begin in the half of the nearer one of two random documents; then tokens take two-way steps.
+    """
+    entries, r = column.entries, column.r
+    docs, place = _runs(allocation.doc[entries])
+    if len(docs) < 2:
+        return None
+    held, eta = allocation.word[entries], allocation.eta
+    tokens, weighted = allocation.count[entries] * r, allocation.weighted[entries] * r
+    sizes = np.bincount(place, weighted, minlength=len(docs))
+    if np.count_nonzero(sizes) < 2:
+        return None
+    seeds = rng.choice(len(docs), 2, replace=False, p=sizes / sizes.sum())
+    mean = column.words / column.words.sum()
+    counts = [np.bincount(held[place == s], tokens[place == s], minlength=len(eta)) + mean for s in seeds]
+    logs = [np.log(c[held] / c.sum()) for c in counts]
+    share = (np.bincount(place, tokens * (logs[0] - logs[1]), minlength=len(docs)) > 0)[place].astype(np.float64)
+    half = column.M / 2.0
+    for _ in range(_REFINEMENTS):
+        sides = [_log_scores(held, weighted * s, place, tokens * s, len(docs), half, eta) for s in (share, 1.0 - share)]
+        share = expit(sides[0] - sides[1])
+    share = np.where(share < _LEAST, 0.0, np.where(share > 1.0 - _LEAST, 1.0, share))
+    left, right = share > 0, share < 1
+    if not left.any() or not right.any():
+        return None
+    part = float((weighted * share).sum() / weighted.sum())
+    M = column.M * np.clip([part, 1.0 - part], 1e-3, None)
+    return (
+        allocation.column(entries[left], (r * share)[left], float(M[0])),
+        allocation.column(entries[right], (r * (1.0 - share))[right], float(M[1])),
+    )
+
+
+def _log_scores(held, weighted, place, tokens, n_docs, M, eta):
+    """Return the expected log probability of each entry in one half, up to a constant of both."""
+    words = np.bincount(held, weighted, minlength=len(eta)) + eta
+    N = np.bincount(place, tokens, minlength=n_docs)
+    return psi(words)[held] - psi(words.sum()) + psi(M + N)[place]
