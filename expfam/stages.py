@@ -22,6 +22,7 @@ LOG = logging.getLogger("expfam")
 PROGRESS = "progress"  # the callback that shows what goes on, from the first stage to the last
 LOG.addHandler(logging.NullHandler())
 EVERY_SECONDS = 30.0  # between lines where there is no terminal
+TIMED_ROWS = 50_000  # from this number of rows on, the time of a fit is forecast unasked
 _ON_A_TERMINAL = 0.5
 _FIRST, _LAST = "reading the rows", "finishing"  # what goes on before the first stage, and between later ones
 

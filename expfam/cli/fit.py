@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
     from expfam import Mixture
 
-_TIMED_ROWS = 50_000  # from this number of rows on, the time is forecast also without a limit
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam fit`."""
@@ -218,13 +216,14 @@ def _call(given):
 
 def _forecast_time(args, plan):
     """Forecast the duration of the fit, or return None if it is short and without a limit."""
-    from expfam.fitting.phases import planned_phases
+    from expfam.fitting.phases import step_range
     from expfam.forecast.time import forecast_duration
+    from expfam.stages import TIMED_ROWS
 
-    if args.quiet or args.json or (args.time_limit is None and plan.data.n_rows < _TIMED_ROWS):
+    if args.quiet or args.json or (args.time_limit is None and plan.data.n_rows < TIMED_ROWS):
         return None
-    n_steps = sum(phase.n_steps for phase in planned_phases(plan))
-    return forecast_duration(plan.kernel, plan.model, plan.data, n_steps, seed=plan.seed, start=plan.starts[0])
+    (least, most), begun = step_range(plan), {"seed": plan.seed, "start": plan.starts[0]}
+    return forecast_duration(plan.kernel, plan.model, plan.data, most, least_steps=least, **begun)
 
 
 def fit_with_progress(

@@ -30,11 +30,11 @@ from expfam.fitting.kept_run import taken_seed
 from expfam.fitting.phases import distinct_kernels
 from expfam.fitting.steps import run_phases, with_progress
 from expfam.forecast.memory import Forecast, check_memory
-from expfam.forecast.time import check_time
+from expfam.forecast.time import check_time, forecast_duration
 from expfam.io.models import load_estimator, save_estimator
 from expfam.lazy import made_on_use
 from expfam.params import Integer, check_value, is_auto
-from expfam.stages import tell
+from expfam.stages import TIMED_ROWS, tell
 from expfam.structures.ground.rng import resolve_seed
 
 if TYPE_CHECKING:
@@ -172,27 +172,33 @@ class Estimator(BaseEstimator):
         seed: int,
         begin: Callable[[Dataset], Any] | None = None,
         n_rounds: int = 1,
+        n_steps: tuple[int, int] | None = None,
         has_labels: bool = True,
     ) -> int:
         """Check kernels, memory and time before any work; return the steps of all chains.
 
         Chains that share a thread are counted one after the other.
 
-        `begin` makes the state of a start that is searched. With `has_labels` the certainty of each label is made
-        after the steps.
+        `begin` makes the state of a start that is searched. `n_steps` are the least and the largest number of steps of
+        a chain, where they are not those of `phases`. With `has_labels` the certainty of each label is made after the
+        steps.
         """
         drop_loaded(self)
-        for kernel in distinct_kernels(phases):
-            kernel.check(model, data)
+        for part in distinct_kernels(phases):
+            part.check(model, data)
         needed = forecast()
         check_memory(needed, self.memory_limit)
         tell(lambda: f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
-        n_steps = sum(phase.n_steps for phase in phases) * n_rounds
+        total = sum(phase.n_steps for phase in phases)
+        least, most = (n * n_rounds for n in n_steps or (total, total))
         if self.time_limit is not None:
             finish = partial(certainty_of_state, model, n_threads=self.n_threads) if has_labels else None
-            once = {"begin": begin, "finish": finish}
-            check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start, **once)
-        return n_steps
+            options: dict[str, Any] = {"least_steps": least, "begin": begin, "finish": finish}
+            check_time(self.time_limit, kernel, model, data, most, seed=seed, start=start, **options)
+        elif data.n_rows >= TIMED_ROWS:
+            options = {"least_steps": least, "begin": begin, "seed": seed, "start": start}
+            tell(lambda: f"time: about {forecast_duration(kernel, model, data, most, **options)}")
+        return most
 
     def _check_fitted(self) -> None:
         """Raise `NotFittedError` unless the estimator is fitted.

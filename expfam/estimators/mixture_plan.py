@@ -11,7 +11,7 @@ from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import names_of_fit
 from expfam.fitting.chains import check_chains, n_rounds, starts_of_chains
 from expfam.fitting.known_rows import kernel_of_rows, known_rows
-from expfam.fitting.phases import planned_phases
+from expfam.fitting.phases import planned_phases, step_range
 from expfam.fitting.plan import LOSSES, PARTITIONS, Asked, Plan, n_automatic_draws
 from expfam.fitting.slow_fits import warn_of_slow_fit
 from expfam.fitting.weighted_rows import check_weights, start_of_counted
@@ -37,19 +37,19 @@ def planned_fit(mixture: Any, X: Any, y: Any, sample_weight: Any, links: Any) ->
     known, mixture.classes_ = known_rows(type(mixture).__name__, mixture.labels, y, links, X.shape[0])
     whole = Dataset(X, family, weight=sample_weight, known=known, names=names_of_fit(mixture))
     plan = plan_of(mixture, whole, family)
-    phases = planned_phases(plan)
-    n_steps = mixture._check_run(
+    most = mixture._check_run(
         plan.model,
         plan.data,
-        phases,
+        planned_phases(plan),
         kernel=plan.kernel,
         forecast=partial(plan.forecast, is_copy=plan.data is not whole),
         start=plan.starts[0],
         seed=plan.seed,
         n_rounds=n_rounds(mixture.n_chains, mixture.n_threads, plan.model.family),
+        n_steps=step_range(plan),
     )
     run = {"seed": plan.seed, "start": plan.starts[0], "n_chains": mixture.n_chains}
-    warn_of_slow_fit(plan.kernel, plan.model, plan.data, n_steps, **run)
+    warn_of_slow_fit(plan.kernel, plan.model, plan.data, most, **run)
     return plan.with_spread_ties()
 
 

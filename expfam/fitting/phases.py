@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from expfam.fitting.drawn_hyper import kernel_of_draws, learning
 from expfam.samplers.chain.callbacks import Plateau
 from expfam.samplers.chain.kernel import Cycle
-from expfam.samplers.warm_starts.sample_rows import has_few_rows
+from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +84,23 @@ def planned_phases(
         n_sweeps = plan.n_warmup - max(n_learning, (plan.n_warmup + 1) // 2)
         made = [Phase(kernel.kernels[-1], n_sweeps), Phase(kernel, plan.n_warmup - n_learning - n_sweeps), *made[1:]]
     return made
+
+
+def step_range(plan: Plan) -> tuple[int, int]:
+    """Return the least and the largest number of steps on all rows that a chain makes.
+
+    Where a start is searched on some of many rows, most steps are made on these, and a few on all. A rule may end a
+    phase after one step.
+
+    Parameters
+    ----------
+    plan : Plan
+    """
+    searches = plan.has_rule and plan.is_automatic and plan.searches_start(plan.starts[0])
+    is_sampled = searches and has_many_rows(plan.seen.n_rows, plan.max_clusters)
+    phases = planned_phases(plan, is_sampled=is_sampled)
+    least = sum(phase.n_steps if phase.rule is None else min(phase.n_steps, 1) for phase in phases)
+    return least, sum(phase.n_steps for phase in phases)
 
 
 def _phases_of_draws(plan):

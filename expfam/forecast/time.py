@@ -37,6 +37,7 @@ _TOO_LONG = 10.0  # seconds of a probe after which no larger one is made, even i
 _STEPS = 3  # steps of each probe; the first also makes tables that later steps use
 _TICK = 1e-6  # least seconds of a tree
 _LOW, _HIGH = 0.4, 3.0  # factors on the low and the high estimate
+_LOW_OF_A_RULE = 0.2  # a rule ends fits from a searched start, which has fewer clusters than the start that is timed
 _UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -55,6 +56,8 @@ class Duration:
     n_steps : int
     unit : str
         Name of a step, in the plural.
+    least_steps : int, optional
+        Steps after which a rule may end the fit, for which `low` is.
     """
 
     low: float
@@ -63,11 +66,13 @@ class Duration:
     probe_seconds: float
     n_steps: int
     unit: str = "steps"
+    least_steps: int | None = None
 
     def __str__(self):
+        least = "" if self.least_steps in (None, self.n_steps) else f"{self.least_steps} to "
         return (
             f"{format_seconds(self.low)} to {format_seconds(self.high)} for"
-            f" {counted(self.n_steps, self.unit.removesuffix('s'))}, going"
+            f" {least}{counted(self.n_steps, self.unit.removesuffix('s'))}, going"
             f" by {self.probe_rows:,} of the rows"
         )
 
@@ -78,6 +83,7 @@ def forecast_duration(
     data: Dataset,
     n_steps: int,
     *,
+    least_steps: int | None = None,
     seed: int = 0,
     start: Any = "auto",
     begin: Callable[[Dataset], Any] | None = None,
@@ -86,7 +92,8 @@ def forecast_duration(
     """Forecast the seconds of a fit from a few steps on samples of the rows.
 
     This needs some seconds of work at most. The model must be bound. If rows are in groups, samples are whole groups.
-    The forecast is for all `n_steps` steps, and for the start; samplers that stop by themselves may need fewer.
+    The forecast is for all `n_steps` steps, and for the start. Where a rule may end the fit after `least_steps`, its
+    low end is for these. Samplers that stop by themselves may need fewer.
     ``begin(sample)`` returns the state in which a run over a sample begins, where a start is searched for; without it
     the kernel makes the start. ``finish(state)`` does what follows the steps.
 
@@ -106,8 +113,10 @@ def forecast_duration(
         return _step_seconds(kernel, make, finish)
 
     probes = _probes(data, seed, seconds)
-    low, high = (a + n_steps * b for a, b in zip(_line(N, probes, 1), _line(N, probes, 2)))
-    return Duration(_LOW * low, _HIGH * high, probes[-1][0], perf_counter() - began, int(n_steps))
+    numbers = (n_steps if least_steps is None else least_steps, n_steps)
+    low, high = (a + n * b for n, a, b in zip(numbers, _line(N, probes, 1), _line(N, probes, 2)))
+    factor, spent = _LOW if numbers[0] == n_steps else _LOW_OF_A_RULE, perf_counter() - began
+    return Duration(factor * low, _HIGH * high, probes[-1][0], spent, int(n_steps), least_steps=least_steps)
 
 
 def forecast_tree_duration(grow: Callable[[Any, Dataset], Any], data: Dataset, *, seed: int = 0) -> Duration:
@@ -215,6 +224,7 @@ def check_time(
     data: Dataset,
     n_steps: int,
     *,
+    least_steps: int | None = None,
     seed: int,
     start: Any,
     begin: Callable[[Dataset], Any] | None = None,
@@ -225,8 +235,8 @@ def check_time(
     Without a limit nothing is timed. See `check_duration` for the limit and `forecast_duration` for the rest.
     """
     if limit is not None:
-        once = {"begin": begin, "finish": finish}
-        check_duration(forecast_duration(kernel, model, data, n_steps, seed=seed, start=start, **once), limit)
+        options: dict[str, Any] = {"least_steps": least_steps, "begin": begin, "finish": finish}
+        check_duration(forecast_duration(kernel, model, data, n_steps, seed=seed, start=start, **options), limit)
 
 
 def check_duration(duration: Duration, limit: float | str) -> None:

@@ -287,7 +287,7 @@ def test_the_command_line_prints_a_range_and_refuses(tmp_path, capsys, monkeypat
     assert "such as '10min'" in capsys.readouterr().err
     assert main([*fit, "5"]) == 0
     assert "time " not in capsys.readouterr().out
-    monkeypatch.setattr("expfam.cli.fit._TIMED_ROWS", 600)
+    monkeypatch.setattr("expfam.stages.TIMED_ROWS", 600)
     assert main([*fit, "5"]) == 0
     assert "time      about " in capsys.readouterr().out
 

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 import time
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel, stages
+from expfam.estimators import base
 from expfam.protocols import Info
 from expfam.samplers import Progress
 from expfam.samplers.chain import callbacks
@@ -119,6 +121,21 @@ def test_estimators_log_their_stages_and_tell_the_memory(estimator, names, caplo
     assert "40 rows; memory: about" in text
     assert [name for name in names if name not in text] == []
     assert "expfam: 40 rows; memory: about" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_components": 2}, {"n_components": 2, "n_steps": 3}])
+def test_the_time_of_many_rows_is_told_before_they_are_fitted(settings, caplog, monkeypatch, capfd):
+    monkeypatch.setattr(base, "TIMED_ROWS", 700)
+    X = np.random.default_rng(0).normal(size=(800, 2)) + 9.0 * (np.arange(800) % 2)[:, None]
+    free = Mixture("gaussian_diag", **settings, random_state=0).fit(X)
+    assert capfd.readouterr().err == ""
+    asked = Mixture("gaussian_diag", **settings, callbacks="progress", random_state=0).fit(X)
+    lines = capfd.readouterr().err.splitlines()
+    (told,) = [line for line in lines if line.startswith("expfam: time: about ")]
+    steps = re.search(r" for (?:(\d+) to )?(\d+) steps, going by \d+ of the rows$", told)
+    assert (steps[1] is None) == ("n_steps" in settings)  # a rule ends the other two
+    assert int(steps[1] or steps[2]) <= asked.n_iter_ <= int(steps[2])
+    np.testing.assert_array_equal(free.labels_, asked.labels_)  # timing leaves no trace
 
 
 def test_nothing_is_shown_without_asking(capfd):
