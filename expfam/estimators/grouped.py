@@ -672,6 +672,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int32]:
         """Return the most probable cluster of each row of new groups, given all rows of its group.
 
+        It is always a listed one: ``transform(rest=True)`` tells what weight others have in the group.
+
         Parameters
         ----------
         X, groups
@@ -726,7 +728,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
         """Return the mean log predictive density of left-out rows of new groups.
 
-        It is the density given the other rows of their group.
+        It is the density given the other rows of their group. Where the number of clusters was unknown, only the listed
+        ones count: a row that a new cluster would explain scores as low as they do.
 
         Parameters
         ----------

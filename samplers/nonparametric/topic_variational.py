@@ -205,7 +205,7 @@ class TopicProcessVariational(TopicVariational):
         n_tried, n_accepted = (sum(numbers) for numbers in zip(*moves.values()))
         if n_accepted:
             allocation.finish(learn=self.learn_alpha)
-            state.take(allocation)
+            state.take_moves(allocation)
         return n_tried, n_accepted, {name: accepted for name, (_, accepted) in moves.items()}
 
 
@@ -338,7 +338,7 @@ class TopicProcessVariationalState(TopicState):
 
     # ---- moves -------------------------------------------------------------------------------------------------------
 
-    def take(self, allocation: Allocation) -> None:
+    def take_moves(self, allocation: Allocation) -> None:
         """Take responsibilities that moves have changed, with their number of topics."""
         K = len(allocation.columns)
         self.resize(K)
@@ -421,7 +421,8 @@ def add_documents(
         Words of the documents, and their weights, 0 for those without words.
     """
     a, of_pairs = M[counts.topics], np.repeat(weight, np.diff(counts.starts))
-    rising = np.stack([np.bincount(counts.topics, of_pairs * x, minlength=len(M)) for x in rising_slopes(a, counts.N)])
+    slopes = rising_slopes(a, counts.N)
+    rising: npt.NDArray[Any] = np.stack([np.bincount(counts.topics, of_pairs * x, minlength=len(M)) for x in slopes])
     falling = float((weight * (psi(alpha + lengths) - psi(alpha))).sum())
     value = float((of_pairs * (gammaln(a + counts.N) - gammaln(a))).sum())
     value += float((weight * (gammaln(alpha) - gammaln(alpha + lengths))).sum())

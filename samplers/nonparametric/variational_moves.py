@@ -96,9 +96,10 @@ class Allocation:
 
     def column(self, entries: npt.NDArray[np.int64], r: npt.NDArray[np.float64], M: float) -> Column:
         """Return a topic with given responsibilities, at a pseudo-count."""
-        words = np.bincount(self.word[entries], self.weighted[entries] * r, minlength=len(self.eta))
+        words: npt.NDArray[Any] = np.bincount(self.word[entries], self.weighted[entries] * r, minlength=len(self.eta))
         docs, place = _runs(self.doc[entries])
-        N, weight = np.bincount(place, self.count[entries] * r, minlength=len(docs)), self.weight[docs]
+        N: npt.NDArray[Any] = np.bincount(place, self.count[entries] * r, minlength=len(docs))
+        weight = self.weight[docs]
         slopes = np.array([(weight * x).sum() for x in rising_slopes(M, N)])
         value = float((weight * (gammaln(M + N) - gammaln(M))).sum()) + log_evidence_of_topics(words[:, None], self.eta)
         value -= float((self.weighted[entries] * xlogy(r, r)).sum())
@@ -258,7 +259,8 @@ def try_merges(allocation: Allocation) -> tuple[int, int]:
         joined = _merged(allocation, before[a], before[b])
         trials.append((joined.value - before[a].value - before[b].value, a, b, joined))
     trials.sort(key=lambda trial: -trial[0])
-    places, used, n_tried, n_accepted = list(range(len(before))), set(), 0, 0
+    places, n_tried, n_accepted = list(range(len(before))), 0, 0
+    used: set[int] = set()
     for gain, a, b, joined in trials:
         if gain < -_HOPELESS:
             break

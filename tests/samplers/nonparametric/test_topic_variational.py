@@ -207,7 +207,7 @@ def test_moves_are_accepted_only_where_the_bound_from_nothing_rises(name, n_clus
     n_tried, n_accepted = MOVES[name](allocation, np.random.default_rng(0))
     assert 0 < n_accepted <= n_tried
     bound = allocation.bound
-    state.take(allocation)
+    state.take_moves(allocation)
     state.check()
     assert state.model.n_components == len(allocation.columns) == K + (n_accepted if name == "birth" else -n_accepted)
     assert state.log_joint >= bound + rest - 1e-9 * abs(rest)  # tangents of the new weights touch again
@@ -223,14 +223,14 @@ def test_moves_that_nobody_judges_are_seen(name, n_clusters, monkeypatch):
     monkeypatch.setattr(variational_moves, "_HOPELESS", np.inf)
     allocation = Allocation(state)
     assert MOVES[name](allocation, np.random.default_rng(0))[1] > 0
-    state.take(allocation)
+    state.take_moves(allocation)
     assert bound_by_terms(state) < before - 10.0
 
 
 def test_an_allocation_that_no_move_changed_is_the_state():
     state = settled(7)
     before, counts = state.log_joint, state.word_counts.copy()
-    state.take(Allocation(state))
+    state.take_moves(Allocation(state))
     np.testing.assert_allclose(state.word_counts, counts, rtol=1e-10, atol=1e-10)
     assert before <= state.log_joint + 1e-8 * abs(before)
     np.testing.assert_allclose(state.log_joint, before, rtol=1e-4)
