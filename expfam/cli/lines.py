@@ -21,6 +21,7 @@ _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _ROLE = "'(binary|category|count|positive|real|numeric|drop)'"
 _COLUMN = re.compile(rf"(Columns\.from_frame\(df, )?(?:\b([^\W\d]\w*)={_ROLE}|\*\*\{{({_TEXT}): {_ROLE}\}})(?(1)\))")
 _MISSING = re.compile(rf"Columns\.from_frame\(df, missing_values=(\[{_TEXT}(?:, {_TEXT})*\])\)")
+_TEXTS = re.compile(rf"write X = X\[{_TEXT}\], whose words are counted")
 _OPTION_LIKE = re.compile(r"-(?!\d+$|\d*\.\d+$).")  # negative numbers written plainly are none
 
 _PART = r"(?:[^()]|\([^()]*\))*"
@@ -50,7 +51,7 @@ def in_shell(message: str, args: argparse.Namespace) -> str:
 
     if hasattr(args, "known"):
         message = _FIT_WITH_CLASSES.sub(r"\1 --known \2, without --components", message)
-    message = _CALL.sub(options, message)
+    message = _TEXTS.sub("give a .txt file with one of them a line", _CALL.sub(options, message))
     return _of_columns(message) if hasattr(args, "missing_values") else message
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from expfam.coarsening.found_again import cut_agreements
 from expfam.coarsening.linkages import cut, node_leaves, sums_of_squares
 from expfam.frames.new_frames import new_frame
+from expfam.model.partitions import by_first_appearance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,15 +87,28 @@ class CoarseningCurve:
         return 1 + int(np.argmax(self.score[tree]))
 
     def peaks(self, n: int = 3) -> list[tuple[str, int, float]]:
-        """Return the answer and the next best local maxima of the scores: tree, groups, score."""
+        """Return the answer and the next best local maxima of the scores: tree, groups, score.
+
+        No number of groups is named twice, and no cut that divides the rows as a better one does.
+        """
         found = []
         for name, score in self.score.items():
             padded = np.concatenate([[-np.inf], score, [-np.inf]])
             tops = np.flatnonzero((score >= padded[:-2]) & (score > padded[2:]))
             found += [(name, int(place) + 1, float(score[place])) for place in tops]
         answer = (self.tree, self.n_clusters, float(self.score[self.tree][self.n_clusters - 1]))
-        others = sorted((peak for peak in found if peak[1] != self.n_clusters), key=lambda peak: -peak[2])
-        return [answer, *others][:n]
+        numbers: dict[int, tuple[str, int, float]] = {}
+        for peak in [answer, *sorted(found, key=lambda peak: -peak[2])]:
+            numbers.setdefault(peak[1], peak)
+        distinct: dict[bytes, tuple[str, int, float]] = {}
+        for peak in numbers.values():
+            distinct.setdefault(self._division(peak), peak)
+        return list(distinct.values())[:n]
+
+    def _division(self, peak):
+        """Return the division of the rows by a cut, whatever clusters without rows it holds."""
+        home = cut(self.trees[peak[0]], peak[1])[self.sizes > 0]
+        return by_first_appearance(home)[1].tobytes()
 
     def sizes_of(self, tree: str, n_clusters: int) -> npt.NDArray[Any]:
         """Return the rows of each group of a cut, the largest first."""

@@ -25,6 +25,7 @@ def validated_documents(
     reset: bool,
     is_chunk: bool = False,
     takes_counts: bool = True,
+    takes_nothing_else: bool = False,
 ) -> Any:
     """Return data checked by `validate`; of documents the counts of their words.
 
@@ -43,6 +44,8 @@ def validated_documents(
         Whether other chunks follow X.
     takes_counts : bool
         Whether the family of the estimator takes sparse rows of counts.
+    takes_nothing_else : bool
+        Whether words can be nothing but documents, also where lists of them have one length.
 
     Returns
     -------
@@ -54,16 +57,17 @@ def validated_documents(
         X is a first chunk of documents, which does not know the words of the others; the model has no words, or its
         family takes no counts of words.
     """
-    kind, owner = documents_in(X), type(estimator).__name__
+    owner, known = type(estimator).__name__, None if reset else estimator.__dict__.get("documents_")
+    kind = documents_in(X, are_expected=takes_nothing_else or known == "tokens")
     if reset:
         estimator.__dict__.pop("documents_", None)
         keep_row_names(estimator, None if is_chunk else X)
     if kind is None:
         return validate(X)
     if not reset:
-        if getattr(estimator, "documents_", None) is None:
+        if known is None:
             refuse_foreign(X, owner=owner)
-        return count_known_words(X, estimator.documents_, estimator.feature_names_in_, owner=owner)
+        return count_known_words(X, known, estimator.feature_names_in_, owner=owner)
     if is_chunk:
         raise DataTypeError(
             f"{owner}: a first chunk of documents does not hold the words of the other chunks: count all words first,"

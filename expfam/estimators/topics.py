@@ -799,7 +799,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _validate(self, X, *, reset, family=None, learns=False):
         """Return counts of words; `learns` tells that X is a chunk, and `family` is not used."""
-        return validated_documents(self, X, partial(self._validate_matrix, reset=reset), reset=reset, is_chunk=learns)
+        options = {"reset": reset, "is_chunk": learns, "takes_nothing_else": True}
+        return validated_documents(self, X, partial(self._validate_matrix, reset=reset), **options)
 
     def _validate_matrix(self, X, *, reset):
         X = checked_input(self, X, reset=reset, accepts_sparse=True)

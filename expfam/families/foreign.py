@@ -85,15 +85,18 @@ def _of_mapping(X):
     return "where it holds columns by name, write X = pandas.DataFrame(X)"
 
 
-def documents_in(X: Any) -> Literal["texts", "tokens"] | None:
+def documents_in(X: Any, *, are_expected: bool = False) -> Literal["texts", "tokens"] | None:
     """Return what kind of documents the data are: texts, lists of tokens, or none.
 
-    Lists of tokens are sets, or differ in length; lists of one length are the rows of a table.
+    Lists of tokens are sets, differ in length, or are the cells of a column; other lists of one length are the rows of
+    a table.
 
     Parameters
     ----------
     X : object
         What the user gave.
+    are_expected : bool
+        Whether lists with a word are no table even where all have one length, as for a model of words.
 
     Returns
     -------
@@ -113,7 +116,8 @@ def documents_in(X: Any) -> Literal["texts", "tokens"] | None:
     if not isinstance(first, _LISTS) or not len(first) or not all(isinstance(cell, str) for cell in first):
         return None
     is_list = all(hasattr(row, "__len__") or _is_missing(row) for row in rows)
-    return "tokens" if is_list and (_is_set(first) or _are_of_lengths(X, len(first))) else None
+    is_no_table = (are_expected and any(map(is_word, first))) or _is_column(X) or _is_set(first)
+    return "tokens" if is_list and (is_no_table or _are_of_lengths(X, len(first))) else None
 
 
 def _is_sequence(X):
@@ -191,6 +195,11 @@ def _holds_something(row):
 def _are_of_lengths(X, length):
     """Return whether rows have other lengths than this one: they are no rows of a table."""
     return any(hasattr(row, "__len__") and len(row) != length for row in X)
+
+
+def _is_column(X):
+    """Return whether the data are one column, such as a series of pandas, and no list of rows."""
+    return not isinstance(X, (list, tuple, np.ndarray)) and (hasattr(X, "dtype") or hasattr(X, "type"))
 
 
 def _is_set(row):

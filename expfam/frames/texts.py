@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     Documents = Literal["texts", "tokens"]
 
+_OF_OTHER_KIND = {
+    "texts": "[one if isinstance(one, str) else ' '.join(one) for one in X]",
+    "tokens": "[one.split() if isinstance(one, str) else one for one in X]",
+}
 _AS_LIST = ("to_pylist", "to_list", "tolist")  # of Arrow, of Polars and pandas, of NumPy
 
 
@@ -179,8 +183,14 @@ def listed(X: Any, kind: Documents, *, owner: str) -> list[Any]:
     if at is None:
         return documents
     document, expected = documents[at], "text" if kind == "texts" else "list of tokens"
-    empty = "''" if kind == "texts" else "[]"
     found = f"a {type(document).__name__} ({document!r:.40})"
+    is_other = _is_tokens if kind == "texts" else _is_text
+    if is_other(document):
+        raise DataTypeError(
+            f"{owner}: row {at} is {found}, and documents are to be of one kind, here each a {expected}: write X ="
+            f" {_OF_OTHER_KIND[kind]}"
+        )
+    empty = "''" if kind == "texts" else "[]"
     if document is None or type(document).__name__ == "NAType" or document != document:
         found = "missing"
     test = "isinstance(one, str)" if kind == "texts" else "isinstance(one, list)"

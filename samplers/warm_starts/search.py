@@ -90,6 +90,7 @@ def search_start(
     adapt_prior: bool = True,
     moves: Kernel | None = None,
     learned: Sequence[str] = (),
+    is_quick: bool = False,
     seed: int,
     n_threads: int | None = None,
 ) -> FoundStart:
@@ -113,6 +114,8 @@ def search_start(
         Splits and merges, to be used in turn with Gibbs sweeps where steps of a chain are made.
     learned : sequence of str
         Hyper-parameters of the family that each candidate learns from its labels.
+    is_quick : bool
+        Whether one candidate for an open number is taken uphill, that of the highest log joint, in a third of the time.
     seed : int
     n_threads : int or None
         Number of threads; the result does not depend on it.
@@ -135,7 +138,7 @@ def search_start(
     is_open, is_discrete = model.weights.max_components is None, data.family.is_discrete
     rows = race_rows(data, seed) if is_open else None if is_discrete else candidate_rows(model, data, seed)
     part = data if rows is None else data.take(rows)
-    search = _Search(model, part, moves, learned, adapt_prior, n_init, seed, n_threads)
+    search = _Search(model, part, moves, learned, adapt_prior, n_init, is_quick, seed, n_threads)
     with single_blas():  # once: to make the setting takes as long as a pass over a few rows
         found = search.found()
     if rows is None:
@@ -153,9 +156,9 @@ def search_start(
 class _Search:
     """Candidates for the start of one fit."""
 
-    def __init__(self, model, data, moves, learned, adapts_prior, n_init, seed, n_threads):
+    def __init__(self, model, data, moves, learned, adapts_prior, n_init, is_quick, seed, n_threads):
         self.model, self.data, self.moves, self.learned = model, data, moves, tuple(learned)
-        self.n_init, self.seed, self.n_threads = n_init, seed, n_threads
+        self.n_init, self.is_quick, self.seed, self.n_threads = n_init, is_quick, seed, n_threads
         self.is_weighted = data.weight is not None and bool((data.weight != 1.0).any())
         self.K = model.weights.max_components
         self.settler = Settler(model, data, self.learned, adapts_prior, seed, n_threads)
@@ -188,8 +191,9 @@ class _Search:
         begun = {"one": settler.fitted(np.zeros(self.data.n_rows, dtype=np.int32))}
         for name, labels in self._pieces().items():
             begun[name] = settler.merged(settler.fitted(labels))
-        first = sorted(begun, key=lambda name: -begun[name].log_joint)[:_SETTLED]
-        settled = {name: settler.settled(begun[name])[0] for name in dict.fromkeys([*first, "one"])}
+        order = sorted(begun, key=lambda name: -begun[name].log_joint)
+        first = order[:1] if self.is_quick else dict.fromkeys([*order[:_SETTLED], "one"])
+        settled = {name: settler.settled(begun[name])[0] for name in first}
         settled = self._stepped(settler, _distinct(settled))
         name = _highest(settled)
         return name, settled[name], _log_joints({**begun, **settled})

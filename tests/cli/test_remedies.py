@@ -61,6 +61,7 @@ def test_the_key_of_an_archive(tmp_path, capsys):
         ("write Mixture(n_chains=4)", "write Mixture(n_chains=4)"),  # the command has no such option
         ("or write Columns.from_frame(df, missing_values=['?', '1e9']), x", "or write --missing-values '?' 1e9, x"),
         ("write Columns.from_frame(df, missing_values=['-1.5'])", "write --missing-values -1.5"),
+        ("texts write X = X['a b'], whose words are counted", "texts give a .txt file with one of them a line"),
         *[  # as words of their own they would be options
             (f"write Columns.from_frame(df, missing_values=['{word}'])", f"write --missing-values={word}")
             for word in ("-inf", "-1e9", "--")

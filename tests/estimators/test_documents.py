@@ -154,6 +154,57 @@ def test_a_family_without_counts_names_one():
         Mixture("gaussian_diag").fit(TEXTS)
 
 
+# ---- lists of tokens of one length -----------------------------------------------------------------------------------
+
+PAIRS = [tokens[-2:] for tokens in TOKENS]
+
+
+def test_lists_of_one_length_in_a_column_are_tokens():
+    containers = as_containers(PAIRS)
+    for name in ("pandas", "polars", "Arrow", "Arrow chunks"):
+        mixture = Mixture("multinomial", 2, random_state=0).fit(containers[name])
+        assert mixture.documents_ == "tokens", name
+        assert mixture.predict(containers[name]).tolist() == mixture.labels_.tolist(), name
+    assert documents_in(PAIRS) is None
+    with pytest.raises(DataTypeError, match="where each row is a document, count its tokens"):
+        Mixture("multinomial", 2).fit(PAIRS)
+
+
+def test_a_model_of_tokens_takes_new_documents_of_one_length():
+    mixture = Mixture("multinomial", 2, random_state=0).fit(TOKENS)
+    assert mixture.predict(TOKENS[:1]).tolist() == mixture.labels_[:1].tolist()
+    assert mixture.predict(PAIRS).tolist() == mixture.predict([*PAIRS, TOKENS[0]])[:-1].tolist()
+    with pytest.raises(DataTypeError, match="count its tokens"):
+        Mixture("multinomial", 2, random_state=0).fit(counts_of()).predict(PAIRS)
+
+
+def test_topics_take_lists_of_tokens_of_one_length():
+    model = TopicModel(2, random_state=0, n_steps=10).fit(PAIRS)
+    assert model.documents_ == "tokens"
+    assert model.transform(PAIRS[:1]).shape == (1, 2)
+    assert documents_in([["1", "2"], ["0", "3"]], are_expected=True) is None  # numbers that were read as text
+
+
+@pytest.mark.parametrize(("documents", "others"), [(TEXTS, TOKENS), (TOKENS, TEXTS)], ids=["texts", "tokens"])
+def test_documents_of_the_other_kind_are_refused_with_a_line_that_works(documents, others):
+    mixture = Mixture("multinomial", 2, random_state=0).fit(documents)
+    with pytest.raises(DataTypeError, match="documents are to be of one kind") as error:
+        mixture.predict(others)
+    space = {"X": others}
+    exec(str(error.value).split("write ")[1], space)
+    assert mixture.predict(space["X"]).tolist() == mixture.labels_.tolist()
+
+
+def test_a_frame_of_texts_alone_is_refused_with_a_line_that_works():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame({"said": [f"{text} {at}" for at, text in enumerate(TEXTS)]})
+    with pytest.raises(DataError, match="no column is left: 'said'") as error:
+        Mixture().fit(X)
+    space = {"X": X}
+    exec(str(error.value).split("write ")[1].split(",")[0], space)
+    assert adjusted_rand_score(KINDS, Mixture(n_components=2, random_state=0).fit_predict(space["X"])) == 1.0
+
+
 # ---- arrays and sparse rows ------------------------------------------------------------------------------------------
 
 

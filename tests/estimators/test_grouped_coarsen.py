@@ -25,6 +25,18 @@ def fitted(request):
     return GroupedMixture("gaussian_diag", request.param, random_state=0).fit(X, groups=groups), X, groups, place
 
 
+def test_no_division_of_the_rows_is_named_twice(fitted):
+    mixture = fitted[0]
+    curve = mixture.coarsening_curve_
+    peaks = curve.peaks(len(mixture.n_))
+    assert len({n_groups for _, n_groups, _ in peaks}) == len(peaks)
+    divisions = [curve.home(tree, n_groups)[mixture.labels_].tolist() for tree, n_groups, _ in peaks]
+    assert all(
+        adjusted_rand_score(one, other) < 1.0 for at, one in enumerate(divisions) for other in divisions[at + 1 :]
+    )
+    assert peaks[0] == (curve.tree, curve.n_clusters, curve.score[curve.tree][curve.n_clusters - 1])
+
+
 def test_clusters_of_all_groups_are_merged_together(fitted):
     mixture, X, groups, place = fitted
     K = len(mixture.n_)

@@ -18,6 +18,7 @@ from expfam.samplers.warm_starts import search
 from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.sample_rows import candidate_rows, has_few_rows, race_rows, search_memory, search_rows
 from expfam.samplers.warm_starts.search import search_start
+from expfam.samplers.warm_starts.settle import Settler
 
 
 def blobs(n_each=60, K=4, d=2, *, apart=12.0, seed=0):
@@ -145,6 +146,23 @@ def test_an_open_number_of_clusters_is_found_from_one_and_from_many():
     assert {"one", "own 16"} <= set(start.scores)
     assert start.scores[start.name] == max(start.scores.values())
     assert np.unique(start.labels).size == 4
+
+
+def test_a_quick_search_takes_one_candidate_uphill(monkeypatch):
+    made = []
+    settled = Settler.settled
+
+    def counted(self, present, **options):
+        made.append(present)
+        return settled(self, present, **options)
+
+    monkeypatch.setattr(Settler, "settled", counted)
+    long, _ = found(blobs(apart=2.0), DiagonalGaussian(), DirichletProcess())
+    n_long = len(made)
+    made.clear()
+    quick, _ = found(blobs(apart=2.0), DiagonalGaussian(), DirichletProcess(), is_quick=True)
+    assert (len(made), n_long > 2) == (1, True)
+    assert quick.scores[quick.name] == max(quick.scores.values()) <= max(long.scores.values())
 
 
 @pytest.mark.parametrize("family", [DiagonalGaussian, Gaussian])
