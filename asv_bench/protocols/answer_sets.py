@@ -1,21 +1,26 @@
-"""Data with classes that people gave them: classical tables, vectors and texts."""
+"""Data with classes that people gave them: classical tables, arrays of other kinds, vectors, texts and embeddings."""
 
 from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
 from real_data import load
+from scipy import sparse
 from sklearn import datasets
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.preprocessing import normalize
 
 DENSE = ("s2", "a3", "birch1", "birch2", "letter_recognition", "pen_based_recognition_of_handwritten_digits")
 DENSE += ("optical_recognition_of_handwritten_digits", "spambase", "mnist_test")
 TEXTS = ("tweet", "stackoverflow", "searchsnippets", "bbc_news", "googlenews")
+EMBEDDINGS = {f"{name} in {n} columns": (name, n) for name, n in (("bbc_news", 64), ("googlenews", 128))}
 
 
 class Labelled(NamedTuple):
     """A set of rows and their classes.
 
-    `kind` is "tables", "vectors" or "texts".
+    `kind` is "tables", "arrays", "vectors", "texts" or "embeddings".
     """
 
     name: str
@@ -45,6 +50,15 @@ def tables():
     }
 
 
+def arrays():
+    """Arrays that are read as frames are: truth values, and sparse counts."""
+    X, classes = datasets.load_digits(return_X_y=True)
+    return {
+        "digits > 8": lambda: (X > 8, classes),
+        "digits, sparse counts": lambda: (sparse.csr_array(X.astype(np.int64)), classes),
+    }
+
+
 _SPARSE_HAWKS = ("StandardTail", "Tarsus", "WingPitFat", "KeelFat", "Crop")
 
 
@@ -71,9 +85,11 @@ def _of_frame(package, item, classes, leave_out=()):
 def sets(data=None, most_rows=2500, names=None):
     """Yield all sets; of larger ones a sample of rows. Files are read from the folder `data`, if it is given."""
     makers = {name: ("tables", make) for name, make in tables().items()}
+    makers |= {name: ("arrays", make) for name, make in arrays().items()}
     if data is not None:
         makers |= {name: ("vectors", _of_file(data, name)) for name in DENSE}
         makers |= {name: ("texts", _of_file(data, name)) for name in TEXTS}
+        makers |= {name: ("embeddings", _of_words(data, *texts)) for name, texts in EMBEDDINGS.items()}
     unknown = sorted({*(names or ())} - {*makers})
     if unknown:
         raise SystemExit(f"--set {' '.join(unknown)}: no such set; there are {', '.join(makers)}")
@@ -82,9 +98,20 @@ def sets(data=None, most_rows=2500, names=None):
             continue
         X, classes = make()
         rows = np.sort(np.random.default_rng(0).permutation(X.shape[0])[:most_rows])
-        X = X[rows] if kind == "texts" else np.asarray(X[rows], dtype=np.float64)
+        X = X[rows] if kind in ("arrays", "texts") else np.asarray(X[rows], dtype=np.float64)
         yield Labelled(name, kind, X, np.asarray(classes)[rows])
 
 
 def _of_file(data, name):
     return lambda: load(data, name)
+
+
+def _of_words(data, name, n_columns):
+    """Return a function that makes unit vectors of texts by latent semantic analysis."""
+
+    def made():
+        counts, classes = load(data, name)
+        weighted = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
+        return normalize(TruncatedSVD(n_columns, random_state=0).fit_transform(weighted)), classes
+
+    return made

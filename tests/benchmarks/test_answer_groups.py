@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 HERE = Path(__file__).resolve().parents[2] / "asv_bench" / "protocols"
 sys.path.insert(0, str(HERE))
@@ -25,6 +26,7 @@ def three_groups():
 def run(monkeypatch):
     def made(*arguments, tables):
         monkeypatch.setattr(answer_sets, "tables", lambda: tables)
+        monkeypatch.setattr(answer_sets, "arrays", dict)
         return answer.main(["groups", *arguments])
 
     return made
@@ -105,3 +107,23 @@ def test_texts_are_compared_with_weighted_words():
     assert (row["answer"], row["k-means"], row["BIC"]) == (1.0, 1.0, None)
     assert row["reached"] == "yes"
     assert set(row) == set(answer_groups.KEYS)
+
+
+def test_sparse_arrays_are_compared_as_they_are():
+    rng = np.random.default_rng(0)
+    classes = np.arange(60) % 2
+    X = sparse.csr_array(rng.poisson(0.2 + 3.0 * (np.arange(20) // 10 == classes[:, None])))
+    row = answer_groups.row_of(answer_sets.Labelled("counts", "arrays", X, classes), 1)
+    assert (row["answer"], row["k-means"], row["BIC"], row["K given"]) == (1.0, 1.0, None, None)
+
+
+def test_embeddings_are_fitted_with_the_number_of_classes_too(monkeypatch):
+    X, classes = three_groups()
+    X = np.hstack([X, np.ones((90, 1))])
+    labelled = answer_sets.Labelled("unit", "embeddings", X / np.linalg.norm(X, axis=1)[:, None], classes)
+    row = answer_groups.row_of(labelled, 1)
+    assert (row["K given"], row["k-means"], row["BIC"]) == (1.0, 1.0, None)
+    assert not any("K given 0.9" in missed for missed in answer_groups.summaries([row])[1])
+    monkeypatch.setattr(answer_groups, "given_number", lambda labelled, seeds: 0.97)
+    missed = answer_groups.summaries([answer_groups.row_of(labelled, 1)])[1]
+    assert missed == ["unit with K given 0.970 < 1.000 of k-means"]
