@@ -3,8 +3,8 @@ From many clusters to few
 =========================
 
 Groups that are lopsided need several Gaussian clusters each. ``coarsen`` merges clusters into those that halves of the
-rows find again. The curve shows how well the halves agree for each number of groups: from four on it is almost flat,
-so that the data alone do not tell four groups from seven. If you know the number, give it.
+rows find again. The curve shows how well the halves agree for each number of groups: best on four, as many as were
+drawn, and little less on more. If you know the number, give it.
 """
 
 import matplotlib.pyplot as plt

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
 HERE = Path(__file__).resolve().parents[2] / "asv_bench" / "protocols"
 sys.path.insert(0, str(HERE))
@@ -118,12 +119,12 @@ def test_sparse_arrays_are_compared_as_they_are():
 
 
 def test_embeddings_are_fitted_with_the_number_of_classes_too(monkeypatch):
-    X, classes = three_groups()
-    X = np.hstack([X, np.ones((90, 1))])
-    labelled = answer_sets.Labelled("unit", "embeddings", X / np.linalg.norm(X, axis=1)[:, None], classes)
+    classes = np.arange(90) % 3
+    X = normalize(np.random.default_rng(0).normal(size=(90, 3)) + 20.0 * np.eye(3)[classes])
+    labelled = answer_sets.Labelled("unit", "embeddings", X, classes)
     row = answer_groups.row_of(labelled, 1)
     assert (row["K given"], row["k-means"], row["BIC"]) == (1.0, 1.0, None)
-    assert not any("K given 0.9" in missed for missed in answer_groups.summaries([row])[1])
+    assert answer_groups.summaries([row])[1] == []
     monkeypatch.setattr(answer_groups, "given_number", lambda labelled, seeds: 0.97)
     missed = answer_groups.summaries([answer_groups.row_of(labelled, 1)])[1]
     assert missed == ["unit with K given 0.970 < 1.000 of k-means"]
