@@ -67,7 +67,7 @@ def validated_documents(
     if not reset:
         if known is None:
             refuse_foreign(X, owner=owner)
-        return count_known_words(X, known, estimator.feature_names_in_, owner=owner)
+        return count_known_words(X, estimator.documents_, estimator.feature_names_in_, owner=owner)
     if is_chunk:
         raise DataTypeError(
             f"{owner}: a first chunk of documents does not hold the words of the other chunks: count all words first,"
