@@ -98,6 +98,8 @@ def _uneven():
     yield Shape("heavy-tails-1", vectors.heavy_tails(1000, 1), (DIAG, FULL), 1000, 3)
     yield Shape("heavy-tails-3", vectors.heavy_tails(1500, 3), (DIAG, FULL), 1500, 3)
     yield Shape("pairs", vectors.pairs(1000), (DIAG, FULL), 1000, 3)
+    yield Shape("zeros-1000-half", vectors.zeros(1000, 0.5), GAUSSIANS, 1000, 3)
+    yield Shape("zeros-1000-most", vectors.zeros(1000, 0.8), (DIAG, FULL), 1000, 3)
     yield Shape("rounded", vectors.rounded(1200), (DIAG, FULL), 1200, 3)
 
 

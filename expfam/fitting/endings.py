@@ -143,14 +143,33 @@ def _best_rival(settler: Settler, reached: Fitted, divisions: Divisions | None) 
         return _best_of_many_rows(settler, reached, rows) if K > 1 else None
     if divisions is None:
         divisions = Divisions(data, seed=settler.seed, n_threads=settler.n_threads)
-    if K > 1:
-        runs = range(1, 1 + _n_runs(data.n_rows))  # run 0 was a candidate of the start
-        rivals = [divisions.kmeans(metric, K, run) for metric, run in product(divisions.metrics, runs)]
-        rivals.append(np.zeros(data.n_rows, dtype=np.int32))
-    else:  # no cut of one wide cluster in two pays where its groups overlap, and one in more may
-        rivals = [divisions.kmeans(metric, n) for metric, n in product(divisions.metrics, _NUMBERS_BESIDE_ONE)]
+    rivals = simple_rivals(divisions, K, range(1, 1 + _n_runs(data.n_rows)))  # run 0 was a candidate of the start
     found = [settler.ascended(settler.fitted(labels)) for labels in rivals]
     return max(found, key=lambda one: one.log_joint, default=None)
+
+
+def simple_rivals(divisions: Divisions, n_clusters: int, runs: Iterable[int]) -> list[npt.NDArray[np.int32]]:
+    """Return the partitions to which an end with an open number of clusters is compared.
+
+    Parameters
+    ----------
+    divisions : Divisions
+        Of the rows.
+    n_clusters : int
+        Number that was found.
+    runs : iterable of int
+        Runs of k-means in each metric.
+
+    Returns
+    -------
+    list of (N,) int32 ndarray
+        k-means with as many clusters, and one cluster. Beside one cluster k-means with several numbers: no cut of one
+        wide cluster in two pays where its groups overlap, and one in more may.
+    """
+    if n_clusters == 1:
+        return [divisions.kmeans(metric, n) for metric, n in product(divisions.metrics, _NUMBERS_BESIDE_ONE)]
+    found = [divisions.kmeans(metric, n_clusters, run) for metric, run in product(divisions.metrics, runs)]
+    return [*found, np.zeros(divisions.n_rows, dtype=np.int32)]
 
 
 def _best_of_many_rows(settler: Settler, reached: Fitted, rows: npt.NDArray[np.int64]) -> Fitted:

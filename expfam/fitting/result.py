@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.automatic import summed_out
-from expfam.fitting.endings import best_labels, exchanged_ending, given_ending, open_ending
+from expfam.fitting.endings import best_labels, exchanged_ending, given_ending, open_ending, simple_rivals
 from expfam.fitting.plan import LOSSES
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
+from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.sample_rows import has_many_rows
 from expfam.samplers.warm_starts.settle import Settler
 from expfam.structures.ground.threads import single_blas
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_PASSES = 100  # of the ascent; nearly always it takes a few
 _SEARCH_STARTS = 4
+_RUNS = 4  # of k-means, beside which an end is set where the chain has seen other rows
 
 
 def chosen_partition(
@@ -72,10 +74,21 @@ def _mode(plan, run, start):
     options = {"keep_clusters": plan.keeps_number, "max_passes": _MOST_PASSES}
     found = rows.climb(labels, **options).labels
     if ending is not None and not has_many_rows(data.n_rows, None):
-        # the last model differs from those under which they were compared
-        others = (rows.climb(each, **options).labels for each in run.others())
-        found = best_labels(rows, found, others)
+        # the last model differs from those under which they were compared, and so may the rows
+        found = best_labels(rows, found, (rows.climb(each, **options).labels for each in run.others()))
+        if state.data is not data:
+            found = _above_simple(rows, found, Divisions(data, seed=state.seed, n_threads=plan.n_threads), options)
     return model, by_first_appearance(found)[1]
+
+
+def _above_simple(rows, labels, divisions, options):
+    """Return labels that are not below one cluster and k-means of the rows as they are, with as many clusters."""
+    while True:
+        rivals = simple_rivals(divisions, int(labels.max()) + 1, range(_RUNS))
+        better = best_labels(rows, labels, (rows.climb(each, **options).labels for each in rivals))
+        if better is labels:
+            return labels
+        labels = by_first_appearance(better)[1]
 
 
 def _mode_of_given_number(plan, run, labels, start):
@@ -102,7 +115,7 @@ def _mode_of_spread_rows(plan, run, labels, options):
     state, n_clusters = run.state, plan.asked.n_components
     before = given_ending(state.model, state.data, labels, n_clusters, run.others(), exchanges=False, **options)
     after = exchanged_ending(state.model, state.data, before, n_clusters, **options)
-    found = refilled(state.model, plan.data, before, n_clusters, **options)
+    found = given_ending(state.model, plan.data, before, n_clusters, run.others(), exchanges=False, **options)
     if after is before:
         return found
     rows = EqualRows(state.model, plan.data, n_threads=plan.n_threads)

@@ -35,6 +35,7 @@ class Divisions:
     Attributes
     ----------
     metrics : list of str
+    n_rows : int
 
     Examples
     --------
@@ -47,7 +48,7 @@ class Divisions:
     """
 
     def __init__(self, data: Dataset, *, seed: int, n_threads: int | None = None) -> None:
-        self._data, self._seed, self._n_threads = data, seed, n_threads
+        self._data, self._seed, self._n_threads, self.n_rows = data, seed, n_threads, data.n_rows
         self._n_counted = data.n_rows if data.weight is None else float(data.weight.sum())
         self._points = metrics_of(data, seed=seed)
         self._tiles: dict[str, RowTiles] = {}

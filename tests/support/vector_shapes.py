@@ -153,6 +153,18 @@ def rounded(n):
 # ---- bent shapes -----------------------------------------------------------------------------------------------------
 
 
+def zeros(n, share):
+    """Positive values of one law, a share of which are 0."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        X = np.exp(rng.normal(size=(n, 4)))
+        X[rng.random(X.shape) < share] = 0.0
+        return X, np.zeros(n, dtype=int)
+
+    return make
+
+
 def strip(n):
     """One blob whose two columns have a correlation of .995."""
 
