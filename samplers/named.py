@@ -465,7 +465,7 @@ def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None
     few: dict[str, Any] = {"every": 5} if data.n_rows < _ROWS_FOR_MOVES else {}
     if few and model.weights.max_components is not None:  # an open number of clusters would never settle
         few["n_moves"] = _FEW_MOVES
-    kernel = Cycle(SplitMerge(**few, n_threads=n_threads), CollapsedGibbs())
+    kernel = Cycle(SplitMerge(**few, n_threads=n_threads), CollapsedGibbs(n_threads=n_threads))
     try:
         kernel.check(model, data)
     except CapabilityError:  # weights for which splits and merges are not defined

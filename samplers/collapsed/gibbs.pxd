@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport components_v1
+from expfam.samplers.collapsed._ahead cimport RowsAhead, ahead_scores
 from expfam.samplers.states.classes cimport ClassTable, class_table
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_table
 from expfam.structures.ground.rng cimport philox_stream
@@ -28,6 +29,7 @@ cdef struct sweep:              # data that all rows of one sweep share
     int32_t *labels
     const Py_ssize_t *order     # NULL for the order of the rows
     const double *log_new_mass  # log mass of a new cluster, by the number of clusters of the other data
+    ahead_scores *ahead         # scores of the rows of a block
     double *scores              # (n_slots,)
     double *sums                # (n_slots / 64,) sums of blocks of weights
     double *work
@@ -42,8 +44,11 @@ cdef class Sweep:
     cdef sweep s
     cdef CollapsedState state
     cdef ClassTable classes
+    cdef RowsAhead ahead
+    cdef ahead_scores none_ahead
     cdef readonly Py_ssize_t n_places   # rows of the sweep: those that move one by one
     cdef object order, table, scores, sums, kept
     cdef int take(self, order) except -1
     cdef void aim(self)
     cdef void note(self)
+    cdef Py_ssize_t look_ahead(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t n_rows, Py_ssize_t n_moved) except -1

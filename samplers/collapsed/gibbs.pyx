@@ -15,6 +15,9 @@ from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
+from expfam.samplers.collapsed._ahead cimport (
+    RowsAhead, ahead_change, ahead_correct, ahead_is_used_up, scores_ahead,
+)
 from expfam.samplers.states.classes cimport ClassTable, class_allows, class_move
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
@@ -27,6 +30,8 @@ from expfam.structures.ground.rng import generator
 
 cdef enum:
     GROW = 1                    # result of a block: stopped because no slot is empty
+    WINDOW = 256                # rows of a call that tell how many rows move
+    MOST_MOVED = 32             # scores of the next rows pay if one row of so many moves
     FIRST_ROWS = 16             # rows of the first nogil call of a sweep; the clock sizes later calls, not the labels
 
 cdef double LONGEST_CALL = 0.05     # seconds without the gil; Ctrl-C works only between calls
@@ -77,7 +82,11 @@ cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *
     """
     cdef Py_ssize_t old = s.labels[i], m = s.slots.n_slots
     cdef double own
-    cdef int code = s.c.log_predictive(s.c.self, i, NULL, m, s.scores, s.work)
+    cdef int code
+    if s.ahead.rows == NULL:
+        code = s.c.log_predictive(s.c.self, i, NULL, m, s.scores, s.work)
+    else:
+        code = ahead_correct(s.ahead, s.c, i, m, s.scores, s.work)
     if code:
         return code
     code = s.c.log_predictive_self(s.c.self, i, old, &own, s.work)
@@ -117,6 +126,9 @@ cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
     s.masses.change(s, old, new, rng)
     if s.classes.row_class != NULL:
         class_move(&s.classes, i, old, new, 1)
+    if s.ahead.rows != NULL:
+        ahead_change(s.ahead, old)
+        ahead_change(s.ahead, new)
     s.labels[i] = <int32_t> new
     s.log_joint += new_score - old_score
     s.n_moved += 1
@@ -131,7 +143,11 @@ cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at
     philox_init(&rng, s.seed, MOVE)
     for place in range(start, stop):
         at[0] = place
+        if ahead_is_used_up(s.ahead):
+            return EXPFAM_OK
         i = place if s.order == NULL else s.order[place]
+        if s.ahead.rows != NULL:
+            s.scores = s.ahead.rows + (place - s.ahead.start) * s.ahead.stride
         if not s.masses.begin(s, i):
             return GROW
         philox_aim(&rng, s.row_offset + <uint64_t> i, s.step)
@@ -145,14 +161,17 @@ cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at
 class CollapsedGibbs(Kernel):
     """Exact Gibbs sweep over labels with parameters and weights integrated out.
 
-    It uses one thread and float64. It works with every family and all weights of this package: a symmetric Dirichlet
-    with K components, a Dirichlet process and a Pitman-Yor process differ in only two numbers.
+    It draws one row after the other, in float64. With many clusters the threads compute the scores of the next rows
+    together; no label depends on their number. It works with every family and all weights of this package: a symmetric
+    Dirichlet with K components, a Dirichlet process and a Pitman-Yor process differ in only two numbers.
 
     Parameters
     ----------
     order : {"sequential", "backward", "random"}
         "sequential" uses the order of the rows and "backward" the opposite one; "random" uses a new random order in
         each sweep.
+    n_threads : int or None
+        Number of threads for the scores of more than 255 clusters.
 
     Examples
     --------
@@ -175,8 +194,8 @@ class CollapsedGibbs(Kernel):
     takes_known = frozenset({"clusters", "classes", "links"})
     _constraints = {"order": ("sequential", "backward", "random")}
 
-    def __init__(self, *, order="sequential"):
-        self.order = order
+    def __init__(self, *, order="sequential", n_threads=None):
+        self.order, self.n_threads = order, n_threads
 
     def init_state(self, model, data, labels, *, seed):
         """Make a collapsed state of the labels."""
@@ -184,18 +203,18 @@ class CollapsedGibbs(Kernel):
 
     def move(self, state):
         """Run one sweep over all data that are not held; an interrupt leaves a valid state."""
-        return run_sweep(Sweep(state, self.order))
+        return run_sweep(Sweep(state, self.order, RowsAhead(self.n_threads)))
 
     def reversed(self):
         """Return the sweep in the opposite order; a random order is its own opposite."""
-        return self if self.order == "random" else type(self)(order=OPPOSITE[self.order])
+        return self if self.order == "random" else type(self)(order=OPPOSITE[self.order], n_threads=self.n_threads)
 
 
 cdef class Sweep:
-    """Buffers and pointers of one sweep over a collapsed state."""
+    """Buffers and pointers of one sweep; without `ahead` rows are scored one by one."""
 
-    def __init__(self, CollapsedState state, order):
-        self.state = state
+    def __init__(self, CollapsedState state, order, RowsAhead ahead=None):
+        self.state, self.ahead = state, ahead
         self.take(order)
         self.s.seed, self.s.step, self.s.row_offset = state.seed, state.n_steps, state.data.row_offset
         self.s.n_moved = 0
@@ -242,6 +261,20 @@ cdef class Sweep:
         self.s.classes = self.classes.t
         self.s.log_joint = state.log_joint
         self.s.scores, self.s.sums, self.s.work = &scores[0], &sums[0], &components.work[0]
+        self.s.ahead = &self.none_ahead
+
+    cdef Py_ssize_t look_ahead(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t n_rows,
+                               Py_ssize_t n_moved) except -1:
+        """Score the next rows if few of the last ones have moved.
+
+        It returns the place at which the next call ends. `n_moved` of the last `n_rows` rows have moved.
+        """
+        cdef slot_table *t = self.s.slots
+        if n_rows < MOST_MOVED * n_moved or n_rows == 0:
+            return min(stop, start + WINDOW)
+        stop = self.ahead.fill(self.s.c, self.s.order, start, stop, t.n_slots, t.capacity)
+        self.s.ahead = &self.ahead.a
+        return stop
 
     cdef void note(self):
         """Tell the state what a call has changed beside labels and statistics."""
@@ -253,10 +286,14 @@ def run_sweep(Sweep buffers):
     cdef sweep *s = &buffers.s
     cdef Py_ssize_t N = buffers.n_places, start = 0, at = 0, rows = FIRST_ROWS, stop, failed_at = -1, n_moved = 0
     cdef int code = EXPFAM_OK
+    cdef Py_ssize_t n_rows = 0, n_changed = 0       # of the last call
     while start < N:
         state.ensure_spare()
         buffers.aim()
-        stop = min(N, start + rows)
+        if scores_ahead(s.c, s.slots.n_slots, buffers.ahead):
+            stop = buffers.look_ahead(start, N, n_rows, n_changed)
+        else:
+            stop = min(N, start + rows)
         clock = perf_counter()
         with nogil:
             code = redraw_rows(s, start, stop, &at)
@@ -266,7 +303,7 @@ def run_sweep(Sweep buffers):
         state.n_moves += s.n_moved
         state.stamp += 1
         n_moved += s.n_moved
-        s.n_moved = 0
+        n_rows, n_changed, s.n_moved = at - start, s.n_moved, 0
         if code == EXPFAM_NUMERICAL and failed_at != at:    # try again with recomputed statistics
             failed_at = at
             state.refresh()
@@ -275,7 +312,7 @@ def run_sweep(Sweep buffers):
             raise (<Components> state.components).fail(code, i, s.labels[i])
         start = at
         if clock < LONGEST_CALL / 2:
-            rows *= 2
+            rows = min(2 * rows, N)
         elif clock > 2 * LONGEST_CALL:
             rows = max(1, rows // 2)
     state.settle()

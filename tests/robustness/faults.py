@@ -263,6 +263,13 @@ FAULTS = [
         'generator(state.seed, "hyper", unit=1, step=0)',
         "tests/robustness/test_reproducible.py -k share_their_random_numbers",
     ),
+    Fault(
+        "scores of rows together, of a cluster that has changed since",
+        GIBBS,
+        "        ahead_change(s.ahead, new)\n",
+        "",
+        "tests/samplers/collapsed/test_ahead.py -k 'one_by_one and gaussian'",
+    ),
     # ---- Metropolis-Hastings and its proposals
     Fault(
         "Hastings term forgotten for moves to inner clusters",
