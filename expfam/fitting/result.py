@@ -82,7 +82,7 @@ def _mode(plan, run, start):
 
 
 def _above_simple(rows, labels, divisions, options):
-    """Return labels not below one cluster and k-means, with as many clusters, of the rows as they are."""
+    """Return labels not below one cluster and k-means of the rows as they are."""
     while True:
         rivals = simple_rivals(divisions, int(labels.max()) + 1, range(_RUNS))
         better = best_labels(rows, labels, (rows.climb(each, **options).labels for each in rivals))
