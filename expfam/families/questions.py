@@ -68,6 +68,20 @@ class DataQuestions:
         """Return which statistics of a bound family are never negative: (F,) bool ndarray."""
         return np.full(self.n_statistics_, self.support in (*_DISCRETE, "nonnegative"))
 
+    def raise_squares(self, n: npt.NDArray[np.float64], S: npt.NDArray[np.float64]) -> None:
+        """Raise sums of squares, in place, to those of equal rows with the same sums.
+
+        Sums of single precision may be below: clusters of equal rows would have a negative variance. This default does
+        nothing; families whose statistics hold squares override it.
+
+        Parameters
+        ----------
+        n : (K,) float64 ndarray
+            Number of data of each cluster.
+        S : (K, F) float64 ndarray
+            Sums of their statistics.
+        """
+
     def tags(self) -> dict[str, bool]:
         """Return which kinds of data the family accepts, under the names of scikit-learn.
 

@@ -40,7 +40,8 @@ def with_remedy_of_rows(forecast: Forecast, plan: Plan) -> Forecast:
         kernel.check(model, data)
     except (CapabilityError, ValueError):
         return forecast  # the family or what is known of the rows needs another sampler
-    n_bytes = forecast.beside_data - forecast.proposals + kernel.memory(model, data, kernel.max_clusters(model))
+    most = kernel.max_clusters(model) or data.n_rows
+    n_bytes = forecast.beside_data - forecast.proposals + kernel.memory(model, data, most)
     if _LEAST_GAIN * n_bytes > forecast.beside_data:
         return forecast
     line, rows = plan.asked.line(sampler="variational"), counted(data.n_rows, "row", spec=",")

@@ -155,7 +155,7 @@ class _Allocation:
 
     def trial(self, rows, indices, values, sums):
         """Return the trial of other responsibilities of some rows; `sums` then are the sums of all."""
-        self.state.phi.clip_negative(sums.S)
+        self.state.phi.mend_sums(sums.n, sums.S)
         changed = np.flatnonzero(sums.n != self.sums.n)
         of_cluster = self.of_cluster.copy()
         of_cluster[changed] = self._cluster_values(sums, changed)
@@ -328,7 +328,7 @@ def _divided(allocation, k, new, n_refinements, rng):
     sums = allocation.sums_with(rows, indices, values)
     for _ in range(n_refinements):
         order = allocation.proportions.better_order(sums.n, allocation.order)
-        allocation.state.phi.clip_negative(sums.S)
+        allocation.state.phi.mend_sums(sums.n, sums.S)
         tables = Tables(allocation.posterior(sums, order), allocation.state.phi)
         indices, values, sums = allocation.revisited(rows, indices, values, sums, tables)
     return allocation.trial(rows, indices, values, sums)

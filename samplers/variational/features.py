@@ -63,11 +63,14 @@ class PhiBlocks:
         """Use other hyper-parameters of the same family, in place."""
         self.family = family
 
-    def clip_negative(self, S: npt.NDArray[np.float64]) -> None:
-        """Set sums of non-negative statistics that rounding has made negative to 0, in place.
+    def mend_sums(self, n: npt.NDArray[np.float64], S: npt.NDArray[np.float64]) -> None:
+        """Undo, in place, what rounding has made of sums that no rows have.
 
-        Families of counts refuse negative sums.
+        Sums of non-negative statistics are set to 0 where they are negative, which families of counts refuse. Sums of
+        squares in single precision are raised to those of equal rows.
         """
+        if self.dtype == np.float32:
+            self.family.raise_squares(n, S)
         clipped = self.family.nonnegative_statistics
         if not clipped.any():
             return

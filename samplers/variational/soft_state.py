@@ -102,7 +102,7 @@ class SoftState(Learner):
 
     def update(self, *, keep_order: bool = False) -> None:
         """Set the posterior from the statistics: the global step."""
-        self.phi.clip_negative(self.sums.S)
+        self.phi.mend_sums(self.sums.n, self.sums.S)
         if not keep_order:
             self.order = self.proportions().better_order(self.n, self.order)
         self.posterior = self.posterior_of(self.sums, self.order)

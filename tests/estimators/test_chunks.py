@@ -458,13 +458,27 @@ def test_only_what_rounding_leaves_below_zero_is_made_zero():
     run, _ = begin(family, [X], SymmetricDirichlet(4))
     S = np.zeros((4, run.model.family.n_statistics_))
     S[:, :2] = [[5.0, 1e4], [-1e-14, -1e-9], [0.0, 3.0], [-1e-3, 0.0]]
-    run.phi.clip_negative(S)
+    run.phi.mend_sums(np.ones(4), S)
     assert np.array_equal(S[:, :2], [[5.0, 1e4], [0.0, 0.0], [0.0, 3.0], [-1e-3, 0.0]])
     family, X = planted("gaussian")
     real, _ = begin(family, [X], SymmetricDirichlet(4))
     S = np.full((4, real.model.family.n_statistics_), -1e-14)
-    real.phi.clip_negative(S)
+    real.phi.mend_sums(np.ones(4), S)
     assert (S == -1e-14).all()
+
+
+@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("family", ["gaussian_diag", "gaussian_spherical", "gaussian", "gaussian_zero", "lognormal"])
+def test_rows_that_are_all_equal_in_single_precision(family, offset):
+    rng = np.random.default_rng(0)
+    X = np.zeros((2000, 8), dtype=np.float32)
+    X[::3] = 8.0 + 0.5 * rng.normal(size=(667, 8))
+    X += offset + (family == "lognormal")
+    mixture = Mixture(family, 2, sampler="variational", random_state=0).fit_chunks(np.array_split(X, 4))
+    if family != "gaussian_zero":
+        assert sorted(mixture.cluster_sizes_) == [667, 1333]
+    Mixture(family, 2, sampler="variational", random_state=0).fit(X)
 
 
 # ---- data that are not held ------------------------------------------------------------------------------------------

@@ -271,6 +271,12 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
             [[True] * part.has_indicator + [*part.family.nonnegative_statistics] for part in self._parts]
         ).astype(bool)
 
+    def raise_squares(self, n: Floats, S: Floats) -> None:
+        """Raise sums of squares of all parts, in place, to those of equal rows with the same sums."""
+        for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self._parts):
+            count = np.maximum(S[:, start], 0.0) if part.reading == OBSERVED else n
+            part.family.raise_squares(count, S[:, start + int(part.has_indicator) : stop])
+
     def coordinate_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Floats]:
         """Return the function that maps rows to coordinates, given all data.
 

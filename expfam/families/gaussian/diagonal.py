@@ -144,6 +144,13 @@ class DiagonalGaussian(RealFamily):
         self.require_bound()
         return np.arange(self.n_statistics_) < self.n_statistics_ - 2 * self.n_features_in_
 
+    def raise_squares(self, n: Floats, S: Floats) -> None:
+        """Raise sums of squares, in place, to those of equal values with the same sum."""
+        V = self.n_features_in_
+        count = S[:, :V] if self.missing else np.asarray(n)[:, None]
+        least = np.divide(S[:, -2 * V : -V] ** 2, count, out=np.zeros((len(S), V)), where=count > 0.0)
+        np.maximum(S[:, -V:], least, out=S[:, -V:])
+
     def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the hyper-parameters as (V,) arrays, and the learned attributes.
 

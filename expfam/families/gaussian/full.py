@@ -101,6 +101,26 @@ class _Wishart(RealFamily):
         linear = [first @ linear_map.T] if self.has_linear_part else []
         return np.concatenate([*linear, svec(linear_map @ second @ linear_map.T)], axis=1)
 
+    def raise_squares(self, n: Floats, S: Floats) -> None:
+        """Raise sums of products, in place, to those of rows that do not vary in some directions.
+
+        It acts where the prior does not make up for what the sums lack.
+        """
+        d, used = self.n_features_in_, np.flatnonzero(n > 0.0)
+        first = S[used, :d] if self.has_linear_part else np.zeros((used.size, d))
+        about_mean = (
+            unsvec(S[used, -d * (d + 1) // 2 :], d) - first[:, :, None] * first[:, None, :] / n[used, None, None]
+        )
+        try:
+            np.linalg.cholesky(about_mean + 0.5 * self.scale)
+            return
+        except np.linalg.LinAlgError:
+            values, vectors = np.linalg.eigh(about_mean)
+        lacking = np.maximum(-values, 0.0)
+        low = lacking.any(axis=1)
+        more = (vectors[low] * lacking[low, None, :]) @ vectors[low].transpose(0, 2, 1)
+        S[used[low], -d * (d + 1) // 2 :] += svec(more)
+
     def _log_evidence(self, n, log_det_n):
         d = self.n_features_in_
         dof = self.dof + n

@@ -199,6 +199,12 @@ class SphericalGaussian(RealFamily):
             typical = float(usable_variance(variance, self.name).mean())
         return {**learned, "mean": mean, **law.resolve(d, typical)}
 
+    def raise_squares(self, n: Floats, S: Floats) -> None:
+        """Raise sums of squared lengths, in place, to those of equal rows with the same sum."""
+        V, used = self.n_features_in_, np.asarray(n) > 0.0
+        if S.shape[1] > V:
+            S[used, V] = np.maximum(S[used, V], (S[used, :V] ** 2).sum(axis=1) / n[used])
+
     def sufficient_statistics(self, X: Any) -> Any:
         """Return phi of each row: (N, V) with a known variance, else (N, V + 1).
 
