@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from functools import lru_cache
 from itertools import pairwise
@@ -115,8 +115,8 @@ class single_blas:
             self._blas.close()
 
 
-def _submit(work, n_threads, futures):
-    """Submit ``n_threads - 1`` calls of `work` to the pool; append their futures to `futures`.
+def _submit(work, n_threads):
+    """Submit ``n_threads - 1`` calls of `work` to the pool.
 
     A pool that is too small is replaced by a larger one first. All this happens under the lock, because a pool that
     another region has replaced accepts no more work.
@@ -125,9 +125,10 @@ def _submit(work, n_threads, futures):
     with _lock:
         if _pool is None or _pool_size < n_threads:
             if _pool is not None:
-                _pool.shutdown(wait=False)  # running regions keep their futures
+                _pool.shutdown(wait=False)  # what was submitted is still run
             _pool, _pool_size = ThreadPoolExecutor(n_threads, thread_name_prefix="expfam"), n_threads
-        futures.extend(_pool.submit(work) for _ in range(n_threads - 1))
+        for _ in range(n_threads - 1):
+            _pool.submit(work)
 
 
 class _Region:
@@ -169,15 +170,14 @@ class _Region:
                 self._n_helpers -= 1
                 self._changed.notify_all()
 
-    def close(self, futures):
+    def close(self):
         """Wait until no helper runs a task; afterwards no helper starts one.
 
-        Helpers are counted in addition to their futures, because a `submit` that fails may already have started its
-        work. A Ctrl-C during the wait counts as a failure of the region, but the wait goes on.
+        The futures of the pool are not waited for: a helper that has not begun is not needed any more. A Ctrl-C during
+        the wait counts as a failure of the region, but the wait goes on.
         """
         while True:
             try:
-                wait(futures)
                 with self._changed:
                     self._closed = True
                     self._changed.wait_for(lambda: not self._n_helpers)
@@ -209,15 +209,14 @@ def run(
             return [function(*task) for task in tasks]
         # Workers get the next task from a shared counter, so at most n_threads run together, however large the pool is.
         region = _Region(function, tasks)
-        futures: list[Future[None]] = []
         try:
             with suppress(RuntimeError):  # no further thread: the others run its tasks
-                _submit(region.help, n_threads, futures)
+                _submit(region.help, n_threads)
             region.work()
         except BaseException as error:  # Ctrl-C in the caller: no new task starts, running ones end
             region.failures.append((-1, error))
         finally:
-            region.close(futures)
+            region.close()
             vars(_worker).pop("busy", None)  # the attribute is absent in a child forked by a task
         if region.failures:
             raise min(region.failures, key=lambda failure: failure[0])[1]
