@@ -14,6 +14,9 @@ from libc.string cimport memcpy, memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON, EXPFAM_RANGE
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
+from expfam.structures.selection.top_l cimport TOP_PADDING, top_row, top_work_size
+from expfam.structures.simd.softmax cimport expfam_max
+from expfam.structures.simd.vectors cimport expfam_add_row
 
 from expfam.amounts import counted
 from expfam.errors import PluginError, SupportError
@@ -79,6 +82,28 @@ cdef int components_set_members(components_v1 *c, const Py_ssize_t *rows, Py_ssi
     if code:
         c.clear(c.self, k)
     return code
+
+
+cdef Py_ssize_t add_masses(double *scores, const double *mass, Py_ssize_t m) noexcept nogil:
+    """Add log masses to scores; return the first slot whose score is NaN, m if there is none."""
+    cdef Py_ssize_t k, n_bad = 0
+    expfam_add_row(scores, mass, 1.0, m)
+    for k in range(m):
+        n_bad += scores[k] != scores[k]
+    if n_bad:
+        for k in range(m):
+            if isnan(scores[k]):
+                return k
+    return m
+
+
+cdef Py_ssize_t first_of_highest(const double *scores, Py_ssize_t m) noexcept nogil:
+    """Return the slot of the highest score, of equal ones the first."""
+    cdef double best = expfam_max(scores, m)
+    cdef Py_ssize_t k = 0
+    while scores[k] != best:
+        k += 1
+    return k
 
 
 cdef class Components:
@@ -221,7 +246,7 @@ cdef class Components:
         cdef int32_t[::1] chosen = labels
         cdef double[::1] highest = best
         cdef double[::1] sums = total
-        cdef Py_ssize_t m = mass.shape[0], i = start, k = 0, top, size = stop - start
+        cdef Py_ssize_t m = mass.shape[0], i = start, j, k = m, top, size = stop - start
         if not 0 <= start <= stop <= self.n_rows or not 1 <= m <= self.capacity:
             raise IndexError(f"rows {start}:{stop} of {self.n_rows}, slots {m} of {self.capacity}")
         for name, given in (("labels", labels), ("best", best), ("total", total)):
@@ -229,7 +254,7 @@ cdef class Components:
                 raise ValueError(f"{name} must have shape ({size},); got {given.shape}")
         cdef double[::1] scores = np.empty(m)
         cdef double[::1] work = np.empty(max(self.c.work_size, 1))
-        cdef bint wants_best = best is not None, wants_total = total is not None, found_nan = False
+        cdef bint wants_best = best is not None, wants_total = total is not None
         cdef double sum_
         cdef int code = 0
         with nogil:
@@ -237,27 +262,21 @@ cdef class Components:
                 code = self.c.log_predictive(self.c.self, i, NULL, m, &scores[0], &work[0])
                 if code:
                     break
-                top = 0
-                for k in range(m):
-                    scores[k] += mass[k]
-                    if isnan(scores[k]):
-                        found_nan = True
-                        break
-                    if scores[k] > scores[top]:
-                        top = k
-                if found_nan:
+                k = add_masses(&scores[0], &mass[0], m)
+                if k < m:
                     break
+                top = first_of_highest(&scores[0], m)
                 chosen[i - start] = <int32_t> top
                 if wants_best:
                     highest[i - start] = scores[top]
                 if wants_total:
                     sum_ = 0.0
-                    for k in range(m):
-                        sum_ += exp(scores[k] - scores[top])
+                    for j in range(m):
+                        sum_ += exp(scores[j] - scores[top])
                     sums[i - start] = scores[top] + log(sum_) if scores[top] > -INFINITY else -INFINITY
         if code:
             raise self.fail(code, i, -1)
-        if found_nan:
+        if k < m:
             raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
 
     def shares(self, Py_ssize_t start, Py_ssize_t stop, log_mass, labels, out):
@@ -284,36 +303,29 @@ cdef class Components:
         cdef const double[::1] mass = log_mass
         cdef const int32_t[::1] own = labels
         cdef float[::1] share = out
-        cdef Py_ssize_t m = mass.shape[0], i = start, k = 0
+        cdef Py_ssize_t m = mass.shape[0], i = start, j, k = m
         self._check_block(start, stop, m, own.shape[0], share.shape[0])
         if own.shape[0] and not 0 <= np.min(labels) <= np.max(labels) < m:
             raise IndexError(f"labels from {np.min(labels)} to {np.max(labels)} of {counted(m, 'slot')}")
         cdef double[::1] scores = np.empty(m), work = np.empty(max(self.c.work_size, 1))
         cdef double top, total
-        cdef bint found_nan = False
         cdef int code = 0
         with nogil:
             for i in range(start, stop):
                 code = self.c.log_predictive(self.c.self, i, NULL, m, &scores[0], &work[0])
                 if code:
                     break
-                top, total = -INFINITY, 0.0
-                for k in range(m):
-                    scores[k] += mass[k]
-                    if isnan(scores[k]):
-                        found_nan = True
-                        break
-                    if scores[k] > top:
-                        top = scores[k]
-                if found_nan:
+                k = add_masses(&scores[0], &mass[0], m)
+                if k < m:
                     break
-                for k in range(m):
-                    if scores[k] > top - DEPTH:
-                        total += exp(scores[k] - top)
+                top, total = expfam_max(&scores[0], m), 0.0
+                for j in range(m):
+                    if scores[j] > top - DEPTH:
+                        total += exp(scores[j] - top)
                 share[i - start] = <float> (exp(scores[own[i - start]] - top) / total)
         if code:
             raise self.fail(code, i, -1)
-        if found_nan:
+        if k < m:
             raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
 
     def ranked(self, Py_ssize_t start, Py_ssize_t stop, log_mass, slots, margins):
@@ -341,38 +353,28 @@ cdef class Components:
         cdef const double[::1] mass = log_mass
         cdef int32_t[:, ::1] best = slots
         cdef double[::1] margin = margins
-        cdef Py_ssize_t m = mass.shape[0], i = start, k = 0, j, L = best.shape[1]
+        cdef Py_ssize_t m = mass.shape[0], i = start, k = m, j, L = best.shape[1]
         self._check_block(start, stop, m, best.shape[0], margin.shape[0])
         if not 2 <= L <= m:
             raise IndexError(f"{L} best slots of {m}")
-        cdef double[::1] scores = np.empty(m), top = np.empty(L), work = np.empty(max(self.c.work_size, 1))
-        cdef bint found_nan = False
+        cdef double[::1] scores = np.empty(m), work = np.empty(max(self.c.work_size, 1))
+        cdef double[::1] top = np.empty(L + TOP_PADDING), selecting = np.empty(top_work_size(m))
         cdef int code = 0
         with nogil:
             for i in range(start, stop):
                 code = self.c.log_predictive(self.c.self, i, NULL, m, &scores[0], &work[0])
                 if code:
                     break
-                for k in range(m):
-                    scores[k] += mass[k]
-                    if k >= L and not scores[k] > top[L - 1] and not isnan(scores[k]):
-                        continue
-                    if isnan(scores[k]):
-                        found_nan = True
-                        break
-                    j = min(k, L - 1)
-                    while j > 0 and scores[k] > top[j - 1]:
-                        top[j] = top[j - 1]
-                        best[i - start, j] = best[i - start, j - 1]
-                        j -= 1
-                    top[j] = scores[k]
-                    best[i - start, j] = <int32_t> k
-                if found_nan:
+                k = add_masses(&scores[0], &mass[0], m)
+                if k < m:
                     break
+                if top_row(&scores[0], m, L, &top[0], &best[i - start, 0], &selecting[0]):     # all are -inf
+                    for j in range(L):
+                        best[i - start, j], top[j] = <int32_t> j, -INFINITY
                 margin[i - start] = top[0] - top[1]
         if code:
             raise self.fail(code, i, -1)
-        if found_nan:
+        if k < m:
             raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
 
     def most_probable_of(self, Py_ssize_t start, Py_ssize_t stop, log_mass, slots, labels, margins, rows=None):
