@@ -12,6 +12,7 @@ import decimal
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -288,10 +289,11 @@ def _seconds(values):
 
 def _text_column(name, cells, missing):
     """Return a column of the levels that occur, sorted by type and value."""
-    seen: dict = {}
-    numbers = (-1 if gone else seen.setdefault(cell, len(seen)) for cell, gone in zip(cells, missing.tolist()))
+    present = list(compress(cells, (~missing).tolist()))
+    codes = np.full(len(cells), -1, dtype=np.int32)
     try:
-        codes = np.fromiter(numbers, dtype=np.int32, count=len(cells))
+        seen = {cell: code for code, cell in enumerate(dict.fromkeys(present))}
+        codes[~missing] = np.fromiter(map(seen.__getitem__, present), dtype=np.int32, count=len(present))
     except TypeError as error:  # lists and structs have no hash
         row = next(row for row in np.flatnonzero(~missing).tolist() if not isinstance(cells[row], Hashable))
         raise _unusable(name, row, type(cells[row]).__name__) from error
@@ -331,7 +333,7 @@ def _object_column(name, cells, missing, is_missing):
 
 def column_of_objects(name: str, cells: Sequence[Any], missing: npt.NDArray[np.bool_]) -> Column:
     """Return a column from Python objects, which must be of one kind."""
-    types = {type(cell) for cell, gone in zip(cells, missing) if not gone}
+    types = set(map(type, compress(cells, (~missing).tolist())))
     for kind, allowed in _KINDS.items():
         if all(_is_of(found, kind, allowed) for found in types):
             break
