@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
 
-_MOST_ROUNDS, _MOST_PASSES, _FEW_PASSES = 12, 10, 2
+_MOST_ROUNDS, _MOST_PASSES, _FEW_PASSES = 12, 10, 1
 _LEAST_GAIN = 1e-6  # nats; less is rounding
 _OTHER_GAIN, _OTHER_GAIN_PER_ROW = 0.5, 5e-5  # nats that another partition must gain
 _TRIED_EXCHANGES = 3
@@ -135,7 +135,7 @@ class Settler:
         if has_many_rows(n_rows, None):  # each pass takes long, and the mode of the fit goes on from here
             options["least_rise"] = least_gain(n_rows)
             if has_many_clusters(n_rows, int(present.labels.max()) + 1):
-                options["max_passes"] = _FEW_PASSES  # a third one over 300,000 rows moves a few of them
+                options["max_passes"] = _FEW_PASSES  # a second one over 150,000 rows moves one of them
         return self._better(present, ascents.climb(present.labels, least=least, **options).labels)
 
     def _once(self, name, present, way, **options):
