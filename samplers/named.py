@@ -451,7 +451,7 @@ def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None
     >>> from expfam.samplers.named import automatic_sampler
     >>> data = Dataset([[0], [1], [30]], Poisson())
     >>> automatic_sampler(MixtureModel(data.family, DirichletProcess()), data).kernels[-1]
-    CollapsedGibbs(order='sequential')
+    CollapsedGibbs(order='sequential', n_threads=None)
     """
     if not model.family.is_compiled and data.n_rows > _FEW_ROWS:
         abilities = model.family.capabilities
@@ -511,10 +511,10 @@ def load_sampler(
     >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
     >>> from expfam.samplers import load_sampler
     >>> load_sampler("gibbs")
-    CollapsedGibbs(order='sequential')
+    CollapsedGibbs(order='sequential', n_threads=None)
     >>> data = Dataset([[0], [1], [30]], Poisson())
     >>> load_sampler("auto", model=MixtureModel(data.family, DirichletProcess()), data=data).kernels[-1]
-    CollapsedGibbs(order='sequential')
+    CollapsedGibbs(order='sequential', n_threads=None)
     """
     if weights is not None:
         raise TypeError(

@@ -51,7 +51,7 @@ def kernel_of_draws(kernel: Kernel, learned: Sequence[str], *, n_draws: int) -> 
     >>> from expfam.fitting.drawn_hyper import kernel_of_draws
     >>> from expfam.samplers import CollapsedGibbs
     >>> kernel_of_draws(CollapsedGibbs(), ["rate"], n_draws=0)
-    CollapsedGibbs(order='sequential')
+    CollapsedGibbs(order='sequential', n_threads=None)
     >>> len(kernel_of_draws(CollapsedGibbs(), ["rate"], n_draws=50).kernels)
     2
     """

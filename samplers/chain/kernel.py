@@ -295,7 +295,7 @@ class Cycle(Kernel):
     --------
     >>> from expfam.samplers import CollapsedGibbs, Cycle, UpdateHyper
     >>> Cycle(CollapsedGibbs(), UpdateHyper())
-    Cycle(CollapsedGibbs(order='sequential'), UpdateHyper(family=True, weights=True, order='sequential'))
+    Cycle(CollapsedGibbs(order='sequential', n_threads=None), UpdateHyper(family=True, weights=True, order='sequential'))
     """
 
     def __init__(self, *kernels: Kernel) -> None:

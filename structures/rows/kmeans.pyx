@@ -270,6 +270,7 @@ cdef class RowTiles:
         cdef const double[::1] uniform = rng.random(1 + (K - 1) * n_trials)
         cdef _Seeding seeding = self._lent((n_trials,)) or _Seeding(self, n_trials)
         tasks = self._tasks(2 * _TASK_GROUPS)
+        seeding.rows = self
         seeding.begin()
         picked = [seeding.first(uniform[0])]
         _each(seeding.measure, tasks, n_threads)
@@ -277,6 +278,7 @@ cdef class RowTiles:
         while len(picked) < K and seeding.draw(uniform, 1 + (len(picked) - 1) * n_trials):
             _each(seeding.measure, tasks, n_threads)
             picked.append(seeding.keep())
+        seeding.rows = None     # else it and these rows would hold each other
         self._give_back((n_trials,), seeding)
         return np.array(picked, dtype=np.intp)
 
@@ -333,8 +335,10 @@ cdef class RowTiles:
             raise DataError(f"centres must have shape (K, {self.n_columns}) with K >= 1; got {centres.shape}")
         sizes = "lloyd", len(centres)
         cdef _Lloyd state = self._lent(sizes) or _Lloyd(self, len(centres))
+        state.rows = self
         state.begin(centres.copy())
         found = self._moved(state, max_passes, tol, n_threads)
+        state.rows = None
         self._give_back(sizes, state)
         return found
 

@@ -40,7 +40,7 @@ def test_a_saved_model(data, tmp_path, capsys):
     assert run(tmp_path / "model", data, "--sampler", "gibbs", *FEW, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["command"] == "check"
-    assert found["sampler"] == "CollapsedGibbs(order='sequential')"
+    assert found["sampler"] == "CollapsedGibbs(order='sequential', n_threads=None)"
     assert run(tmp_path / "model", data, "--alpha", 1) == 2
     assert "--alpha is for the name of a family" in capsys.readouterr().err
 

@@ -567,7 +567,7 @@ def test_a_link_laid_at_the_temporary_name_is_not_followed(tmp_path, monkeypatch
     write_labels(path, np.array([0, 1]), None)
     assert victim.read_text() == "precious"
     assert path.read_text() == "row_id,label\n0,0\n1,1\n"
-    monkeypatch.setattr("secrets.token_hex", lambda *size: "known")  # even where it could be guessed
+    monkeypatch.setattr("os.urandom", lambda size: b"known")  # even where it could be guessed
     with outputs.replacing(path, "w") as file:
         (temporary,) = {p.name for p in tmp_path.iterdir()} - {"labels.csv", "victim", f".{path.name}.{os.getpid()}"}
         file.write("mine")

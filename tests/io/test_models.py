@@ -181,7 +181,7 @@ def test_samplers_come_back_where_they_are_plain(tmp_path):
     Mixture("poisson", 3, sampler=cycle, n_steps=2, random_state=0).fit(rows_of("poisson")).save(tmp_path / "cycle")
     assert Mixture.load(tmp_path / "cycle").sampler == "auto"
     header = json.loads((tmp_path / "cycle" / "header.json").read_text())
-    assert "CollapsedGibbs(order='sequential')" in json.dumps(header)
+    assert "CollapsedGibbs(order='sequential', n_threads=None)" in json.dumps(header)
 
 
 def test_column_names_come_back(tmp_path):
