@@ -294,8 +294,8 @@ class Cycle(Kernel):
     Examples
     --------
     >>> from expfam.samplers import CollapsedGibbs, Cycle, UpdateHyper
-    >>> Cycle(CollapsedGibbs(), UpdateHyper())
-    Cycle(CollapsedGibbs(order='sequential', n_threads=None), UpdateHyper(family=True, weights=True, order='sequential'))
+    >>> Cycle(CollapsedGibbs(order="random"), UpdateHyper())
+    Cycle(CollapsedGibbs(order='random', n_threads=None), UpdateHyper(family=True, weights=True, order='sequential'))
     """
 
     def __init__(self, *kernels: Kernel) -> None:
