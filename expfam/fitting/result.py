@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_PASSES = 100  # of the ascent; nearly always it takes a few
 _SEARCH_STARTS = 4
-_RUNS = 4  # of k-means, beside which an end is set where the chain has seen other rows
+_RUNS = 8  # of k-means, beside which an end is set where the chain has seen other rows
 
 
 def chosen_partition(
