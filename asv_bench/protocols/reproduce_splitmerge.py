@@ -16,7 +16,7 @@ NAMES = {
     "lshsm": "LSHSM",
     "minsm": "MinSM",
     "random": "random",
-    "cycle": "ours, default",
+    "cycle": "default",
 }
 PAPER = {  # NMI and accuracy on S1, S2, S3
     "rgsm": ((0.96, 0.95), (0.93, 0.92), (0.88, 0.87)),
