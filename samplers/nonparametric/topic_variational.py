@@ -20,7 +20,7 @@ from expfam.model.hierarchical import HierarchicalProcess
 from expfam.params import Integer, check_settings
 from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.stick_posterior import StickPosterior, Tables
-from expfam.samplers.nonparametric.topics import default_n_topics
+from expfam.samplers.nonparametric.topics import check_process_of_words, default_n_topics
 from expfam.samplers.nonparametric.variational_moves import Allocation, try_births, try_deletions, try_merges
 from expfam.samplers.topics.local_step import Counts, TopicPass
 from expfam.samplers.topics.state import TopicDiagnostics, TopicLocalStep, largest_topics
@@ -122,13 +122,7 @@ class TopicProcessVariational(TopicVariational):
     def _check_settings(self, model, data):
         check_settings(self)
         name = type(self).__name__
-        if not isinstance(model, HierarchicalProcess):
-            raise CapabilityError(
-                f"{name} works on a HierarchicalProcess; got {type(model).__name__}: write"
-                f" {name}().init(HierarchicalProcess(Multinomial(0.1)), X)"
-            )
-        if getattr(model.family, "count_model", None) != "multinomial":
-            raise CapabilityError(f"{name} needs the family Multinomial; got {model.family!r}")
+        check_process_of_words(model, name)
         if model.n_known:
             raise CapabilityError(
                 f"{name} has no place for known topics and seeds: write TopicProcessGibbs().init(model, X)"

@@ -46,6 +46,25 @@ def default_n_topics(n_tokens: int, n_documents: int) -> int:
     return int(np.clip(found, _FEWEST, _MOST))
 
 
+def check_process_of_words(model: Any, name: str) -> None:
+    """Raise CapabilityError if a model is no hierarchical process of words.
+
+    Parameters
+    ----------
+    model : object
+        The model that a kernel was given.
+    name : str
+        Name of the kernel, for the message.
+    """
+    if not isinstance(model, HierarchicalProcess):
+        raise CapabilityError(
+            f"{name} works on a HierarchicalProcess; got {type(model).__name__}: write"
+            f" {name}().init(HierarchicalProcess(Multinomial(0.1)), X)"
+        )
+    if getattr(model.family, "count_model", None) != "multinomial":
+        raise CapabilityError(f"{name} needs the family Multinomial; got {model.family!r}")
+
+
 class TopicProcessState(TokenState):
     """Topics of tokens, their number unknown, and the weights that all documents share.
 
@@ -259,13 +278,7 @@ class TopicProcessGibbs(TopicGibbs):
         """Raise an error for models of another kind, and for fractional counts."""
         super(TopicGibbs, self).check(model, data)
         name = type(self).__name__
-        if not isinstance(model, HierarchicalProcess):
-            raise CapabilityError(
-                f"{name} works on a HierarchicalProcess; got {type(model).__name__}: write"
-                f" {name}().init(HierarchicalProcess(Multinomial(0.1)), X)"
-            )
-        if getattr(model.family, "count_model", None) != "multinomial":
-            raise CapabilityError(f"{name} needs the family Multinomial; got {model.family!r}")
+        check_process_of_words(model, name)
         if self.learn_eta and np.ndim(model.family.concentration):
             raise CapabilityError(f"{name}: learn_eta needs one concentration for all words, not a vector")
         check_whole_counts(data, name)
