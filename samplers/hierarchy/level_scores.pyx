@@ -8,8 +8,19 @@ A cluster where x rows of column j are off that level, c_l of them at level l an
 
     sum_l r(a_jl, c_l) - r(a_jb + n - x, x) + r(A_j + n - y, y)
 
-in addition. So a cluster is a list of its cells off these levels, and a pair costs the length of two lists. Where most
-columns are nearly constant, lists are a small part of the columns.
+in addition. So a cluster is a list of its cells off these levels, and lists are a small part of the columns where most
+columns are nearly constant. E_k(n) is the sum of these terms over the list of a cluster k, for n rows in all. Two
+clusters of n rows together have
+
+    P(n) + E_k(n) + E_l(n) + sum over columns of both lists of what changes there,
+
+and in a column with x and z cells off the level, y and v missing, and counts c, d of level l, this change is
+
+    sum_l [r(a_jl + c, d) - r(a_jl, d)] + r(a_jb + n - z, z) - r(a_jb + n - x - z, z)
+                                        - r(A_j + n - v, v) + r(A_j + n - y - v, v),    d <= c, z <= x, v <= y.
+
+One cluster is scored with many: its columns are marked once, E_k(n) is computed once for each n, and a pair costs the
+length of the other list.
 """
 
 import math
@@ -40,6 +51,20 @@ ctypedef struct cell_list:
     cell *cells                 # ascending places
     Py_ssize_t length
 
+ctypedef struct value_of:           # of a cluster at a number of rows; side by side: one line of memory
+    int64_t key
+    int64_t n
+    double value
+
+ctypedef struct marked_column:      # of the marked cluster
+    int64_t stamp
+    double off                  # rows off the most frequent level
+    double missing
+
+ctypedef struct marked_place:
+    int64_t stamp
+    double count                # rows at this level, or without a value
+
 ctypedef struct level_state:
     cell_list *lists            # (L,)
     int64_t *count              # (L,) rows
@@ -52,30 +77,62 @@ ctypedef struct level_state:
     const double *base          # a_jb of each column
     const double *total         # A_j of each column
     double log_alpha
+    # scratch
+    marked_column *columns      # (V,) those of the marked cluster have the last stamp
+    marked_place *places        # (F + V,) likewise
+    value_of *own               # (n_data + 1,) E_k(n) of the marked cluster; its key is the stamp
+    value_of *others            # (L,) E_l at the n of the last score; its key is the cluster's number of rows
+    int32_t *shared             # (V + 1,) cells of a list that begin a column of the marked cluster
+    int64_t stamp
 
 
-cdef double evidence(const level_state *s, double n, const cell *a, Py_ssize_t n_a, const cell *b,
-                     Py_ssize_t n_b) noexcept nogil:
-    """Return the log evidence of the rows of two lists together, which are n.
+ctypedef struct quotient:           # most factors are of one datum: two products wait for one division
+    log_product other           # rising factorials of several data
+    double over                 # kept within 1e-150 .. 1e150, as is `under`
+    double under
 
-    The order of the lists does not matter to the bit: cells are read by ascending place, and counts are whole.
-    """
-    cdef log_product value
-    cdef Py_ssize_t i = 0, j = 0
+
+cdef inline quotient one() noexcept nogil:
+    cdef quotient value
+    value.other.factor, value.other.sum, value.over, value.under = 1.0, 0.0, 1.0, 1.0
+    return value
+
+
+cdef void multiply_many(quotient *value, double z, double m, int sign) noexcept nogil:
+    multiply_rising(&value.other, z, m, sign)
+
+
+cdef void divide(quotient *value) noexcept nogil:
+    value.other.sum += expfam_log1(value.over / value.under)
+    value.over = value.under = 1.0
+
+
+cdef inline void multiply(quotient *value, double z, double m, int sign) noexcept nogil:
+    """Add sign * log_rising(z, m)."""
+    if m != 1 or z > 1e15 or z < 1e-100:
+        multiply_many(value, z, m, sign)
+    elif sign > 0:
+        value.over *= z
+        if value.over > 1e150 or value.over < 1e-150:
+            divide(value)
+    else:
+        value.under *= z
+        if value.under > 1e150 or value.under < 1e-150:
+            divide(value)
+
+
+cdef inline double log_of(const quotient *value) noexcept nogil:
+    return value.other.sum + expfam_log1(value.other.factor) + expfam_log1(value.over / value.under)
+
+
+cdef double off_evidence(const level_state *s, double n, cell_list list) noexcept nogil:
+    """Return E(n) of a list of cells."""
+    cdef quotient value = one()
+    cdef Py_ssize_t i
     cdef int32_t place, column = -1, next_column
     cdef double off = 0.0, missing = 0.0, count
-    value.factor, value.sum = 1.0, s.pure[<Py_ssize_t> n]
-    while i < n_a or j < n_b:
-        if j == n_b or (i < n_a and a[i].place < b[j].place):
-            place, count = a[i].place, a[i].count
-            i += 1
-        elif i == n_a or b[j].place < a[i].place:
-            place, count = b[j].place, b[j].count
-            j += 1
-        else:
-            place, count = a[i].place, <double> a[i].count + b[j].count
-            i += 1
-            j += 1
+    for i in range(list.length):
+        place, count = list.cells[i].place, list.cells[i].count
         next_column = s.column[place]
         if next_column != column:
             if off > 0:
@@ -83,35 +140,124 @@ cdef double evidence(const level_state *s, double n, const cell *a, Py_ssize_t n
             column, off, missing = next_column, 0.0, 0.0
         off += count
         if s.prior[place] > 0:
-            multiply_rising(&value, s.prior[place], count, 1)
+            multiply(&value, s.prior[place], count, 1)
         else:
             missing = count
     if off > 0:
         finish_column(s, &value, n, column, off, missing)
-    return value.sum + expfam_log1(value.factor)
+    return log_of(&value)
 
 
-cdef inline void finish_column(const level_state *s, log_product *value, double n, int32_t column, double off,
+cdef inline double evidence(const level_state *s, Py_ssize_t k) noexcept nogil:
+    """Return the log evidence of the rows of slot k."""
+    return s.pure[s.count[k]] + off_evidence(s, <double> s.count[k], s.lists[k])
+
+
+cdef inline void finish_column(const level_state *s, quotient *value, double n, int32_t column, double off,
                                double missing) noexcept nogil:
     """Add the terms of the most frequent level of a column, and of the column's total."""
-    multiply_rising(value, s.base[column] + (n - off), off, -1)
+    multiply(value, s.base[column] + (n - off), off, -1)
     if missing > 0:
-        multiply_rising(value, s.total[column] + (n - missing), missing, 1)
+        multiply(value, s.total[column] + (n - missing), missing, 1)
+
+
+cdef void mark(level_state *s, cell_list list) noexcept nogil:
+    """Lay out the cells of a list by place, and their sums by column."""
+    cdef Py_ssize_t i
+    cdef int32_t place
+    cdef double count
+    cdef marked_column *column
+    s.stamp += 1
+    for i in range(list.length):
+        place, count = list.cells[i].place, list.cells[i].count
+        s.places[place].stamp, s.places[place].count = s.stamp, count
+        column = &s.columns[s.column[place]]
+        if column.stamp != s.stamp:
+            column.stamp, column.off, column.missing = s.stamp, 0.0, 0.0
+        column.off += count
+        if s.prior[place] == 0:
+            column.missing = count
+
+
+cdef inline double evidence_at(value_of *kept, int64_t key, const level_state *s, int64_t n,
+                               cell_list list) noexcept nogil:
+    """Return E(n) of a list, computed where `kept` is of another key or number of rows."""
+    if kept.key != key or kept.n != n:
+        kept.key, kept.n = key, n
+        kept.value = off_evidence(s, <double> n, list)
+    return kept.value
+
+
+cdef void change_column(const level_state *s, quotient *value, double n, int32_t column, cell_list other,
+                        Py_ssize_t j) noexcept nogil:
+    """Add the change of a column of the marked cluster that another list has from its cell j on.
+
+    No step depends on which of the two is marked, so both orders give the same bits.
+    """
+    cdef double off = 0.0, missing = 0.0, count, less, more
+    cdef int32_t place
+    while j < other.length and s.column[other.cells[j].place] == column:
+        place, count = other.cells[j].place, other.cells[j].count
+        j += 1
+        off += count
+        if s.prior[place] == 0:
+            missing = count
+        elif s.places[place].stamp == s.stamp:
+            less, more = min(count, s.places[place].count), max(count, s.places[place].count)
+            multiply(value, s.prior[place] + more, less, 1)
+            multiply(value, s.prior[place], less, -1)
+    less, more = min(off, s.columns[column].off), max(off, s.columns[column].off)
+    multiply(value, s.base[column] + (n - less), less, 1)
+    multiply(value, s.base[column] + (n - less - more), less, -1)
+    less, more = min(missing, s.columns[column].missing), max(missing, s.columns[column].missing)
+    if less > 0:
+        multiply(value, s.total[column] + (n - less), less, -1)
+        multiply(value, s.total[column] + (n - less - more), less, 1)
+
+
+cdef Py_ssize_t find_shared(const level_state *s, cell_list other) noexcept nogil:
+    """List the cells of another list that begin a column of the marked one; return their number.
+
+    No branch depends on a cell: where half of the columns are shared, a processor would guess half of them wrong.
+    """
+    cdef Py_ssize_t j, n = 0
+    cdef int32_t column, last = -1
+    for j in range(other.length):
+        column = s.column[other.cells[j].place]
+        s.shared[n] = <int32_t> j
+        n += (column != last) & (s.columns[column].stamp == s.stamp)
+        last = column
+    return n
+
+
+cdef double change(const level_state *s, double n, cell_list other) noexcept nogil:
+    """Return the change in all columns that another list shares with the marked cluster, by ascending column."""
+    cdef quotient value = one()
+    cdef Py_ssize_t i, j
+    cdef int32_t column
+    for i in range(find_shared(s, other)):
+        j = s.shared[i]
+        column = s.column[other.cells[j].place]
+        change_column(s, &value, n, column, other, j)
+    return log_of(&value)
 
 
 cdef int level_score(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m, double *out) noexcept nogil:
     """Compute the log odds that slot k and each of ls are one cluster.
 
-    Each is a sum of two terms, so both orders of a pair give the same bits.
+    Each sum of two clusters is one of two terms, so both orders of a pair give the same bits.
     """
-    cdef const level_state *s = <const level_state *> self
+    cdef level_state *s = <level_state *> self
     cdef Py_ssize_t i, other
     cdef int64_t n
     cdef double together
+    mark(s, s.lists[k])
     for i in range(m):
         other = ls[i]
         n = s.count[k] + s.count[other]
-        together = evidence(s, n, s.lists[k].cells, s.lists[k].length, s.lists[other].cells, s.lists[other].length)
+        together = evidence_at(&s.own[n], s.stamp, s, n, s.lists[k])
+        together = together + evidence_at(&s.others[other], s.count[other], s, n, s.lists[other])
+        together = s.pure[n] + together + change(s, <double> n, s.lists[other])
         out[i] = (s.log_alpha + s.log_gamma[n] + together) - (s.weight[k] + s.weight[other]) - s.log_size[n]
     return MERGE_OK
 
@@ -220,6 +366,7 @@ cdef class LevelScores:
         self.s.log_alpha = math.log(model.weights.alpha)
         self.weight = np.zeros(L)
         self._aim()
+        self._scratch()
         self.block = self.s.log_alpha + self.arrays["log_gamma"][self.count] + self._evidences()
         self.weight[:] = self.block if leaf_weight is None else leaf_weight
 
@@ -241,6 +388,19 @@ cdef class LevelScores:
         self.s.base = &view[0]
         view = self.arrays["total"]
         self.s.total = &view[0]
+
+    def _scratch(self):
+        """Working memory of one thread, and the capsule that names it."""
+        cdef Py_ssize_t n_columns = len(self.arrays["base"])
+        cdef int64_t[:, ::1] columns = np.zeros((n_columns, 3), dtype=np.int64)
+        cdef int64_t[:, ::1] places = np.zeros((len(self.arrays["prior"]), 2), dtype=np.int64)
+        cdef int64_t[:, ::1] own = np.zeros((len(self.arrays["pure"]), 3), dtype=np.int64)
+        cdef int64_t[:, ::1] others = np.zeros((len(self.count), 3), dtype=np.int64)
+        cdef int32_t[::1] shared = np.empty(n_columns + 1, dtype=np.int32)
+        self.arrays["scratch"] = (columns, places, own, others, shared)
+        self.s.columns, self.s.places = <marked_column *> &columns[0, 0], <marked_place *> &places[0, 0]
+        self.s.own, self.s.others = <value_of *> &own[0, 0], <value_of *> &others[0, 0]
+        self.s.shared, self.s.stamp = &shared[0], 0
         self.functions.self = &self.s
         self.functions.score = level_score
         self.capsule = PyCapsule_New(&self.functions, SCORES, NULL)
@@ -250,12 +410,16 @@ cdef class LevelScores:
         cdef Py_ssize_t k
         cdef double[::1] view = np.empty(len(self.count))
         for k in range(view.shape[0]):
-            view[k] = evidence(&self.s, self.s.count[k], self.s.lists[k].cells, self.s.lists[k].length, NULL, 0)
+            view[k] = evidence(&self.s, k)
         return np.asarray(view)
 
     def fork(self):
-        """The same scores, for another thread: they have no scratch."""
-        return self
+        """The same scores with scratch of their own, for another thread."""
+        cdef LevelScores other = LevelScores.__new__(LevelScores)
+        other.weight, other.count, other.block, other.home = self.weight, self.count, self.block, self.home
+        other.lists, other.cells, other.arrays, other.s = self.lists, self.cells, dict(self.arrays), self.s
+        other._scratch()
+        return other
 
     @property
     def can_fork(self):
@@ -279,8 +443,7 @@ cdef class LevelScores:
         s.count[k] += s.count[l]
         s.count[l] = 0
         self.home[l] = k
-        block = s.log_alpha + s.log_gamma[s.count[k]]
-        block += evidence(s, s.count[k], s.lists[k].cells, s.lists[k].length, NULL, 0)
+        block = s.log_alpha + s.log_gamma[s.count[k]] + evidence(s, k)
         apart = s.weight[k] + s.weight[l]
         growth = softplus(block - apart)
         s.weight[k] = apart + growth
@@ -297,6 +460,7 @@ cdef class LevelScores:
         L = len(self.count)
         joined = sparse.csr_array((np.ones(L, dtype=np.int32), (self.home, np.arange(L))), shape=(L, L))
         self.lists.fill(_summed(joined @ self.cells))
+        self._scratch()     # what it holds is of other clusters
 
 
 def _summed(S):

@@ -66,7 +66,11 @@ def _blocks(X):
 
 
 def _places(X, first, missing):
-    return np.where(X >= 0, X + first, missing).astype(np.int32)
+    places = np.add(X, first, dtype=np.int32, casting="unsafe")
+    is_missing = X < 0
+    if is_missing.any():
+        np.copyto(places, missing.astype(np.int32), where=is_missing)
+    return places
 
 
 def _most_frequent(X, family, first, missing, is_level):

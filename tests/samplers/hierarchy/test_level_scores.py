@@ -88,6 +88,24 @@ def test_scores_that_are_read_back_are_the_same_bits():
     assert scores.absorb(0, 7) == again.absorb(0, 7)
 
 
+def test_scores_kept_from_earlier_merges_are_never_used_again():
+    X = nearly_constant(24, 30, off=0.3)
+    _, scores = scores_of(Categorical(), X, np.arange(24))
+    live = np.arange(24)
+    for k, l in ((0, 1), (0, 2), (5, 6), (0, 5), (7, 8), (7, 0)):
+        for slot in live:
+            scores.score(slot, live)
+        scores.absorb(k, l)
+        live = live[live != l]
+        _, fresh = scores_of(Categorical(), X, np.arange(24))
+        fresh.from_arrays(scores.to_arrays())
+        other = scores.fork()
+        for slot in live:
+            expected = fresh.score(slot, live)
+            assert np.array_equal(scores.score(slot, live), expected)
+            assert np.array_equal(other.score(slot, live), expected)
+
+
 def test_leaves_that_belong_to_other_clusters_are_refused():
     from expfam.errors import ArchiveError
 
