@@ -231,7 +231,7 @@ cdef Py_ssize_t find_shared(const level_state *s, cell_list other) noexcept nogi
 
 
 cdef double change(const level_state *s, double n, cell_list other) noexcept nogil:
-    """Return the change in all columns that another list shares with the marked cluster, by ascending column."""
+    """Return the change in all columns that another list shares with the marked cluster."""
     cdef quotient value = one()
     cdef Py_ssize_t i, j
     cdef int32_t column
