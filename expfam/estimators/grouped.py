@@ -646,11 +646,11 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
     def _weights_of_groups(self, X, groups, rest):
         """Return the weights of the clusters in new groups, on request with those not listed."""
-        if not hasattr(self, "rest_"):
-            return _weights(self._place(X, groups)[0], self.alpha_)
-        alpha = np.append(self.alpha_, rest_pseudocount(self))
-        weights = _weights(self._place(X, groups, alpha=alpha)[0], alpha)
-        return weights if rest else weights[:, :-1] / weights[:, :-1].sum(axis=1, keepdims=True)
+        alpha = self._pseudocounts()
+        weights = _weights(self._place(X, groups, alpha)[0], alpha)
+        if rest or len(alpha) == len(self.alpha_):
+            return weights
+        return weights[:, :-1] / weights[:, :-1].sum(axis=1, keepdims=True)
 
     def fit_transform(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Any:
         """Fit, and return `transform` of the same rows: the weights of their groups.
@@ -672,7 +672,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int32]:
         """Return the most probable cluster of each row of new groups, given all rows of its group.
 
-        It is always a listed one: ``transform(rest=True)`` tells what weight others have in the group.
+        It is always a listed one, also of a row that a new cluster would explain better: ``transform(rest=True)`` tells
+        what weight others have in the group.
 
         Parameters
         ----------
@@ -684,12 +685,19 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         (N,) int32 ndarray
         """
         X, groups = self._checked(X, groups)
-        return self._place(X, groups)[1]
+        alpha = self._pseudocounts()
+        counts, labels = self._place(X, groups, alpha)
+        new = np.flatnonzero(labels == len(self.alpha_))  # rows of clusters that are not listed
+        if new.size:
+            mass = np.log(_weights(counts, alpha))[groups.of_row[new]]
+            labels[new] = self._clusters().most_probable(X[new], mass=mass)
+        return labels
 
     def predict_proba(self, X: Any, n_top: int | None = None, *, groups: Any = None) -> Any:
         """Return the probability of each cluster for each row of new groups.
 
-        All rows of its group are given.
+        All rows of its group are given. Clusters that are not listed have a part in the weights of the group, and none
+        in these probabilities, whose rows sum to 1.
 
         Parameters
         ----------
@@ -728,8 +736,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
         """Return the mean log predictive density of left-out rows of new groups.
 
-        It is the density given the other rows of their group. Where the number of clusters was unknown, only the listed
-        ones count: a row that a new cluster would explain scores as low as they do.
+        It is the density given the other rows of their group. Where the number of clusters was unknown, a new cluster
+        counts as well, with the weight that ``transform(rest=True)`` gives the group and its density before any data.
 
         Parameters
         ----------
@@ -783,8 +791,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             raise DataError("a score needs groups of at least two rows; there is none")
         is_seen = ~is_held & (groups.sizes >= 2)[groups.of_row]
         seen = Groups(groups.of_row[is_seen], n_groups=groups.n_groups)
-        log_weights = np.log(_weights(self._place(X[is_seen], seen)[0], self.alpha_))
-        of_row = groups.of_row[is_held]
+        alpha, of_row = self._pseudocounts(), groups.of_row[is_held]
+        log_weights = np.log(_weights(self._place(X[is_seen], seen, alpha)[0], alpha))
         return self._scored().log_densities(X[is_held], mass=log_weights[of_row]), of_row
 
     def score_samples(  # type: ignore[override]
@@ -796,7 +804,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         ----------
         X, groups
             As in `transform`. The weights of a group come from all its rows, so a row has a part in its own score;
-            `score` leaves rows out.
+            `score` leaves rows out. A new cluster counts as in `score`.
         given : str, int or sequence of them, optional
             Names or numbers of columns: the density is then that of the other columns given these, and weights come
             from these alone.
@@ -907,13 +915,19 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _log_mass(self, X, groups, family=None, columns=None):
-        """Return the log weights of the clusters for each row: (N, K); other names as in `_place`."""
-        return np.log(_weights(self._place(X, groups, family, columns)[0], self.alpha_))[groups.of_row]
+        """Return the log weights of all clusters for each row; other names as in `_place`."""
+        alpha = self._pseudocounts()
+        return np.log(_weights(self._place(X, groups, alpha, family, columns)[0], alpha))[groups.of_row]
+
+    def _pseudocounts(self):
+        """Return the pseudo-counts of the clusters, and of all that are not listed where the number was unknown."""
+        return np.append(self.alpha_, rest_pseudocount(self)) if hasattr(self, "rest_") else self.alpha_
 
     def _clusters(self):
         """Return the clusters, with their weights in a group of which nothing is known."""
         read = {"sizes": self.cluster_sizes_, "weights": self.weights_}
-        log_weights = np.log(self.alpha_ / self.alpha_.sum())
+        alpha = self._pseudocounts()
+        log_weights = np.log(alpha / alpha.sum())
         return clusters_of_fit(self, self.n_, self.S_, log_weights=log_weights, **read)
 
     @property
@@ -941,13 +955,12 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         clusters = loaded_clusters(self, self.family_, self.n_, self.S_)
         return clusters.each_block(data, np.zeros(len(self.n_) + 1), reduce, n_threads=self.n_threads)
 
-    def _place(self, X, groups, family=None, columns=None, alpha=None):
+    def _place(self, X, groups, alpha, family=None, columns=None):
         """Return expected rows of each group in each cluster (G, K), and labels of rows (N,).
 
         `columns` are the columns of phi that `family` has of those of the fit, all by default. `alpha` has one number
         more than there are clusters where the last one stands for clusters without rows.
         """
-        alpha = self.alpha_ if alpha is None else alpha
         is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
         S = self.S_ if columns is None else self.S_[:, columns]
         family = self.family_ if family is None else family

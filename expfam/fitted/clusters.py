@@ -129,10 +129,17 @@ class FittedClusters:
         zeros = np.zeros(len(self.log_weights))
         return clusters.each_block(data, zeros, with_mass, n_threads=self.n_threads), data.log_base
 
-    def most_probable(self, X: Any) -> npt.NDArray[np.int32]:
-        """Return the most probable cluster of each row: (N,) int32."""
-        data, clusters = self.loaded(X)
-        return clusters.most_probable(data, self.log_weights[: self.n_clusters], n_threads=self.n_threads)
+    def most_probable(self, X: Any, *, mass: Any = None) -> npt.NDArray[np.int32]:
+        """Return the most probable cluster of each row: (N,) int32.
+
+        `mass` is that of `each_block`. The cluster without data has no part in it.
+        """
+        if mass is None:
+            data, clusters = self.loaded(X)
+            return clusters.most_probable(data, self.log_weights[: self.n_clusters], n_threads=self.n_threads)
+        K = self.n_clusters
+        blocks, _ = self.each_block(X, lambda scores, *_: scores[:, :K].argmax(axis=1).astype(np.int32), mass=mass)
+        return np.concatenate(blocks)
 
     def probabilities(self, X: Any, n_top: int | None = None, *, mass: Any = None) -> Any:
         """Return the probability of each cluster for each row: (N, K).

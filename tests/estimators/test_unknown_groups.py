@@ -1,5 +1,7 @@
 """`GroupedMixture(family, None)`: clusters, their number and weights, new groups, files, and what is refused."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from expfam import Dataset, DiagonalGaussian, GroupedMixture, HierarchicalProcess, Multinomial, merge
 from expfam.errors import ArchiveError, CapabilityError
+from expfam.estimators.grouped import held_rows
+from expfam.model.groups import Groups
 from expfam.samplers import (
     Cycle,
     GroupedGibbs,
@@ -81,6 +85,60 @@ def test_the_mass_of_clusters_that_are_not_listed_is_told(fitted):
     given = GroupedMixture("gaussian_diag", 2, random_state=0, **QUICK).fit(X, groups=of_row)
     with pytest.raises(ValueError, match=r"unknown number of clusters: write transform\(X, groups=groups\), or"):
         given.transform(X, groups=of_row, rest=True)
+
+
+def log_probability(rows, family, n, S, alpha):
+    """Return the log probability of rows of one new group: the sum over the clusters of all rows, slow and plain."""
+    log_density = family.log_predictive(rows, n, S) + family.log_base(rows)[:, None]
+    found = []
+    for z in product(range(len(n)), repeat=len(rows)):
+        counts, log_p = alpha.copy(), 0.0
+        for row, k in zip(log_density, z):
+            log_p += np.log(counts[k] / counts.sum()) + row[k]
+            counts[k] += 1
+        found.append(log_p)
+    return np.logaddexp.reduce(found)
+
+
+@pytest.mark.parametrize("seen", [[3], [58, 61], [2, 3, 60], [400, 61]], ids=str)
+@pytest.mark.parametrize("held", [2, 60, 400])
+def test_a_score_sums_over_the_clusters_of_all_rows_a_new_one_included(seen, held):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(np.array([2.0, 60.0])[np.arange(60) % 2])[:, None]
+    model = GroupedMixture("poisson", None, random_state=0, **QUICK).fit(X, groups=np.arange(60) // 10)
+    groups = np.zeros(len(seen) + 1, dtype=int)
+    is_held = held_rows(Groups(groups))
+    rows = np.empty((len(groups), 1))
+    rows[is_held], rows[~is_held] = held, np.array(seen)[:, None]
+
+    def exact(n, S, alpha):
+        whole, given = (log_probability(some, model.family_, n, S, alpha) for some in (rows, rows[~is_held]))
+        return whole - given
+
+    listed = model.n_, model.S_, model.alpha_
+    with_new = (np.append(a, np.zeros_like(a[:1]), axis=0) for a in listed[:2])
+    expected = exact(*with_new, np.append(model.alpha_, model.concentration_ * model.rest_))
+    np.testing.assert_allclose(model.score(rows, groups=groups), expected, atol=0.02)  # weights are by ascent
+    if held == 400:
+        assert expected > exact(*listed) + 5  # what it would be of the listed clusters alone
+
+
+def test_new_clusters_have_a_part_in_densities_and_labels_are_listed_ones(fitted):
+    X, of_row, _ = patients()
+    far = np.vstack([X[of_row == 0], np.full((4, 2), -60.0)])
+    groups = np.zeros(len(far), dtype=int)
+    weights = fitted.transform(far, groups=groups, rest=True)[0]
+    prior = fitted.family_.log_predictive(far[-4:], np.zeros(1), np.zeros_like(fitted.S_[:1]))[:, 0]
+    expected = np.log(weights[-1]) + prior + fitted.family_.log_base(far[-4:])
+    np.testing.assert_allclose(fitted.score_samples(far, groups)[-4:], expected, rtol=1e-6)
+    assert (fitted.score_samples(far, groups, given=[0])[-4:] > -20).all()  # below -100 in the listed ones
+    holes = np.where(np.arange(2) == 1, np.nan, far[-2:])
+    assert np.isfinite(fitted.impute(holes, groups=np.zeros(2, dtype=int))).all()
+    p, labels = fitted.predict_proba(far, groups=groups), fitted.predict(far, groups)
+    assert p.shape == (len(far), 4)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(labels, p.argmax(axis=1))
+    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(far, groups=groups)), p, atol=1e-12)
 
 
 @pytest.mark.parametrize("family", ["multinomial", DiagonalGaussian(missing=True)], ids=["sparse", "holes"])
