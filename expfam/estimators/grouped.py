@@ -920,7 +920,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         return np.log(_weights(self._place(X, groups, alpha, family, columns)[0], alpha))[groups.of_row]
 
     def _pseudocounts(self):
-        """Return the pseudo-counts of the clusters, and of all that are not listed where the number was unknown."""
+        """Return pseudo-counts: of an unknown number the last one is of all that are not listed."""
         return np.append(self.alpha_, rest_pseudocount(self)) if hasattr(self, "rest_") else self.alpha_
 
     def _clusters(self):
