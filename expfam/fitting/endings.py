@@ -37,7 +37,7 @@ _NUMBERS_BESIDE_ONE = (2, 3, 4, 5)
 _CLOSE = 2e-3  # nats a row
 _CRUMBS = 1e-3  # share of the rows
 _MOST_EXCHANGES, _TRIED_EXCHANGES = 20, 8
-_FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which the end is compared
+FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which the end is compared
 # clusters that may hold several groups each, which can be divided among them in many ways; of fewer rows these ways
 # differ by few nats
 _FEW_CLUSTERS, _RUNS_OF_FEW_CLUSTERS, _ROWS_OF_MANY_RUNS = 3, 12, 1000
@@ -100,7 +100,7 @@ def open_ending(
     """
     begun = _begun(settler, candidates)
     name = max(begun, key=lambda name: begun[name].log_joint)
-    ways = {"splits": splits, "exchanges": settler.data.n_rows <= _FEW_ROWS}
+    ways = {"splits": splits, "exchanges": settler.data.n_rows <= FEW_ROWS}
     reached, is_settled = settler.settled(begun[name], **ways)
     K = int(reached.labels.max()) + 1
     rival = _best_rival(settler, reached, divisions) if before is None or before.compared != K else None
@@ -114,7 +114,7 @@ def open_ending(
 
 def _close(n_rows):
     """Return how far below, in nats, a rival may be that yet rises by merges and splits."""
-    return _CLOSE * n_rows if n_rows <= _FEW_ROWS else -least_gain(n_rows)
+    return _CLOSE * n_rows if n_rows <= FEW_ROWS else -least_gain(n_rows)
 
 
 def _begun(settler: Settler, candidates: dict[str, Any]) -> dict[str, Fitted]:
@@ -322,7 +322,7 @@ class _GivenNumber:
 
     def exchanged(self, labels):
         """Make exchanges of clusters, each time the first one that leads to a better mode."""
-        if self.data.n_rows > _FEW_ROWS or has_few_rows(self.model, self.data):
+        if self.data.n_rows > FEW_ROWS or has_few_rows(self.model, self.data):
             return labels
         exchanges = Exchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads)
         for _ in range(_MOST_EXCHANGES):
@@ -366,7 +366,7 @@ class _GivenNumber:
         # one wide cluster with tight remainders has the highest log joint where rows are few
         left_out = {"white"} if has_few_rows(self.model, self.data) else set()
         n_runs = _n_runs(self.data.n_rows)
-        if self.n_clusters <= _FEW_CLUSTERS and _ROWS_OF_MANY_RUNS <= self.data.n_rows <= _FEW_ROWS:
+        if self.n_clusters <= _FEW_CLUSTERS and _ROWS_OF_MANY_RUNS <= self.data.n_rows <= FEW_ROWS:
             n_runs = _RUNS_OF_FEW_CLUSTERS
         runs = range(n_runs)
         for metric, run in product([each for each in divisions.metrics if each not in left_out], runs):
@@ -383,4 +383,4 @@ class _GivenNumber:
 
 
 def _n_runs(n_rows):
-    return _RUNS_OF_FEW_ROWS if n_rows <= _FEW_ROWS else 1
+    return _RUNS_OF_FEW_ROWS if n_rows <= FEW_ROWS else 1

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.automatic import summed_out
-from expfam.fitting.endings import best_labels, exchanged_ending, given_ending, open_ending, simple_rivals
+from expfam.fitting.endings import best_labels, exchanged_ending, given_ending, open_ending
 from expfam.fitting.plan import LOSSES
+from expfam.fitting.spread_endings import above_simple
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
-from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.sample_rows import has_many_rows
 from expfam.samplers.warm_starts.settle import Settler
 from expfam.structures.ground.threads import single_blas
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _MOST_PASSES = 100  # of the ascent; nearly always it takes a few
 _SEARCH_STARTS = 4
-_RUNS = 8  # of k-means, beside which an end is set where the chain has seen other rows
 
 
 def chosen_partition(
@@ -77,18 +76,8 @@ def _mode(plan, run, start):
         # the last model differs from those under which they were compared, and so may the rows
         found = best_labels(rows, found, (rows.climb(each, **options).labels for each in run.others()))
         if state.data is not data:
-            found = _above_simple(rows, found, Divisions(data, seed=state.seed, n_threads=plan.n_threads), options)
+            found = above_simple(model, data, found, seed=state.seed, n_threads=plan.n_threads)
     return model, by_first_appearance(found)[1]
-
-
-def _above_simple(rows, labels, divisions, options):
-    """Return labels not below one cluster and k-means of the rows as they are."""
-    while True:
-        rivals = simple_rivals(divisions, int(labels.max()) + 1, range(_RUNS))
-        better = best_labels(rows, labels, (rows.climb(each, **options).labels for each in rivals))
-        if better is labels:
-            return labels
-        labels = by_first_appearance(better)[1]
 
 
 def _mode_of_given_number(plan, run, labels, start):

@@ -1,0 +1,97 @@
+"""The end of a run that has seen repeated values spread, on the rows as they are.
+
+There clusters of single values are dense, and the log joint has many modes. A run ends at one of the spread rows, and
+k-means of the rows as they are leads to others, some of which are higher. Which one k-means reaches is chance: where
+its runs differ by as much as the end is above them, the next run may pass the end, which is then taken uphill itself.
+Where the end is clearly above them it stays, since merges and splits of these rows would seek single values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.fitting.endings import FEW_ROWS, best_labels, simple_rivals
+from expfam.model.partitions import by_first_appearance, compact_labels
+from expfam.samplers.starts.equal_rows import EqualRows
+from expfam.samplers.warm_starts.candidates import Divisions
+from expfam.samplers.warm_starts.settle import Settler
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+
+_RUNS = 8  # of k-means in each metric
+_NEAR = 0.5  # of the nats between the best and the median of these runs
+_MOST_PASSES = 100
+
+
+def above_simple(
+    model: MixtureModel, data: Dataset, labels: npt.NDArray[np.int32], *, seed: int, n_threads: int | None
+) -> npt.NDArray[np.int32]:
+    """Return labels not below one cluster and k-means of the rows as they are.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Of the end of the run, which stays.
+    data : Dataset
+        The rows as they are.
+    labels : (N,) int32 ndarray
+        A mode of these rows.
+    seed : int
+    n_threads : int or None
+        No result depends on it.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+        The given array itself where nothing is better.
+    """
+    rows = EqualRows(model, data, n_threads=n_threads)
+    settler = Settler(model, data, seed=seed, n_threads=n_threads)
+    divisions = Divisions(data, seed=seed, n_threads=n_threads)
+    while True:
+        n_clusters = int(labels.max()) + 1
+        modes = [_mode(rows, each) for each in simple_rivals(divisions, n_clusters, range(_RUNS))]
+        better = best_labels(rows, labels, modes)
+        if n_clusters > 1:
+            joints = np.array([rows.log_joint(one) for one in modes[:-1]])  # of one cluster there are no other runs
+            if may_be_passed(rows.log_joint(compact_labels(labels)), joints.reshape(-1, _RUNS)):
+                better = best_labels(rows, better, [_risen(settler, rows, better)])
+        if better is labels:
+            return labels
+        labels = by_first_appearance(better)[1]
+
+
+def may_be_passed(log_joint: float, of_runs: npt.NDArray[np.float64]) -> bool:
+    """Tell whether another run of k-means may be above an end.
+
+    Parameters
+    ----------
+    log_joint : float
+        Of the end, nats.
+    of_runs : (M, R) float64 ndarray
+        Of the modes above R runs in each of M metrics, nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.fitting.spread_endings import may_be_passed
+    >>> may_be_passed(-500.0, np.array([[-520.0, -580.0, -640.0]])), may_be_passed(-500.0, np.array([[-520.0] * 3]))
+    (True, False)
+    """
+    best = of_runs.max(axis=1)
+    return bool((best + _NEAR * (best - np.median(of_runs, axis=1)) > log_joint).any())
+
+
+def _mode(rows, labels):
+    return compact_labels(rows.climb(labels, keep_clusters=False, max_passes=_MOST_PASSES).labels)
+
+
+def _risen(settler, rows, labels):
+    """Return the mode that merges, splits and exchanges lead to."""
+    settled, _ = settler.settled(settler.fitted(labels), exchanges=rows.data.n_rows <= FEW_ROWS)
+    return _mode(rows, settled.labels)
