@@ -16,13 +16,13 @@ from expfam.errors import DataTypeError
 from expfam.estimators.missing_cells import may_be_infinite_or_missing, refuse_infinity, refuse_missing
 from expfam.estimators.odd_data import refuse_odd_data
 from expfam.estimators.tables import check_numbers, require_rows
-from expfam.families.support import check_given
+from expfam.families.support import NARROW_KINDS, check_given
 from expfam.frames.frame import Frame, as_frame, is_frame
 from expfam.frames.names import check_names
 from expfam.frames.numbers import check_finite, numbers_of_frame
 from expfam.user_warnings import warn
 
-_KINDS = (np.float64, np.float32, np.int64, np.int32)  # of data that are used as they are
+_KINDS = (np.float64, np.float32, np.int64, np.int32, *NARROW_KINDS)  # of data that are used as they are
 
 
 def checked_input(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from expfam.protocols import Floats
 
 _KEPT_DENSE = (np.float64, np.float32)
+NARROW_KINDS = (np.float16, np.int8, np.uint8, np.int16, np.uint16)  # a float32 holds their values exactly
 _KEPT_SPARSE = (np.float64, np.float32, np.int64, np.int32)
 YES_NO = "yes_no"  # of hyper-parameters that are 0 or 1 for each column, and have no factor
 _BLOCK = 1 << 20  # entries checked in one step, so that boolean masks stay small
@@ -217,7 +218,7 @@ def as_matrix(
         if X.ndim != 2:
             hint = ": reshape your data with X.reshape(-1, 1) for one feature" if X.ndim == 1 else ""
             raise DataError(f"{family} needs a two-dimensional array (rows, columns); got shape {X.shape}{hint}")
-        X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype in _KEPT_DENSE else np.float64)
+        X = np.ascontiguousarray(X, dtype=_dense_kind(X.dtype))
         values = X
     if X.shape[0] < 1 or X.shape[1] < 1:
         raise DataError(f"{family} needs at least one row and one column; got shape {X.shape}")
@@ -234,6 +235,13 @@ def as_matrix(
             remedy = f": {without_infinity(X, may_lack=allow_nan)}" if np.isinf(bad[2]) else ""
             raise DataError(f"{family} needs {rule}; row {bad[0]}, column {bad[1]} holds {bad[2]} ({what}){remedy}")
     return read_only(X)
+
+
+def _dense_kind(kind: np.dtype[Any]) -> Any:
+    """Return the kind of float that holds dense data of a kind exactly."""
+    if kind in NARROW_KINDS:
+        return np.float32
+    return kind if kind in _KEPT_DENSE else np.float64
 
 
 def without_infinity(X: Any, *, may_lack: bool) -> str:

@@ -38,7 +38,6 @@ _PRIOR_ROWS = 2.0
 _PRIOR_GAIN = 10.0  # between the concentration that a cluster has a priori and that of all data
 _BLOCK = 1 << 20  # numbers in a temporary array
 _REMEDY = "pass normalize=True, or normalise the rows first"
-_NARROW_KINDS = (np.float16, np.int8, np.uint8)  # a float32 holds their values exactly
 
 
 class VonMisesFisher(Family):
@@ -175,8 +174,6 @@ class VonMisesFisher(Family):
         return self if self.is_bound or not is_auto(self.normalize) else self._of_kind(kind)
 
     def validate(self, X: Any) -> Any:
-        if isinstance(X, np.ndarray) and X.dtype in _NARROW_KINDS:
-            X = X.astype(np.float32)
         X = super().validate(X)
         if X.shape[1] < 2:
             raise DataError(f"von_mises_fisher needs at least two columns; got n_features={X.shape[1]}")
