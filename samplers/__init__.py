@@ -64,6 +64,7 @@ _HOMES = {
     "expfam.samplers.nonparametric.topic_moves": ["TopicProcessSplitMerge"],
     "expfam.samplers.nonparametric.topic_search": ["TopicProcessMerges"],
     "expfam.samplers.nonparametric.topic_variational": ["TopicProcessVariational", "TopicProcessVariationalState"],
+    "expfam.samplers.nonparametric.topic_stream": ["TopicProcessStream"],
     "expfam.samplers.nonparametric.topics": ["TopicProcessGibbs", "TopicProcessState"],
     "expfam.samplers.topics.variational": ["TopicVariational", "TopicState"],
     "expfam.samplers.grouped.variational": ["GroupedVariational", "GroupedVariationalState"],

@@ -6,8 +6,11 @@ from typing import Any
 
 from expfam.estimators.chunks import ChunkWays, rows_and_weight, settings_of_plan
 from expfam.estimators.lines import line_of
-from expfam.fitting.chunk_models import DocumentChunks
+from expfam.estimators.unknown_numbers import drop_weights
+from expfam.estimators.unknown_topics import adopt_stream, chunk_kernel, chunk_model
+from expfam.fitting.chunk_models import DocumentChunks, ProcessChunks
 from expfam.samplers.named import find_sampler
+from expfam.samplers.nonparametric.topics import TopicProcessGibbs
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.statistics import TopicSums, log_evidence_of_topics
 from expfam.samplers.topics.variational import TopicVariational
@@ -16,12 +19,7 @@ from expfam.samplers.variational.schedules import Memoized, Stochastic
 
 def learns_documents(model: Any) -> bool:
     """Return True; AttributeError says what to write where no chunks are learned."""
-    if model.n_components is None:
-        raise AttributeError(
-            "chunks are learned with a given number of topics, and n_components is None: write"
-            f" {line_of(model, n_components=50, sampler='variational')}"
-        )
-    if isinstance(model.sampler, TopicGibbs) or model.sampler == "gibbs":
+    if is_sampled(model.sampler):
         raise AttributeError(
             "Gibbs sampling needs all documents at once; chunks are learned with sampler='auto', 'variational' or"
             f" TopicVariational(...): write {line_of(model, sampler='variational')}"
@@ -29,10 +27,15 @@ def learns_documents(model: Any) -> bool:
     return True
 
 
+def is_sampled(sampler: Any) -> bool:
+    """Return whether a sampler, or any part of a `Cycle`, draws topics of tokens."""
+    parts = getattr(sampler, "kernels", (sampler,))
+    return any(isinstance(part, (TopicGibbs, TopicProcessGibbs)) or part == "gibbs" for part in parts)
+
+
 def kernel_of_chunks(topics: Any, *, in_passes: bool = False) -> Any:
     """Return the kernel that learns chunks, with its schedule."""
-    found = find_sampler(topics.sampler, model="TopicModel")
-    kernel = topics._kernel(TopicVariational if found is None else found)
+    kernel = _given_kernel(topics)
     if kernel.schedule is not None:
         return kernel
     if hasattr(topics, "stream_"):
@@ -42,8 +45,19 @@ def kernel_of_chunks(topics: Any, *, in_passes: bool = False) -> Any:
     return type(kernel)(**kernel.get_params() | {"schedule": schedule})
 
 
+def _given_kernel(topics):
+    """Return the kernel of the settings, whose schedule may be None."""
+    if topics.n_components is None:
+        return chunk_kernel(topics)
+    found = find_sampler(topics.sampler, model="TopicModel")
+    return topics._kernel(TopicVariational if found is None else found)
+
+
 def _plan(topics, *, is_first, in_passes, X, options):
     kernel, sums = kernel_of_chunks(topics, in_passes=in_passes), None
+    if topics.n_components is None:
+        model = chunk_model(topics, X, options, is_first=is_first)
+        return ProcessChunks(**settings_of_plan(topics, kernel), model=model)
     if hasattr(topics, "stream_"):
         model = topics.stream_.model
     elif is_first:
@@ -63,6 +77,10 @@ def _sums_of_fit(topics):
 
 def _read(topics, stream):
     """Set the results of a topic model."""
+    if topics.n_components is None:
+        adopt_stream(topics, stream)
+        return
+    drop_weights(topics)
     topics._adopt(stream, stream.total_weight)
     topics.method_ = stream.settings.local_of(stream.model.n_components)
 

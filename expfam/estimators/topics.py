@@ -31,8 +31,8 @@ from expfam.estimators.topic_chunks import DOCUMENTS, kernel_of_chunks, learns_d
 from expfam.estimators.topic_coarsen import coarser_topics, topic_curve, topics_text, words_tree
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
-from expfam.estimators.unknown_numbers import refuse_rest
-from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics
+from expfam.estimators.unknown_numbers import drop_weights, refuse_rest
+from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics, restored_stream
 from expfam.evaluation.held_out import completed_documents, document_completion
 from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.counts.multinomial import Multinomial
@@ -215,8 +215,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
                 fit_unknown_topics(self, X, sample_weight, n_steps, n_warmup, resume=resume)
             self._finish(X, sample_weight)
             return self
-        for name in ("beta_", "rest_", "concentration_", "gamma_", "sizes_"):
-            self.__dict__.pop(name, None)
+        drop_weights(self)
         model, data = self._model(X, sample_weight)
         with seeded_fit(self, resume):
             kernel, seed = self._kernel(self._method(data)), self._seed()
@@ -380,6 +379,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         and ``Stochastic()`` for others. Steps of a stochastic schedule are those of Hoffman, Blei, Wang and Paisley
         2013, "Stochastic variational inference"; pseudo-counts that are learned are so from the tenth chunk on.
 
+        With ``n_components=None`` a short fit of the first chunk gives the number to begin with, later chunks divide
+        and merge topics, and the schedule is ``Memoized()``. Learning goes on from chunks and their files, but not from
+        `fit`.
+
         Examples
         --------
         >>> import numpy as np
@@ -455,6 +458,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """Return the stream of chunks that `to_arrays` stored; it goes on with the given schedule."""
         kernel = kernel_of_chunks(self)
         kernel = type(kernel)(**kernel.get_params() | {"schedule": schedule})
+        if self.n_components is None:
+            return restored_stream(self, arrays, kernel, self._fitted_model().family)
         return TopicStream.from_arrays(self._fitted_model(), kernel, arrays)
 
     # ---- use ---------------------------------------------------------------------------------------------------------

@@ -140,6 +140,12 @@ def set_weights(estimator: Any, pseudocounts: npt.NDArray[np.float64], alpha: fl
     estimator.rest_ = float(max(0.0, 1.0 - estimator.beta_.sum()))
 
 
+def drop_weights(estimator: Any) -> None:
+    """Drop what `set_weights` has set, and the sizes: the number of clusters is given now."""
+    for name in ("beta_", "rest_", "concentration_", "gamma_", "sizes_"):
+        estimator.__dict__.pop(name, None)
+
+
 def rest_pseudocount(estimator: Any) -> float:
     """Return the pseudo-count of all clusters that a fit does not list."""
     return max(estimator.concentration_ * estimator.rest_, _LEAST)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import run_steps, set_trace
+from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.resumed import kept_fit
 from expfam.estimators.topic_seeds import seed_matrix
@@ -38,12 +39,14 @@ from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.topic_moves import TopicProcessSplitMerge
 from expfam.samplers.nonparametric.topic_search import TopicProcessMerges
+from expfam.samplers.nonparametric.topic_stream import TopicProcessStream
 from expfam.samplers.nonparametric.topic_variational import TopicProcessVariational
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs, default_n_topics
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.variational.learner import weight_of
 
+_SAMPLED = "TopicModel(None, sampler='gibbs')"
 _ETA = 0.01  # where learning begins
 _EARLY = 20  # sweeps before the pseudo-count of words is learned
 _SHARES = 20  # topics among which pseudo-tokens of seeds are divided, or as many as have seeds
@@ -118,11 +121,9 @@ def _is_fractional(data):
 
 def _fit_variational(estimator, data, n_steps, n_warmup, resume):
     """Find topics and their number by variational inference; set the results of the estimator."""
-    line = "TopicModel(None, sampler='gibbs')"
-    if estimator.seeds is not None:
-        raise CapabilityError(f"TopicModel: variational inference of an unknown number takes no seeds: write {line}")
+    _refuse_seeds(estimator)
     if n_warmup and not is_auto(estimator.n_warmup):
-        refuse_unused(estimator, ["n_warmup"], why="variational inference", remedy=f"write {line}")
+        refuse_unused(estimator, ["n_warmup"], why="variational inference", remedy=f"write {_SAMPLED}")
     kernel, seed = _variational_kernel(estimator), estimator._seed()
     model = HierarchicalProcess(data.family, concentration_of(estimator))
     given = AdmixtureModel(data.family, min(default_n_topics(int(data.X.sum()), data.n_rows), data.n_rows))
@@ -134,10 +135,62 @@ def _fit_variational(estimator, data, n_steps, n_warmup, resume):
     with kept_fit(estimator, resume, data, seed):
         state = kernel.init(model, data, seed=seed, start=estimator.start)
         set_trace(estimator, run_steps(estimator, state, phases))
+    estimator.__dict__.pop("stream_", None)
     estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
+    _adopt_variational(estimator, state, weight_of(data))
+
+
+def _adopt_variational(estimator, state, n_documents):
+    """Set the results of a run that holds its documents, or of a stream."""
     counts, sticks = state.word_counts.T, state.sticks
-    _set_results(estimator, state, counts, counts.sum(axis=1), (sticks.pseudocounts, sticks.alpha, sticks.gamma))
-    estimator.method_ = kernel.local_of(counts.shape[0])
+    weights = (sticks.pseudocounts, sticks.alpha, sticks.gamma)
+    _set_results(estimator, state, counts, counts.sum(axis=1), weights, n_documents)
+    estimator.method_ = state.settings.local_of(counts.shape[0])
+
+
+# ---- chunks ----------------------------------------------------------------------------------------------------------
+
+
+def chunk_kernel(estimator: Any) -> Any:
+    """Return the kernel that learns chunks, with the settings of the estimator."""
+    _check_settings(estimator)
+    _refuse_seeds(estimator)
+    return _variational_kernel(estimator)
+
+
+def chunk_model(estimator: Any, X: Any, options: dict[str, Any], *, is_first: bool) -> HierarchicalProcess:
+    """Return the model of a first chunk, or that of the stream; a fit without a stream is refused."""
+    if hasattr(estimator, "stream_"):
+        return estimator.stream_.process
+    if not is_first:
+        raise CapabilityError(
+            "TopicModel(None) does not go on from a fit of documents at once, which leaves nothing of each document:"
+            f" with these in X and new ones in X2 write {line_of(estimator, sampler='variational')}.fit_chunks([X, X2])"
+        )
+    eta = estimator.pseudocount_of_words()
+    family = Multinomial(_ETA if is_auto(eta) else eta, allow_fractional=True)
+    data = Dataset(X, family, names=names_of_fit(estimator), **options)
+    if not data.X.sum():
+        raise DataError("TopicModel: the first chunk has no words, so there are no topics to begin with: give others")
+    return HierarchicalProcess(data.family, concentration_of(estimator))
+
+
+def adopt_stream(estimator: Any, stream: TopicProcessStream) -> None:
+    """Set the results of a stream, the largest topics first."""
+    _adopt_variational(estimator, stream, stream.total_weight)
+
+
+def restored_stream(estimator: Any, arrays: dict[str, Any], kernel: Any, family: Multinomial) -> TopicProcessStream:
+    """Return the stream of chunks that was stored."""
+    process = HierarchicalProcess(family, estimator.concentration_, estimator.gamma_)
+    return TopicProcessStream.from_arrays(process, kernel, arrays)
+
+
+def _refuse_seeds(estimator):
+    if estimator.seeds is not None:
+        raise CapabilityError(
+            f"TopicModel: variational inference of an unknown number takes no seeds: write {_SAMPLED}"
+        )
 
 
 def _variational_kernel(estimator):
@@ -283,24 +336,24 @@ def _parts(state, slots):
 def _adopt(estimator, state, means):
     """Set the results, the topics with seeds first, then the others by size."""
     (counts, sizes), *weights = means.means(state)
-    _set_results(estimator, state, counts, sizes, weights, state.model)
+    estimator.__dict__.pop("stream_", None)
+    _set_results(estimator, state, counts, sizes, weights, weight_of(state.data), state.model)
     estimator.method_ = "gibbs"
 
 
-def _set_results(estimator, state, counts, sizes, weights, seeded=None):
+def _set_results(estimator, state, counts, sizes, weights, n_documents, seeded=None):
     """Set the results; `weights` are pseudo-counts (K,) and both concentrations."""
     pseudocounts, alpha, gamma = weights
     n_known = 0 if seeded is None else seeded.n_known
     order = falling_sizes(sizes, n_known)
     eta = state.model.family.concentration
     estimator.eta_ = float(eta) if np.ndim(eta) == 0 else np.array(eta)
-    for name in ("seeds_", "stream_"):
-        estimator.__dict__.pop(name, None)
+    estimator.__dict__.pop("seeds_", None)
     estimator.components_ = np.ascontiguousarray(counts[order] + state.eta)
     if seeded is not None and seeded.seeds is not None:
         estimator.seeds_ = seeded.seeds_of(len(order))
         estimator.components_[:n_known] += seeded.seeds.toarray().T
     estimator.sizes_ = sizes[order]
     set_weights(estimator, pseudocounts[order], alpha, gamma)
-    estimator.log_joint_, estimator.n_documents_ = float(state.log_joint), weight_of(state.data)
+    estimator.log_joint_, estimator.n_documents_ = float(state.log_joint), float(n_documents)
     estimator._n_features_out = len(order)

@@ -18,10 +18,12 @@ from expfam.fitting.searched_starts import searched_start
 from expfam.fitting.topic_starts import forecast_with_search, topic_start
 from expfam.fitting.weighted_rows import start_of_counted
 from expfam.forecast.memory import check_memory, forecast_memory, forecast_topics
+from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.params import is_auto
 from expfam.samplers.chain.kernel import check_known
+from expfam.samplers.nonparametric.topics import default_n_topics
 from expfam.samplers.warm_starts.sample_rows import rows_for_start
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from expfam.fitting.kept_chunks import Chunk
     from expfam.fitting.plan import Asked
-    from expfam.model.admixture import AdmixtureModel
+    from expfam.model.hierarchical import HierarchicalProcess
     from expfam.samplers.topics.statistics import TopicSums
 
 
@@ -265,3 +267,28 @@ class DocumentChunks(ChunkPlan):
         if is_auto(start):
             start = topic_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
         return Opened(kernel.stream(model, data, seed=seed, start=start), data)
+
+
+@dataclass(frozen=True)
+class ProcessChunks(ChunkPlan):
+    """Chunks of documents whose number of topics is unknown.
+
+    Attributes
+    ----------
+    model : HierarchicalProcess
+        Bound: of a first chunk.
+    """
+
+    model: HierarchicalProcess
+
+    def counted(self, data: Dataset) -> Dataset:
+        """Return all documents; those of weight 0 add nothing."""
+        return data
+
+    def opened(self, chunk: Chunk, *, is_told: bool = False) -> Opened:
+        """Return the stream of a first chunk."""
+        kernel, model = self.kernel, self.model
+        data = Dataset(chunk.X, model.family, names=self.names, **chunk.options)
+        first = min(default_n_topics(int(data.X.sum()), data.n_rows), data.n_rows)
+        check_memory(forecast_topics(data, kernel=kernel, model=AdmixtureModel(model.family, first)), self.memory_limit)
+        return Opened(kernel.stream(model, data, seed=self.seed, start=self.start), data)

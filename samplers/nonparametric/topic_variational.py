@@ -8,26 +8,27 @@ any number of topics.
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, psi
 
 from expfam.errors import ArchiveError, CapabilityError
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.params import Integer, check_settings
+from expfam.samplers.chain.driver import advance
+from expfam.samplers.nonparametric.process_posterior import Occupied, ProcessPosterior, add_documents
 from expfam.samplers.nonparametric.slots import count_large
-from expfam.samplers.nonparametric.stick_posterior import StickPosterior, Tables
+from expfam.samplers.nonparametric.stick_posterior import StickPosterior
+from expfam.samplers.nonparametric.topic_stream import TopicProcessStream
 from expfam.samplers.nonparametric.topics import check_process_of_words, default_n_topics
 from expfam.samplers.nonparametric.variational_moves import Allocation, try_births, try_deletions, try_merges
-from expfam.samplers.topics.local_step import Counts, TopicPass
-from expfam.samplers.topics.state import TopicDiagnostics, TopicLocalStep, largest_topics
+from expfam.samplers.topics.local_step import TopicPass
+from expfam.samplers.topics.state import TopicLocalStep, largest_topics
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.topics.variational import TopicState, TopicVariational
-from expfam.samplers.variational.alpha_bound import rising_slopes, tangent
-from expfam.samplers.variational.schedules import Schedule, Stochastic
+from expfam.samplers.variational.schedules import Memoized, Schedule, Stochastic
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import TINY, integers, numbers
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from expfam.samplers.variational.held_rows import Batch
 
 _SETTLE = 4  # passes before the shared weights are set, and topics merged: topics that are nearly random tell nothing
-_UPDATE_STEPS = 10  # of the shared weights after a batch
+_FIRST_STEPS = 20  # with the first chunk, before a stream learns it
 _QUIET = 3  # steps without an accepted move and without gain, after which a run has converged
 
 
@@ -52,14 +53,15 @@ class TopicProcessVariational(TopicVariational):
         As in `TopicVariational`: largest number of topics that each word of a document keeps in the end.
     local : {"auto", "active", "dense", "tokens"}
         As in `TopicVariational`.
-    schedule : Full or Memoized, optional
-        When the topics are updated; None is `Memoized`.
+    schedule : Full, Memoized or Stochastic, optional
+        When the topics are updated; None is `Memoized`. Full is for documents in memory, Stochastic for chunks.
     merge : bool
         Join pairs of similar topics.
     n_deletions : int
-        Topics that a step tries to do without: their tokens go to others. Small topics are drawn more often.
+        Topics that a step tries to do without: their tokens go to others. Small topics are drawn more often. Chunks
+        leave none out.
     n_births : int
-        Topics that a step tries to divide, drawn with probability proportional to their tokens.
+        Topics that a step, or a chunk, tries to divide, drawn with probability proportional to their tokens.
     max_iterations, tol, bound_tol, dtype, n_threads
         As in `TopicVariational`.
     learn_alpha : bool
@@ -129,20 +131,39 @@ class TopicProcessVariational(TopicVariational):
             )
         if self.learn_eta and np.ndim(model.family.concentration):
             raise CapabilityError(f"{name}: learn_eta needs one concentration for all words, not a vector")
+
+    def check(self, model: Any, data: Dataset) -> None:
+        """Raise an error for settings out of range, and for what is no process of words."""
         schedule = self.schedule_of()
         if not isinstance(schedule, Schedule) or isinstance(schedule, Stochastic):
-            raise ValueError(f"{name}: schedule must be Full() or Memoized(); got {schedule!r}")
+            raise ValueError(
+                f"{type(self).__name__}: schedule must be Full() or Memoized() for documents in memory; got"
+                f" {schedule!r}: learn them in chunks"
+            )
+        super().check(model, data)
+
+    def check_stream(self, model: Any, data: Dataset) -> None:
+        """Raise as `check` does, for a run that learns chunks; `data` is one of them."""
+        schedule = self.schedule_of()
+        if not isinstance(schedule, (Memoized, Stochastic)):
+            raise ValueError(
+                f"{type(self).__name__}: schedule must be Memoized() or Stochastic() for chunks; got {schedule!r}"
+            )
+        super().check_stream(model, data)
 
     def schedule_of(self) -> Schedule:
         """Return the schedule; `Memoized` where none is given."""
         return self.stream_schedule()
 
-    def stream(self, model: Any, data: Dataset, **settings: Any) -> NoReturn:
-        """Raise CapabilityError: merges and births need the documents."""
-        raise CapabilityError(
-            f"{type(self).__name__} needs all documents at once; chunks are learned with a given number of topics:"
-            " write TopicVariational().stream(AdmixtureModel(Multinomial(0.1), 50), data)"
-        )
+    def _empty_stream(self, model, data, seed):
+        return TopicProcessStream(model, settings=self, seed=seed)
+
+    def _stream_start(self, stream, data, start):
+        """Return the state of a run that holds the first chunk: its topics begin the stream."""
+        kernel = type(self)(**self.get_params() | {"schedule": None})
+        state = kernel.init_state(stream.process, data, start, seed=stream.seed)
+        advance(kernel, state, _FIRST_STEPS)
+        return state
 
     def memory(self, model: Any, data: Dataset, n_clusters: int | None) -> int:
         """Return the bytes of tables and sums, and of the responsibilities of all documents."""
@@ -203,7 +224,7 @@ class TopicProcessVariational(TopicVariational):
         return n_tried, n_accepted, {name: accepted for name, (_, accepted) in moves.items()}
 
 
-class TopicProcessVariationalState(TopicState):
+class TopicProcessVariationalState(ProcessPosterior, TopicState):
     """Expected counts of words in topics of unknown number, and posterior of their weights.
 
     Parameters
@@ -248,54 +269,22 @@ class TopicProcessVariationalState(TopicState):
         seed: int,
     ) -> None:
         K = word_counts.shape[1]
-        lengths = np.asarray(data.X.sum(axis=1), dtype=np.float64).ravel()
-        self.occupied = (lengths > 0) * (1.0 if data.weight is None else data.weight)
-        beta = np.full(K, 1.0 / (K + 1.0))
-        self.sticks = StickPosterior.around(beta, float(self.occupied.sum()), process.alpha, process.gamma)
+        self.occupied = Occupied.of(data)
+        n_groups = float(self.occupied.weight.sum())
+        self.sticks = StickPosterior.around(np.full(K, 1.0 / (K + 1.0)), n_groups, process.alpha, process.gamma)
         finite = AdmixtureModel(process.family, K, self.sticks.pseudocounts)
         super().__init__(finite, data, word_counts, settings=settings, seed=seed)
-        self.lengths, self.total_weight, self.n_quiet = lengths, float(self.occupied.sum()), 0
-
-    @property
-    def process(self) -> HierarchicalProcess:
-        """Return the model with the present concentrations and pseudo-count of words."""
-        return HierarchicalProcess(self.model.family, self.sticks.alpha, self.sticks.gamma)
+        self.total_weight, self.n_quiet = n_groups, 0
 
     # ---- passes ------------------------------------------------------------------------------------------------------
 
     def step_of(self, batch: Batch, *, all_clusters: bool) -> tuple[TopicLocalStep, bool]:
         """Return the local step of the documents of a batch, and True: it scores all topics."""
-        return self._local_step(batch.rows, self.counts[batch.place]), True
-
-    def _local_step(self, rows, stored):
-        passes, M, sums = self.passes, self.model.pseudocounts, self.empty_sums()
-        diagnostics = TopicDiagnostics()
-        tables = passes.tables(self.word_counts, self.eta)
-        labels, kept, parts = [np.empty(0, dtype=np.int32)], [], []
-        for part in passes.parts(passes.step(tables, M), rows, stored):
-            passes.add(part, sums.counts)
-            entropy = passes.entropy(part, tables) - self._groups_value(part)
-            add_documents(sums, self.sticks.alpha, M, part.counts(), entropy, *self._sizes(part.rows))
-            diagnostics.add(TopicDiagnostics(part.counters, len(part.topics), len(part.rows)))
-            labels.append(largest_topics(part))
-            kept.append(part.counts())
-            parts.append(part.copied())
-        return TopicLocalStep(sums, np.concatenate(labels), Counts.joined(kept), diagnostics, parts)
-
-    def _sizes(self, rows):
-        """Return the lengths of some documents, and their weights, 0 for those without words."""
-        return self.lengths[rows], self.occupied[rows]
-
-    def _groups_value(self, part):
-        """Return what the bounds of a part hold of weights under a given number of topics."""
-        M, (lengths, weight) = self.model.pseudocounts, self._sizes(part.rows)
-        a, of_pairs = M[part.topics], np.repeat(weight, part.sizes)
-        value = float((of_pairs * (gammaln(a + part.N) - gammaln(a))).sum())
-        return value + float((weight * (gammaln(M.sum()) - gammaln(M.sum() + lengths))).sum())
+        return self.process_step(self.passes, batch.rows, self.occupied, self.counts[batch.place]), True
 
     def weight_of(self, batch: Batch) -> float:
         """Return the number of documents with words of a batch, or the sum of their weights."""
-        return float(self.occupied[batch.rows].sum())
+        return float(self.occupied.weight[batch.rows].sum())
 
     def remember(self, batch: Batch, local: TopicLocalStep, *, scores_all: bool) -> None:
         """Keep labels, counts and responsibilities of the documents."""
@@ -307,28 +296,12 @@ class TopicProcessVariationalState(TopicState):
     def update(self) -> None:
         """Set the posterior of the shared weights; the topics follow from the sums."""
         if self.n_steps >= _SETTLE:
-            learn = self.settings.learn_alpha
-            self.set_sticks(self.sticks.best(self.tables_of_sums(), learn=learn, n_steps=_UPDATE_STEPS))
+            self.raise_sticks()
 
     def end_pass(self) -> None:
         """Learn the pseudo-count of words that is due."""
         if self.n_steps >= _SETTLE:
             self.learn_eta()
-
-    def tables_of_sums(self) -> Tables:
-        """Return what all documents say of the shared weights."""
-        return Tables(np.maximum(self.sums.rising, 0.0), max(self.sums.falling, 0.0), self.total_weight)
-
-    def compute_log_joint(self) -> float:
-        """Compute the bound of the sums at their posterior, nats."""
-        flat = np.ones(self.sums.rising.shape[1])  # the tangents' part is in the value of the sticks
-        words = self.sums.bound(flat, self.eta) - tangent(flat, self.sums.rising, self.sums.falling)
-        return words + self.sticks.value(self.tables_of_sums())
-
-    def set_sticks(self, sticks: StickPosterior) -> None:
-        """Use another posterior of the shared weights."""
-        self.sticks = sticks
-        self.model = self.model.with_alpha(np.maximum(sticks.pseudocounts, TINY))
 
     # ---- moves -------------------------------------------------------------------------------------------------------
 
@@ -341,7 +314,7 @@ class TopicProcessVariationalState(TopicState):
         for b, (rows, part, counts, entropy) in enumerate(allocation.parts()):
             sums = self.empty_sums()
             self.passes.add(part, sums.counts)
-            add_documents(sums, self.sticks.alpha, total, counts, entropy, *self._sizes(rows))
+            add_documents(sums, self.sticks.alpha, total, counts, entropy, self.occupied.take(rows))
             part.N = counts.N
             labels = largest_topics(part)
             self.labels[rows[labels >= 0]] = labels[labels >= 0]
@@ -387,40 +360,3 @@ class TopicProcessVariationalState(TopicState):
 
 
 TopicProcessVariational.state_type = TopicProcessVariationalState
-
-
-def add_documents(
-    sums: TopicSums,
-    alpha: float,
-    M: npt.NDArray[np.float64],
-    counts: Counts,
-    entropy: float,
-    lengths: npt.NDArray[np.float64],
-    weight: npt.NDArray[np.float64],
-) -> None:
-    """Add some documents to sums that hold their words already.
-
-    Parameters
-    ----------
-    sums : TopicSums
-    alpha : float
-        Concentration of the documents.
-    M : (K,) float64 ndarray
-        Pseudo-counts of the topics.
-    counts : Counts
-        Of the topics in these documents.
-    entropy : float
-        Of their responsibilities, nats.
-    lengths, weight : (R,) float64 ndarrays
-        Words of the documents, and their weights, 0 for those without words.
-    """
-    a, of_pairs = M[counts.topics], np.repeat(weight, np.diff(counts.starts))
-    slopes = rising_slopes(a, counts.N)
-    rising: npt.NDArray[Any] = np.stack([np.bincount(counts.topics, of_pairs * x, minlength=len(M)) for x in slopes])
-    falling = float((weight * (psi(alpha + lengths) - psi(alpha))).sum())
-    value = float((of_pairs * (gammaln(a + counts.N) - gammaln(a))).sum())
-    value += float((weight * (gammaln(alpha) - gammaln(alpha + lengths))).sum())
-    sums.rising += rising
-    sums.falling += falling
-    sums.rest += entropy + value - tangent(M, rising, 0.0) + falling * alpha
-    sums.weight += float(weight.sum())

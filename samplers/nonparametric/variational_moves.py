@@ -31,6 +31,21 @@ _STEPS_WITHOUT = 3  # local steps of the documents of a topic that is deleted
 _LEAST = 1e-8  # responsibilities below this share of their topic go to the other half
 
 
+class Behind(NamedTuple):
+    """What topics hold in documents that are not at hand, and that no move changes.
+
+    Attributes
+    ----------
+    words : (V, K) float64 ndarray
+        Tokens of each word.
+    slopes : (2, K) float64 ndarray
+        Slopes of the tangents of these documents.
+    """
+
+    words: npt.NDArray[np.float64]
+    slopes: npt.NDArray[np.float64]
+
+
 class Column(NamedTuple):
     """Responsibilities of one topic, and what they add to the bound.
 
@@ -46,6 +61,8 @@ class Column(NamedTuple):
         Slopes of the documents' tangents at the pseudo-count `M`.
     M, rest : float
         `rest` is what the topic adds to the bound, nats, without its tangents.
+    behind : tuple of int
+        Topics whose tokens in documents that are not at hand it has.
     """
 
     entries: npt.NDArray[np.int64]
@@ -54,6 +71,7 @@ class Column(NamedTuple):
     slopes: npt.NDArray[np.float64]
     M: float
     rest: float
+    behind: tuple[int, ...] = ()
 
     @property
     def value(self) -> float:
@@ -61,19 +79,108 @@ class Column(NamedTuple):
         return self.rest + tangent(np.array([self.M]), self.slopes[:, None], 0.0)
 
 
-class Allocation:
-    """Responsibilities of all documents topic by topic, changed by accepted trials.
+class JudgedTopics:
+    """Base of topics that trials change, kept where the whole bound rises.
+
+    Subclasses write `near_pairs` and `merged`, and for other trials `sizes`, `without` and `halves`.
 
     Attributes
     ----------
-    columns : list of Column
+    columns : list
+        What each topic holds: its `words`, `slopes`, `M`, `rest`, `value` and `behind`, see `Column`.
     sticks : StickPosterior
     bound : float
-        Nats; without what no move changes.
+        Nats; without what no trial changes.
+    eta : (V,) float64 ndarray
+    falling, n_groups : float
+        As in `Tables`.
     """
 
-    def __init__(self, state: Any) -> None:
+    columns: list[Any]
+    sticks: StickPosterior
+    bound: float
+    eta: npt.NDArray[np.float64]
+    falling: float
+    n_groups: float
+
+    def merged(self, a: Any, b: Any) -> Any:
+        """Return the topic that takes all of two topics."""
+        raise NotImplementedError
+
+    def near_pairs(self) -> list[tuple[int, int]]:
+        """Return pairs (a, b), a < b, of topics that may be one."""
+        raise NotImplementedError
+
+    def sizes(self) -> npt.NDArray[np.float64]:
+        """Return what the topics hold: (K,)."""
+        raise NotImplementedError
+
+    def without(self, k: int) -> list[Any] | None:
+        """Return the topics without one, or None where that cannot be."""
+        raise NotImplementedError
+
+    def halves(self, k: int, rng: np.random.Generator) -> tuple[Any, Any] | None:
+        """Return two topics that share what one holds, or None where it is not to be divided."""
+        raise NotImplementedError
+
+    def take(self, columns: list[Any], sticks: StickPosterior, bound: float) -> None:
+        """Take other topics, their shared weights and bound."""
+        self.columns, self.sticks, self.bound = columns, sticks, bound
+
+    def value_of(self, columns: list[Any], sticks: StickPosterior) -> float:
+        """Return the bound of these topics at a posterior of the shared weights, nats."""
+        return sum(column.rest for column in columns) + sticks.value(self.tables_of(columns))
+
+    def tables_of(self, columns: list[Any]) -> Tables:
+        """Return what the documents say of the shared weights of these topics."""
+        return Tables(np.stack([column.slopes for column in columns], axis=1), self.falling, self.n_groups)
+
+    def accept_if_better(self, columns: list[Any]) -> bool:
+        """Take other topics if they raise the bound; return whether they did."""
+        alpha, gamma = self.sticks.alpha, self.sticks.gamma
+        beta = np.array([column.M for column in columns]) / alpha
+        first = StickPosterior.around(beta, self.n_groups, alpha, gamma)
+        sticks = first.best(self.tables_of(columns), learn=False, n_steps=_TRIAL_STEPS)
+        bound = self.value_of(columns, sticks)
+        if not bound > self.bound + _GAIN * abs(self.bound):
+            return False
+        self.take(columns, sticks, bound)
+        return True
+
+    def finish(self, *, learn: bool) -> None:
+        """Choose the shared weights, with the largest topic first if that is better."""
+        self.sticks = self.sticks.best(self.tables_of(self.columns), learn=learn)
+        self.bound = self.value_of(self.columns, self.sticks)
+        order = np.argsort(-self.sticks.pseudocounts, kind="stable")
+        columns, q = [self.columns[k] for k in order], self.sticks
+        first = StickPosterior.around(q.beta[:-1][order], self.n_groups, q.alpha, q.gamma)
+        sticks = first.best(self.tables_of(columns), learn=learn)
+        bound = self.value_of(columns, sticks)
+        if bound > self.bound:
+            self.take(columns, sticks, bound)
+
+    def homes(self) -> npt.NDArray[np.int64]:
+        """Return the topic that each topic of the documents not at hand has become: (K,) int64."""
+        places = {k: place for place, column in enumerate(self.columns) for k in column.behind}
+        return np.array([places[k] for k in range(len(places))], dtype=np.int64)
+
+
+class Allocation(JudgedTopics):
+    """Responsibilities of documents topic by topic, changed by accepted trials.
+
+    Parameters
+    ----------
+    state : TopicProcessVariationalState or DocumentsAtHand
+        With all that is remembered of its documents.
+    behind : Behind, optional
+        What the topics hold in other documents.
+    """
+
+    columns: list[Column]
+
+    def __init__(self, state: Any, behind: Behind | None = None) -> None:
         self.state, self.eta = state, state.eta
+        self.behind: Any = behind
         passes = state.passes
         self.rows = [np.concatenate([part.rows for part in parts]) for parts in state.remembered]
         self.order = order = np.concatenate(self.rows)
@@ -85,31 +192,68 @@ class Allocation:
         self.starts = np.cumsum(self.n_types) - self.n_types
         self.doc = np.repeat(np.arange(len(order)), self.n_types)  # in the order of the batches
         self.word, self.count = passes.X.indices[entries].astype(np.int64), passes.X.data[entries].astype(np.float64)
-        self.weight = state.occupied[order]
+        self.weight = state.occupied.weight[order]
         self.weighted = self.count * self.weight[self.doc]
-        self.falling, self.n_groups = state.tables_of_sums().falling, state.total_weight
+        self.falling, self.n_groups = state.sums.falling, state.sums.weight
         self.sticks = state.sticks
         R = _by_topic(state.remembered, self.n_types, passes.n_topics)
         self._by_entry: Any = None
-        self.columns = self.columns_of(R, self.sticks.pseudocounts)
+        self.columns = self.columns_of(R, self.sticks.pseudocounts, has_behind=behind is not None)
         self.bound = self.value_of(self.columns, self.sticks)
 
-    def column(self, entries: npt.NDArray[np.int64], r: npt.NDArray[np.float64], M: float) -> Column:
-        """Return a topic with given responsibilities, at a pseudo-count."""
+    def column(
+        self, entries: npt.NDArray[np.int64], r: npt.NDArray[np.float64], M: float, behind: tuple[int, ...] = ()
+    ) -> Column:
+        """Return a topic with given responsibilities, at a pseudo-count, and what it has behind."""
         words: npt.NDArray[Any] = np.bincount(self.word[entries], self.weighted[entries] * r, minlength=len(self.eta))
         docs, place = _runs(self.doc[entries])
         N: npt.NDArray[Any] = np.bincount(place, self.count[entries] * r, minlength=len(docs))
         weight = self.weight[docs]
         slopes = np.array([(weight * x).sum() for x in rising_slopes(M, N)])
-        value = float((weight * (gammaln(M + N) - gammaln(M))).sum()) + log_evidence_of_topics(words[:, None], self.eta)
+        value = float((weight * (gammaln(M + N) - gammaln(M))).sum()) - tangent(np.array([M]), slopes[:, None], 0.0)
         value -= float((self.weighted[entries] * xlogy(r, r)).sum())
-        return Column(entries, r, words, slopes, M, value - tangent(np.array([M]), slopes[:, None], 0.0))
+        for k in behind:
+            words, slopes = words + self.behind.words[:, k], slopes + self.behind.slopes[:, k]
+        words = np.maximum(words, 0.0) if behind else words  # rounding of differences
+        return Column(entries, r, words, slopes, M, value + log_evidence_of_topics(words[:, None], self.eta), behind)
 
-    def columns_of(self, R: Any, M: npt.NDArray[np.float64]) -> list[Column]:
-        """Return the topics of responsibilities (E, K), CSC, at pseudo-counts (K,)."""
+    def columns_of(self, R: Any, M: npt.NDArray[np.float64], *, has_behind: bool = False) -> list[Column]:
+        """Return the topics of responsibilities (E, K), CSC, at pseudo-counts (K,).
+
+        With `has_behind` each has what its number has in other documents.
+        """
         R.sort_indices()
-        cuts = zip(R.indptr[:-1], R.indptr[1:])
-        return [self.column(R.indices[a:b].astype(np.int64), R.data[a:b], float(M[k])) for k, (a, b) in enumerate(cuts)]
+        return [
+            self.column(R.indices[a:b].astype(np.int64), R.data[a:b], float(M[k]), (k,) if has_behind else ())
+            for k, (a, b) in enumerate(zip(R.indptr[:-1], R.indptr[1:]))
+        ]
+
+    def merged(self, a: Column, b: Column) -> Column:
+        """Return the topic that takes all of two topics."""
+        entries, place = np.unique(np.concatenate([a.entries, b.entries]), return_inverse=True)
+        r = np.bincount(place, np.concatenate([a.r, b.r]), minlength=len(entries))
+        return self.column(entries, np.minimum(r, 1.0), a.M + b.M, a.behind + b.behind)
+
+    def near_pairs(self) -> list[tuple[int, int]]:
+        """Return pairs (a, b), a < b, of topics of similar words."""
+        return pairs_of_words(self.columns, self.eta)
+
+    def sizes(self) -> npt.NDArray[np.float64]:
+        """Return the tokens of the topics: (K,)."""
+        return np.array([column.words.sum() for column in self.columns])
+
+    def without(self, k: int) -> list[Column]:
+        """Return the topics without one, whose documents take local steps among the others."""
+        return _without(self, k)
+
+    def halves(self, k: int, rng: np.random.Generator) -> tuple[Column, Column] | None:
+        """Return two topics that share those of one, or None where it is that of one document."""
+        return _divided(self, self.columns[k], rng)
+
+    def take(self, columns: list[Column], sticks: StickPosterior, bound: float) -> None:
+        """Take other topics, their shared weights and bound."""
+        super().take(columns, sticks, bound)
+        self._by_entry = None
 
     def by_entry(self) -> Any:
         """Return the responsibilities of all topics: (E, K) CSR, made anew after an accepted trial."""
@@ -150,38 +294,6 @@ class Allocation:
                 passes.add(part, now)
             counts = Counts.joined([part.counts() for part in parts])
         return _by_topic([parts], n_types, len(others))
-
-    def value_of(self, columns: list[Column], sticks: StickPosterior) -> float:
-        """Return the bound of these topics at a posterior of the shared weights, nats."""
-        return sum(column.rest for column in columns) + sticks.value(self.tables_of(columns))
-
-    def tables_of(self, columns: list[Column]) -> Tables:
-        """Return what the documents say of the shared weights of these topics."""
-        return Tables(np.stack([column.slopes for column in columns], axis=1), self.falling, self.n_groups)
-
-    def accept_if_better(self, columns: list[Column]) -> bool:
-        """Take other topics if they raise the bound; return whether they did."""
-        alpha, gamma = self.sticks.alpha, self.sticks.gamma
-        beta = np.array([column.M for column in columns]) / alpha
-        first = StickPosterior.around(beta, self.n_groups, alpha, gamma)
-        sticks = first.best(self.tables_of(columns), learn=False, n_steps=_TRIAL_STEPS)
-        bound = self.value_of(columns, sticks)
-        if not bound > self.bound + _GAIN * abs(self.bound):
-            return False
-        self.columns, self.sticks, self.bound, self._by_entry = columns, sticks, bound, None
-        return True
-
-    def finish(self, *, learn: bool) -> None:
-        """Choose the shared weights, with the largest topic first if that is better."""
-        self.sticks = self.sticks.best(self.tables_of(self.columns), learn=learn)
-        self.bound = self.value_of(self.columns, self.sticks)
-        order = np.argsort(-self.sticks.pseudocounts, kind="stable")
-        columns, q = [self.columns[k] for k in order], self.sticks
-        first = StickPosterior.around(q.beta[:-1][order], self.n_groups, q.alpha, q.gamma)
-        sticks = first.best(self.tables_of(columns), learn=learn)
-        bound = self.value_of(columns, sticks)
-        if bound > self.bound:
-            self.columns, self.sticks, self.bound, self._by_entry = columns, sticks, bound, None
 
     def parts(self) -> Iterator[tuple[npt.NDArray[np.int64], Part, Counts, float]]:
         """Yield for each batch its documents, their responsibilities, counts of topics and entropy."""
@@ -246,7 +358,7 @@ def _as_part(rows, n_types, R, count, weighted, dtype):
 # ---- merges ----------------------------------------------------------------------------------------------------------
 
 
-def try_merges(allocation: Allocation) -> tuple[int, int]:
+def try_merges(allocation: JudgedTopics) -> tuple[int, int]:
     """Try merges of topics of similar words; each topic joins at most once.
 
     The most promising merge comes first. Return how many were tried, and how many accepted.
@@ -255,8 +367,8 @@ def try_merges(allocation: Allocation) -> tuple[int, int]:
         return 0, 0
     before = allocation.columns
     trials = []
-    for a, b in _near_pairs(before, allocation.eta):
-        joined = _merged(allocation, before[a], before[b])
+    for a, b in allocation.near_pairs():
+        joined = allocation.merged(before[a], before[b])
         trials.append((joined.value - before[a].value - before[b].value, a, b, joined))
     trials.sort(key=lambda trial: -trial[0])
     places, n_tried, n_accepted = list(range(len(before))), 0, 0
@@ -277,7 +389,7 @@ def try_merges(allocation: Allocation) -> tuple[int, int]:
     return n_tried, n_accepted
 
 
-def _near_pairs(columns, eta):
+def pairs_of_words(columns: list[Any], eta: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
     """Return pairs (a, b), a < b, of topics of similar words: each with those nearest to it."""
     words = np.stack([column.words for column in columns]) + eta
     phi = np.sqrt(words / words.sum(axis=1, keepdims=True))
@@ -287,17 +399,10 @@ def _near_pairs(columns, eta):
     return sorted({(min(k, j), max(k, j)) for k, row in enumerate(best.tolist()) for j in row})
 
 
-def _merged(allocation, a, b):
-    """Return the topic that takes all of two topics."""
-    entries, place = np.unique(np.concatenate([a.entries, b.entries]), return_inverse=True)
-    r = np.bincount(place, np.concatenate([a.r, b.r]), minlength=len(entries))
-    return allocation.column(entries, np.minimum(r, 1.0), a.M + b.M)
-
-
 # ---- deletions -------------------------------------------------------------------------------------------------------
 
 
-def try_deletions(allocation: Allocation, n_trials: int, rng: np.random.Generator) -> tuple[int, int]:
+def try_deletions(allocation: JudgedTopics, n_trials: int, rng: np.random.Generator) -> tuple[int, int]:
     """Try to do without topics; small ones are drawn more often.
 
     The documents of a topic take local steps among the other topics. Return how many were tried, and how many accepted.
@@ -306,17 +411,18 @@ def try_deletions(allocation: Allocation, n_trials: int, rng: np.random.Generato
     for _ in range(n_trials):
         if len(allocation.columns) < 2:
             break
-        odds = 1.0 / np.array([1.0 + column.words.sum() for column in allocation.columns])
+        odds = 1.0 / (1.0 + allocation.sizes())
         n_tried += 1
-        n_accepted += _delete_if_better(allocation, int(rng.choice(len(odds), p=odds / odds.sum())))
+        columns = allocation.without(int(rng.choice(len(odds), p=odds / odds.sum())))
+        n_accepted += columns is not None and allocation.accept_if_better(columns)
     return n_tried, n_accepted
 
 
-def _delete_if_better(allocation, k):
-    """Do without a topic if that raises the bound; return whether it did."""
+def _without(allocation, k):
+    """Return the topics without one."""
     gone, columns = allocation.columns[k], [*allocation.columns[:k], *allocation.columns[k + 1 :]]
     if not len(gone.entries):
-        return allocation.accept_if_better(columns)
+        return columns
     docs = _runs(allocation.doc[gone.entries])[0]
     docs = docs[np.argsort(allocation.order[docs])]  # local steps are made in the order of the rows
     M = np.array([column.M for column in columns])
@@ -333,22 +439,22 @@ def _delete_if_better(allocation, k):
         np.append(left.coords[0][kept], entries[fresh.coords[0]]),
         np.append(topics - (topics > k), fresh.coords[1]),
     )
-    return allocation.accept_if_better(allocation.columns_of(sparse.csc_array((r, places), (R.shape[0], len(M))), M))
+    return allocation.columns_of(sparse.csc_array((r, places), (R.shape[0], len(M))), M)
 
 
 # ---- births ----------------------------------------------------------------------------------------------------------
 
 
-def try_births(allocation: Allocation, n_trials: int, rng: np.random.Generator) -> tuple[int, int]:
+def try_births(allocation: JudgedTopics, n_trials: int, rng: np.random.Generator) -> tuple[int, int]:
     """Try to divide topics, drawn with probability proportional to their tokens.
 
     Return how many were tried, and how many accepted.
     """
     n_tried = n_accepted = 0
     for _ in range(n_trials):
-        sizes = np.array([column.words.sum() for column in allocation.columns])
+        sizes = allocation.sizes()
         k = int(rng.choice(len(sizes), p=sizes / sizes.sum()))
-        halves = _divided(allocation, allocation.columns[k], rng)
+        halves = allocation.halves(k, rng)
         if halves is None:
             continue
         n_tried += 1
@@ -373,28 +479,33 @@ def _divided(allocation, column, rng):
     if np.count_nonzero(sizes) < 2:
         return None
     seeds = rng.choice(len(docs), 2, replace=False, p=sizes / sizes.sum())
-    mean = column.words / column.words.sum()
+    mean = (column.words + eta) / (column.words + eta).sum()
     counts = [np.bincount(held[place == s], tokens[place == s], minlength=len(eta)) + mean for s in seeds]
     logs = [np.log(c[held] / c.sum()) for c in counts]
     share = (np.bincount(place, tokens * (logs[0] - logs[1]), minlength=len(docs)) > 0)[place].astype(np.float64)
-    half = column.M / 2.0
+    half, priors = column.M / 2.0, [eta, eta]
+    if column.behind:  # the first half keeps what documents have that are not at hand
+        priors[0] = eta + np.maximum(column.words - np.bincount(held, weighted, minlength=len(eta)), 0.0)
     for _ in range(_REFINEMENTS):
-        sides = [_log_scores(held, weighted * s, place, tokens * s, len(docs), half, eta) for s in (share, 1.0 - share)]
+        sides = [
+            _log_scores(held, weighted * s, place, tokens * s, len(docs), half, prior)
+            for s, prior in zip((share, 1.0 - share), priors)
+        ]
         share = expit(sides[0] - sides[1])
     share = np.where(share < _LEAST, 0.0, np.where(share > 1.0 - _LEAST, 1.0, share))
     left, right = share > 0, share < 1
     if not left.any() or not right.any():
         return None
-    part = float((weighted * share).sum() / weighted.sum())
+    part = 1.0 - float((weighted * (1.0 - share)).sum() / column.words.sum())
     M = column.M * np.clip([part, 1.0 - part], 1e-3, None)
     return (
-        allocation.column(entries[left], (r * share)[left], float(M[0])),
+        allocation.column(entries[left], (r * share)[left], float(M[0]), column.behind),
         allocation.column(entries[right], (r * (1.0 - share))[right], float(M[1])),
     )
 
 
-def _log_scores(held, weighted, place, tokens, n_docs, M, eta):
+def _log_scores(held, weighted, place, tokens, n_docs, M, prior):
     """Return the expected log probability of each entry in one half, up to a constant of both."""
-    words = np.bincount(held, weighted, minlength=len(eta)) + eta
+    words = np.bincount(held, weighted, minlength=len(prior)) + prior
     N = np.bincount(place, tokens, minlength=n_docs)
     return psi(words)[held] - psi(words.sum()) + psi(M + N)[place]

@@ -177,10 +177,15 @@ class TopicStream(ChunkStream, TopicPosterior):
         """
         seed = int(integers(arrays, "seed", (), 0, 2**64, dtype=np.uint64))
         self = cls(with_pseudocounts(model, arrays), settings=settings, seed=seed)
+        self._restore_run(arrays)
+        return self
+
+    def _restore_run(self, arrays):
+        """Restore all but the model and the seed."""
+        model = self.model
         self.sums = TopicSums.from_arrays(arrays["sums"], (model.family.n_features_in_, model.n_components))
         self.labels = integers(arrays, "labels", (None,), -1, model.n_components, dtype=np.int32)
         self.log_joint, self.total_weight = numbers(arrays, "scalars", (2,), finite=False).tolist()
         self.n_steps, self.n_updates, self.n_sweeps, is_guess = integers(arrays, "counters", (4,)).tolist()
         self.is_guess = bool(is_guess)
         self.restore_memo(arrays)
-        return self

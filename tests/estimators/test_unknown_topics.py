@@ -180,6 +180,42 @@ def test_variational_inference_takes_fractions_and_weights(planted):
     assert weighted.n_documents_ == 600.0
 
 
+def test_chunks_find_the_planted_topics(planted):
+    X, topics = planted
+    chunks = [X[i::3] for i in range(3)]
+    model = TopicModel(None, n_steps=15, random_state=0).fit_chunks(chunks)
+    assert 5 <= len(model.components_) <= 7
+    phi = model.params_["probability"]
+    assert abs(topics[:, None] - phi[None]).sum(axis=2).min(axis=1).max() < 0.25
+    assert (np.diff(model.sizes_) <= 0).all()
+    assert model.sizes_.sum() == pytest.approx(X.sum(), rel=1e-4)
+    assert model.n_documents_ == 299.0  # one has no words
+    np.testing.assert_allclose(model.beta_.sum() + model.rest_, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(model.transform(X[:9]).sum(axis=1), 1.0, rtol=1e-12)
+    bounds = model.trace_.column("objective")
+    assert (np.diff(bounds) >= -1e-6 * abs(bounds[0])).all()
+    given = model.set_params(n_components=5).fit_chunks(chunks)
+    assert not hasattr(given, "rest_")
+    assert given.transform(X[:2]).shape == (2, 5)
+
+
+def test_chunks_go_on_from_a_file_to_the_bit(planted, tmp_path):
+    X = planted[0]
+    model = TopicModel(None, random_state=0)
+    for name in "ab":
+        model.partial_fit(X["ab".index(name) :: 2][:60], batch=name)
+    model.save(tmp_path / "model")
+    loaded = TopicModel.load(tmp_path / "model")
+    assert np.array_equal(loaded.components_, model.components_)
+    for one in (model, loaded):
+        one.partial_fit(X[:60:2], sample_weight=np.full(30, 2.0)).partial_fit(X[::2][:60], batch="a")
+    assert model.log_joint_ == loaded.log_joint_
+    assert np.array_equal(loaded.components_, model.components_)
+    model.set_params(sampler=TopicProcessVariational(learn_eta=True, n_births=1))
+    with pytest.raises(CapabilityError, match="n_births changed"):
+        model.partial_fit(X[:60])
+
+
 def test_a_variational_fit_is_read_from_its_file(planted, tmp_path):
     model = TopicModel(None, sampler="variational", n_steps=6, random_state=0).fit(planted[0])
     model.save(tmp_path / "model")
@@ -218,8 +254,14 @@ def test_data_and_methods_that_are_refused(planted, fitted):
         TopicModel(None, sampler="gibbs").fit(X + 0.5)
     with pytest.raises(DataError, match="no words"):
         TopicModel(None).fit(np.zeros((3, 4), dtype=int))
-    with pytest.raises(AttributeError, match="chunks are learned with a given number of topics"):
-        TopicModel(None).partial_fit(X)
+    with pytest.raises(AttributeError, match=r"Gibbs sampling needs all documents.*n_components=None, sampler='varia"):
+        TopicModel(None, sampler="gibbs").partial_fit(X)
+    with pytest.raises(CapabilityError, match=r"does not go on from a fit.*sampler='variational'.*fit_chunks\(\[X, X2"):
+        clone(fitted).set_params(sampler="variational", n_steps=3).fit(X).partial_fit(X)
+    with pytest.raises(CapabilityError, match="takes no seeds"):
+        TopicModel(None, seeds={0: [1]}).partial_fit(X)
+    with pytest.raises(DataError, match="first chunk has no words"):
+        TopicModel(None).partial_fit(np.zeros((3, 4), dtype=int))
     with pytest.raises(CapabilityError, match=r"unknown number of topics.*write TopicModel\(n_components=\d, alpha"):
         merge([fitted, fitted])
     frames = clone(fitted).set_params(**QUICK).set_output(transform="pandas").fit(X)

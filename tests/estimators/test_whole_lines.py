@@ -94,7 +94,7 @@ def test_the_sampler_that_learns_chunks_keeps_the_settings(name, sampler):
         (GroupedMixture("poisson", 3, sampler="gibbs", alpha=0.5, random_state=2), {"groups": GROUPS}),
         (GroupedMixture("poisson", None, random_state=2), {"groups": GROUPS}),
         (TopicModel(3, sampler="gibbs", alpha=0.2, eta=0.1, random_state=2), {}),
-        (TopicModel(None, eta=0.1, random_state=2), {}),
+        (TopicModel(None, sampler="gibbs", eta=0.1, random_state=2), {}),
         (Mixture("poisson", 2, learn_hyper=True, random_state=2), {}),
         (Mixture("poisson", 2, sampler="variational", learn_hyper=True, random_state=2), {}),
     ],

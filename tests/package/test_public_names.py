@@ -31,7 +31,7 @@ PUBLIC = {
         SequentialAllocator ShardedData ShardedExpectationState ShardedState Snapshot SoftmaxMoves
         SparseVariational SplitMerge Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs
         TopicProcessGibbs TopicProcessMerges
-        TopicProcessSplitMerge TopicProcessState TopicProcessVariational TopicProcessVariationalState
+        TopicProcessSplitMerge TopicProcessState TopicProcessStream TopicProcessVariational TopicProcessVariationalState
         TopicState TopicStream TopicVariational Trace UncollapsedGibbs
         UncollapsedKernel UncollapsedMetropolis
         UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState VariationalStream WeightedRows

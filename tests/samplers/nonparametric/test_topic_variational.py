@@ -314,8 +314,8 @@ def test_what_it_cannot_do_is_refused():
         TopicProcessVariational(learn_eta=True).init(HierarchicalProcess(Multinomial(np.full(60, 0.1))), X)
     with pytest.raises(ValueError, match=r"schedule must be Full\(\) or Memoized\(\)"):
         TopicProcessVariational(schedule=Stochastic()).init(HierarchicalProcess(family), X)
-    with pytest.raises(CapabilityError, match="needs all documents at once"):
-        kernel.stream(HierarchicalProcess(family), X)
+    with pytest.raises(ValueError, match=r"schedule must be Memoized\(\) or Stochastic\(\) for chunks"):
+        TopicProcessVariational(schedule=Full()).stream(HierarchicalProcess(family), X)
     with pytest.raises(CapabilityError):
         TopicGibbs().init(HierarchicalProcess(family), X)
     with pytest.raises((DataError, ValueError), match="start must be"):
