@@ -159,7 +159,7 @@ def chunk_kernel(estimator: Any) -> Any:
 
 
 def chunk_model(estimator: Any, X: Any, options: dict[str, Any], *, is_first: bool) -> HierarchicalProcess:
-    """Return the model of a first chunk, or that of the stream; a fit without a stream is refused."""
+    """Return the model of a first chunk, or of the stream; a fit without one is refused."""
     if hasattr(estimator, "stream_"):
         return estimator.stream_.process
     if not is_first:

@@ -129,7 +129,7 @@ class MemoAllocation(JudgedTopics):
         return self.column(Remembered.joined(a.pairs, b.pairs), a.words + b.words, a.M + b.M, a.behind + b.behind)
 
     def by_document(self) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Remembered]]:
-        """Return starts, topics and pairs of the documents of each contribution, document by document."""
+        """Return starts, topics and pairs of each contribution, document by document."""
         parts = [column.pairs for column in self.columns]
         pairs = Remembered(*(np.concatenate(one) for one in zip(*parts)))
         topics = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part.docs) for part in parts])
@@ -160,5 +160,5 @@ def spread_of(
 
 
 def renumbered(counts: Counts, homes: npt.NDArray[np.int64]) -> Counts:
-    """Return counts whose topic k is topic ``homes[k]``; no two of a document have the same home."""
+    """Return counts whose topic k is topic ``homes[k]``, another one for each of a document."""
     return type(counts)(counts.starts, homes[counts.topics].astype(np.int32), counts.N)

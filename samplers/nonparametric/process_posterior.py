@@ -1,4 +1,4 @@
-"""Posterior of topics of unknown number and of the weights that documents share, and local steps under it.
+"""Posterior of topics of unknown number and of shared weights, with local steps under it.
 
 Runs that hold their documents and streams of chunks have it in common.
 """

@@ -148,13 +148,13 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
         self.due = 1  # the step before which merges are tried
 
     def begin(self, data: Dataset, state: TopicProcessVariationalState) -> None:  # type: ignore[override]
-        """Begin with the topics of a run that holds the chunk `data`, which the first learned chunk replaces."""
+        """Begin with the topics of a run that holds `data`; the first learned chunk replaces them."""
         self.model = state.model
         self.sticks = state.sticks
         self.start_from(state.sums.copy(), state.total_weight)
 
     def resume(self, sums: Any) -> None:
-        """Raise CapabilityError: what documents say of the shared weights is not in the results of a fit."""
+        """Raise CapabilityError: a fit keeps nothing of what documents say of shared weights."""
         raise CapabilityError("topics of unknown number do not go on from a fit: learn its documents as a first chunk")
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
             self.unnamed.append(kept)
 
     def follow(self, batch: Chunk, done: Pass, *, all_clusters: bool, is_last: bool = False) -> None:
-        """Make the local step of a chunk and its update, then divide topics where that raises the bound."""
+        """Make the local step of a chunk and its update, then divide topics if the bound rises."""
         done.n_rows += batch.data.n_rows
         done.weight += self.weight_of(batch)
         local, scores_all = self.step_of(batch, all_clusters=all_clusters)
@@ -379,7 +379,7 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
 
 
 def _columns_joined(counts, homes, n_topics):
-    """Return counts of words (V, K), an ndarray or CSR, whose topic k is added to topic ``homes[k]``."""
+    """Return counts of words (V, K), dense or CSR, with topic k added to topic ``homes[k]``."""
     if sparse.issparse(counts):
         found = sparse.csr_array((counts.data, homes[counts.indices], counts.indptr), (counts.shape[0], n_topics))
         found.sum_duplicates()

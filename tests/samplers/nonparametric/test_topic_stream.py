@@ -1,4 +1,4 @@
-"""Topics of unknown number from chunks: the bound by its terms and beside the evidence, divisions, merges, and bits."""
+"""Topics of unknown number from chunks: bound, divisions, merges, and bits."""
 
 import numpy as np
 import pytest
