@@ -2,11 +2,8 @@
 
 import sys
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-
-mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from expfam import Mixture
@@ -15,12 +12,6 @@ from expfam.displays.means import ClusterMeansDisplay
 from expfam.displays.sizes import SizesDisplay
 from expfam.displays.trace import TraceDisplay
 from expfam.errors import CapabilityError, DataError
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,5 @@
 """What the displays hold and draw: arrays, marks, texts and limits of the axes, not only the lack of errors."""
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -14,12 +11,6 @@ from expfam.displays.sizes import SizesDisplay
 from expfam.displays.trace import TraceDisplay
 from expfam.errors import CapabilityError, DataError
 from expfam.families.base import Family
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_stays_open():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

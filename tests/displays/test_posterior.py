@@ -1,23 +1,13 @@
 """What the displays of a posterior hold and draw."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-
-mpl.use("Agg")
-from matplotlib import pyplot as plt
 from sklearn.datasets import load_iris
 
 from expfam import Mixture, PartitionPosterior
 from expfam.displays import BallDisplay, ClusterCards, ClusterCountDisplay, SimilarityDisplay, TraceDisplay
 from expfam.errors import DataError
 from expfam.samplers.chain.diagnostics import rhat
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

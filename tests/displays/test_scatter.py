@@ -2,8 +2,6 @@
 
 import inspect
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,14 +11,7 @@ from expfam import BayesianHierarchy, Mixture, displays
 from expfam.displays import ScatterDisplay, SimilarityDisplay
 from expfam.errors import DataError
 
-mpl.use("Agg")
 X = np.random.default_rng(0).normal(size=(90, 4)) + 12.0 * np.repeat(np.eye(3, 4), 30, axis=0)
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def shown(display):

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.special import gammaln
 from shards_data import BOUNDS, DATA, REAL, UnitNormal, cut
 from tiny import FAMILIES
-from visits import LIMIT, worst_t
+from visits import LIMIT, visited, worst_t
 
 from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError
@@ -30,12 +30,7 @@ def chain(kernel, family, X, bounds=None, n_steps=1000, weights=WEIGHTS):
     family = family.bind(X)
     data = X if bounds is None else ShardedData(cut(X, bounds), family)
     state = kernel.init(MixtureModel(family, weights), data, seed=4, start="one")
-    seen = []
-    for _ in range(n_steps):
-        kernel.step(state)
-        seen.append(canonical(state.labels))
-    state.check()
-    return seen, state
+    return visited(kernel, state, n_steps), state
 
 
 @pytest.fixture

@@ -1,15 +1,13 @@
 """Chains over parts of tiny data visit all partitions as often as the enumerated posterior says; wrong ones do not."""
 
-import itertools
-
 import numpy as np
 import pytest
-from enumeration import canonical, exact_posterior
+from enumeration import exact_posterior
+from shards_data import cut
 from tiny import FAMILIES
-from visits import LIMIT, worst_t
+from visits import LIMIT, visited, worst_t
 
 from expfam import MixtureModel, SymmetricDirichlet
-from expfam.engines import Part
 from expfam.errors import CapabilityError
 from expfam.samplers import (
     Canopy,
@@ -30,21 +28,11 @@ WEIGHTS = SymmetricDirichlet(3, alpha=0.6)
 N_STEPS = 1500
 
 
-def parts_of(X, bounds):
-    bounds = [0, *bounds, X.shape[0]]
-    return [Part(a, b - a, X[a:b]) for a, b in itertools.pairwise(bounds)]
-
-
 def visits(kernel, family, X, bounds, n_steps=N_STEPS):
     family = family.bind(X)
     model = MixtureModel(family, WEIGHTS)
-    state = kernel.init(model, ShardedData(parts_of(X, bounds), family), seed=1, start="one")
-    seen = []
-    for _ in range(n_steps):
-        kernel.step(state)
-        seen.append(canonical(state.labels))
-    state.check()
-    return seen
+    state = kernel.init(model, ShardedData(cut(X, bounds), family), seed=1, start="one")
+    return visited(kernel, state, n_steps)
 
 
 @pytest.mark.parametrize("name", ["multinomial", "poisson", "gaussian", "gaussian_diag", "categorical", "bernoulli"])
@@ -103,4 +91,4 @@ def test_kernels_that_need_all_rows_are_refused_with_their_reason(kernel, why):
     family, X = FAMILIES["gaussian_diag"]
     family = family.bind(X)
     with pytest.raises(CapabilityError, match=rf"(?s)(?=.*{why}).*cannot run on data in parts.*write UncollapsedGibbs"):
-        kernel.init(MixtureModel(family, WEIGHTS), ShardedData(parts_of(X, [2]), family), seed=0)
+        kernel.init(MixtureModel(family, WEIGHTS), ShardedData(cut(X, [2]), family), seed=0)

@@ -1,16 +1,14 @@
 """Slices under a Dirichlet process, on one machine and on parts, visit partitions as often as the posterior says."""
 
-import itertools
-
 import numpy as np
 import pytest
-from enumeration import canonical, exact_posterior
+from enumeration import exact_posterior
 from scipy import sparse
+from shards_data import cut
 from tiny import FAMILIES
-from visits import LIMIT, worst_t
+from visits import LIMIT, visited, worst_t
 
 from expfam import DiagonalGaussian, DirichletProcess, MixtureModel, Multinomial, PitmanYor, Poisson, SymmetricDirichlet
-from expfam.engines import Part
 from expfam.errors import CapabilityError, ResourceError
 from expfam.samplers import CollapsedGibbs, Cycle, RandomScan, ShardedData, UncollapsedGibbs, UpdateHyper, sample
 from expfam.samplers.states import sticks
@@ -22,22 +20,12 @@ WEIGHTS = DirichletProcess(alpha=0.9)
 NAMES = ["multinomial", "poisson", "gaussian", "gaussian_diag", "bernoulli"]
 
 
-def parts_of(X, bounds):
-    bounds = [0, *bounds, X.shape[0]]
-    return [Part(a, b - a, X[a:b]) for a, b in itertools.pairwise(bounds)]
-
-
 def chain(kernel, family, X, bounds=None, n_steps=2000, weights=WEIGHTS):
     """Partitions that a chain visits; without bounds on one machine."""
     family = family.bind(X)
-    data = X if bounds is None else ShardedData(parts_of(X, bounds), family)
+    data = X if bounds is None else ShardedData(cut(X, bounds), family)
     state = kernel.init(MixtureModel(family, weights), data, seed=2, start="one")
-    seen = []
-    for _ in range(n_steps):
-        kernel.step(state)
-        seen.append(canonical(state.labels))
-    state.check()
-    return seen, state
+    return visited(kernel, state, n_steps), state
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -140,7 +128,7 @@ def test_many_rows_on_any_parts(is_sparse):
     model = MixtureModel(family, DirichletProcess(2.0))
     kernel = Cycle(KERNEL, UpdateHyper(family=False))
     found = []
-    for data in (X, *(ShardedData(parts_of(X, bounds), family) for bounds in ([700], [1, 1499], [64, 512, 513, 1200]))):
+    for data in (X, *(ShardedData(cut(X, bounds), family) for bounds in ([700], [1, 1499], [64, 512, 513, 1200]))):
         state = kernel.init(model, data, seed=7, start="random", n_clusters=20)
         trace = sample(kernel, state, 6)
         state.check()
@@ -157,7 +145,7 @@ def test_a_chain_goes_on_from_its_arrays():
     model = MixtureModel(DiagonalGaussian().bind(X), DirichletProcess(3.0))
     state = KERNEL.init(model, X, seed=1, start="one")
     sample(KERNEL, state, 5)
-    data = ShardedData(parts_of(X, [130]), model.family)
+    data = ShardedData(cut(X, [130]), model.family)
     there = KERNEL.init(model, data, seed=1, start="one")
     there.from_arrays(state.to_arrays())
     sample(KERNEL, state, 5)

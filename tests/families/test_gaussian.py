@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from instruction_sets import check_sets_agree
+from instruction_sets import NUMBERS_OF, check_sets_agree
 from scipy import sparse, stats
 
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
@@ -968,7 +968,9 @@ def test_merged_evidence_of_two_far_data():
         np.testing.assert_allclose(components.log_merged(k, others), expected, rtol=1e-12)
 
 
-ISA_SCRIPT = """
+ISA_SCRIPT = (
+    NUMBERS_OF
+    + """
 import sys
 import numpy as np
 from expfam.families.components import Components
@@ -987,18 +989,14 @@ for d in (1, 5, 16, 19, 26):
         components = Components(data.family, data, 13)
         for i in range(60):
             components.add(i, i % 11)
-        for i in range(0, 60, 7):
-            out.append(components.log_predictive_self(i, i % 11))
-            components.remove(i, i % 11)
-        out.extend(components.log_predictive_block(0, 60, 13).ravel())
-        out.extend(components.log_marginal())
-        out.extend(components.log_merged(0, range(1, 13)))
+        out.extend(numbers_of(components))
         lone = Components(data.family, data, 20)
         lone.refresh(np.minimum(np.arange(60), 19).astype(np.int32))
         out.extend(lone.log_merged(0, range(1, 20)))
         out.extend(lone.log_merged(19, range(19)))
 np.save(sys.argv[1], np.array(out))
 """
+)
 
 
 def test_instruction_sets_agree(tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from instruction_sets import check_sets_agree
+from instruction_sets import NUMBERS_OF, check_sets_agree
 
 from expfam import Dataset, DiagonalGaussian, LogNormal, MixtureModel, SymmetricDirichlet
 from expfam.errors import DataError, SupportError
@@ -191,7 +191,9 @@ def test_a_chain_on_holes_finds_the_clusters():
 
 # ---- instruction sets ------------------------------------------------------------------------------------------------
 
-ISA_SCRIPT = """
+ISA_SCRIPT = (
+    NUMBERS_OF
+    + """
 import sys
 import numpy as np
 from expfam import Dataset, DiagonalGaussian, LogNormal
@@ -207,14 +209,10 @@ for V in (1, 3, 8, 9, 17, 40):
         data = Dataset(X, family)
         components = Components(data.family, data, 13)
         components.refresh((np.arange(60) % 11).astype(np.int32))
-        for i in range(0, 60, 7):
-            out.append(components.log_predictive_self(i, i % 11))
-            components.remove(i, i % 11)
-        out.extend(components.log_predictive_block(0, 60, 13).ravel())
-        out.extend(components.log_marginal())
-        out.extend(components.log_merged(0, range(1, 13)))
+        out.extend(numbers_of(components))
 np.save(sys.argv[1], np.array(out))
 """
+)
 
 
 def test_instruction_sets_agree(tmp_path):

@@ -159,6 +159,10 @@ class Reference:
 
     def centres(self, keys_of):
         """Merges of a cluster with one whose centre shares its bucket; splits by coins. `keys_of(block)` is a key."""
+        return self.metropolis(*self._by_centres(keys_of))
+
+    def _by_centres(self, keys_of):
+        """Laws of a split by coins, and of a merge of two centres in one bucket."""
 
         def forward(z, C, A, B):
             return 0.5 / len(self.blocks[z]) * 2.0 ** (1 - len(C))
@@ -169,7 +173,7 @@ class Reference:
             bucket = sum(keys_of(D) == keys_of(A) for D in self.blocks[z])
             return 0.5 * 2.0 / (len(self.blocks[z]) * (bucket - 1.0))
 
-        return self.metropolis(forward, backward)
+        return forward, backward
 
     # ---- as printed -------------------------------------------------------------------------------------------------
 
@@ -191,19 +195,8 @@ class Reference:
 
     def printed_centres(self, keys_of):
         """The merge on a table of centres as printed: bucket and cluster counted, the other order and 2 left out."""
-
-        def forward(z, C, A, B):
-            return 0.5 / len(self.blocks[z]) * 2.0 ** (1 - len(C))
-
-        def backward(z, A, B):
-            if keys_of(A) != keys_of(B):
-                return 0.0
-            bucket = sum(keys_of(D) == keys_of(A) for D in self.blocks[z])
-            return 0.5 * 2.0 / (len(self.blocks[z]) * (bucket - 1.0))
-
         return self.metropolis(
-            forward,
-            backward,
+            *self._by_centres(keys_of),
             ratio_forward=lambda z, C, A, B: 0.5 / len(self.blocks[z]) * 2.0 ** -len(C),
             ratio_backward=lambda z, A, B: 0.5 / len(self.blocks[z]) * (keys_of(A) == keys_of(B)),
         )

@@ -3,8 +3,18 @@
 import numpy as np
 
 from expfam.plugins.laws.kernel_case import canonical, exact_posterior, set_partitions
+from expfam.samplers.collapsed.laws import update_law
+from expfam.samplers.states.collapsed import CollapsedState
 
-__all__ = ["canonical", "exact_posterior", "move_matrix", "set_partitions", "total_variation", "visit_frequencies"]
+__all__ = [
+    "canonical",
+    "exact_posterior",
+    "move_matrix",
+    "set_partitions",
+    "total_variation",
+    "update_matrix",
+    "visit_frequencies",
+]
 
 
 def move_matrix(partitions, conditional):
@@ -15,6 +25,19 @@ def move_matrix(partitions, conditional):
         for q, probability in conditional(p):
             P[row, place[q]] += probability
     return P
+
+
+def update_matrix(kernel, model, data, partitions, i, rows=None):
+    """Transition matrix of the update of datum i, by the code of the sweep."""
+
+    def moves(p):
+        state = CollapsedState(model, data, np.array(p), seed=0)
+        for slot, probability in update_law(kernel, state, i, rows=rows).items():
+            labels = state.labels.copy()
+            labels[i] = slot
+            yield canonical(labels), probability
+
+    return move_matrix(partitions, moves)
 
 
 def total_variation(p, q):

@@ -24,11 +24,24 @@ def worst_t(visits, partitions, pi):
     return np.abs(t[keep]).max()
 
 
-def run_chain(kernel, model, X, n_steps, seed=1):
-    state = kernel.init(model, X, seed=seed, start=np.zeros(X.shape[0], dtype=int))
+def visited(kernel, state, n_steps, *, note=None):
+    """Partitions that a chain visits, one for each step; `note` is called with what each step tells."""
     visits = []
     for _ in range(n_steps):
-        kernel.step(state)
+        info = kernel.step(state)
         visits.append(canonical(state.labels))
+        if note is not None:
+            note(info)
     state.check()
     return visits
+
+
+def visited_and_accepted(kernel, state, n_steps):
+    """Partitions that a cycle visits, and how many moves of its first kernel are accepted."""
+    accepted = []
+    visits = visited(kernel, state, n_steps, note=lambda info: accepted.append(info.extra["parts"][0].accepted))
+    return visits, sum(accepted)
+
+
+def run_chain(kernel, model, X, n_steps, seed=1):
+    return visited(kernel, kernel.init(model, X, seed=seed, start=np.zeros(X.shape[0], dtype=int)), n_steps)

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from enumeration import canonical, exact_posterior, move_matrix
+from enumeration import canonical, exact_posterior, update_matrix
 from instruction_sets import SETS, output_under
 from tiny import FAMILIES, WEIGHTS
 
@@ -30,19 +30,6 @@ def build(family_name, weights):
     data = Dataset(X, family)
     model = MixtureModel(data.family, weights)
     return model, data, *exact_posterior(MixtureModel(family, weights), X)
-
-
-def update_matrix(kernel, model, data, partitions, i, rows=None):
-    """Transition matrix of the update of datum i, by the code of the sweep."""
-
-    def moves(p):
-        state = CollapsedState(model, data, np.array(p), seed=0)
-        for slot, probability in update_law(kernel, state, i, rows=rows).items():
-            labels = state.labels.copy()
-            labels[i] = slot
-            yield canonical(labels), probability
-
-    return move_matrix(partitions, moves)
 
 
 def assert_reversible(P, pi):

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from enumeration import canonical
 from franchises import ROWS, Tiny
 from tiny import FAMILIES
-from visits import LIMIT, worst_t
+from visits import LIMIT, visited_and_accepted, worst_t
 
 from expfam import AdmixtureModel, Dataset, DiagonalGaussian, HierarchicalProcess, Poisson
 from expfam.errors import CapabilityError
@@ -43,15 +42,10 @@ def n_steps(is_slow):
     return 8000 if is_slow else 3000
 
 
-def visited(kernel, tiny, n_steps, *, seed=1):
+def visits_of(kernel, tiny, n_steps, *, seed=1):
     data = Dataset(tiny.X, tiny.model.family, groups=tiny.groups)
     state = kernel.init(tiny.model, data, seed=seed, start=np.zeros(len(tiny.groups), dtype=int))
-    found, accepted = [], 0
-    for _ in range(n_steps):
-        accepted += kernel.step(state).extra["parts"][0].accepted
-        found.append(canonical(state.labels))
-    state.check()
-    return found, accepted
+    return visited_and_accepted(kernel, state, n_steps)
 
 
 def patients(K, seed, *, n=1500, n_groups=60):
@@ -65,7 +59,7 @@ def patients(K, seed, *, n=1500, n_groups=60):
 @pytest.mark.parametrize("name", ROWS)
 def test_partitions_of_rows_are_visited_by_their_probability(name, kernel, n_steps):
     tiny = Tiny(name)
-    visits, accepted = visited(kernel, tiny, n_steps)
+    visits, accepted = visits_of(kernel, tiny, n_steps)
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
     assert accepted > n_steps / 10
 
@@ -75,7 +69,7 @@ def test_where_slots_run_out_the_law_is_the_same(n_steps, monkeypatch):
     for module in (slots, group_sweep):
         monkeypatch.setattr(module, "capacity_for", lambda n: n + 1)
     tiny = Tiny("poisson_rows")
-    assert worst_t(visited(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) < LIMIT
+    assert worst_t(visits_of(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) < LIMIT
 
 
 @pytest.mark.parametrize("fault", ["log_u", "gamma"])
@@ -90,7 +84,7 @@ def test_a_mistake_is_seen(fault, n_steps, monkeypatch):
 
     monkeypatch.setattr(group_moves, "RowMoves", Wrong)
     tiny = Tiny("gaussian_rows")
-    assert worst_t(visited(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) > LIMIT
+    assert worst_t(visits_of(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) > LIMIT
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from enumeration import canonical
 from franchise_slow import posterior
 from franchises import ROWS, Tiny, quadrature
 from tiny import FAMILIES
-from visits import LIMIT, worst_t
+from visits import LIMIT, visited, worst_t
 
 from expfam import AdmixtureModel, Dataset, DiagonalGaussian, HierarchicalProcess, Poisson
 from expfam.errors import ArchiveError, CapabilityError
@@ -27,15 +26,10 @@ def n_steps(is_slow):
     return 12_000 if is_slow else 6000
 
 
-def visited(kernel, tiny, n_steps, *, seed=1):
+def visits_of(kernel, tiny, n_steps, *, seed=1):
     data = Dataset(tiny.X, tiny.model.family, groups=tiny.groups)
     state = kernel.init(tiny.model, data, seed=seed, start=np.zeros(len(tiny.groups), dtype=int))
-    found = []
-    for _ in range(n_steps):
-        kernel.step(state)
-        found.append(canonical(state.labels))
-    state.check()
-    return found
+    return visited(kernel, state, n_steps)
 
 
 def patients(n=300, seed=0):
@@ -51,7 +45,7 @@ def patients(n=300, seed=0):
 @pytest.mark.parametrize("name", ROWS)
 def test_partitions_of_rows_are_visited_by_their_probability(name, order, n_steps):
     tiny = Tiny(name)
-    visits = visited(GroupedProcessGibbs(learn_alpha=False, order=order), tiny, n_steps)
+    visits = visits_of(GroupedProcessGibbs(learn_alpha=False, order=order), tiny, n_steps)
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
     other = posterior(tiny.model.with_concentrations(1.3, 1.6), tiny.evidence, tiny.groups)[1]
     assert worst_t(visits, tiny.partitions, other) > LIMIT
@@ -64,12 +58,7 @@ def test_they_are_where_slots_run_out(n_steps, monkeypatch):
     tiny, capacities = Tiny("poisson_rows"), set()
     data = Dataset(tiny.X, tiny.model.family, groups=tiny.groups)
     state = FIXED.init(tiny.model, data, seed=1, start=np.zeros(6, dtype=int))
-    visits = []
-    for _ in range(n_steps):
-        FIXED.step(state)
-        visits.append(canonical(state.labels))
-        capacities.add(state.shared.capacity)
-    state.check()
+    visits = visited(FIXED, state, n_steps, note=lambda info: capacities.add(state.shared.capacity))
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
     assert {3, 4, 5} <= capacities  # it grew, and became small again
 
@@ -77,7 +66,7 @@ def test_they_are_where_slots_run_out(n_steps, monkeypatch):
 @pytest.mark.parametrize("n_steps", LENGTHS)
 def test_learned_concentrations_leave_the_law_over_all_of_them(n_steps):
     tiny, probability = quadrature("gaussian_rows")
-    visits = visited(GroupedProcessGibbs(), tiny, n_steps)
+    visits = visits_of(GroupedProcessGibbs(), tiny, n_steps)
     assert worst_t(visits, tiny.partitions, probability) < LIMIT
     assert worst_t(visits, tiny.partitions, tiny.probability) > LIMIT
 
@@ -90,7 +79,7 @@ def test_weights_that_are_never_drawn_again_are_seen(n_steps, monkeypatch):
 
     monkeypatch.setattr(groups, "draw_shared_weights", keep)
     tiny = Tiny("poisson_rows")
-    assert worst_t(visited(FIXED, tiny, n_steps), tiny.partitions, tiny.probability) > LIMIT
+    assert worst_t(visits_of(FIXED, tiny, n_steps), tiny.partitions, tiny.probability) > LIMIT
 
 
 # ---- states ----------------------------------------------------------------------------------------------------------

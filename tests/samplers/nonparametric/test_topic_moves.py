@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from enumeration import canonical
 from franchises import DOCUMENTS, Tiny
-from visits import LIMIT, worst_t
+from visits import LIMIT, visited_and_accepted, worst_t
 
 from expfam import AdmixtureModel, HierarchicalProcess, Multinomial
 from expfam.errors import CapabilityError
@@ -33,15 +32,10 @@ def n_steps(is_slow):
     return 8000 if is_slow else 3000
 
 
-def visited(kernel, tiny, n_steps, *, seed=1, start=None):
+def visits_of(kernel, tiny, n_steps, *, seed=1, start=None):
     T = int(tiny.X.sum())
     state = kernel.init(tiny.model, tiny.X, seed=seed, start=np.zeros(T, dtype=int) if start is None else start)
-    found, accepted = [], 0
-    for _ in range(n_steps):
-        accepted += kernel.step(state).extra["parts"][0].accepted
-        found.append(canonical(state.labels))
-    state.check()
-    return found, accepted
+    return visited_and_accepted(kernel, state, n_steps)
 
 
 def documents(K, seed, *, n=1000):
@@ -58,7 +52,7 @@ def documents(K, seed, *, n=1000):
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_partitions_of_tokens_are_visited_by_their_probability(name, kernel, seed, n_steps):
     tiny = Tiny(name)
-    visits, accepted = visited(kernel, tiny, n_steps, seed=seed)
+    visits, accepted = visits_of(kernel, tiny, n_steps, seed=seed)
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
     assert accepted > n_steps / 4
 
@@ -68,7 +62,7 @@ def test_where_slots_run_out_the_law_is_the_same(n_steps, monkeypatch):
     for module in (slots, topics):
         monkeypatch.setattr(module, "capacity_for", lambda n: n + 1)
     tiny = Tiny("two_documents")
-    assert worst_t(visited(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) < LIMIT
+    assert worst_t(visits_of(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) < LIMIT
 
 
 @pytest.mark.parametrize("fault", ["log_u", "mass"])
@@ -83,7 +77,7 @@ def test_a_mistake_is_seen(fault, n_steps, monkeypatch):
 
     monkeypatch.setattr(topic_moves, "TopicMoves", Wrong)
     tiny = Tiny("two_documents")
-    assert worst_t(visited(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) > LIMIT
+    assert worst_t(visits_of(ALONE, tiny, n_steps)[0], tiny.partitions, tiny.probability) > LIMIT
 
 
 # ---- states ----------------------------------------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from enumeration import canonical
 from franchise_slow import posterior
 from franchises import DOCUMENTS, Tiny, quadrature
 from scipy import sparse
-from visits import LIMIT, worst_t
+from visits import LIMIT, visited, worst_t
 
 from expfam import AdmixtureModel, Categorical, Dataset, HierarchicalProcess, Multinomial
 from expfam.errors import ArchiveError, CapabilityError, DataError
@@ -31,14 +30,8 @@ def n_steps(is_slow):
     return 12_000 if is_slow else 6000
 
 
-def visited(kernel, model, X, n_steps, *, seed=1):
-    state = kernel.init(model, X, seed=seed, start=np.zeros(X.sum(), dtype=int))
-    found = []
-    for _ in range(n_steps):
-        kernel.step(state)
-        found.append(canonical(state.labels))
-    state.check()
-    return found
+def visits_of(kernel, model, X, n_steps, *, seed=1):
+    return visited(kernel, kernel.init(model, X, seed=seed, start=np.zeros(X.sum(), dtype=int)), n_steps)
 
 
 # ---- the law ---------------------------------------------------------------------------------------------------------
@@ -48,7 +41,7 @@ def visited(kernel, model, X, n_steps, *, seed=1):
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_partitions_of_tokens_are_visited_by_their_probability(name, seed, n_steps):
     tiny = Tiny(name)
-    visits = visited(FIXED, tiny.model, tiny.X, n_steps, seed=seed)
+    visits = visits_of(FIXED, tiny.model, tiny.X, n_steps, seed=seed)
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
     other = posterior(tiny.model.with_concentrations(1.3, 1.6), tiny.evidence, tiny.groups)[1]
     assert worst_t(visits, tiny.partitions, other) > LIMIT
@@ -62,14 +55,14 @@ def test_they_are_where_slots_run_out_within_a_word(n_steps, monkeypatch):
     grow = process.TopicProcessState.grow
     monkeypatch.setattr(process.TopicProcessState, "grow", lambda state: (grown.append(state.n_steps), grow(state))[1])
     tiny = Tiny("two_documents")
-    assert worst_t(visited(FIXED, tiny.model, tiny.X, n_steps), tiny.partitions, tiny.probability) < LIMIT
+    assert worst_t(visits_of(FIXED, tiny.model, tiny.X, n_steps), tiny.partitions, tiny.probability) < LIMIT
     assert len(grown) > 100
 
 
 @pytest.mark.parametrize("n_steps", LENGTHS)
 def test_learned_concentrations_leave_the_law_over_all_of_them(n_steps):
     tiny, probability = quadrature("two_documents")
-    visits = visited(TopicProcessGibbs(), tiny.model, tiny.X, n_steps)
+    visits = visits_of(TopicProcessGibbs(), tiny.model, tiny.X, n_steps)
     assert worst_t(visits, tiny.partitions, probability) < LIMIT
     assert worst_t(visits, tiny.partitions, tiny.probability) > LIMIT
 
@@ -84,7 +77,7 @@ def test_weights_that_are_never_drawn_again_are_seen(n_steps, monkeypatch):
 
     monkeypatch.setattr(process, "draw_shared_weights", keep)
     tiny = Tiny("two_documents")
-    assert worst_t(visited(FIXED, tiny.model, tiny.X, n_steps), tiny.partitions, tiny.probability) > LIMIT
+    assert worst_t(visits_of(FIXED, tiny.model, tiny.X, n_steps), tiny.partitions, tiny.probability) > LIMIT
 
 
 def test_the_density_of_clusters_and_weights_integrates_to_the_law_of_the_clusters():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from enumeration import canonical, exact_posterior, move_matrix, total_variation, visit_frequencies
+from enumeration import exact_posterior, total_variation, update_matrix, visit_frequencies
 from instruction_sets import output_under
 from scipy import sparse, stats
 from tiny import FAMILIES as TINY
@@ -25,7 +25,6 @@ from expfam.errors import ArchiveError, CapabilityError, PluginError, ResourceEr
 from expfam.families.natural import natural_law_of
 from expfam.families.support import dense_rows
 from expfam.samplers import CollapsedMetropolis, Int8Proposal
-from expfam.samplers.collapsed.laws import update_law
 from expfam.samplers.proposals import int8
 from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.snapshot import Snapshot
@@ -450,19 +449,6 @@ def test_other_hyper_parameters_are_taken_from_the_snapshot():
 
 
 # ---- exactness -------------------------------------------------------------------------------------------------------
-
-
-def update_matrix(kernel, model, data, partitions, i, rows=None):
-    """Transition matrix of the update of datum i, by the code of the sweep."""
-
-    def moves(p):
-        state = CollapsedState(model, data, np.array(p), seed=0)
-        for slot, probability in update_law(kernel, state, i, rows=rows).items():
-            labels = state.labels.copy()
-            labels[i] = slot
-            yield canonical(labels), probability
-
-    return move_matrix(partitions, moves)
 
 
 CASES = [
