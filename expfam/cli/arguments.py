@@ -119,6 +119,35 @@ def read_with_column(
         raise UsageError(f"--{option}: {args.data} is of a format without {instead}") from error
 
 
+def add_threads(group: argparse.ArgumentParser | argparse._ArgumentGroup, *, note: str = "") -> None:
+    """Add the number of threads of a command."""
+    group.add_argument("--threads", type=thread_count, metavar="N", help=f"number of threads, -1 for all cores{note}")
+
+
+def add_labels_file(group: argparse._ArgumentGroup) -> None:
+    """Add the file to which a fit writes its labels."""
+    group.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="save the labels: .csv (row_id,label) or .npy; in .csv, an apostrophe is put before a name that a "
+        "spreadsheet would read as a formula",
+    )
+
+
+def add_column_names(parser: argparse.ArgumentParser) -> None:
+    """Add the file with the names of the columns."""
+    parser.add_argument(
+        "--vocab", type=Path, metavar="FILE", help="file with the names of the columns, one name per line"
+    )
+
+
+def add_numbers_of_steps(group: argparse._ArgumentGroup) -> None:
+    """Add the numbers of steps of topics and of clusters of groups."""
+    group.add_argument("--steps", type=natural_int, metavar="N", help="steps that count; default: 100")
+    group.add_argument("--warmup", type=natural_int, metavar="N", help="steps before them; default: as many")
+
+
 def add_data(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
     """Add the data file and the options that tell how to read it."""
     parser.add_argument(

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.cli.arguments import add_seed, concentration, positive_float, positive_int, thread_count
+from expfam.cli.arguments import add_seed, add_threads, concentration, positive_float, positive_int
 from expfam.cli.columns import rows_of_table
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, replacing
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="column of the group of each row, or a .npy file of them: a mixture of rows in groups is certified",
     )
     group.add_argument("--links", metavar="FILE", help=".npy file of the links of rows, with --groups; -1 for no link")
-    group.add_argument("--threads", type=thread_count, metavar="N", help="number of threads, -1 for all cores")
+    add_threads(group)
     group.add_argument(
         "--time-limit", type=positive_float, metavar="SECONDS", help="fewer replicates, to 100, if more take longer"
     )

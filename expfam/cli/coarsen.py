@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expfam.amounts import counted
-from expfam.cli.arguments import add_data, add_model, column_name, positive_float, positive_int, thread_count
+from expfam.cli.arguments import add_data, add_model, add_threads, column_name, positive_float, positive_int
 from expfam.cli.coarsened import other_numbers
 from expfam.cli.errors import UsageError
 from expfam.cli.figures import FIGURE_SUFFIXES, require_matplotlib
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="draw how well halves of DATA agree on each number: .png, .pdf or .svg; needs matplotlib",
     )
-    parser.add_argument("--threads", type=thread_count, metavar="N", help="number of threads, -1 for all cores")
+    add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expfam.cli.arguments import (
+    add_column_names,
     add_data,
     add_family,
     natural_int,
@@ -58,9 +58,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam fit`."""
     add_data(parser)
-    parser.add_argument(
-        "--vocab", type=Path, metavar="FILE", help="file with the names of the columns, one name per line"
-    )
+    add_column_names(parser)
     add_columns(parser)
     add_known(parser)
     model = add_family(parser)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expfam.amounts import counted
 from expfam.cli.arguments import (
+    add_column_names,
     add_data,
     add_family,
+    add_numbers_of_steps,
     concentration,
-    natural_int,
     positive_int,
     read_data,
 )
@@ -45,9 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam groups`."""
     add_data(parser)
     add_groups(parser, required=True)
-    parser.add_argument(
-        "--vocab", type=Path, metavar="FILE", help="file with the names of the columns, one name per line"
-    )
+    add_column_names(parser)
     add_columns(parser)
     model = add_family(parser)
     size = model.add_mutually_exclusive_group()
@@ -59,8 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alpha", type=concentration, default="auto", metavar="A", help="pseudo-count of a cluster in a group"
     )
     group = parser.add_argument_group("run")
-    group.add_argument("--steps", type=natural_int, metavar="N", help="steps that count; default: 100")
-    group.add_argument("--warmup", type=natural_int, metavar="N", help="steps before them; default: as many")
+    add_numbers_of_steps(group)
     group.add_argument(
         "--sampler", default="auto", metavar="NAME", help="auto, gibbs or variational; default: %(default)s"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expfam.amounts import counted
-from expfam.cli.arguments import add_data, add_model, positive_int, thread_count
+from expfam.cli.arguments import add_data, add_model, add_threads, positive_int
 from expfam.cli.errors import UsageError
 from expfam.cli.groups_of_rows import add_groups
 from expfam.cli.model_rows import given_rows, load_model
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOP",
         help="add the TOP most probable clusters of each row; an .npz file holds only these, as sparse rows",
     )
-    parser.add_argument("--threads", type=thread_count, metavar="N", help="number of threads, -1 for all cores")
+    add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:

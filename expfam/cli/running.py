@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.cli.arguments import add_seed, memory_amount, thread_count, time_amount
+from expfam.cli.arguments import add_labels_file, add_seed, add_threads, memory_amount, time_amount
 from expfam.cli.coarsened import add_coarsen
 from expfam.cli.errors import UsageError
 
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 def add_limits(group: argparse._ArgumentGroup) -> None:
     """Add the seed, the threads, and what a fit may need."""
     add_seed(group)
-    group.add_argument(
-        "--threads",
-        type=thread_count,
-        metavar="N",
-        help="number of threads, -1 for all cores; results do not depend on it",
-    )
+    add_threads(group, note="; results do not depend on it")
     group.add_argument(
         "--memory-limit",
         type=memory_amount,
@@ -44,13 +39,7 @@ def add_outputs(parser: argparse.ArgumentParser, *, figure: str | None = None) -
     out = parser.add_argument_group("output")
     add_coarsen(out)
     out.add_argument("--output", type=Path, metavar="DIR", help="save the model to this directory")
-    out.add_argument(
-        "--labels",
-        type=Path,
-        metavar="FILE",
-        help="save the labels: .csv (row_id,label) or .npy; in .csv, an apostrophe is put before a name that a "
-        "spreadsheet would read as a formula",
-    )
+    add_labels_file(out)
     if figure is not None:
         out.add_argument("--figure", type=Path, metavar="FILE", help=f"{figure}: .png, .pdf or .svg; needs matplotlib")
     out.add_argument("--quiet", action="store_true", help="print nothing but errors")

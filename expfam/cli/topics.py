@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from expfam.amounts import counted
 from expfam.cli.arguments import (
     add_data,
+    add_numbers_of_steps,
     column_name,
     concentration,
-    natural_int,
     positive_int,
     read_data,
 )
@@ -81,8 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--eta", type=concentration, metavar="E", help="pseudo-count of a word in a topic, or auto; default: 0.01"
     )
     group = parser.add_argument_group("run")
-    group.add_argument("--steps", type=natural_int, metavar="N", help="steps that count; default: 100")
-    group.add_argument("--warmup", type=natural_int, metavar="N", help="steps before them; default: as many")
+    add_numbers_of_steps(group)
     group.add_argument(
         "--sampler",
         default="auto",

@@ -11,11 +11,12 @@ from expfam.amounts import counted
 from expfam.cli.arguments import (
     add_data,
     add_family,
+    add_labels_file,
     add_seed,
+    add_threads,
     concentration,
     positive_int,
     read_data,
-    thread_count,
 )
 from expfam.cli.columns import add_columns, check_family, family_facts, family_line, is_automatic, model_data
 from expfam.cli.figures import FIGURE_SUFFIXES, require_matplotlib
@@ -65,22 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-k", "--clusters", type=positive_int, metavar="K", help="cut the tree into K clusters; default: by the odds"
     )
     add_seed(group)
-    group.add_argument(
-        "--threads",
-        type=thread_count,
-        metavar="N",
-        help="number of threads, -1 for all cores; results do not depend on it",
-    )
+    add_threads(group, note="; results do not depend on it")
     add_kept_run(group)
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="DIR", help="save the hierarchy to this directory")
-    out.add_argument(
-        "--labels",
-        type=Path,
-        metavar="FILE",
-        help="save the labels: .csv (row_id,label) or .npy; in .csv, an apostrophe is put before a name that a "
-        "spreadsheet would read as a formula",
-    )
+    add_labels_file(out)
     out.add_argument("--linkage", type=Path, metavar="FILE", help="save SciPy's linkage matrix: .npy")
     out.add_argument("--newick", type=Path, metavar="FILE", help="save the tree in Newick's format")
     out.add_argument("--figure", type=Path, metavar="FILE", help="draw the top of the tree: .png, .pdf or .svg")

@@ -27,7 +27,7 @@ from expfam.engines.base import Engine
 from expfam.engines.journal import Entry, Journal, dumps
 from expfam.engines.parts import Part, Resident, added
 from expfam.engines.watch import Watch
-from expfam.engines.worker import Failure, Worker
+from expfam.engines.worker import Failure, Worker, checked_answers
 from expfam.errors import EngineError
 
 _JOURNAL_BYTES = 1 << 28
@@ -271,11 +271,7 @@ class DaskEngine(Engine):
                 answers.append(answer)
                 waiting -= set(places)
         self._watch.end()
-        failures = [answer for answer in answers if isinstance(answer, Failure)]
-        if failures:
-            first = min(failures, key=lambda failure: failure.part)
-            first.throw(self.parts[first.part].first_row)
-        return answers
+        return checked_answers(answers, self.parts)
 
     def _submit(self, function, address, arguments):
         return self.client.submit(function, *arguments, workers=[address], allow_other_workers=False, pure=False)

@@ -12,7 +12,7 @@ from typing import Any
 from expfam.engines.base import Engine
 from expfam.engines.journal import dumps
 from expfam.engines.parts import Part, added
-from expfam.engines.worker import Failure, Worker
+from expfam.engines.worker import Worker, checked_answers
 
 
 class MpiEngine(Engine):
@@ -109,8 +109,4 @@ class MpiEngine(Engine):
     def _exchanged(self, answer):
         """Return the answers of all ranks, or raise the first failure in all ranks."""
         answers = self.communicator.allgather(answer)
-        failures = [found for found in answers if isinstance(found, Failure)]
-        if failures:
-            first = min(failures, key=lambda failure: failure.part)
-            first.throw(self.parts[first.part].first_row)
-        return answers
+        return checked_answers(answers, self.parts)

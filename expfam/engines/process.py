@@ -14,7 +14,7 @@ from expfam.engines.base import Engine
 from expfam.engines.journal import Entry, Journal, dumps
 from expfam.engines.parts import added
 from expfam.engines.watch import Watch
-from expfam.engines.worker import Failure, serve
+from expfam.engines.worker import checked_answers, serve
 from expfam.errors import EngineError
 
 _JOURNAL_BYTES = 1 << 28
@@ -131,11 +131,7 @@ class ProcessEngine(Engine):
         told = [self._tell(link, order, values_of) for link in self._links]
         answers = [self._hear(link, is_told, order, values_of) for link, is_told in zip(self._links, told)]
         self._watch.end()
-        failures = [answer for answer in answers if isinstance(answer, Failure)]
-        if failures:
-            first = min(failures, key=lambda failure: failure.part)
-            first.throw(self.parts[first.part].first_row)
-        return answers
+        return checked_answers(answers, self.parts)
 
     def _tell(self, link, order, values_of):
         """Send an order; return whether the worker was there."""

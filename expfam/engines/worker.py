@@ -5,11 +5,14 @@ from __future__ import annotations
 import pickle
 import signal
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from expfam.engines.journal import dumps
 from expfam.engines.parts import Part, Resident, added
 from expfam.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Failure:
@@ -26,6 +29,15 @@ class Failure:
         """Raise the error in this process; its cause names the part."""
         where = f"part {self.part}, which begins at row {first_row}, in its worker:\n{self.text}"
         raise self.error from EngineError(where)
+
+
+def checked_answers(answers: list[Any], parts: Sequence[Part]) -> list[Any]:
+    """Return the answers of workers, or raise the failure of the first part."""
+    failures = [answer for answer in answers if isinstance(answer, Failure)]
+    if failures:
+        first = min(failures, key=lambda failure: failure.part)
+        first.throw(parts[first.part].first_row)
+    return answers
 
 
 class Worker:

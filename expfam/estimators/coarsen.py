@@ -105,7 +105,12 @@ def _curve(mixture, given):
 
 
 def groups_text(mixture: Any) -> str:
-    """Return the end of a line: how many groups halves of the data agree on, if it is known."""
+    """Return the end of a line: how many groups halves of the data agree on, if it is known.
+
+    Empty where the number of clusters was given, and for one cluster.
+    """
+    if mixture.n_components is not None or mixture.n_components_ < 2:
+        return ""
     held = mixture.__dict__.get("_merges")
     if held is None or held.found_again is None or held.n is not mixture.n_:
         return "; coarsen() merges them"

@@ -909,8 +909,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         return merges_of(self).tree
 
     def _summary_parts(self):
-        more = groups_text(self) if self.n_components is None and self.n_components_ > 1 else ""
-        return more, super()._summary_parts()[1]
+        return groups_text(self), super()._summary_parts()[1]
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 

@@ -475,8 +475,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         return self._imputed(X, draws, clusters=answering_clusters(self, average))
 
     def _summary_parts(self):
-        more = groups_text(self) if self.n_components is None and self.n_components_ > 1 else ""
-        return more, super()._summary_parts()[1]
+        return groups_text(self), super()._summary_parts()[1]
 
     def predict_class(self, X: Any, unknown: Any = -1) -> npt.NDArray[Any]:
         """Return the most probable class of each row.

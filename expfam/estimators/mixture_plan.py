@@ -83,7 +83,7 @@ def weights_of(mixture: Any, family: Family | None = None) -> Any:
 
 def plan_of(mixture: Any, whole: Dataset, family: Family) -> Plan:
     """Return the plan for rows to which the family is bound."""
-    asked = mixture._asked(family)
+    asked = asked_of(mixture, family)
     model = MixtureModel(whole.family, asked.weights)
     kernel = kernel_of_rows(mixture.sampler, model, whole, n_threads=mixture.n_threads)
     settings: dict[str, Any] = {"sampler": mixture.sampler, "owner": asked.owner, "line": asked.line}

@@ -28,7 +28,7 @@ from expfam.families.generic import GenericComponents
 from expfam.families.questions import DataQuestions
 from expfam.families.slice_sampling import MOST_ROUNDS, SETTLED, climb_to_mode, finite, log_target, slice_sample
 from expfam.families.support import YES_NO, dense_rows
-from expfam.families.weighing import checked_weight, of_all_rows, of_counted_rows
+from expfam.families.weighing import checked_weight, counted_rows, takes_weight
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -444,7 +444,10 @@ class Family(DataQuestions, ABC):
         return bound
 
     def _resolved(self, X, weight):
-        return (of_all_rows if self.reads_uncounted_rows else of_counted_rows)(self.resolve, X, weight)
+        if weight is not None and self.reads_uncounted_rows and takes_weight(self.resolve):
+            return self.resolve(X, weight=weight)
+        rows, given = counted_rows(self.resolve, X, weight)
+        return self.resolve(rows, **given)
 
     def check_learned(self) -> None:
         """Raise ValueError for learned attributes that `bind` cannot have set.
@@ -995,3 +998,28 @@ def _warn_numeric(name):
 def _block_clusters(S):
     """Return how many clusters have dense statistics at a time."""
     return max(1, _BLOCK_BYTES // max(1, 8 * S.shape[1]))
+
+
+def bound_family(family: Any, X: Any, weight: npt.ArrayLike | None) -> Any:
+    """Return a family bound to weighted rows.
+
+    A family whose own `bind` takes no weights is bound to the rows of weight above 0.
+
+    Parameters
+    ----------
+    family : Family
+    X : array_like or sparse matrix, shape (N, V)
+    weight : (N,) array_like of non-negative float, or None
+
+    Examples
+    --------
+    >>> from expfam import DiagonalGaussian
+    >>> from expfam.families.base import bound_family
+    >>> bound_family(DiagonalGaussian(), [[0.0], [1.0], [50.0]], [1.0, 3.0, 0.0]).mean
+    array([0.75])
+    """
+    if weight is None:
+        return family.bind(X)
+    if takes_weight(family.bind):
+        return family.bind(X, weight=weight)
+    return family.bind(counted_rows(family.bind, family.validate(X), weight)[0])

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.families.coordinates import ScaledColumns, StandardisedColumns, square_roots, with_float64
-from expfam.families.weighing import of_counted_rows
+from expfam.families.weighing import counted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,7 +174,8 @@ class DataQuestions:
             themselves where `is_metric`, or where they are binary or sparse, else columns of unit variance.
         """
         if self.has_own_coordinates or self.allows_missing:
-            return of_counted_rows(self.coordinate_map, X, weight)
+            rows, given = counted_rows(self.coordinate_map, X, weight)
+            return self.coordinate_map(rows, **given)
         if self.has_counts:
             return square_roots
         if self.is_metric or self.support == "binary" or sparse.issparse(X):

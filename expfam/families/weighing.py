@@ -22,17 +22,23 @@ if TYPE_CHECKING:
 _MOST_WEIGHT = 2.0**53
 
 
-def of_counted_rows(method: Callable[..., Any], X: Any, weight: npt.ArrayLike | None) -> Any:
-    """Call a method of a family with the rows that count, and with their weights.
+def counted_rows(method: Callable[..., Any], X: Any, weight: npt.ArrayLike | None) -> tuple[Any, dict[str, Any]]:
+    """Return the rows that count, and their weights as a keyword of a method.
 
     Parameters
     ----------
     method : callable
-        Called as ``method(X)``, or as ``method(X, weight=weight)`` if it has a parameter `weight` and a weight is
-        not 1. Rows of weight 0 are left out in any case.
+        The keyword is empty if it has no parameter `weight`, or if all weights are 1. Rows of weight 0 are left out
+        in any case.
     X : (N, V) ndarray or CSR, validated
     weight : (N,) array_like of non-negative float, or None
         None and weights of 1 are the same.
+
+    Returns
+    -------
+    rows : (n, V) ndarray or CSR
+    given : dict
+        Empty, or the float64 weights by the name "weight".
 
     Raises
     ------
@@ -42,34 +48,21 @@ def of_counted_rows(method: Callable[..., Any], X: Any, weight: npt.ArrayLike | 
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.families.weighing import of_counted_rows
+    >>> from expfam.families.weighing import counted_rows
     >>> X = np.array([[1.0], [2.0], [900.0]])
-    >>> of_counted_rows(lambda X: X.mean(), X, [1.0, 3.0, 0.0])
-    np.float64(1.5)
-    >>> of_counted_rows(lambda X, weight=None: np.average(X[:, 0], weights=weight), X, [1.0, 3.0, 0.0])
-    np.float64(1.75)
+    >>> rows, given = counted_rows(lambda X, weight: None, X, [1.0, 3.0, 0.0])
+    >>> rows.ravel().tolist(), given["weight"].tolist()
+    ([1.0, 2.0], [1.0, 3.0])
     """
     if weight is None:
-        return method(X)
+        return X, {}
     weight = np.asarray(weight, dtype=np.float64)
     is_counted = weight > 0
     if not is_counted.all():
         if not is_counted.any():
             raise DataError("the weights of all rows with a value here are zero: leave out such columns")
         X, weight = read_only(X[is_counted]), weight[is_counted]
-    if (weight == 1.0).all() or not takes_weight(method):
-        return method(X)
-    return method(X, weight=weight)
-
-
-def of_all_rows(method: Callable[..., Any], X: Any, weight: npt.ArrayLike | None) -> Any:
-    """Call a method with all rows and their weights.
-
-    A method that takes no weights is called as by `of_counted_rows`.
-    """
-    if weight is None or not takes_weight(method):
-        return of_counted_rows(method, X, weight)
-    return method(X, weight=weight)
+    return X, {} if (weight == 1.0).all() or not takes_weight(method) else {"weight": weight}
 
 
 def takes_weight(method: Callable[..., Any]) -> bool:
@@ -83,29 +76,6 @@ def takes_weight(method: Callable[..., Any]) -> bool:
     (True, False)
     """
     return "weight" in inspect.signature(method).parameters
-
-
-def bound_family(family: Any, X: Any, weight: npt.ArrayLike | None) -> Any:
-    """Return a family bound to weighted rows.
-
-    A family whose own `bind` takes no weights is bound to the rows of weight above 0.
-
-    Parameters
-    ----------
-    family : Family
-    X : array_like or sparse matrix, shape (N, V)
-    weight : (N,) array_like of non-negative float, or None
-
-    Examples
-    --------
-    >>> from expfam import DiagonalGaussian
-    >>> from expfam.families.weighing import bound_family
-    >>> bound_family(DiagonalGaussian(), [[0.0], [1.0], [50.0]], [1.0, 3.0, 0.0]).mean
-    array([0.75])
-    """
-    if weight is None or not takes_weight(family.bind):
-        return of_counted_rows(family.bind, X if weight is None else family.validate(X), weight)
-    return family.bind(X, weight=weight)
 
 
 def total_weight(X: Any, weight: Floats | None) -> float:

@@ -74,7 +74,7 @@ def _mode(plan, run, start):
     found = rows.climb(labels, **options).labels
     if ending is not None and not has_many_rows(data.n_rows, None):
         # the last model differs from those under which they were compared, and so may the rows
-        found = best_labels(rows, found, (rows.climb(each, **options).labels for each in run.others()))
+        found = best_labels(rows, found, [rows.climb(each, **options).labels for each in run.others()])
         if state.data is not data:
             found = above_simple(model, data, found, seed=state.seed, n_threads=plan.n_threads)
     return model, by_first_appearance(found)[1]

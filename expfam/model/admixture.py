@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from expfam.amounts import counted
 from expfam.errors import DataError
-from expfam.families.weighing import bound_family
+from expfam.families.base import bound_family
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
 from expfam.model.statistics import weighted_statistics

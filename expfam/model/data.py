@@ -17,9 +17,10 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import DataError
+from expfam.families.base import bound_family
 from expfam.families.counts.components import count_rows
 from expfam.families.support import read_only
-from expfam.families.weighing import bound_family, checked_weight
+from expfam.families.weighing import checked_weight
 from expfam.frames.names import named_columns
 from expfam.model.groups import Groups, as_groups
 from expfam.model.label_sums import PhiBounds, Scale, phi_bounds, weighted_bounds

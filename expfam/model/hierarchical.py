@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
 from expfam.amounts import counted
-from expfam.families.weighing import bound_family
+from expfam.families.base import bound_family
 from expfam.model.admixture import check_clusters, checked_seeds, log_rising, tokens_of
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import DataError
-from expfam.families.weighing import bound_family
+from expfam.families.base import bound_family
 from expfam.model.data import Dataset
 from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics

@@ -19,8 +19,9 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import SupportError
+from expfam.families.base import bound_family
 from expfam.families.support import YES_NO
-from expfam.families.weighing import bound_family, takes_weight
+from expfam.families.weighing import takes_weight
 from expfam.plugins.laws.data_case import (
     Inapplicable,
     agree,

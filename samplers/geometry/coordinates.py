@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.families.coordinates import in_one_form, with_float64
-from expfam.families.weighing import of_counted_rows
+from expfam.families.weighing import counted_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 from expfam.structures.hashing.projection import sign_projection
@@ -133,7 +133,8 @@ class Rows:
     """Rows of data in coordinates in which squared distances are meaningful."""
 
     def __init__(self, data: Dataset) -> None:
-        self.data, self._map = data, of_counted_rows(data.family.coordinate_map, data.X, data.weight)
+        rows, given = counted_rows(data.family.coordinate_map, data.X, data.weight)
+        self.data, self._map = data, data.family.coordinate_map(rows, **given)
         self._is_discrete = data.family.is_discrete
 
     def take(self, rows: Any) -> Any:

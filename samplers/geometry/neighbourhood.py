@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.families.coordinates import in_one_form
-from expfam.families.weighing import of_counted_rows
+from expfam.families.weighing import counted_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 from expfam.structures.hashing.projection import sign_projection
@@ -40,7 +40,8 @@ def neighbourhood(data: Dataset, seed: int) -> npt.NDArray[np.float32]:
     """
     if is_taken_as_it_is(data):
         return data.X
-    of_rows = of_counted_rows(data.family.neighbour_map, data.X, data.weight)
+    counted, given = counted_rows(data.family.neighbour_map, data.X, data.weight)
+    of_rows = data.family.neighbour_map(counted, **given)
 
     def transform(rows):
         return in_one_form(of_rows(rows), widest=_WIDTH) if data.family.is_discrete else of_rows(rows)

@@ -14,7 +14,7 @@ from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.model.admixture import check_clusters
 from expfam.model.pseudo_counts import CountTable
-from expfam.samplers.states.storage import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.samplers.states.storage import family_arrays, stored_memory, with_family_arrays
 from expfam.structures.ground.stored import TINY, integers, numbers
 
 
@@ -137,11 +137,7 @@ cdef class GroupedState(CollapsedState):
         """Return all that later steps read, to the bit, as a dict of arrays."""
         return {
             "model": {**family_arrays(self.model.family), "alpha": self.model.pseudocounts},
-            "labels": self.labels.copy(),
-            "components": self.components.to_arrays(),
-            "scalars": np.array([self.log_joint, float(self.n_moves)]),
-            "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
-            "memory": memory_arrays(self.memory),
+            **self.label_arrays(),
         }
 
     def from_arrays(self, arrays):

@@ -20,7 +20,7 @@ from expfam.amounts import counted
 from expfam.model.pseudo_counts import CountTable
 from expfam.samplers.nonparametric.slots import Slots, capacity_for
 from expfam.samplers.nonparametric.weights import first_weights, log_density
-from expfam.samplers.states.storage import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.samplers.states.storage import family_arrays, stored_memory, with_family_arrays
 from expfam.structures.ground.stored import TINY, numbers
 
 
@@ -158,11 +158,7 @@ cdef class GroupedProcessState(GroupedState):
             "model": family_arrays(self.model.family),
             "concentrations": np.array([self.model.alpha, self.model.gamma]),
             "shared": self.shared.to_arrays(),
-            "labels": self.labels.copy(),
-            "components": self.components.to_arrays(),
-            "scalars": np.array([self.log_joint, float(self.n_moves)]),
-            "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
-            "memory": memory_arrays(self.memory),
+            **self.label_arrays(),
         }
 
     def from_arrays(self, arrays):

@@ -14,7 +14,7 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.engines.base import Engine
 from expfam.errors import DataError, DataTypeError
-from expfam.families.weighing import bound_family
+from expfam.families.base import bound_family
 from expfam.samplers.shards.all_rows import RowsOfParts
 from expfam.structures.ground.rng import generator
 

@@ -307,10 +307,16 @@ cdef class CollapsedState:
         """Return everything that a later step reads as a dict of arrays and numbers."""
         return {
             "model": model_arrays(self.model),
-            "labels": self.labels.copy(),
-            "components": self.components.to_arrays(),
             "slots": np.array([self.slots.n_slots, self.slots.n_free, self.slots.spare], dtype=np.int64),
             "free_slots": self.free_slots.copy(),
+            **self.label_arrays(),
+        }
+
+    def label_arrays(self):
+        """Return labels, statistics and counters, which every state of this kind stores."""
+        return {
+            "labels": self.labels.copy(),
+            "components": self.components.to_arrays(),
             "scalars": np.array([self.log_joint, float(self.n_moves)]),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
             "memory": memory_arrays(self.memory),

@@ -7,8 +7,9 @@ from scipy import sparse
 from expfam import Categorical, Columns, Dataset, DiagonalGaussian, Family, Poisson, SphericalGaussian
 from expfam.errors import DataError
 from expfam.families.all_rows import RowsHere
+from expfam.families.base import bound_family
 from expfam.families.column_sums import column_sums, mean_squares_of_rows, means_of_rows
-from expfam.families.weighing import bound_family, of_counted_rows, takes_weight
+from expfam.families.weighing import counted_rows, takes_weight
 from expfam.plugins.registry import load_family
 from expfam.samplers.geometry.coordinates import Rows
 
@@ -167,7 +168,7 @@ def test_a_family_in_numpy_may_take_weights():
 
 def test_zero_weights_alone_are_refused():
     with pytest.raises(DataError, match="leave out such columns"):
-        of_counted_rows(np.mean, np.ones((3, 1)), np.zeros(3))
+        counted_rows(np.mean, np.ones((3, 1)), np.zeros(3))
 
 
 @pytest.mark.parametrize("X", [COUNTS, UNIT, COUNTS / 7, UNIT.astype(np.float32)], ids=["whole", "unit", "7ths", "f4"])

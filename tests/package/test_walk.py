@@ -39,17 +39,18 @@ def test_the_way_of_one_row_is_that_of_a_default_fit(calls):
 
 
 @pytest.mark.parametrize(
-    ("call", "most_files", "most_moves"),
+    ("call", "most_files", "most_moves", "most_pairs"),
     [
-        ("default fit of iris, K = 3", 92, 1_220),
-        ("five plain Gibbs sweeps", 63, 355),
-        ("default fit of a frame with holes", 102, 13_300),
+        ("default fit of iris, K = 3", 90, 1_050, 8),
+        ("five plain Gibbs sweeps", 62, 330, 5),
+        ("default fit of a frame with holes", 101, 13_000, 15),
     ],
 )
-def test_a_fit_goes_to_few_files_and_seldom(calls, call, most_files, most_moves):
+def test_a_fit_goes_to_few_files_and_seldom(calls, call, most_files, most_moves, most_pairs):
     found = traced(calls[call])
     assert len(found.files) <= most_files
     assert found.moves.total() <= most_moves, found.moves.most_common(8)
+    assert found.pairs <= most_pairs, found.both_ways
 
 
 def test_what_runs_knows_no_estimator(calls):

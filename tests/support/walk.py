@@ -41,9 +41,14 @@ class Walk(NamedTuple):
     moves: Counter
 
     @property
+    def both_ways(self) -> list[tuple[str, str]]:
+        """Pairs of files that call each other: most are a base class and its subclass, or a function and its caller."""
+        return sorted((a, b) for a, b in self.moves if (b, a) in self.moves and a < b)
+
+    @property
     def pairs(self) -> int:
-        """Pairs of files that call each other both ways."""
-        return sum((b, a) in self.moves and a < b for a, b in self.moves)
+        """Number of pairs of files that call each other both ways."""
+        return len(self.both_ways)
 
 
 def walk(call: Any) -> Walk:

@@ -15,7 +15,7 @@ from expfam.families.columns.stacked import stacked_rows
 from expfam.families.columns.table import OBSERVED, PRESENCE, Part, Rows, cells_of, is_missing
 from expfam.families.components import Components
 from expfam.families.counts.categorical import Categorical
-from expfam.families.weighing import of_counted_rows
+from expfam.families.weighing import counted_rows
 
 if TYPE_CHECKING:
     from expfam.protocols import Floats
@@ -152,7 +152,8 @@ def table_coordinates(parts: Iterable[Part], X: Any, weight: Floats | None = Non
 
 def _centred(part, cells, weight):
     """Return a map of cells to coordinates whose means are 0, which missing cells then have."""
-    transform = of_counted_rows(part.family.coordinate_map, cells, weight)
+    rows, given = counted_rows(part.family.coordinate_map, cells, weight)
+    transform = part.family.coordinate_map(rows, **given)
     points = _support.dense_rows(transform(cells))
     centre = np.average(points, axis=0, weights=weight)
     has_codes = isinstance(part.family, Categorical)  # the statistics of a missing code are zeros

@@ -16,12 +16,11 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError
-from expfam.families.base import Family
+from expfam.families.base import Family, bound_family
 from expfam.families.counts.categorical import Categorical
 from expfam.families.gaussian.columns import RealFamily
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.support import dense_rows
-from expfam.families.weighing import bound_family
 from expfam.frames.names import with_places
 from expfam.user_warnings import renamed_warnings
 
