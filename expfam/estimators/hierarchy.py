@@ -525,6 +525,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             Names of the rows, or of the leaves; by default `row_names_`, and where there are none the numbers of the
             leaves. Names of the rows of one leaf are joined by "+".
         height : {"odds", "rank"}
+            Heights of the nodes, as of `linkage_matrix`.
 
         Returns
         -------

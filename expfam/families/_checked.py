@@ -23,7 +23,7 @@ _OPTIONAL = {  # docstrings of methods that the base class does not have, where 
     "draw_natural": "Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,).",
     "map_natural": "Return the mode (Theta, G) of each cluster's posterior: (K, F) and (K,).",
     "log_prior": "Return the log prior density of each parameter (Theta, G): (K,) nats, up to a constant.",
-    "log_partition": "Return g of each natural parameter: (K,) nats; +inf outside the domain.",
+    "log_partition": "Return the log partition function g of each theta: (K,) nats; +inf outside the domain.",
     "sample": "Draw `size` rows under each parameter: (K * size, V), grouped by parameter.",
     "to_params": "Return the usual parameters of each natural parameter: a dict of arrays (K, ...).",
     "log_marginal_by_column": "Return the log evidence of each cluster and column: (K, V) nats, without log-base.",

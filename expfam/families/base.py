@@ -548,7 +548,7 @@ class Family(DataQuestions, ABC):
     def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
         """Return the log probability of each row given the data of each cluster.
 
-        It is A(n + 1, S + phi) - A(n, S).
+        It is A(n + 1, S + phi) - A(n, S), where A is the log evidence of `log_marginal` and phi the row's statistics.
 
         Parameters
         ----------

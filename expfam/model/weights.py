@@ -67,10 +67,6 @@ class _Weights:
             )
         return dataclasses.replace(self, **values)
 
-    def log_normalizer(self, n_total: float) -> float:
-        """Return the log of the total mass of all clusters, old and new, after n_total data."""
-        return float(np.log(n_total + self.strength))
-
     def log_prior_by_number(self, n_total: float, n_clusters: int) -> npt.NDArray[np.float64]:
         """Return the part of `log_prior` that depends on the number of clusters alone.
 

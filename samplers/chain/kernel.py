@@ -381,7 +381,7 @@ class Cycle(Kernel):
         return type(self)(*kernels, **{k: v for k, v in self.get_params().items() if k != "kernels"})
 
     def reversed(self) -> Kernel | None:
-        """Return the reversals in the opposite order, or None if a kernel has none."""
+        """Return the cycle of the reversed kernels in the opposite order; None if one has none."""
         return self._reversed(self.kernels[::-1])
 
     def _reversed(self, kernels: Sequence[Kernel], **settings: Any) -> Kernel | None:
@@ -459,7 +459,7 @@ class RandomScan(Cycle):
                 )
 
     def reversed(self) -> Kernel | None:
-        """Return the scan of the reversed kernels with the same probabilities; None if one lacks it."""
+        """Return the scan of the reversed kernels; None if a kernel has no reversed one."""
         return self._reversed(self.kernels, probabilities=self.probabilities)
 
     def step(self, state: Any) -> Info:

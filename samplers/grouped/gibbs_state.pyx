@@ -66,7 +66,10 @@ cdef class GroupedState(CollapsedState):
 
     def _adopt(self):
         """Count the labels, and give every cluster its slot; no slot stands for a new cluster."""
-        K = self.model.n_components
+        self.count_by_slot(self.model.n_components)
+
+    def count_by_slot(self, K):
+        """Count the labels in K slots, none of which is free."""
         self.label_view = self.labels
         self.counts = np.bincount(self.labels, minlength=K).astype(np.int64)
         self.log_mass, self.free_slots = np.zeros(K), np.zeros(K, dtype=np.intp)

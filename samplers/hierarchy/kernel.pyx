@@ -338,8 +338,8 @@ class HierarchicalClustering(Kernel):
         `BayesianHierarchy` alone takes "best". "auto" is "odds_size" for counts, categories and binary data, else
         "odds"; in a `BayesianHierarchy` it is "best" for real values and for binary data.
     duplicates : {"exact", "collapse"}
-        Equal data are leaves like any others, whose scores with another cluster are worked out once; or copies of a
-        datum are merged first, weighed like a chain of merges, which is faster still and may change the tree.
+        "exact" makes a leaf of each datum, and computes scores of equal data once. "collapse" merges equal data first,
+        with the weight of a chain of merges: this is faster still, and may change the tree.
     index : {"exact", "overlap", None}
         For multinomial and Poisson data. An inverted index finds pairs that share a word, and one score speaks for all
         leaves of equal size that share none: the merges of "exact" are those of None, which scores all pairs. With

@@ -276,6 +276,7 @@ class HierarchyTree:
         names : sequence of str, optional
             Names of the leaves; if not given, their numbers. Names are quoted where the format requires it.
         height : {"odds", "rank"}
+            Heights of the nodes, as of `linkage_matrix`.
 
         Returns
         -------

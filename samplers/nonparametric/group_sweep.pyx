@@ -80,15 +80,8 @@ cdef class GroupedProcessState(GroupedState):
 
     def _adopt(self):
         """Count the labels by slot."""
-        K = self.shared.capacity
-        self.components.reserve(K)
-        self.label_view = self.labels
-        self.counts = np.bincount(self.labels, minlength=K).astype(np.int64)
-        self.log_mass, self.free_slots = np.zeros(K), np.zeros(K, dtype=np.intp)
-        self.slots.n_free, self.slots.n_slots, self.slots.spare, self.slots.max_live = 0, K, -1, 0
-        self.slots.n_live = np.count_nonzero(self.counts)
-        self.slots.offset = 0.0
-        self._point()
+        self.components.reserve(self.shared.capacity)
+        self.count_by_slot(self.shared.capacity)
 
     def ensure_spare(self):
         """Make more slots where none is free for the clusters that are not listed."""

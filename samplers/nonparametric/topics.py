@@ -193,13 +193,8 @@ class TopicProcessState(TokenState):
 
     def to_arrays(self) -> dict[str, Any]:
         """Return all that a later step reads, exactly, as a dict of arrays."""
-        tokens = self.tokens
         return {
-            "labels": tokens.topic.copy(),
-            # the order within a list decides which topic a random number stands for
-            "lists": np.stack([tokens.list_topic, tokens.list_count]),
-            "list_size": tokens.list_size.copy(),
-            "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
+            **self.token_arrays(),
             "concentrations": np.array([self.model.alpha, self.model.gamma]),
             "eta": np.asarray(self.model.family.concentration, dtype=np.float64),
             "slots": self.shared.to_arrays(),

@@ -53,7 +53,7 @@ def starting_labels(
         - "buckets": the sides of random hyperplanes through the middle of the data on which a datum lies, at most
           `n_clusters` different ones;
         - "variational": ten passes of `SparseVariational` from k-means++ with `n_clusters`, merged greedily. It finds
-          fewer clusters than that. Counts that many columns share rarely leave the one cluster that they begin as;
+          fewer clusters than that. Rows of counts in many common columns often stay in one cluster;
         - "sequential": one pass in random order, each datum drawn from its predictive given those before it;
         - "one": all in cluster 0;
         - "auto": what `automatic_rule` says, for every kernel.
@@ -63,8 +63,8 @@ def starting_labels(
     seed : int
     n_clusters : int, optional
         At most N of them are used. If not given, all components of finite weights; for a Dirichlet or Pitman-Yor
-        process at most 256, and no more than N/8 of discrete data or sqrt N of real ones: clusters of counts empty more
-        easily than new ones open, those of vectors rather stay. "sequential" opens as many as it draws, up to
+        process at most 256, and no more than N/8 of discrete data or sqrt N of real ones: too many clusters of counts
+        soon lose their rows, too many clusters of vectors remain. "sequential" opens as many as it draws, up to
         `n_clusters` if that is given.
     n_threads : int or None
         Threads of "kmeans++", "kmeans", "tree" and "tree_point"; the labels do not depend on it.

@@ -156,6 +156,10 @@ class TokenState(UnsharedState):
 
     def to_arrays(self) -> dict[str, Any]:
         """Return all that a later step reads, exactly, as a dict of arrays."""
+        return self.token_arrays() | pseudocount_arrays(self.model)
+
+    def token_arrays(self) -> dict[str, Any]:
+        """Return topics and counters of the tokens, which every state of this kind stores."""
         tokens = self.tokens
         return {
             "labels": tokens.topic.copy(),
@@ -163,7 +167,7 @@ class TokenState(UnsharedState):
             "lists": np.stack([tokens.list_topic, tokens.list_count]),
             "list_size": tokens.list_size.copy(),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
-        } | pseudocount_arrays(self.model)
+        }
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore what `to_arrays` returned; later steps give the same bits as without a break."""

@@ -599,7 +599,7 @@ cdef class AliasArena:
         Raises
         ------
         DataError
-            A row is not a law; the message names the first such row and position. No table has been changed.
+            A row has other weights; the message names the first such row and position. No table has been changed.
         """
         weights = _as_weights(weights, 2)
         n_rows, size = weights.shape

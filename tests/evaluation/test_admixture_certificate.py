@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from certified_data import ALPHA, GROUPED, GROUPS, LINKS, RNG, ROWS, TOPICS, WORDS
 from scipy import sparse
 
 from expfam import AdmixtureModel, Dataset, GroupedMixture, Known, Mixture, Multinomial, Poisson, TopicModel
@@ -15,16 +16,7 @@ from expfam.samplers import GroupedGibbs, TopicGibbs
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 
-RNG = np.random.default_rng(0)
-WORDS = RNG.poisson(0.7, size=(30, 6))
-ROWS = RNG.poisson(RNG.choice([1.0, 6.0], size=(60, 1)), size=(60, 2))
-GROUPS = RNG.integers(0, 8, 60)
-LINKS = np.full(60, -1)
-LINKS[:4], LINKS[10:13] = 0, 1
-ALPHA = [0.5, 0.3, 0.9]
 SEEDS = sparse.csr_array(np.eye(6, 3, dtype=int) * 2)
-TOPICS = AdmixtureModel(Multinomial(0.6), 3, alpha=ALPHA)
-GROUPED = AdmixtureModel(Poisson(shape=1.5, rate=0.4), 3, alpha=ALPHA)
 FEW = {"n_replicates": 20, "n_rows": 15}
 FIT = {"n_steps": 4, "random_state": 0}
 SHORT = {"n_steps": 4, "n_warmup": 4, "random_state": 0}

@@ -18,8 +18,23 @@ from expfam.samplers import CollapsedGibbs, CollapsedMetropolis, Cycle
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
 
 
+def blocks(page=GUIDE):
+    """The blocks of code of a page."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+
+
+def ran(name, monkeypatch=None):
+    """All blocks of code of a page beside the guide, run as one module; pickle finds its classes by `monkeypatch`."""
+    page = ModuleType(name)
+    if monkeypatch is not None:
+        monkeypatch.setitem(sys.modules, name, page)
+    for code in blocks(GUIDE.with_name(f"{name}.md")):
+        exec(compile(code, f"{name}.md", "exec"), vars(page))
+    return page
+
+
 def test_the_guides_family_keeps_the_laws_and_clusters(monkeypatch):
-    code = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)[0]
+    code = blocks()[0]
     guide = ModuleType("guide")
     monkeypatch.setitem(sys.modules, "guide", guide)  # where pickle looks for the class
     exec(compile(code, str(GUIDE), "exec"), vars(guide))
@@ -31,10 +46,7 @@ def test_the_guides_family_keeps_the_laws_and_clusters(monkeypatch):
 
 
 def test_the_page_on_known_rows_works_as_printed(capsys):
-    page = GUIDE.with_name("known_rows.md").read_text(encoding="utf-8")
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(block, "known_rows.md", "exec"), names)
+    names = vars(ran("known_rows"))
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("['cat' 'dog'] 4 ")
     doubtful = [line for line in printed if ": labelled " in line]
@@ -51,10 +63,7 @@ def test_the_page_on_known_rows_works_as_printed(capsys):
 def coarsening():
     """What the page on merged clusters leaves behind, run once."""
     mpl.use("Agg")
-    page = GUIDE.with_name("coarsening.md").read_text(encoding="utf-8")
-    guide = ModuleType("guide")
-    for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(block, "coarsening.md", "exec"), vars(guide))
+    guide = ran("coarsening")
     yield guide
     mpl.pyplot.close("all")
 
@@ -66,20 +75,12 @@ def test_the_page_on_merged_clusters_works_as_printed(coarsening):
 
 
 def test_the_page_on_unknown_numbers_works_as_printed():
-    page = GUIDE.with_name("unknown_numbers.md").read_text(encoding="utf-8")
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(block, "unknown_numbers.md", "exec"), names)
+    names = vars(ran("unknown_numbers"))
     assert len(names["mixture"].n_) == 4
     assert names["mixture"].group_weights_.shape == (30, 4)
     model, X = names["model"], names["X"]
     assert model.transform(X[:2], rest=True).shape == (2, len(model.components_) + 1)
     assert 5 <= (model.sizes_ > 0.01 * X.sum()).sum() < 15
-
-
-def blocks():
-    """The guide's blocks of code."""
-    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)
 
 
 def example(of_class):
@@ -136,25 +137,20 @@ def test_the_guides_kernel_keeps_the_laws(n_moves, capsys):
 
 
 def test_the_example_of_the_page_on_split_merge_finds_the_clusters(capsys):
-    page = GUIDE.parent / "split_merge.md"
-    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
-    exec(compile(code, str(page), "exec"), {"__name__": "page"})
+    assert len(blocks(GUIDE.with_name("split_merge.md"))) == 1
+    ran("split_merge")
     assert 28 <= int(capsys.readouterr().out) <= 34
 
 
 def test_the_example_of_the_page_on_kernels_that_keep_parameters_finds_the_clusters(capsys):
-    page = GUIDE.parent / "canopy.md"
-    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
-    exec(compile(code, str(page), "exec"), {"__name__": "page"})
+    assert len(blocks(GUIDE.with_name("canopy.md"))) == 1
+    ran("canopy")
     assert int(capsys.readouterr().out) == 5
 
 
 def test_the_guide_to_hierarchies_runs():
     mpl.use("Agg")
-    page = GUIDE.with_name("hierarchies.md").read_text(encoding="utf-8")
-    guide = ModuleType("guide")
-    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(code, "hierarchies.md", "exec"), vars(guide))
+    guide = ran("hierarchies")
     assert guide.hierarchy.n_clusters_ > 10
     assert guide.Z.shape == (len(guide.X) - 1, 4)
     mpl.pyplot.close("all")
@@ -170,11 +166,7 @@ def test_ten_merged_clusters_are_nearer_the_digits(coarsening):
 
 
 def test_the_way_from_a_formula_to_clusters(capsys, monkeypatch):
-    page = GUIDE.with_name("own_family.md").read_text(encoding="utf-8")
-    guide = ModuleType("own_family")
-    monkeypatch.setitem(sys.modules, "own_family", guide)  # where pickle looks for the classes
-    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(code, "own_family.md", "exec"), vars(guide))
+    guide = ran("own_family", monkeypatch)
     assert "failed" not in capsys.readouterr().out
     assert variation_of_information(guide.kind, guide.mixture.labels_) < 0.5
     assert len(set(guide.mixture.predict([[1.0, 20.0], [20.0, 1.0], [0.1, 0.1]]))) == 3
@@ -187,11 +179,7 @@ def test_the_way_from_a_formula_to_clusters(capsys, monkeypatch):
 
 
 def test_the_page_on_other_likelihoods_runs(capsys, monkeypatch):
-    page = GUIDE.with_name("other_likelihoods.md").read_text(encoding="utf-8")
-    guide = ModuleType("other_likelihoods")
-    monkeypatch.setitem(sys.modules, "other_likelihoods", guide)  # where pickle looks for the class
-    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(code, "other_likelihoods.md", "exec"), vars(guide))
+    guide = ran("other_likelihoods", monkeypatch)
     assert sorted(guide.two_parts.clusters_["visits"]) == pytest.approx([4.0, 15.0], abs=1.0)
     assert guide.two_parts.clusters_["came"].all()
     assert sorted(guide.mixture.cluster_sizes_) == [60, 60]
@@ -210,10 +198,7 @@ def test_every_doc_points_to_things_that_exist():
 
 def test_the_compositions_run(capsys):
     mpl.use("Agg")
-    page = GUIDE.with_name("composing.md").read_text(encoding="utf-8")
-    shown = ModuleType("composing")
-    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(code, "composing.md", "exec"), vars(shown))
+    shown = ran("composing")
     topics, start, bounds, tree, certificate, *of_groups = capsys.readouterr().out.splitlines()
     assert of_groups == ["True", "True"]
     assert certificate.startswith("True no error found by rows, truth.")
@@ -227,10 +212,7 @@ def test_the_compositions_run(capsys):
 
 
 def test_the_page_on_groups_runs_as_printed():
-    page = (GUIDE.parent / "groups.md").read_text(encoding="utf-8")
-    names = {"__name__": "guide"}
-    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-        exec(compile(code, "groups.md", "exec"), names)
+    names = vars(ran("groups"))
     mixture, kind = names["mixture"], names["kind"]
     place = [np.bincount(kind[mixture.labels_ == k]).argmax() for k in range(4)]
     assert sorted(place) == [0, 1, 2, 3]
@@ -240,8 +222,7 @@ def test_the_page_on_groups_runs_as_printed():
 
 
 def test_the_page_about_the_posterior_prints_what_it_shows():
-    page = GUIDE.with_name("how_sure.md").read_text(encoding="utf-8")
-    blocks = "\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.S))
-    test = doctest.DocTestParser().get_doctest(blocks, {}, "how_sure.md", "how_sure.md", 0)
+    code = "\n".join(blocks(GUIDE.with_name("how_sure.md")))
+    test = doctest.DocTestParser().get_doctest(code, {}, "how_sure.md", "how_sure.md", 0)
     assert len(test.examples) > 20
     assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test).failed == 0

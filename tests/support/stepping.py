@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from expfam.samplers import Checkpoint
+from expfam.samplers import Checkpoint, sample
 from expfam.samplers.chain.callbacks import restore_checkpoint
 
 
@@ -23,6 +23,17 @@ def assert_resumes(kernel, state, again, path, n_steps):
         kernel.step(again)
     np.testing.assert_array_equal(state.labels, again.labels)
     assert state.log_joint == again.log_joint
+
+
+def assert_seed_decides(kernel, state_of):
+    """Chains from states by a function of the seed: the same bits for one seed, other labels for another."""
+
+    def run(seed):
+        state = state_of(seed)
+        return sample(kernel, state, 5).column("objective"), state.labels
+
+    np.testing.assert_array_equal(run(4)[0], run(4)[0])
+    assert (run(4)[1] != run(5)[1]).any()
 
 
 def assert_threads_agree(labels_of):

@@ -425,7 +425,7 @@ class DiagonalGaussian(RealFamily):
         return log_prior_of_columns(theta, *prior)
 
     def log_partition(self, theta: Floats) -> Floats:
-        """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
+        """Return the log partition function g of each theta: (K,) nats; +inf outside the domain."""
         mean, precision, inside = self._usual(theta)
         natural, g = self._natural(mean, precision)
         if self.missing:  # of complete rows; 0 for all parameters that the other methods return

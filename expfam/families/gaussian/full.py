@@ -380,7 +380,7 @@ class Gaussian(_Wishart):
         return log_prior_of_full(theta, *self._prior(), float(self.dof))
 
     def log_partition(self, theta: Floats) -> Floats:
-        """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
+        """Return the log partition function g of each theta: (K,) nats; +inf outside the domain."""
         mean, _, log_dets = self._usual(theta)
         return 0.5 * (np.einsum("ki,ki->k", theta[:, : self.n_features_in_], mean) - log_dets)
 
@@ -513,7 +513,7 @@ class ZeroMeanGaussian(_Wishart):
         return np.where(np.isfinite(log_dets), density - 0.5 * np.einsum("ij,kij->k", self.scale, precision), -np.inf)
 
     def log_partition(self, theta: Floats) -> Floats:
-        """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
+        """Return the log partition function g of each theta: (K,) nats; +inf outside the domain."""
         return -0.5 * log_det_or_none(self._precision(theta))
 
     def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:

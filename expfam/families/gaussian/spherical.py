@@ -258,7 +258,7 @@ class SphericalGaussian(RealFamily):
         return self._law.log_prior(theta)
 
     def log_partition(self, theta: Floats) -> Floats:
-        """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
+        """Return the log partition function g of each theta: (K,) nats; +inf outside the domain."""
         return self._law.log_partition(theta)
 
     def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:

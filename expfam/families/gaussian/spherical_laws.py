@@ -103,7 +103,7 @@ class KnownVariance:
         return -0.5 * _squares(off) / family.mean_variance
 
     def log_partition(self, theta: Floats) -> Floats:
-        """Return g of each theta."""
+        """Return the log partition function g of each theta."""
         return 0.5 * self.variance * _squares(theta)
 
     def usual(self, theta: Floats) -> tuple[Floats, Floats]:
@@ -157,7 +157,7 @@ class SharedVariance(KnownVariance):
         return np.where(is_shared, super().log_prior(theta), -np.inf)
 
     def log_partition(self, theta: Floats) -> Floats:
-        """Return g of each theta; +inf outside the domain."""
+        """Return the log partition function g of each theta; +inf outside the domain."""
         return _log_partition(theta)
 
 
@@ -238,7 +238,7 @@ class OwnVariance:
         return self.natural(mean + rng.standard_normal(mean.shape) / np.sqrt(strength * precision)[:, None], precision)
 
     def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
-        """Return the mode of each posterior in natural coordinates."""
+        """Return the mode theta of each posterior in natural coordinates, and its g."""
         _, mean, shape, rate = self._posterior(n, S)
         return self.natural(mean, np.maximum(shape - 1.0 - 0.5 * self.family.n_features_in_, 0.5) / rate)
 
@@ -264,7 +264,7 @@ class OwnVariance:
         return np.where(theta[:, -1] < 0, logs - quadratic, -np.inf)
 
     def log_partition(self, theta: Floats) -> Floats:
-        """Return g of each theta; +inf outside the domain."""
+        """Return the log partition function g of each theta; +inf outside the domain."""
         return _log_partition(theta)
 
     def usual(self, theta: Floats) -> tuple[Floats, Floats]:

@@ -108,7 +108,7 @@ class NegativeBinomial(Family):
         return up - both, self.r * (both - down).sum(axis=1)
 
     def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
-        """Return the mode of each posterior in natural coordinates: (K, F) and (K,).
+        """Return the mode theta (K, F) of each posterior in natural coordinates, and its g (K,).
 
         It exists if b + n r > 1; otherwise b + n r - 1 is replaced by 1e-3.
         """

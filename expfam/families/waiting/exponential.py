@@ -85,7 +85,7 @@ class Exponential(Family):
         return -np.exp(log_rate), -log_rate.sum(axis=1)
 
     def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
-        """Return the mode of each posterior in natural coordinates: (K, F) and (K,).
+        """Return the mode theta (K, F) of each posterior in natural coordinates, and its g (K,).
 
         It exists if a + n > 1; otherwise a + n - 1 is replaced by 1e-3.
         """

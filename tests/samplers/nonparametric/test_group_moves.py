@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from franchises import ROWS, Tiny
+from stepping import assert_resumes, stepped
 from tiny import FAMILIES
 from visits import LIMIT, visited_and_accepted, worst_t
 
 from expfam import AdmixtureModel, Dataset, DiagonalGaussian, HierarchicalProcess, Poisson
 from expfam.errors import CapabilityError
-from expfam.samplers import Checkpoint, Cycle, GroupedProcessGibbs, GroupedProcessSplitMerge, sample
-from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers import Cycle, GroupedProcessGibbs, GroupedProcessSplitMerge
 from expfam.samplers.nonparametric import group_moves, group_sweep, slots
 from expfam.samplers.nonparametric.row_moves import RowMoves
 from expfam.samplers.nonparametric.weights import draw_shared_weights
@@ -117,14 +117,10 @@ def test_a_resumed_chain_has_the_bits_of_one_that_never_stopped(tmp_path):
     X, of_row = patients(4, 0, n=300)
     data = Dataset(X, DiagonalGaussian(), groups=of_row)
     kernel, model = Cycle(GroupedProcessSplitMerge(work=4.0), GroupedProcessGibbs()), HierarchicalProcess(data.family)
-    whole = kernel.init(model, data, seed=4, start=np.zeros(300, dtype=int))
-    sample(kernel, whole, 12, callbacks=[Checkpoint(tmp_path / "run", every_seconds=0)])
+    whole = stepped(kernel, kernel.init(model, data, seed=4, start=np.zeros(300, dtype=int)), 12)
     again = kernel.init(model, data, seed=4)
-    restore_checkpoint(tmp_path / "run", again)
-    sample(kernel, whole, 12)
-    sample(kernel, again, 12)
-    np.testing.assert_array_equal(whole.labels, again.labels)
-    assert (whole.log_joint, whole.model.gamma) == (again.log_joint, again.model.gamma)
+    assert_resumes(kernel, whole, again, tmp_path / "run", 12)
+    assert whole.model.gamma == again.model.gamma
 
 
 def test_models_of_another_kind_are_refused_by_the_name_of_the_kernel():

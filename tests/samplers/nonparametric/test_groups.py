@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from franchise_slow import posterior
 from franchises import ROWS, Tiny, quadrature
+from stepping import assert_resumes, assert_seed_decides, stepped
 from tiny import FAMILIES
 from visits import LIMIT, visited, worst_t
 
 from expfam import AdmixtureModel, Dataset, DiagonalGaussian, HierarchicalProcess, Poisson
 from expfam.errors import ArchiveError, CapabilityError
-from expfam.samplers import Checkpoint, GroupedGibbs, GroupedProcessGibbs, sample
-from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers import GroupedGibbs, GroupedProcessGibbs, sample
 from expfam.samplers.nonparametric import group_sweep, groups
 from expfam.samplers.nonparametric import slots as slots_of
 from expfam.samplers.nonparametric.weights import first_weights
@@ -127,28 +127,19 @@ def test_clusters_that_end_free_their_slots():
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
     X, of_row, _ = patients()
     data = Dataset(X, DiagonalGaussian(), groups=of_row)
-
-    def run(seed):
-        state = GroupedProcessGibbs().init(HierarchicalProcess(data.family), data, seed=seed)
-        return sample(GroupedProcessGibbs(), state, 5).column("objective"), state.labels
-
-    np.testing.assert_array_equal(run(4)[0], run(4)[0])
-    assert (run(4)[1] != run(5)[1]).any()
+    kernel, model = GroupedProcessGibbs(), HierarchicalProcess(data.family)
+    assert_seed_decides(kernel, lambda seed: kernel.init(model, data, seed=seed))
 
 
 def test_a_resumed_chain_has_the_bits_of_one_that_never_stopped(tmp_path):
     X, of_row, _ = patients()
     data = Dataset(X, DiagonalGaussian(), groups=of_row)
     kernel, model = GroupedProcessGibbs(order="random"), HierarchicalProcess(data.family)
-    whole = kernel.init(model, data, seed=4, n_clusters=100)
-    sample(kernel, whole, 12, callbacks=[Checkpoint(tmp_path / "run", every_seconds=0)])
+    whole = stepped(kernel, kernel.init(model, data, seed=4, n_clusters=100), 12)
     again = kernel.init(model, data, seed=4)
-    restore_checkpoint(tmp_path / "run", again)
-    sample(kernel, whole, 12)
-    sample(kernel, again, 12)
-    np.testing.assert_array_equal(whole.labels, again.labels)
+    assert_resumes(kernel, whole, again, tmp_path / "run", 12)
     np.testing.assert_array_equal(whole.shared.pseudocounts, again.shared.pseudocounts)
-    assert (whole.log_joint, whole.model.gamma) == (again.log_joint, again.model.gamma)
+    assert whole.model.gamma == again.model.gamma
     arrays = whole.to_arrays()
     arrays["shared"]["names"] = arrays["shared"]["names"][::-1].copy()
     with pytest.raises(ArchiveError, match="slots are not those of the labels"):

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from franchises import DOCUMENTS, Tiny
+from stepping import assert_seed_decides
 from visits import LIMIT, visited_and_accepted, worst_t
 
 from expfam import AdmixtureModel, HierarchicalProcess, Multinomial
 from expfam.errors import CapabilityError
-from expfam.samplers import Cycle, TopicProcessGibbs, TopicProcessMerges, TopicProcessSplitMerge, sample
+from expfam.samplers import Cycle, TopicProcessGibbs, TopicProcessMerges, TopicProcessSplitMerge
 from expfam.samplers.nonparametric import slots, topic_moves, topics
 from expfam.samplers.nonparametric.token_moves import TopicMoves
 
@@ -125,13 +126,7 @@ def test_the_work_of_a_step_is_bounded():
 
 def test_the_same_seed_gives_the_same_bits():
     X, kernel = documents(5, 0, n=200), Cycle(TopicProcessSplitMerge(), TopicProcessGibbs(learn_eta=True))
-
-    def run(seed):
-        state = kernel.init(HierarchicalProcess(Multinomial(0.05)), X, seed=seed)
-        return sample(kernel, state, 5).column("objective"), state.labels
-
-    np.testing.assert_array_equal(run(4)[0], run(4)[0])
-    assert (run(4)[1] != run(5)[1]).any()
+    assert_seed_decides(kernel, lambda seed: kernel.init(HierarchicalProcess(Multinomial(0.05)), X, seed=seed))
 
 
 # ---- what is found ---------------------------------------------------------------------------------------------------

@@ -5,13 +5,13 @@ import pytest
 from franchise_slow import posterior
 from franchises import DOCUMENTS, Tiny, quadrature
 from scipy import sparse
+from stepping import assert_resumes, assert_seed_decides, stepped
 from visits import LIMIT, visited, worst_t
 
 from expfam import AdmixtureModel, Categorical, Dataset, HierarchicalProcess, Multinomial
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.model.pseudo_counts import CountTable
-from expfam.samplers import Checkpoint, TopicGibbs, TopicProcessGibbs, sample
-from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers import TopicGibbs, TopicProcessGibbs, sample
 from expfam.samplers.nonparametric import slots as slots_of
 from expfam.samplers.nonparametric import topics as process
 from expfam.samplers.nonparametric.weights import SharedWeights, draw_shared_weights, first_weights, log_density
@@ -158,27 +158,15 @@ def test_planted_topics_are_found():
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
     X, kernel, model = corpus(), TopicProcessGibbs(learn_eta=True), HierarchicalProcess(Multinomial(0.2))
-
-    def run(seed):
-        state = kernel.init(model, X, seed=seed)
-        return sample(kernel, state, 5).column("objective"), state.labels
-
-    np.testing.assert_array_equal(run(4)[0], run(4)[0])
-    assert (run(4)[1] != run(5)[1]).any()
+    assert_seed_decides(kernel, lambda seed: kernel.init(model, X, seed=seed))
 
 
 def test_a_resumed_chain_has_the_bits_of_one_that_never_stopped(tmp_path):
     X, kernel, model = corpus(), TopicProcessGibbs(learn_eta=True), HierarchicalProcess(Multinomial(0.2))
-    whole = kernel.init(model, X, seed=4, n_clusters=200)
-    sample(kernel, whole, 25, callbacks=[Checkpoint(tmp_path / "run", every_seconds=0)])
-    again = kernel.init(model, X, seed=4)
-    restore_checkpoint(tmp_path / "run", again)
-    sample(kernel, whole, 25)
-    sample(kernel, again, 25)
-    np.testing.assert_array_equal(whole.labels, again.labels)
+    whole, again = stepped(kernel, kernel.init(model, X, seed=4, n_clusters=200), 25), kernel.init(model, X, seed=4)
+    assert_resumes(kernel, whole, again, tmp_path / "run", 25)
     np.testing.assert_array_equal(whole.shared.pseudocounts, again.shared.pseudocounts)
     np.testing.assert_array_equal(whole.shared.names, again.shared.names)
-    assert whole.log_joint == again.log_joint
     assert whole.model.gamma == again.model.gamma
     arrays = whole.to_arrays()
     arrays["slots"]["slots"] = np.array([whole.labels[0], whole.shared.n_named])

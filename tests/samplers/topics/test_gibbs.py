@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import integrate, sparse, stats
 from scipy.special import gammaln
+from stepping import assert_resumes, assert_seed_decides, stepped
 
 from expfam import AdmixtureModel, Categorical, Dataset, MixtureModel, Multinomial, SymmetricDirichlet
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.model.pseudo_counts import CountTable, draw_log_beta, draw_pseudocounts, draw_shared_pseudocount
-from expfam.samplers import Checkpoint, TopicGibbs, sample
-from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers import TopicGibbs, sample
 from expfam.samplers.topics import start as topic_start
 from expfam.samplers.topics.tokens import TokenTopics
 
@@ -165,27 +165,15 @@ def test_planted_topics_are_found():
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
     X, kernel = corpus(), TopicGibbs(learn_eta=True, learn_every=1)
     model = AdmixtureModel(Multinomial(0.2), 7)
-
-    def run(seed):
-        state = kernel.init(model, X, seed=seed)
-        return sample(kernel, state, 5).column("objective"), state.labels
-
-    np.testing.assert_array_equal(run(4)[0], run(4)[0])
-    assert (run(4)[1] != run(5)[1]).any()
+    assert_seed_decides(kernel, lambda seed: kernel.init(model, X, seed=seed))
 
 
 def test_a_resumed_chain_has_the_bits_of_one_that_never_stopped(tmp_path):
     X, kernel = corpus(), TopicGibbs(learn_eta=True, learn_every=2)
     model = AdmixtureModel(Multinomial(0.2), 7)
-    whole = kernel.init(model, X, seed=4)
-    sample(kernel, whole, 5, callbacks=[Checkpoint(tmp_path / "run", every_seconds=0)])
-    again = kernel.init(model, X, seed=4)
-    restore_checkpoint(tmp_path / "run", again)
-    sample(kernel, whole, 5)
-    sample(kernel, again, 5)
-    np.testing.assert_array_equal(whole.labels, again.labels)
+    whole, again = stepped(kernel, kernel.init(model, X, seed=4), 5), kernel.init(model, X, seed=4)
+    assert_resumes(kernel, whole, again, tmp_path / "run", 5)
     np.testing.assert_array_equal(whole.model.pseudocounts, again.model.pseudocounts)
-    assert whole.log_joint == again.log_joint
     with pytest.raises(ExpFamError, match="7 topics, the model 8"):
         kernel.init(model.__class__(Multinomial(0.2), 8), X, seed=4).from_arrays(whole.to_arrays())
 

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 from scipy import sparse
+from stepping import assert_resumes, stepped
 
 from expfam import AdmixtureModel, Dataset, Multinomial
 from expfam.errors import CapabilityError, DataError
 from expfam.model.admixture import log_rising
-from expfam.samplers import Checkpoint, TopicGibbs, TopicVariational, sample
-from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers import TopicGibbs, TopicVariational, sample
 from expfam.samplers.topics.statistics import log_evidence_of_topics
 from expfam.samplers.topics.tokens import TokenTopics
 
@@ -118,14 +118,8 @@ def test_the_bound_rises_and_is_below_the_exact_evidence(documents):
 
 def test_a_resumed_chain_has_the_bits_of_one_that_never_stopped(tmp_path):
     kernel, model = TopicGibbs(learn_every=2), model_of(vector=False)
-    whole = kernel.init(model, TINY, seed=5)
-    sample(kernel, whole, 5, callbacks=[Checkpoint(tmp_path / "run", every_seconds=0)])
-    again = kernel.init(model, TINY, seed=5)
-    restore_checkpoint(tmp_path / "run", again)
-    sample(kernel, whole, 5)
-    sample(kernel, again, 5)
-    assert whole.labels.tobytes() == again.labels.tobytes()
-    assert whole.log_joint == again.log_joint
+    whole, again = stepped(kernel, kernel.init(model, TINY, seed=5), 5), kernel.init(model, TINY, seed=5)
+    assert_resumes(kernel, whole, again, tmp_path / "run", 5)
 
 
 @pytest.mark.parametrize("kernel", [TopicGibbs(learn_eta=True), TopicVariational(learn_eta=True)])
