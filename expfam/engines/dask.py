@@ -48,7 +48,7 @@ class DaskEngine(Engine):
     client : distributed.Client, optional
         The current one if not given.
     max_lost : int, optional
-        Number of losses of workers that end the run with an `EngineError`; 4 for each worker if not given.
+        The run ends with an `EngineError` after this many losses of workers; 4 for each worker if not given.
     patience : float
         Seconds to wait for a worker where there is none, and for rows that are made again.
 

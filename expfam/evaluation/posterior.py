@@ -274,9 +274,17 @@ class PartitionPosterior:
         return float(loss_value(loss, C, P.mean(), Q.mean(), self.n_rows, split_cost=split_cost))
 
     def distances(self, labels: npt.ArrayLike, loss: Loss = "vi") -> npt.NDArray[np.float64]:
-        """Return the distance of a partition from each draw: (M,) float64.
+        """Return the distance of a partition from each draw.
 
-        For "omari" it is one minus the adjusted Rand index.
+        Parameters
+        ----------
+        labels : (N,) array_like of int
+        loss : {"vi", "binder", "omari"}
+            Variation of information (nats), Binder's loss, or one minus the adjusted Rand index.
+
+        Returns
+        -------
+        (M,) float64 ndarray
         """
         self._check_loss(loss, 1.0)
         C, P, Q = self._sums(labels, loss)

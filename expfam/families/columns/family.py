@@ -249,7 +249,7 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
 
     @property
     def has_full_covariance(self) -> bool:  # type: ignore[override]
-        """Return whether a part has as many parameters as the square of its columns."""
+        """Return whether the parameters of a part grow with the square of its columns."""
         return any(part[0].has_full_covariance for part in self.parts)
 
     # ---- questions of samplers ---------------------------------------------------------------------------------------
