@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,6 +40,7 @@ from expfam.params import check_value, is_auto, refuse_unused
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
 from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, tuned_worth, ward_state
 from expfam.samplers.named import find_sampler
+from expfam.samplers.warm_starts.ties import spread_alike, spread_memory
 from expfam.stages import shows_progress, stage, tell
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from expfam.families.base import Family
 
 _LEAVES = ("auto", "rows", "clusters")
+_SPREAD_COPIES = 3  # of rows whose repeated values are spread: distinct ones, these spread, and all of them
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 
 
@@ -196,7 +199,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         with kept_fit(self, resume, data, seed, start=start):
             states = self._searched(data, start, links, seed, is_fitted=is_fitted)
         self.order_, best = best_tree(states)
-        self._adopt(best)
+        self._adopt(best, data)
         self.n_scores_ = sum(state.n_scores for state in states.values())
         if self.n_components_ == 1 and K is None and not self.interrupted_:
             given = repr(self.family)
@@ -207,16 +210,17 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         """Return finished searches by the name of their order, after leaves and settings are found."""
         was_stopped = False
         with stage("choosing hyper-parameters"):
-            model, data = self._model(data, seed)
+            model, seen = self._model(data, seed)
+        data = Dataset(data.X, model.family)
         if is_fitted:
             start, was_stopped = self._fitted_leaves(data, seed, start, links)
             self._check_memory(data, start)
         if self.time_limit is not None and not was_stopped:
             grow = partial(self._grow_sample, model, start)
             with not_keeping():
-                duration = forecast_tree_duration(grow, data, seed=seed)
+                duration = forecast_tree_duration(grow, seen, seed=seed)
             check_duration(duration, self.time_limit)
-        return self._states(model, data, start, was_stopped=was_stopped)
+        return self._states(model, seen, start, data, was_stopped=was_stopped)
 
     def _check_memory(self, data, start):
         """Tell the memory that the tree needs, and refuse it if there is less."""
@@ -291,7 +295,11 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         return isinstance(self.learn_hyper, Mapping) or (not is_auto(self.learn_hyper) and bool(self.learn_hyper))
 
     def _model(self, data, seed):
-        """Return model and data after hyper-parameters and concentration were chosen."""
+        """Return the model, and the data as trees see them, after hyper-parameters and concentration were chosen.
+
+        Repeated real values are spread over what they stand for: a cluster of rows that are equal in one column has
+        infinite density, so that one common value of a column outweighs all others.
+        """
         if isinstance(self.alpha, str) and self.alpha != "auto":
             raise ValueError(f"alpha must be a positive number or 'auto'; got {self.alpha!r}")
         is_grid = isinstance(self.learn_hyper, Mapping)
@@ -300,7 +308,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
                 f"BayesianHierarchy: learn_hyper must be 'auto', True, False or a grid for each hyper-parameter; got"
                 f" {self.learn_hyper!r}"
             )
-        alpha = 1.0 if isinstance(self.alpha, str) else self.alpha
+        alpha, data = 1.0 if isinstance(self.alpha, str) else self.alpha, spread_alike(data)
         if self._tunes():
             grid = self.learn_hyper if is_grid else None
             data = Dataset(data.X, tuned_family(data.family, data.X, grid=grid, seed=seed, alpha=alpha))
@@ -311,8 +319,11 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self.alpha_ = float(alpha)
         return MixtureModel(data.family, DirichletProcess(alpha)).bind(data), data
 
-    def _states(self, model, data, start, *, was_stopped=False):
-        """Return finished searches by the name of their order; after Ctrl-C those that were begun."""
+    def _states(self, model, data, start, rows, *, was_stopped=False):
+        """Return finished searches by the name of their order; after Ctrl-C those that were begun.
+
+        `rows` are the data before repeated values were spread.
+        """
         kernel, order = self._kernel(), order_for(self._kernel().order, data.family)
         is_best = order == "best"
         if was_stopped:
@@ -326,7 +337,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
                 states[state.order] = state
         if is_best and kernel.candidates is None and not self.interrupted_ and has_ward_tree(data):
             collapse = kernel.duplicates == "collapse"
-            states["ward"] = ward_state(model, data, states["odds"].leaf, collapse=collapse)
+            states["ward"] = ward_state(model, data, states["odds"].leaf, rows=rows, collapse=collapse)
         if self.interrupted_:  # forests of different sizes do not compare
             states = {name: state for name, state in states.items() if state.n_clusters == 1} or states
         return states
@@ -338,7 +349,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         n_neighbors = 0 if kernel.candidates is None else kernel.n_neighbors
         is_best = order_for(kernel.order, data.family) == "best"
         n_trees = 2 + (kernel.candidates is None and has_ward_tree(data)) if is_best else 1
-        return forecast_tree(data, n_leaves=n_leaves, n_neighbors=n_neighbors, n_trees=n_trees)
+        found = forecast_tree(data, n_leaves=n_leaves, n_neighbors=n_neighbors, n_trees=n_trees)
+        return replace(found, scratch=found.scratch + _SPREAD_COPIES * spread_memory(data, None))
 
     def _grow_sample(self, model, start, rows, data):
         """Grow the trees of some rows, for the time that they take."""
@@ -348,7 +360,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         if sparse.issparse(kernel.candidates):
             check_structure(kernel.candidates, owner="candidates")
             probe.sampler = _with_settings(kernel, candidates=sparse.csr_array(kernel.candidates)[rows][:, rows])
-        probe._states(model, data, start)
+        probe._states(model, data, start, data)
         if probe.interrupted_:
             raise KeyboardInterrupt
 
@@ -369,10 +381,12 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self.interrupted_ = trace.interrupted
         return state
 
-    def _adopt(self, state):
+    def _adopt(self, state, data):
+        """Take the tree of a search; clusters are those of the data as they are."""
         self._set_tree(state.tree(), state.leaf, state.model.family)
-        self._n, self._S = state.data.statistics(self.leaf_, self.tree_.n_leaves)
-        self._set_certainty(state.data)
+        data = Dataset(data.X, self.family_)
+        self._n, self._S = data.statistics(self.leaf_, self.tree_.n_leaves)
+        self._set_certainty(data)
 
     def _set_certainty(self, data):
         """Set `probabilities_`, by the clusters of the chosen cut; Ctrl-C leaves it out."""
@@ -424,8 +438,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
                 f"a linkage of {counted(data.n_rows, 'row')} has {counted(data.n_rows - 1, 'merge')}; got "
                 f"{len(children)}"
             )
-        model, data = self._model(data, self._seed())
-        self._adopt(MergeState.of_children(model, data, children))
+        model, seen = self._model(data, self._seed())
+        self._adopt(MergeState.of_children(model, seen, children), data)
         self.n_scores_, self.interrupted_, self.order_ = len(children), False, "linkage"
         return self
 

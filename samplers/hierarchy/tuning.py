@@ -209,17 +209,23 @@ def tree_evidence(data: Dataset, alpha: float) -> float:
 
 
 def ward_state(
-    model: MixtureModel, data: Dataset, labels: npt.ArrayLike | None = None, *, collapse: bool = False
+    model: MixtureModel,
+    data: Dataset,
+    labels: npt.ArrayLike | None = None,
+    *,
+    rows: Dataset | None = None,
+    collapse: bool = False,
 ) -> MergeState:
     """Return Ward's tree over the leaves, as a state with the odds of its merges.
 
-    `labels` (N,) are the leaves of the data; single data if not given. With `collapse`, leaves are copies of one datum
-    each, weighed like a chain of merges.
+    `labels` (N,) are the leaves of the data; single data if not given. Distances are those of `rows`, if they are given
+    beside data whose repeated values are spread. With `collapse`, leaves are copies of one datum each, weighed like a
+    chain of merges.
 
     Ward 1963, in the coordinates of `Rows`: standardised columns, where greedy odds follow scale and shape of each
     cluster. About N**2 distances are computed, O(N) memory.
     """
-    points = Rows(data).embedding(0, None).astype(np.float64)
+    points = Rows(data if rows is None else rows).embedding(0, None).astype(np.float64)
     labels = np.arange(data.n_rows) if labels is None else np.asarray(labels)
     n_leaves, leaf = by_first_appearance(labels)
     means = np.zeros((n_leaves, points.shape[1]))

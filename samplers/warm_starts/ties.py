@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from expfam.families.gaussian.summaries import column_summaries
 from expfam.model.data import Dataset
+from expfam.model.equal_rows import first_equal_rows
 from expfam.structures.ground.rng import generator
 
 _MOST_LOOKED_AT = 20_000  # rows in which frequent values are looked for
@@ -84,6 +85,40 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
         else:
             widths = np.where(is_frequent, max(width, width_of_values), width)
             X[:, j] += widths * shift
+    return Dataset(X, data.family, weight=data.weight, known=data.known)
+
+
+def spread_alike(data: Dataset) -> Dataset:
+    """Return data whose repeated values are spread, of equal rows and in any order of the rows alike.
+
+    Parameters
+    ----------
+    data : Dataset
+
+    Returns
+    -------
+    Dataset
+        With the same family and weights; the data themselves if no values are repeated. The number of clusters counts
+        as open.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian
+    >>> from expfam.samplers.warm_starts.ties import spread_alike
+    >>> family = DiagonalGaussian().bind([[0.0], [1.0], [2.0], [1.0]])
+    >>> found = spread_alike(Dataset([[0.0], [1.0], [2.0], [1.0]], family)).X
+    >>> found[1] == found[3], np.array_equal(spread_alike(Dataset([[2.0], [1.0], [0.0]], family)).X[::-1], found[:3])
+    (array([ True]), True)
+    """
+    tied = tied_columns(data, None)
+    if not tied:
+        return data
+    first, row = np.unique(first_equal_rows(data.X), return_inverse=True)
+    order = np.lexsort(data.X[first].T)
+    distinct = Dataset(data.X[first[order]], data.family)
+    place = np.argsort(order)[row]
+    X = spread_ties(distinct, None, seed=0, tied=tied).X[place]
     return Dataset(X, data.family, weight=data.weight, known=data.known)
 
 

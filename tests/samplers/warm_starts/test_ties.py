@@ -17,7 +17,7 @@ from expfam import (
     load_family,
 )
 from expfam.errors import DataWarning
-from expfam.samplers.warm_starts.ties import spread_memory, spread_ties, tied_columns
+from expfam.samplers.warm_starts.ties import spread_alike, spread_memory, spread_ties, tied_columns
 
 RNG = np.random.default_rng(8)
 FINE = RNG.normal(size=(400, 1))
@@ -118,6 +118,32 @@ def test_types_and_weights_are_kept(dtype):
     assert found.X.dtype == (np.float32 if dtype == np.float32 else np.float64)
     assert found.weight is data.weight
     assert spread_memory(data, 3) >= found.X.nbytes
+
+
+def test_equal_rows_are_spread_alike_in_any_order():
+    X = RNG.integers(0, 3, (60, 2)).astype(float)
+    family = DiagonalGaussian().bind(X)
+    found = spread_alike(Dataset(X, family)).X
+    distinct = np.unique(X, axis=0)
+    assert len(np.unique(found, axis=0)) == len(distinct) < len(X)
+    assert (np.abs(found - X) <= 0.5).all()
+    assert (found != X).all()
+    order = RNG.permutation(60)
+    np.testing.assert_array_equal(spread_alike(Dataset(X[order], family)).X, found[order])
+    np.testing.assert_array_equal(spread_alike(Dataset(2.0 * X, DiagonalGaussian())).X, 2.0 * found)
+
+
+def test_rows_without_ties_are_the_same_object():
+    data = Dataset(FINE, DiagonalGaussian())
+    assert spread_alike(data) is data
+
+
+def test_missing_cells_stay_missing_where_others_are_spread():
+    X = np.column_stack([RNG.integers(0, 4, 80), RNG.normal(size=80)]).astype(float)
+    X[::7, 1] = np.nan
+    found = spread_alike(Dataset(X, DiagonalGaussian(missing=True))).X
+    np.testing.assert_array_equal(found[:, 1], X[:, 1])
+    assert (found[:, 0] != X[:, 0]).all()
 
 
 def classes_and_rows(seed, change):
