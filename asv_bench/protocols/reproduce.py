@@ -68,6 +68,9 @@ def parser():
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--rows", type=int, metavar="N", help="of the rows on disk in canopy-figure5")
     command.add_argument("--clusters", type=int, metavar="K", help="of the same row")
+    command.add_argument(
+        "--rows-in", type=Path, metavar="FOLDER", help="keep the file of these rows there, and take it if it is there"
+    )
     command.add_argument("--page", action="store_true", help="measure nothing: page and pictures of the kept results")
     return command
 
@@ -90,7 +93,8 @@ def main(arguments=None):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = measured(row, Run(args.data, args.quick, args.seed, args.rows, args.clusters))
+                how = Run(args.data, args.quick, args.seed, args.rows, args.clusters, args.rows_in)
+                found = measured(row, how)
         except (Exception, SystemExit) as error:  # the others go on, and the status tells
             failed.append(f"{row.name}: {type(error).__name__}: {error}")
             print(f"FAILED {failed[-1]}", flush=True)

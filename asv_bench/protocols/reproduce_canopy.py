@@ -1,6 +1,7 @@
 """Canopy: purity and time by start, cost against rows and clusters, memory, cost of a draw, and rows on disk."""
 
 import tempfile
+from contextlib import nullcontext
 from time import process_time
 
 import canopy
@@ -339,9 +340,9 @@ def live_clusters(state, most=500):
 def figure5(run):
     """Rows on disk clustered in chunks, seconds and memory beside their forecast; forecast for a hundred million."""
     n, K = run.n_rows or run.size(1_000_000, 10_000_000), run.n_clusters or run.size(100, 1000)
-    with tempfile.TemporaryDirectory() as folder:
-        words = ["--rows", str(n), "--clusters", str(K), "--folder", folder, "--threads", "1", "--seed", str(run.seed)]
-        args = scale.parser().parse_args(words)
+    with nullcontext(run.folder) if run.folder else tempfile.TemporaryDirectory() as folder:
+        settings = {"--rows": n, "--clusters": K, "--folder": folder, "--threads": 1, "--seed": run.seed}
+        args = scale.parser().parse_args([str(word) for pair in settings.items() for word in pair])
         args.chunk = max(scale.BLOCK, n // 100)
         found = scale.run(args)
     each, forecast, seconds = found["CPU s/pass"], found["forecast CPU s/pass"], found["CPU s of passes"]

@@ -25,6 +25,7 @@ class Run(NamedTuple):
     seed: int = 0
     n_rows: int | None = None  # of the row with rows on disk, in place of its own
     n_clusters: int | None = None
+    folder: Path | None = None  # where that file of rows is kept; a temporary one if None
 
     def size(self, quick, full):
         """One of two sizes."""

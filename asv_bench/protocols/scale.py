@@ -1,11 +1,11 @@
 """One fit of more rows than memory should hold: rows on disk, the forecast, and beside it what was seen.
 
 Run by hand on idle cores: `python -m asv_bench.protocols.scale --rows 1e8 --clusters 100 --folder DIR`. The rows are
-float32 of 32 columns about K centres, in a file of DIR, which 1e8 rows make 12.8 GB large; it is written in blocks and
-stays there for the next run unless `--remove` is given. A run over 1 % of them, though not fewer than 200,000, gives
-the forecast of a pass and of the start; that of the memory is the plan's for the rows among which a start is searched,
-and the sums that are kept of each chunk. `--way map` fits the mapped file in one call instead of
-chunks, which holds labels and responsibilities of all rows.
+float32 of 32 columns about K centres, in a file of DIR, which 1e8 rows make 12.8 GB large. It is written in blocks
+where there is none, and stays for the next run unless `--remove` is given; `--only-write` ends there. A run over 1 %
+of the rows, though not fewer than 200,000, gives the forecast of a pass and of the start; that of the memory is the
+plan's for the rows among which a start is searched, and the sums that are kept of each chunk. `--way map` fits the
+mapped file in one call instead of chunks, which holds labels and responsibilities of all rows.
 
 The exit status is 1 where the fit needs more memory than was forecast, where a pass of two CPU seconds and more takes
 more than 1.5 times its forecast, or where the normalised mutual information of 200,000 rows with their true clusters is
@@ -162,14 +162,20 @@ def agreement(mixture, X, rows):
     return float(normalized_mutual_info_score(*(np.concatenate(each) for each in zip(*found))))
 
 
-def run(args):
-    """Write, forecast, fit, and compare."""
+def written(args):
+    """The rows, and their file, which is written if there is none."""
     rows = Rows(args.folder, args.rows, args.clusters, args.seed)
     begin = perf_counter()
     rows.write()
     X, seconds = rows.mapped(), perf_counter() - begin
     print(f"{len(X):,} x {FEATURES} of float32, {format_bytes(X.nbytes)}, in {rows.path}: {seconds:.0f} s;"
           f" {format_bytes(available_memory())} of memory are free", flush=True)  # fmt: skip
+    return rows, X
+
+
+def run(args):
+    """Write, forecast, fit, and compare."""
+    rows, X = written(args)
     size = min(args.chunk, len(X))
     n_bytes, words = forecast_bytes(X, size, args)
     print(f"forecast of the memory: {words}", flush=True)
@@ -230,7 +236,9 @@ def parser():
     command.add_argument("--passes", type=int, help="most passes; until the bound has converged if not given")
     command.add_argument("--threads", type=int, default=os.cpu_count())
     command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--remove", action="store_true", help="remove the file at the end")
+    kept = command.add_mutually_exclusive_group()
+    kept.add_argument("--only-write", action="store_true", help="write the file of rows if there is none, and end")
+    kept.add_argument("--remove", action="store_true", help="remove the file at the end")
     command.add_argument("--json", type=Path)
     command.set_defaults(run=run)
     return command
@@ -238,8 +246,12 @@ def parser():
 
 def main(arguments=None):
     """Exit status."""
+    args = parser().parse_args(arguments)
+    if args.only_write:
+        written(args)
+        return 0
     with threadpool_limits(1, user_api="blas"):
-        lines = missed(report(parser().parse_args(arguments)))
+        lines = missed(report(args))
     for line in lines:
         print(f"MISSED: {line}")
     return 1 if lines else 0

@@ -89,7 +89,9 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
 
 
 def spread_alike(data: Dataset) -> Dataset:
-    """Return data whose repeated values are spread, of equal rows and in any order of the rows alike.
+    """Return data whose repeated values are spread, alike in equal rows.
+
+    The order of the rows and a factor of the data do not matter. The number of clusters counts as open.
 
     Parameters
     ----------
@@ -98,8 +100,7 @@ def spread_alike(data: Dataset) -> Dataset:
     Returns
     -------
     Dataset
-        With the same family and weights; the data themselves if no values are repeated. The number of clusters counts
-        as open.
+        With the same family and weights; the data themselves if no values are repeated.
 
     Examples
     --------
