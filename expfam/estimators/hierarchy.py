@@ -295,7 +295,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         return isinstance(self.learn_hyper, Mapping) or (not is_auto(self.learn_hyper) and bool(self.learn_hyper))
 
     def _model(self, data, seed):
-        """Return the model, and the data as trees see them, after hyper-parameters and concentration were chosen.
+        """Return the model and the data as trees see them, after hyper-parameters were chosen.
 
         Repeated real values are spread over what they stand for: a cluster of rows that are equal in one column has
         infinite density, so that one common value of a column outweighs all others.
