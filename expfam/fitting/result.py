@@ -76,7 +76,7 @@ def _mode(plan, run, start):
         # the last model differs from those under which they were compared, and so may the rows
         found = best_labels(rows, found, [rows.climb(each, **options).labels for each in run.others()])
         if state.data is not data:
-            found = above_simple(model, data, found, seed=state.seed, n_threads=plan.n_threads)
+            found = above_simple(model, data, found, seed=state.seed, n_threads=plan.n_threads, spread=state.data)
     return model, by_first_appearance(found)[1]
 
 

@@ -172,6 +172,21 @@ def test_a_constant_column_does_not_make_one_cluster_of_all():
         assert adjusted_rand_score(classes, mixture.labels_) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore:.* constant:expfam.errors.DataWarning")
+@pytest.mark.parametrize("family", ["gaussian_diag", "gaussian"])
+@pytest.mark.parametrize("n_constant", [3, 20])
+def test_constant_columns_say_nothing_of_an_open_number_of_clusters(family, n_constant):
+    """Of the rows as they are one cluster is more probable: each cluster learns anew how narrow such a column is."""
+    found = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        labels = np.repeat([0, 1, 2], 40)
+        X = 10.0 * rng.normal(size=(3, 3))[labels] + rng.normal(size=(120, 3))
+        mixture = Mixture(family, random_state=0).fit(np.column_stack([X, np.full((120, n_constant), 3.0)]))
+        found.append(adjusted_rand_score(labels, mixture.labels_))
+    assert np.mean(found) > 0.9
+
+
 def test_the_result_has_the_statistics_of_the_data():
     X, _ = classes_and_rows(0, lambda X: np.round(X / 2))
     mixture = Mixture("gaussian_diag", 5, random_state=0).fit(X)
