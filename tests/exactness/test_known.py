@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from enumeration import canonical, exact_posterior, move_matrix
+from enumeration import canonical, exact_posterior, move_matrix, moves_of_law
 from scipy.special import gammaln
 from tiny import FAMILIES, WEIGHTS
 from visits import LIMIT, worst_t
@@ -27,7 +27,6 @@ from expfam.samplers.collapsed.gibbs import conditional
 from expfam.samplers.collapsed.linked import linked_conditional
 from expfam.samplers.split_merge.allocators import CoinAllocator, DelayedAllocator
 from expfam.samplers.split_merge.moves import AnchoredMoves, MemberMoves
-from expfam.samplers.states.collapsed import CollapsedState
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
@@ -58,19 +57,10 @@ def restricted(name, weights, known):
 
 def updates(model, data, partitions, *, of_row=conditional, of_group=linked_conditional):
     """Transition matrices of the update of each free row and of each link group."""
-
-    def moves(p, law, unit, rows):
-        state = CollapsedState(model, data, np.array(p), seed=0)
-        for slot, probability in enumerate(law(state, unit)):
-            if probability > 0:
-                labels = state.labels.copy()
-                labels[rows] = slot
-                yield canonical(labels), probability
-
     units = [(of_row, i, [i]) for i in data.known.free]
     units += [(of_group, g, rows) for g, rows in enumerate(data.known.groups)]
     return [
-        move_matrix(partitions, lambda p, law=law, unit=unit, rows=rows: moves(p, law, unit, rows))
+        move_matrix(partitions, lambda p, law=law, unit=unit, rows=rows: moves_of_law(model, data, p, law, unit, rows))
         for law, unit, rows in units
     ]
 

@@ -2,28 +2,18 @@
 
 import numpy as np
 import pytest
-from enumeration import canonical, exact_posterior, move_matrix
+from enumeration import exact_posterior, move_matrix, moves_of_law
 from tiny import FAMILIES, WEIGHTS
 
 from expfam import Dataset, MixtureModel
 from expfam.samplers.collapsed.gibbs import conditional
-from expfam.samplers.states.collapsed import CollapsedState
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
 
 def gibbs_matrices(model, data, partitions, law=conditional):
     """Transition matrix of the update of each datum, from the conditional law that the sweep itself uses."""
-
-    def moves(p, i):
-        state = CollapsedState(model, data, np.array(p), seed=0)
-        for slot, probability in enumerate(law(state, i)):
-            if probability > 0:
-                labels = state.labels.copy()
-                labels[i] = slot
-                yield canonical(labels), probability
-
-    return [move_matrix(partitions, lambda p, i=i: moves(p, i)) for i in range(data.n_rows)]
+    return [move_matrix(partitions, lambda p, i=i: moves_of_law(model, data, p, law, i, i)) for i in range(data.n_rows)]
 
 
 @pytest.fixture(params=FAMILIES)

@@ -1,6 +1,6 @@
 """Split-merge kernels written out: transition matrices over all partitions of tiny data, slow and by definition."""
 
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 import numpy as np
 from scipy.special import comb, gammaln
@@ -60,32 +60,31 @@ class Reference:
         """Anchors (u, v) by a law; `auxiliary(u, A, v, B)` lists (probability, q) of all that is drawn on the way."""
         N, P = self.N, np.zeros((len(self.pi), len(self.pi)))
         law = np.full((N, N), 1.0 / (N * (N - 1))) if law is None else law
+        for z, split, size, u, v, chance, q in self.draws(auxiliary):
+            thin = rho(size) if callable(rho) else rho
+            r = self.pi[split] / (self.pi[z] * q * thin)
+            p = law[u, v] * chance
+            P[z, split] += p * thin * q * min(1.0, r)
+            P[split, z] += p * min(1.0, 1.0 / r)
+        return _stay(P)
+
+    def draws(self, auxiliary):
+        """Each partition, a split of it, the size of the cluster, anchors on both sides, and what is drawn between."""
         for z in range(len(self.pi)):
             for C, A, B, split in self.splits(z):
                 for one, two in ((A, B), (B, A)):
-                    for u in one:
-                        for v in two:
-                            for chance, q in auxiliary(u, one, v, two):
-                                thin = rho(len(C)) if callable(rho) else rho
-                                r = self.pi[split] / (self.pi[z] * q * thin)
-                                p = law[u, v] * chance
-                                P[z, split] += p * thin * q * min(1.0, r)
-                                P[split, z] += p * min(1.0, 1.0 / r)
-        return _stay(P)
+                    for u, v in product(one, two):
+                        for chance, q in auxiliary(u, one, v, two):
+                            yield z, split, len(C), u, v, chance, q
 
     def member(self, auxiliary):
         """A fair coin: two data of the cluster of a uniform datum, or two uniform data."""
         N, P = self.N, np.zeros((len(self.pi), len(self.pi)))
-        for z in range(len(self.pi)):
-            for C, A, B, split in self.splits(z):
-                for one, two in ((A, B), (B, A)):
-                    for u in one:
-                        for v in two:
-                            for chance, q in auxiliary(u, one, v, two):
-                                there, back = 0.5 * q / (N * (len(C) - 1.0)), 0.5 / N**2
-                                r = self.pi[split] * back / (self.pi[z] * there)
-                                P[z, split] += chance * there * min(1.0, r)
-                                P[split, z] += chance * back * min(1.0, 1.0 / r)
+        for z, split, size, _, _, chance, q in self.draws(auxiliary):
+            there, back = 0.5 * q / (N * (size - 1.0)), 0.5 / N**2
+            r = self.pi[split] * back / (self.pi[z] * there)
+            P[z, split] += chance * there * min(1.0, r)
+            P[split, z] += chance * back * min(1.0, 1.0 / r)
         return _stay(P)
 
     def coin(self, u, A, v, B):

@@ -212,18 +212,19 @@ def test_counts_just_below_are_added_exactly():
 # ---- masks, dates, weights -------------------------------------------------------------------------------------------
 
 
+USES = (  # of rows
+    Mixture("gaussian_diag", 2, n_steps=2).fit,
+    BayesianHierarchy("gaussian").fit,
+    TopicModel(2, n_steps=2).fit,
+    lambda X: grouped().fit(X, groups=GROUPS),
+    lambda X: Dataset(X, DiagonalGaussian()),
+)
 MASKED = np.ma.array(np.arange(12.0).reshape(6, 2), mask=np.arange(12).reshape(6, 2) == 3)
 
 
 @pytest.mark.parametrize("X", [MASKED, list(MASKED)])
 def test_masks_are_not_dropped(X):
-    for use in (
-        Mixture("gaussian_diag", 2, n_steps=2).fit,
-        BayesianHierarchy("gaussian").fit,
-        TopicModel(2, n_steps=2).fit,
-        lambda X: grouped().fit(X, groups=GROUPS),
-        lambda X: Dataset(X, DiagonalGaussian()),
-    ):
+    for use in USES:
         with pytest.raises(DataError, match=r"row 1.* masked.*X\.filled"):
             use(X)
 
@@ -263,14 +264,7 @@ DAYS = np.array(["2020-01-01", "2020-02-01", "2020-01-04", "2021-01-01", "2021-0
     ],
 )
 def test_dates_and_durations_are_no_numbers(X):
-    for use in (
-        Mixture("gaussian_diag", 2, n_steps=2).fit,
-        Mixture("gaussian_diag", 2, n_steps=2).fit(COUNTS[:, :1]).predict,
-        BayesianHierarchy("gaussian").fit,
-        TopicModel(2, n_steps=2).fit,
-        lambda X: grouped().fit(X, groups=GROUPS),
-        lambda X: Dataset(X, DiagonalGaussian()),
-    ):
+    for use in (*USES, Mixture("gaussian_diag", 2, n_steps=2).fit(COUNTS[:, :1]).predict):
         with pytest.raises(DataTypeError, match=r"dates? or .*durations?.*turn it into numbers of a unit"):
             use(X)
 

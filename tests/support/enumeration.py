@@ -10,6 +10,7 @@ __all__ = [
     "canonical",
     "exact_posterior",
     "move_matrix",
+    "moves_of_law",
     "set_partitions",
     "total_variation",
     "update_matrix",
@@ -38,6 +39,16 @@ def update_matrix(kernel, model, data, partitions, i, rows=None):
             yield canonical(labels), probability
 
     return move_matrix(partitions, moves)
+
+
+def moves_of_law(model, data, p, law, unit, rows):
+    """Partitions to which rows move from p by a law of their slots, and the probabilities."""
+    state = CollapsedState(model, data, np.array(p), seed=0)
+    for slot, probability in enumerate(law(state, unit)):
+        if probability > 0:
+            labels = state.labels.copy()
+            labels[rows] = slot
+            yield canonical(labels), probability
 
 
 def total_variation(p, q):

@@ -49,6 +49,16 @@ def planted(name, n=400, seed=0):
     return REAL[name], centres[labels] + rng.normal(size=(n, 3)) + 100.0, labels
 
 
+def planted_groups():
+    """1,200 rows of 40 groups, their groups, and their clusters: five, with other weights in each group."""
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.full(5, 0.3), 40)
+    groups = np.repeat(np.arange(40), 30)
+    labels = np.array([rng.choice(5, p=weights[g]) for g in groups])
+    X = 7.0 * np.eye(5)[labels] + rng.normal(size=(1200, 5))
+    return X, groups, labels
+
+
 def assert_never_falls(values, slack=1e-9):
     """Each of the values is at least the one before it, up to rounding of the first one's size."""
     assert (np.diff(values) >= -slack * abs(values[0])).all(), np.diff(values).min()

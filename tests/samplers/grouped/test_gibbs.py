@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from grouped_by_terms import enumerate_clusters, log_likelihood, log_prior
-from planted import planted
+from planted import planted, planted_groups
 from scipy import special
 from sklearn.metrics import normalized_mutual_info_score
 from tiny import FAMILIES
@@ -168,11 +168,7 @@ def test_learned_pseudocounts_average_over_their_posterior(n_steps):
 
 
 def test_planted_groups_are_found():
-    rng = np.random.default_rng(0)
-    weights = rng.dirichlet(np.full(5, 0.3), 40)
-    groups = np.repeat(np.arange(40), 30)
-    labels = np.array([rng.choice(5, p=weights[g]) for g in groups])
-    X = 7.0 * np.eye(5)[labels] + rng.normal(size=(1200, 5))
+    X, groups, labels = planted_groups()
     data = Dataset(X, Gaussian(), groups=groups)
     kernel = GroupedGibbs()
     state = kernel.init(AdmixtureModel(data.family, 5, 0.5), data, seed=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from allocated import peak_of
 from grouped_by_terms import GroupedReference, enumerate_clusters, log_evidence
-from planted import PLANTED, assert_never_falls, planted
+from planted import PLANTED, assert_never_falls, planted, planted_groups
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp, psi
@@ -503,11 +503,7 @@ def test_a_resumed_run_has_the_same_bits(tmp_path):
 
 
 def test_planted_groups_are_found():
-    rng = np.random.default_rng(0)
-    weights = rng.dirichlet(np.full(5, 0.3), 40)
-    groups = np.repeat(np.arange(40), 30)
-    labels = np.array([rng.choice(5, p=weights[g]) for g in groups])
-    X = 7.0 * np.eye(5)[labels] + rng.normal(size=(1200, 5))
+    X, groups, labels = planted_groups()
     state, kernel = begin(Gaussian(), X, groups, np.full(5, 0.5), learn_alpha=True, bound_tol=1e-6, dtype="float32")
     trace = sample(kernel, state, 50)
     assert len(trace) < 50

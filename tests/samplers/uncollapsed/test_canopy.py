@@ -119,6 +119,20 @@ def test_sweeps_follow_the_rows(name):
             assert found[law[k] == 0].sum() == 0
 
 
+def counts_after_sweeps(kernel, state, pi, n_sweeps, *, n_threads, redraw):
+    """How often each row of 400 is in each of 4 clusters after a sweep from exact labels; the law stays."""
+    rng, counts = np.random.default_rng(5), np.zeros((400, 4))
+    sweeper = kernel.sweeper(state)
+    sweeper.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True)
+    for step in range(n_sweeps):
+        state.n_steps = step
+        state.labels = (pi.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1).clip(max=3).astype(np.int32)
+        counts[np.arange(400), sweeper.sweep(state, 2, n_threads, redraw=redraw)[0]] += 1
+    z = (counts - n_sweeps * pi).sum(axis=0) / np.sqrt(n_sweeps * (pi * (1 - pi)).sum(axis=0) + 1e-9)
+    assert np.abs(z).max() < 4.5
+    return counts
+
+
 @pytest.mark.parametrize("redraw", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_sweeps_leave_the_law_of_labels(name, redraw):
@@ -126,16 +140,8 @@ def test_sweeps_leave_the_law_of_labels(name, redraw):
     state = make_state(name, N=400, K=4)
     pi = exact_law(state)
     kernel = UncollapsedMetropolis(GROUPS["anchors"], steps=2, redraw=redraw, n_threads=2)
-    rng, counts, n_sweeps = np.random.default_rng(5), np.zeros((400, 4)), 200
-    sweeper = kernel.sweeper(state)
-    sweeper.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True)
-    for step in range(n_sweeps):
-        state.n_steps = step
-        state.labels = (pi.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1).clip(max=3).astype(np.int32)
-        labels = sweeper.sweep(state, 2, 2, redraw=redraw)[0]
-        counts[np.arange(400), labels] += 1
-    z = (counts - n_sweeps * pi).sum(axis=0) / np.sqrt(n_sweeps * (pi * (1 - pi)).sum(axis=0) + 1e-9)
-    assert np.abs(z).max() < 4.5
+    n_sweeps = 200
+    counts = counts_after_sweeps(kernel, state, pi, n_sweeps, n_threads=2, redraw=redraw)
     spread = ((counts - n_sweeps * pi) ** 2).sum() / (n_sweeps * (pi * (1 - pi)).sum())
     assert abs(spread - 1) < 0.25
 
@@ -289,15 +295,7 @@ def test_sweeps_of_another_proposal_leave_the_law_of_labels():
     pi = exact_law(state)
     data_cells = DataCells(np.arange(400) % 4, phi=state.data.phi(0, 400))
     kernel = UncollapsedMetropolis(ByMean(data_cells), steps=2, redraw=False)
-    rng, counts, n_sweeps = np.random.default_rng(5), np.zeros((400, 4)), 100
-    sweeper = kernel.sweeper(state)
-    sweeper.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True)
-    for step in range(n_sweeps):
-        state.n_steps = step
-        state.labels = (pi.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1).clip(max=3).astype(np.int32)
-        counts[np.arange(400), sweeper.sweep(state, 2, 1, redraw=False)[0]] += 1
-    z = (counts - n_sweeps * pi).sum(axis=0) / np.sqrt(n_sweeps * (pi * (1 - pi)).sum(axis=0) + 1e-9)
-    assert np.abs(z).max() < 4.5
+    counts_after_sweeps(kernel, state, pi, 100, n_threads=1, redraw=False)
 
 
 # ---- groups ----------------------------------------------------------------------------------------------------------
