@@ -26,6 +26,8 @@ from expfam.plugins.laws import (
     questions,  # noqa: F401
 )
 from expfam.plugins.laws.data_case import LAWS, Case, Inapplicable, said
+from expfam.plugins.laws.grouped import GROUPED_LAWS
+from expfam.plugins.laws.grouped_case import GroupedCase
 from expfam.plugins.laws.kernel_case import KernelCase, tiny_models
 from expfam.plugins.laws.kernels import KERNEL_LAWS
 
@@ -39,6 +41,7 @@ __all__ = [
     "Result",
     "check_engine",
     "check_family",
+    "check_grouped",
     "check_kernel",
     "check_proposal",
     "checks",
@@ -171,6 +174,52 @@ def check_family(
     True
     """
     return _report(LAWS, Case(family, X, seed=seed), family, raises, expected_failures, only)
+
+
+def check_grouped(
+    family: Family,
+    X: Any = None,
+    *,
+    n_moves: int = 4000,
+    seed: int = 0,
+    raises: bool = True,
+    expected_failures: Mapping[str, str] | None = None,
+    only: Sequence[str] | None = None,
+) -> Report:
+    """Try a family under rows in groups, with a given and with an unknown number of clusters.
+
+    The main laws: a chain over few rows visits their partitions by their enumerated probabilities, scores are sums over
+    clusters, a new one included, and files, new groups and weights of rows are what they should be.
+
+    Parameters
+    ----------
+    family : Family
+        An instance; it need not be bound. It should keep the laws of `check_family`.
+    X : (N, V) array_like or sparse matrix, optional
+        At least 10 rows; see `check_family`. They get into four groups at random.
+    n_moves : int
+        Steps of the chains that are compared with the enumeration.
+    seed, raises, expected_failures, only
+        See `check_family`.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    AssertionError
+        With every failed check, if `raises`.
+
+    Examples
+    --------
+    >>> from expfam import Bernoulli
+    >>> from expfam.plugins.conformance import check_grouped
+    >>> check_grouped(Bernoulli(a=0.5, b=2.0), n_moves=400).passed
+    True
+    """
+    case = GroupedCase(family, X, seed=seed, n_moves=n_moves)
+    return _report(GROUPED_LAWS, case, family, raises, expected_failures, only)
 
 
 def check_proposal(

@@ -16,7 +16,8 @@ _DESTINATIONS = {
 }
 _ARGUMENT = r"(\w+)=('[^']*'|[\w.+-]+)"
 _FAMILY = r"(?:'[^']*'|\w+\([^()]*\)), "  # the command has it already
-_CALL = re.compile(rf"\bwrite (?:\w+\((?:{_FAMILY})?)?({_ARGUMENT}(?:, {_ARGUMENT})*)\)?")
+_CALL = re.compile(rf"\bwrite (?:\w+\((?:{_FAMILY})?)?({_ARGUMENT}(?:, {_ARGUMENT})*)\)?(?:\.fit\(X\))?")
+_UNKNOWN = re.compile(r"\b(write \w+\()None, ")  # a number that is not known
 _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _ROLE = "'(binary|category|count|positive|real|numeric|drop)'"
 _COLUMN = re.compile(rf"(Columns\.from_frame\(df, )?(?:\b([^\W\d]\w*)={_ROLE}|\*\*\{{({_TEXT}): {_ROLE}\}})(?(1)\))")
@@ -49,6 +50,7 @@ def in_shell(message: str, args: argparse.Namespace) -> str:
         given = [_option(name, value, args) for name, value in re.findall(_ARGUMENT, match[1])]
         return match[0] if None in given else f"write {' '.join(given)}"
 
+    message = _UNKNOWN.sub(r"\1n_components=None, ", message)
     if hasattr(args, "known"):
         message = _FIT_WITH_CLASSES.sub(r"\1 --known \2, without --components", message)
     message = _TEXTS.sub("give a .txt file with one of them a line", _CALL.sub(options, message))
@@ -76,6 +78,8 @@ def _of_columns(message):
 
 def _option(name, value, args):
     """Return an argument as an option, or None if the command does not have it."""
+    if (name, value) == ("n_components", "None"):
+        return "--infinite" if hasattr(args, "infinite") else None
     destination = next((each for each in _DESTINATIONS.get(name, (name,)) if hasattr(args, each)), None)
     if destination is None:
         return None

@@ -46,8 +46,8 @@ def unknown_kernel(estimator: Any) -> Any:
     found = find_sampler(estimator.sampler, model="GroupedMixture")
     if found not in (None, GroupedGibbs):
         name = found.__name__ if isinstance(found, type) else type(found).__name__
-        line = "GroupedMixture(n_components=None, sampler='auto'), or with sampler=GroupedProcessGibbs()"
-        refuse_unknown("GroupedMixture", f"sampler={name}", line)
+        line, own = "GroupedMixture(n_components=None, sampler='auto')", ", or with sampler=GroupedProcessGibbs()"
+        refuse_unknown("GroupedMixture", f"sampler={name}", line + own * (not isinstance(estimator.sampler, str)))
     return Cycle(GroupedProcessSplitMerge(), GroupedProcessGibbs(learn_alpha=learns))
 
 

@@ -10,21 +10,20 @@ import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import chi2, t
+from scipy.stats import chi2
 
 from expfam.amounts import counted
 from expfam.plugins.laws.data_case import Inapplicable, law
+from expfam.plugins.laws.visits import LEVEL, check_visits
 
 if TYPE_CHECKING:
     from expfam.plugins.laws.kernel_case import KernelCase
 
 KERNEL_LAWS: dict = {}
 
-_LEVEL = 1e-5
 _LEAST_EXPECTED = 10.0
 _STEPS = 100
 _LEAST_PROPOSING = 0.2
-_BATCHES = 40
 
 
 @law(among=KERNEL_LAWS)
@@ -95,7 +94,7 @@ def posterior_is_invariant(case: KernelCase) -> None:
     if case.may_be_moved:
         _follows_the_posterior(case, case.moves[1], "after one step")
     else:
-        _visits_follow_the_posterior(case)
+        check_visits(case.visits, case.pi, "the partitions of a long chain")
 
 
 @law(among=KERNEL_LAWS)
@@ -120,7 +119,7 @@ def flow_is_symmetric(case: KernelCase) -> None:
     used = there + back > 0
     statistic = ((there - back)[used] ** 2 / (there + back)[used]).sum()
     p = chi2.sf(statistic, np.count_nonzero(used)) if used.any() else 1.0
-    assert p > _LEVEL, _worst_flow(case, flow, p)
+    assert p > LEVEL, _worst_flow(case, flow, p)
 
 
 @law(among=KERNEL_LAWS)
@@ -150,25 +149,6 @@ def _refuse_chains(case):
         )
 
 
-def _visits_follow_the_posterior(case):
-    """Compare frequencies in batches of one chain with the posterior, by Student's t.
-
-    Each common partition is compared; rare partitions are added up and compared as one.
-    """
-    size = case.n_moves // _BATCHES
-    batches = case.visits[: size * _BATCHES].reshape(_BATCHES, size)
-    found = np.stack([np.bincount(batch, minlength=len(case.pi)) / size for batch in batches])
-    common = case.pi * case.n_moves > 60
-    found = np.column_stack([found[:, common], found[:, ~common].sum(axis=1)])
-    expected = np.append(case.pi[common], case.pi[~common].sum())
-    error = np.maximum(found.std(axis=0, ddof=1) / np.sqrt(_BATCHES), 1.0 / case.n_moves)
-    p = expected.size * 2 * t.sf(np.abs(found.mean(axis=0) - expected) / error, _BATCHES - 1).min()
-    distance = 0.5 * np.abs(found.mean(axis=0) - expected).sum()
-    assert p > _LEVEL, (
-        f"the partitions of a long chain have total variation {distance:.3f} from the posterior (p = {p:.1e})"
-    )
-
-
 def _follows_the_posterior(case, rows, when):
     assert rows.min() >= 0, f"{when} there are partitions that the weights rule out"
     found, expected = np.bincount(rows, minlength=len(case.pi)).astype(float), case.pi * rows.size
@@ -180,7 +160,7 @@ def _follows_the_posterior(case, rows, when):
     distance = 0.5 * np.abs(found / rows.size - case.pi).sum()
     floor = 0.4 * np.sqrt(case.pi * (1 - case.pi) / rows.size).sum()
     worst = int(np.argmax(np.abs(found - expected) / np.sqrt(expected + 1)))
-    assert p > _LEVEL, (
+    assert p > LEVEL, (
         f"{when} the total variation from the posterior is {distance:.3f}, by chance {floor:.3f} is expected"
         f" (p = {p:.1e}); partition {case.partitions[worst]} occurred {counted(found[worst], 'time', spec='.0f')},"
         f" expected {expected[worst]:.0f}"

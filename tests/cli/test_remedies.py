@@ -59,6 +59,8 @@ def test_the_key_of_an_archive(tmp_path, capsys):
         ("write read('x.svm', n_features=3, zero_based=False), or say", "write --n-features 3 --no-zero-based, or say"),
         ("write Mixture(n_components=4)", "write --components 4"),
         ("write Mixture(n_chains=4)", "write Mixture(n_chains=4)"),  # the command has no such option
+        ("write GroupedMixture(n_components=None, sampler='auto')", "write --infinite --sampler auto"),
+        ("or write TopicModel(None, sampler='gibbs').fit(X)", "or write --infinite --sampler gibbs"),
         ("or write Columns.from_frame(df, missing_values=['?', '1e9']), x", "or write --missing-values '?' 1e9, x"),
         ("write Columns.from_frame(df, missing_values=['-1.5'])", "write --missing-values -1.5"),
         ("texts write X = X['a b'], whose words are counted", "texts give a .txt file with one of them a line"),
@@ -70,7 +72,10 @@ def test_the_key_of_an_archive(tmp_path, capsys):
     ],
 )
 def test_lines_become_options_that_the_command_has(message, said):
-    assert in_shell(message, Namespace(zero_based=None, n_features=None, components=3, missing_values=[])) == said
+    options = {"zero_based": None, "n_features": None, "components": 3, "missing_values": []}
+    assert in_shell(message, Namespace(**options, infinite=False, sampler="auto")) == said
+    if "None" in message:
+        assert in_shell(message, Namespace(**options, sampler="auto")).endswith(message[-9:])  # as of `expfam tree`
 
 
 @pytest.mark.filterwarnings("default")

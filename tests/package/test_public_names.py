@@ -56,7 +56,7 @@ PUBLIC = {
         PluginError ResourceError ResultError SupportError UnknownNameError
     """,
     "expfam.plugins.conformance": """
-        Report Result check_engine check_family check_kernel check_proposal checks parametrize_with_checks
+        Report Result check_engine check_family check_grouped check_kernel check_proposal checks parametrize_with_checks
         parametrize_with_kernel_checks
     """,
 }
