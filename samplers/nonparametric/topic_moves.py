@@ -20,7 +20,7 @@ from expfam.structures.ground.rng import generator
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-WORK = 1.0  # tokens that the tries of a step visit by default, over all tokens
+WORK = 0.4  # tokens that the tries of a step visit by default, over all tokens
 _TRIED = 500  # tokens of a pair's topics up to which it is always tried
 _OF_WORD, _OF_DOCUMENT = 0.45, 0.45  # probabilities that a pair is of one word, and of one document
 
@@ -39,9 +39,9 @@ class TopicProcessSplitMerge(TopicProcessGibbs):
     n_tries : int or "auto"
         Pairs of tokens of a step.
     work : float
-        Tokens that all tries of a step visit at most on average, as a share of all tokens: a pair whose topics hold n
-        of the T tokens is tried with probability min(1, work T / (n_tries n)), which is the same before and after a
-        move.
+        Tokens that all tries of a step visit at most on average, as a share of all tokens. A step rests with
+        probability 1 - work. Else a pair whose topics hold n of the T tokens is tried with probability
+        min(1, max(1, work) T / (n_tries n)), which is the same before and after a move.
 
     Examples
     --------
@@ -69,14 +69,15 @@ class TopicProcessSplitMerge(TopicProcessGibbs):
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Propose splits and merges of topics, and accept or refuse each by Metropolis-Hastings."""
         T, tries = state.tokens.n_tokens, Tries(0, 0, 0)
-        if T > 1:
-            rng = generator(state.seed, "choice", step=state.n_steps)
+        rng = generator(state.seed, "choice", step=state.n_steps)
+        if T > 1 and (self.work >= 1.0 or rng.random() < self.work):  # to list the tokens costs as much as many tries
+            work = max(1.0, self.work)
             rank = rng.permutation(state.tokens.n_docs).astype(np.int32)
             moves = TopicMoves(state.tokens, rank, state.eta)
-            n_pairs = number_of_pairs(self.n_tries, self.work, T, _TRIED)
+            n_pairs = number_of_pairs(self.n_tries, work, T, _TRIED)
             pairs = draw_pairs(state.tokens, moves, rank, n_pairs, rng)
             attempt = partial(_try, state, moves, rng)
-            tries = try_pairs(pairs, attempt, size_of=moves.size_of, most=self.work * T, rng=rng)
+            tries = try_pairs(pairs, attempt, size_of=moves.size_of, most=work * T, rng=rng)
         if tries.n_accepted:
             state.count_all()
         found = {"n_large": count_large(state.tokens.topic_size), "n_splits": tries.n_split}

@@ -152,8 +152,8 @@ class TopicProcessState(TokenState):
 
     def compute_log_joint(self) -> float:
         """Compute the log density of topics, tokens and shared weights from the tables, nats."""
-        eta, lengths = self.eta, CountTable.of_histogram(np.bincount(self.lengths))
-        total = log_density(self.weights, self.topic_table, lengths, self.shared.pseudocounts, self.model.n_known)
+        eta, table, lengths = self.eta, self.topic_table, self.length_table
+        total = log_density(self.weights, table, lengths, self.shared.pseudocounts, self.model.n_known)
         if self.model.seeds is not None:
             seeds = self.model.seeds_of(self.shared.capacity)
             return total + log_evidence_of_topics(self.tokens.word_topics(), eta, seeds)

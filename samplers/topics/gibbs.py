@@ -7,6 +7,7 @@ computes in float64; each word has its own random stream.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -123,8 +124,7 @@ class TokenState(UnsharedState):
     def compute_log_joint(self) -> float:
         """Compute the log joint from the tables, nats."""
         alpha, eta = self.model.pseudocounts, self.eta
-        docs = CountTable.of_histogram(np.bincount(self.lengths))
-        total = self.topic_table.log_rising(alpha) - docs.log_rising(np.array([alpha.sum()]))
+        total = self.topic_table.log_rising(alpha) - self.length_table.log_rising(np.array([alpha.sum()]))
         seeds = self.model.seeds
         if seeds is not None:
             return total + log_evidence_of_topics(self.tokens.word_topics(), eta, seeds)
@@ -136,10 +136,15 @@ class TokenState(UnsharedState):
         topics = CountTable.of_counts(np.zeros(self.model.n_components, dtype=np.int64), self.tokens.topic_size, 1)
         return total + words - topics.log_rising(np.array([eta.sum()]))
 
-    @property
+    @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of each document: (D,) int64."""
+        """Number of tokens of each document: (D,) int64. It never changes, and each step reads it."""
         return np.bincount(self.tokens.doc, minlength=self.data.n_rows)
+
+    @cached_property
+    def length_table(self) -> CountTable:
+        """Table of `lengths`."""
+        return CountTable.of_histogram(np.bincount(self.lengths))
 
     def set_model(self, model: AdmixtureModel) -> None:
         """Use a model with other pseudo-counts; the topics stay the same."""

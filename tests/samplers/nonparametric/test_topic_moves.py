@@ -58,6 +58,13 @@ def test_partitions_of_tokens_are_visited_by_their_probability(name, kernel, see
     assert accepted > n_steps / 4
 
 
+def test_steps_that_rest_leave_the_law(n_steps):
+    kernel, tiny = Cycle(TopicProcessSplitMerge(n_tries=6, work=0.4), Weights(learn_alpha=False)), Tiny("two_documents")
+    visits, accepted = visited(kernel, tiny, n_steps)
+    assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
+    assert accepted > n_steps / 10
+
+
 @pytest.mark.parametrize("n_steps", LENGTHS)
 def test_where_slots_run_out_the_law_is_the_same(n_steps, monkeypatch):
     for module in (slots, topics):
@@ -122,6 +129,7 @@ def test_the_work_of_a_step_is_bounded():
     for _ in range(40):
         tried.append(kernel.step(state).proposed * T)
     assert 0.2 * T < np.mean(tried) < 0.9 * T
+    assert 12 < np.count_nonzero(tried) < 28  # half of the steps rest
 
 
 def test_the_same_seed_gives_the_same_bits():
