@@ -108,7 +108,7 @@ def _process(**settings):
 
 
 def _exact(model, data, n_clusters):
-    """Return the probability of every partition, summed over numbers of its clusters where the model has some."""
+    """Return the probability of each partition, whatever the numbers of its clusters."""
     numbered = list(itertools.product(range(n_clusters), repeat=data.n_rows))
     if isinstance(model, HierarchicalProcess):  # clusters have no numbers
         numbered = [labels for labels in numbered if canonical(labels) == labels]
