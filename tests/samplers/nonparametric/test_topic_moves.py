@@ -60,7 +60,7 @@ def test_partitions_of_tokens_are_visited_by_their_probability(name, kernel, see
 
 def test_steps_that_rest_leave_the_law(n_steps):
     kernel, tiny = Cycle(TopicProcessSplitMerge(n_tries=6, work=0.4), Weights(learn_alpha=False)), Tiny("two_documents")
-    visits, accepted = visited(kernel, tiny, n_steps)
+    visits, accepted = visits_of(kernel, tiny, n_steps)
     assert worst_t(visits, tiny.partitions, tiny.probability) < LIMIT
     assert accepted > n_steps / 10
 
