@@ -18,8 +18,6 @@ from expfam.samplers import Cycle, GroupedGibbs, GroupedProcessGibbs, GroupedPro
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
     from expfam.families.base import Family
 
 GIVEN, UNKNOWN = "of a given number", "of an unknown number"  # of clusters, in messages
@@ -113,8 +111,8 @@ def _exact(model, data, n_clusters):
     if isinstance(model, HierarchicalProcess):  # clusters have no numbers
         numbered = [labels for labels in numbered if canonical(labels) == labels]
     logs = np.array([model.log_joint(data, np.array(labels)) for labels in numbered])
-    p: npt.NDArray[np.float64] = np.exp(logs - logs.max())
-    exact: dict[tuple[int, ...], float] = {}
+    p = np.exp(logs - logs.max())
+    exact = {}
     for labels, mass in zip(numbered, p / p.sum()):
         exact[canonical(labels)] = exact.get(canonical(labels), 0.0) + float(mass)
     return exact
