@@ -31,7 +31,7 @@ from expfam.structures.ground.rng import generator
 cdef enum:
     GROW = 1                    # result of a block: stopped because no slot is empty
     WINDOW = 256                # rows of a call that tell how many rows move
-    MOST_MOVED = 32             # scores of the next rows pay if one row of so many moves
+    MOST_MOVED = 12             # scores of the next rows pay if one row of so many moves
     FIRST_ROWS = 16             # rows of the first nogil call of a sweep; the clock sizes later calls, not the labels
 
 cdef double LONGEST_CALL = 0.05     # seconds without the gil; Ctrl-C works only between calls

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS, _MOST_PASSES, _FEW_PASSES = 12, 10, 1
 _LEAST_GAIN = 1e-6  # nats; less is rounding
 _OTHER_GAIN, _OTHER_GAIN_PER_ROW = 0.5, 5e-5  # nats that another partition must gain
+_NEXT_SHARE = 0.02  # of what an ascent over many clusters has gained, which another one may gain after it
 _TRIED_EXCHANGES = 3
 _REFITTED = 3  # best splits that are judged under hyper-parameters of their own
 
@@ -221,9 +222,11 @@ class Settler:
             Whether nothing was left to do, rather than `max_rounds` rounds made.
         """
         tried: set[bytes] = set()
-        is_long = has_many_rows(self.data.n_rows, None)
+        is_long, is_risen = has_many_rows(self.data.n_rows, None), False
         for _ in range(max_rounds):
             before, merged = present, self.merged(present)
+            if is_risen and merged is before:
+                return present, True
             ascended = self.ascended(merged)
             present = self.split(ascended, tried) if splits else ascended
             if present is before and exchanges:
@@ -234,7 +237,17 @@ class Settler:
             # an ascent of many rows that gains little is not gone on with: each pass takes long
             if is_long and is_level and merged is before and present is ascended:
                 return present, True
+            is_risen = is_long and present is ascended and self._has_risen(merged, ascended)
         return present, False
+
+    def _has_risen(self, before, ascended):
+        """Tell whether another ascent over many clusters would gain too little after this one.
+
+        Each goes on over the best clusters of the rows until none moves.
+        """
+        gain, n_rows = ascended.log_joint - before.log_joint, self.data.n_rows
+        is_of_many = has_many_clusters(n_rows, int(ascended.labels.max()) + 1)
+        return is_of_many and _NEXT_SHARE * gain < least_gain(n_rows)
 
     def _statistics(self, labels):
         """Return the statistics of the clusters, without those whose rows have no weight."""

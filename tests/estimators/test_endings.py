@@ -143,3 +143,23 @@ def test_a_run_does_not_go_on_from_the_end_that_it_went_on_from(monkeypatch):
     is_same = [np.array_equal(one.labels, other.labels) for one, other in pairwise(ends)]
     assert is_same == [False] * (len(ends) - 2) + [True]
     assert ends[-1].gain > 0.5  # over the draws of the steps between the two
+
+
+@pytest.mark.parametrize("splits", [True, False])
+def test_no_sweep_alone_follows_the_end_of_a_run_over_many_rows(monkeypatch, splits):
+    """Clusters of many rows may be so small that they are not split: a draw of a sweep lies below their mode."""
+    ends, begin = [], expfam.fitting.run.kept_begin
+
+    def watched(*args, **options):
+        ends.append(open_ending(*args, **options))
+        return ends[-1]
+
+    monkeypatch.setattr("expfam.fitting.run.open_ending", watched)
+    monkeypatch.setattr("expfam.fitting.run.has_many_rows", lambda *_: True)
+    monkeypatch.setattr(
+        "expfam.fitting.run.kept_begin", lambda *args, **options: begin(*args, **options)._replace(splits=splits)
+    )
+    found = Mixture("gaussian_diag", random_state=0).fit(load_iris().data)
+    assert ends[0].gain > 0.5  # so that steps would be made again
+    assert (len(ends) > 1) == splits
+    assert found.converged_

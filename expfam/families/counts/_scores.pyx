@@ -121,18 +121,23 @@ cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, P
     cdef factor_block block, totals
     cdef Py_ssize_t p = row_start(&t.x, i), stop = row_start(&t.x, i + 1), half = 0, j, w
     cdef double length = t.length[i], count, repeat = 0.0
-    cdef bint by_product = False
+    cdef bint by_product = False, has_level = t.model != CATEGORICAL
     if t.model == CATEGORICAL:
         half = (stop - p) // 2              # first half: levels of the datum; second half: totals of their columns
         stop -= half
+        if half == t.n_words - t.n_columns:     # all columns: the logarithms of their totals are known
+            half, has_level = 0, True
     if t.model == MULTINOMIAL:
         by_product = length <= t.max_factors and length == floor(length)
-    if t.model != CATEGORICAL:
+    if has_level:
         for j in range(m):
             level[j] = t.level[first + j if ks == NULL else ks[j]]
     if t.model == POISSON:
         for j in range(m):
             out[j] = level[j] - length * t.slope[first + j if ks == NULL else ks[j]]
+    elif t.model == CATEGORICAL and has_level:
+        for j in range(m):
+            out[j] = -level[j]
     elif t.model == CATEGORICAL or by_product:
         memset(out, 0, m * sizeof(double))
     else:

@@ -50,7 +50,9 @@ ctypedef struct count_table:
     slot_list *words        # (n_words,) if by_word, else NULL
     double *n               # (stride,) number of data
     double *total           # (stride,) sum of the counts
-    double *level           # (stride,) multinomial: S. + a; Poisson: (a + S.) log((b + n) / (b + n + 1))
+    # (stride,) multinomial: S. + a; Poisson: (a + S.) log((b + n) / (b + n + 1)); categories in a table: the sum over
+    # the columns of log(total + pseudo-counts)
+    double *level
     double *slope           # (stride,) Poisson: log(b + n + 1)
     double *evidence        # (stride,) log evidence, NaN if not computed yet
     const double *prior     # (n_words,) pseudo-counts

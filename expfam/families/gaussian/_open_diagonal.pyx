@@ -28,11 +28,12 @@ cdef extern from *:
     #define EXPFAM_SQRT2 1.4142135623730951
 
     /* Natural logarithm of x / sqrt 2 for a positive normal number, error below 2 ulp and 2e-16: with x = m 2^e and m
-     * in [1, 2) it is e log 2 + 2 atanh(s), s = (m - sqrt 2) / (m + sqrt 2), by the series of expfam_log1. The factor
-     * saves instructions where x is made by a multiplication anyway. */
+     * in [1, 2) it is e log 2 + 2 atanh(s), s = (m - sqrt 2) / (m + sqrt 2), by the series of expfam_log1. Its terms
+     * are added in pairs, which wait less for each other. The factor saves instructions where x is made by a
+     * multiplication anyway. */
     EXPFAM_INLINE double expfam_log_of_scaled(double x) {
         uint64_t bits, exponent;
-        double m, e, s, z, r;
+        double m, e, s, z, w, low, high;
         memcpy(&bits, &x, 8);
         exponent = (bits >> 52) | UINT64_C(0x4330000000000000);     /* 2^52 and the exponent, as a double */
         bits = (bits & UINT64_C(0x000fffffffffffff)) | UINT64_C(0x3ff0000000000000);
@@ -41,10 +42,11 @@ cdef extern from *:
         e -= 4503599627370496.0 + 1023.0;
         s = (m - EXPFAM_SQRT2) / (m + EXPFAM_SQRT2);
         z = s * s;
-        r = 2.0 + z * (6.666666666666735130e-01 + z * (3.999999999940941908e-01 + z * (2.857142874366239149e-01 +
-            z * (2.222219843214978396e-01 + z * (1.818357216161805012e-01 + z * (1.531383769920937332e-01 +
-            z * 1.479819860511658591e-01))))));
-        return e * 0.69314718055994531 + s * r;
+        w = z * z;
+        low = (2.0 + z * 6.666666666666735130e-01) + w * (3.999999999940941908e-01 + z * 2.857142874366239149e-01);
+        high = (2.222219843214978396e-01 + z * 1.818357216161805012e-01) + w * (1.531383769920937332e-01 +
+            z * 1.479819860511658591e-01);
+        return e * 0.69314718055994531 + s * (low + w * w * high);
     }
 
     /* Rows of a block: sum of the constants; location, weight times sqrt 2 and half of each column; constant of each

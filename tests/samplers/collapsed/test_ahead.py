@@ -42,7 +42,7 @@ def test_threads_change_no_bit(name, order):
     model = MixtureModel(family, DirichletProcess())
     one, moves = swept(CollapsedGibbs(order=order), model, X, start, 3)
     two, _ = swept(CollapsedGibbs(order=order, n_threads=2), model, X, start, 3)
-    assert 20 < moves[0] < N / 32  # so few that rows are scored together
+    assert 20 < moves[0] < N / 12  # so few that rows are scored together
     assert np.array_equal(one.labels, two.labels)
     assert one.log_joint == two.log_joint
     assert one.log_joint == pytest.approx(one.model.log_joint(one.data, one.partition), rel=1e-9)

@@ -5,8 +5,10 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from expfam import Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Poisson, SphericalGaussian
+from expfam.model.assignment import LoadedClusters
+from expfam.samplers.starts.ascent import Ascents
 from expfam.samplers.starts.halves import best_halves
-from expfam.samplers.warm_starts.settle import Settler, fit_to_start
+from expfam.samplers.warm_starts.settle import Settler, fit_to_start, least_gain
 
 CLASSES = np.arange(240) % 3
 X = np.array([[0.0, 0.0], [7.0, 0.0], [0.0, 7.0]])[CLASSES] + np.random.default_rng(0).normal(size=(240, 2))
@@ -130,3 +132,23 @@ def test_an_ascent_that_has_led_nowhere_is_not_made_again(monkeypatch):
     assert settler.merged(again) is again
     with pytest.raises(TypeError):
         settler.merged(settler.fitted(np.arange(240) % 5))
+
+
+@pytest.mark.parametrize(("moved", "n_ascents"), [(slice(0, 200), 1), (slice(0, 30_000, 15), 2)])
+def test_over_many_clusters_an_ascent_that_gains_little_is_the_last_one(monkeypatch, moved, n_ascents):
+    """The rows that are moved begin in their second best cluster; the first of them are those nearest to a border."""
+    truth, rng = np.arange(30_000) % 60, np.random.default_rng(0)
+    rows = 6.0 * rng.normal(size=(60, 3))[truth] + rng.normal(size=(30_000, 3))
+    first, settler = settler_of(DiagonalGaussian(), rows), settler_of(DiagonalGaussian(), rows)
+    settled, _ = first.settled(first.fitted(truth), splits=False)
+    n, S = settler.data.statistics(settled.labels, int(settled.labels.max()) + 1)
+    best, margins = LoadedClusters(settled.model.family, n, S).ranked(settler.data, np.log(n), 2)
+    order, labels = np.argsort(margins)[moved], settled.labels.copy()
+    labels[order] = best[order, 1]
+    begun, calls, climb = settler.fitted(labels), [], Ascents.climb
+    monkeypatch.setattr(Ascents, "climb", lambda *args, **options: calls.append(1) or climb(*args, **options))
+    again, is_settled = settler.settled(begun, splits=False)
+    assert is_settled
+    assert again.log_joint > begun.log_joint + least_gain(30_000)
+    assert len(calls) == n_ascents
+    assert settler.ascended(again).log_joint < again.log_joint + least_gain(30_000)
