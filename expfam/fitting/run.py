@@ -157,9 +157,7 @@ def _gone_on(plan, run, begun):
             if is_same or ending.gain < least_gain(data.n_rows) or not left:  # the same steps would be made again
                 return run
             is_sampled = has_many_rows(data.n_rows, plan.max_clusters)
-            if (
-                is_sampled and not begun.splits
-            ):  # a draw of a sweep alone lies below the mode
+            if is_sampled and not begun.splits:  # a draw of a sweep alone lies below the mode
                 return run
             state = plan.kernel.init(ending.model, data, seed=run.state.seed, start=ending.labels)
             options = {"is_sampled": is_sampled, "is_open": begun.splits, "goes_on": True}
