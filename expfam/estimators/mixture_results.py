@@ -46,8 +46,9 @@ def adopt_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
     if hasattr(state, "soft_partition"):
         labels, n, S = state.soft_partition()
         adopt(mixture, state.model, data, labels, n, S, bound=state.log_joint)
+        shares = None
     else:
-        model, labels = chosen_partition(plan, best, runs[0].start, partial(posterior_of_draws, mixture))
+        model, labels, shares = chosen_partition(plan, best, runs[0].start, partial(posterior_of_draws, mixture))
         adopt(
             mixture,
             model,
@@ -58,7 +59,7 @@ def adopt_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
     mixture.cluster_sizes_ = label_sizes(mixture.labels_, len(mixture.n_), data.weight)
     label_all(mixture, plan.whole)
     _set_known(mixture, plan.whole.known)
-    _set_certainty(mixture, plan.whole, trace)
+    _set_certainty(mixture, plan.whole, trace, shares if plan.whole is data else None)
     _set_doubts(mixture, plan.whole, trace, runs[0].phases[-1].kernel)
     mixture.n_init_chosen_, mixture.traces_ = runs[0].name, [run.trace for run in runs]
     set_trace(mixture, trace)
@@ -113,8 +114,11 @@ def label_all(mixture: Any, whole: Dataset) -> None:
     )
 
 
-def _set_certainty(mixture, data, trace):
-    """Set `probabilities_`; Ctrl-C leaves it out."""
+def _set_certainty(mixture, data, trace, shares):
+    """Set `probabilities_`, to `shares` where no draws are kept; Ctrl-C leaves it out.
+
+    `shares` is None where the last pass over the rows has not told them.
+    """
     mixture.__dict__.pop("probabilities_", None)
     with np.errstate(divide="ignore"):
         log_weights = np.log(mixture.weights_)
@@ -123,6 +127,9 @@ def _set_certainty(mixture, data, trace):
     try:
         if drawn is not None:
             mixture.probabilities_ = drawn.probabilities_at(data.X, mixture.labels_)
+            return
+        if shares is not None:
+            mixture.probabilities_ = shares
             return
         mixture.probabilities_ = certainty_of_labels(*clusters, mixture.labels_, log_weights, n_threads=n_threads)
     except KeyboardInterrupt:

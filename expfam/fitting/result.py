@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +30,23 @@ _MOST_PASSES = 100  # of the ascent; nearly always it takes a few
 _SEARCH_STARTS = 4
 
 
-def chosen_partition(
-    plan: Plan, run: ChainRun, start: Any, posterior: Callable[[], PartitionPosterior]
-) -> tuple[MixtureModel, npt.NDArray[np.integer]]:
+class Chosen(NamedTuple):
+    """Partition that a plan asks for.
+
+    Attributes
+    ----------
+    model : MixtureModel
+    labels : (N,) ndarray of int
+    shares : (N,) float32 ndarray or None
+        Probability of the cluster of each row among the clusters, where the last pass over the rows has told it.
+    """
+
+    model: MixtureModel
+    labels: npt.NDArray[np.integer]
+    shares: npt.NDArray[np.float32] | None = None
+
+
+def chosen_partition(plan: Plan, run: ChainRun, start: Any, posterior: Callable[[], PartitionPosterior]) -> Chosen:
     """Return the model and the partition that the plan asks for; the last one after Ctrl-C.
 
     Parameters
@@ -48,13 +62,13 @@ def chosen_partition(
     state = run.state
     try:
         if plan.partition in LOSSES and run.trace.n_kept:
-            return state.model, _least_loss(plan, state, posterior())
+            return Chosen(state.model, _least_loss(plan, state, posterior()))
         if plan.partition == "mode":
             with single_blas():  # once: to make the setting takes as long as a pass over a few rows
                 return _mode(plan, run, start)
     except KeyboardInterrupt:
         run.trace.interrupted = True
-    return state.model, state.partition
+    return Chosen(state.model, state.partition)
 
 
 def _mode(plan, run, start):
@@ -62,7 +76,7 @@ def _mode(plan, run, start):
     state, ending, data = run.state, run.ending, plan.data
     best = state.partition if run.best.labels is None else run.best.labels
     if plan.keeps_number and data.known is None:  # a cluster of known rows is never halved
-        return state.model, _mode_of_given_number(plan, run, best, start)
+        return Chosen(state.model, _mode_of_given_number(plan, run, best, start))
     if ending is None and plan.seeks_open_mode and not run.trace.interrupted:
         # draws are of one model, which stays
         candidates = {"chain": best} if start is None else {"chain": best, "start": start}
@@ -71,13 +85,15 @@ def _mode(plan, run, start):
     model, labels = (state.model, best) if ending is None else (ending.model, ending.labels)
     rows = EqualRows(model, data, n_threads=plan.n_threads)
     options = {"keep_clusters": plan.keeps_number, "max_passes": _MOST_PASSES}
-    found = rows.climb(labels, **options).labels
+    found, _, _, shares = rows.climb(labels, **options)
     if ending is not None and not has_many_rows(data.n_rows, None):
         # the last model differs from those under which they were compared, and so may the rows
+        before = found
         found = best_labels(rows, found, [rows.climb(each, **options).labels for each in run.others()])
         if state.data is not data:
             found = above_simple(model, data, found, seed=state.seed, n_threads=plan.n_threads, spread=state.data)
-    return model, by_first_appearance(found)[1]
+        shares = shares if found is before else None
+    return Chosen(model, by_first_appearance(found)[1], shares)
 
 
 def _mode_of_given_number(plan, run, labels, start):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MOST_PASSES = 10
 _MANY_ROWS = 20_000  # of fewer rows a pass costs little more than its calls
 _FEW_MOVED = 0.02  # share of the rows that a pass moves, below which the rows near borders are moved by themselves
+_LAST_MOVED = 5e-4  # share of the rows that a pass over many clusters moves, after which the next one may move none
+_CERTAIN = 0.51  # probability in single precision
 _NEAR_SHARE = 0.1  # of the rows
 _FEW_READ = 0.2  # share of the rows up to which only rows that move are read
 _SPARE_CLUSTERS = 4  # without rows, which cost less than other owners of the clusters
@@ -118,11 +120,14 @@ class Summit(NamedTuple):
         would lower the log joint.
     is_hopeless : bool
         Whether the ascent has ended early, because it would not have reached the log joint that was wanted.
+    shares : (N,) float32 ndarray or None
+        Probability of the cluster of each row among the clusters, where the last pass has told it.
     """
 
     labels: npt.NDArray[np.int32]
     most_probable: npt.NDArray[np.int32]
     is_hopeless: bool = False
+    shares: npt.NDArray[np.float32] | None = None
 
 
 def climb(
@@ -200,11 +205,12 @@ class Ascents:
         for number in range(max_passes):
             wanted = ascent.wanted()
             moved = hold(wanted) if keep_clusters else wanted
-            before = ascent.log_joint
-            is_mode = np.array_equal(moved, ascent.labels)
+            before, n_moved = ascent.log_joint, np.count_nonzero(moved != ascent.labels)
+            is_mode = n_moved == 0
             if is_mode or not ascent.move(moved):
                 break
             ascent.go_on(hold if keep_clusters else None)
+            ascent.is_last = ascent.has_many and n_moved <= _LAST_MOVED * data.n_rows
             if self._is_known_mode(ascent.labels, keep_clusters=keep_clusters):
                 return Summit(ascent.labels, ascent.labels)
             if before is not None:  # the first pass is no guide: it takes a partition to another law
@@ -215,7 +221,7 @@ class Ascents:
                 break
         if is_mode and np.array_equal(wanted, ascent.labels) and data.n_rows < _MANY_ROWS:
             self._modes.add((keep_clusters, division_of(wanted)))
-        return Summit(ascent.labels, wanted)
+        return Summit(ascent.labels, wanted, shares=ascent.shares if is_mode else None)
 
     def _climb_few(self, few, labels, keep_clusters, max_passes, first_equal, limits):
         """Make the passes over few rows in one compiled call."""
@@ -272,6 +278,7 @@ class _Ascent:
         self.near, self.is_near_end = None, False
         self.best, self.has_changed = None, None  # best clusters of each row; which clusters have moved rows since
         self.is_exact = True  # the statistics, which gather rounding errors where only rows that move are read
+        self.is_last, self.shares = False, None  # whether the next pass may move no row; probabilities of the labels
         self._is_plain = data.weight is None and self.held is None and data.n_rows >= _MANY_ROWS
         n, S = weighted_statistics(data, labels, int(labels.max()) + 1)
         self.has_many = self._is_plain and has_many_clusters(data.n_rows, len(n))
@@ -283,6 +290,8 @@ class _Ascent:
         if not self.is_exact:
             self.clusters.load(*weighted_statistics(self.data, self.labels, len(self.clusters.n)))
             self.log_joint, self.is_exact = self._log_joint(self.data), True
+        if self.is_last and self._stays():
+            return self.labels
         if self.has_many or self.is_near_end:
             n_best = _BEST if self.has_many else 2
             found, margins = self.clusters.ranked(self.data, self._log_mass(), n_best, n_threads=self.n_threads)
@@ -292,6 +301,21 @@ class _Ascent:
         if self.held is not None:
             wanted[self.held] = self.labels[self.held]
         return wanted
+
+    def _stays(self):
+        """Tell whether no row moves, by a pass that tells the probabilities of the labels as well.
+
+        A cluster of more than half of the probability is the likeliest one; only the other rows are looked at.
+        """
+        log_mass, options = self._log_mass(), {"n_threads": self.n_threads}
+        shares = self.clusters.shares(self.data, log_mass, self.labels, **options)
+        rows = np.flatnonzero(~(shares > _CERTAIN))
+        if rows.size:
+            wanted = self.clusters.most_probable(self.data.take(rows), log_mass, **options)
+            if not np.array_equal(wanted, self.labels[rows]):
+                return False
+        self.shares = shares
+        return True
 
     def move(self, labels):
         """Take other labels if they raise the log joint; tell whether they do."""

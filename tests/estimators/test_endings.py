@@ -18,6 +18,7 @@ from expfam import (
 )
 from expfam.fitting.endings import given_ending, open_ending
 from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.halves import best_halves
 from expfam.samplers.warm_starts.settle import Settler
 
@@ -164,3 +165,22 @@ def test_no_sweep_alone_follows_the_end_of_a_run_over_many_rows(monkeypatch, spl
     assert ends[0].gain > 0.0
     assert (len(ends) > 1) == splits
     assert found.converged_
+
+
+def test_probabilities_are_those_of_the_last_pass_where_it_tells_them(monkeypatch):
+    climb = EqualRows.climb
+
+    def moved(rows, labels, **options):
+        """Move some rows first, so that the first pass has to move them back."""
+        labels = labels.copy()
+        labels[:3] = labels.max() - labels[:3]
+        return climb(rows, labels, **options)
+
+    expected = Mixture("gaussian_diag", random_state=0).fit(X)
+    for name, value in {"_MANY_ROWS": 0, "_MANY_CLUSTERS": 2, "_BEST": 2, "_LAST_MOVED": 1.0}.items():
+        monkeypatch.setattr(f"expfam.samplers.starts.ascent.{name}", value)
+    monkeypatch.setattr(EqualRows, "climb", moved)
+    monkeypatch.setattr("expfam.estimators.mixture_results.certainty_of_labels", None)  # a call would end in an error
+    found = Mixture("gaussian_diag", random_state=0).fit(X)
+    np.testing.assert_array_equal(found.labels_, expected.labels_)
+    np.testing.assert_allclose(found.probabilities_, expected.probabilities_, rtol=1e-6)

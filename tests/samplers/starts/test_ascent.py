@@ -19,7 +19,7 @@ from expfam import (
 )
 from expfam.model.assignment import LoadedClusters
 from expfam.model.statistics import moved_statistics
-from expfam.samplers.starts.ascent import Ascents, ascend
+from expfam.samplers.starts.ascent import Ascents, _Ascent, ascend
 
 RNG = np.random.default_rng(4)
 PRIORS = [SymmetricDirichlet(6, alpha=1.0), DirichletProcess(), PitmanYor(1.0, 0.2)]
@@ -191,6 +191,32 @@ def test_later_passes_look_at_the_rows_whose_best_clusters_have_changed(border_p
     np.testing.assert_array_equal(found, labels)
     assert looked_at
     assert 100 <= max(looked_at) < 3000
+
+
+def test_a_pass_that_moves_no_row_tells_the_probabilities_of_the_labels(border_passes, monkeypatch):
+    """Only after a pass that has moved few rows; rows may move all the same, and then all clusters are ranked."""
+    rng, stays = np.random.default_rng(0), _Ascent._stays
+    labels = rng.integers(0, 40, 3000).astype(np.int32)
+    rows = 4.0 * rng.normal(size=(40, 3))[labels] + rng.normal(size=(3000, 3))
+    data, found = Dataset(rows, load_family("gaussian_diag")), []
+    ascents = Ascents(MixtureModel(data.family, DirichletProcess()), data)
+
+    def summit(share):
+        monkeypatch.setattr("expfam.samplers.starts.ascent._LAST_MOVED", share)
+        return ascents.climb(disturbed(labels), keep_clusters=False, max_passes=200)
+
+    monkeypatch.setattr("expfam.samplers.starts.ascent._BEST", 2)  # so that a pass misses rows that the next one moves
+    monkeypatch.setattr(_Ascent, "_stays", lambda ascent: found.append(stays(ascent)) or found[-1])
+    plain, told = summit(-1.0), summit(1.0)
+    assert plain.shares is None
+    assert found == [False] * (len(found) - 1) + [True]
+    assert len(found) > 1
+    np.testing.assert_array_equal(told.labels, plain.labels)
+    n, S = data.statistics(told.labels, 40)
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(ascents.model.weights.posterior_mean(n)[0])
+    expected = LoadedClusters(data.family, n, S).shares(data, log_mass, told.labels)
+    np.testing.assert_allclose(told.shares, expected, rtol=1e-6)
 
 
 def test_a_pass_that_gains_too_little_is_the_last_one():
