@@ -60,6 +60,7 @@ _HOMES = {
     "expfam.samplers.topics.gibbs": ["TopicGibbs", "TokenState"],
     "expfam.samplers.nonparametric.groups": ["GroupedProcessGibbs"],
     "expfam.samplers.nonparametric.group_moves": ["GroupedProcessSplitMerge"],
+    "expfam.samplers.nonparametric.group_variational": ["GroupedProcessVariational", "GroupedProcessVariationalState"],
     "expfam.samplers.nonparametric.group_sweep": ["GroupedProcessState"],
     "expfam.samplers.nonparametric.topic_moves": ["TopicProcessSplitMerge"],
     "expfam.samplers.nonparametric.topic_search": ["TopicProcessMerges"],

@@ -5,9 +5,10 @@ minutes. Other packages need the extra `bench`.
 
 Protocols:
 
-quality    held-out score of TopicModel(None) beside TopicModel(K) for several K and the eta of either kind, and beside
-           the hierarchical processes of tomotopy and gensim: nats a left-out token, a fifth of the word types of
-           held-out documents, weights from the rest by one rule for all. Also the number of topics, and CPU seconds.
+quality    held-out score of TopicModel(None), by sampling and by variational inference, beside TopicModel(K) for
+           several K and the eta of either kind, and beside the hierarchical processes of tomotopy and gensim: nats a
+           left-out token, a fifth of the word types of held-out documents, weights from the rest by one rule for all.
+           Also the number of topics, and CPU seconds.
 generated  the number of topics that TopicModel(None) lists after 200 sweeps, and of large ones, for documents of a
            known number. The exit status is 1 where the number of large ones is off by more than one.
 groups     the same for rows in 60 groups, GroupedMixture(None) of normal and of Poisson columns.
@@ -61,7 +62,8 @@ def quality(args):
     for name in args.data_sets:
         X, held = halves(name, args)
         models = {f"K={K}, eta {eta}": TopicModel(K, eta=eta) for K in args.topics for eta in (0.01, "auto")}
-        for label, model in ({"unknown": TopicModel(None)} | models).items():
+        unknown = {"unknown": TopicModel(None), "unknown, variational": TopicModel(None, sampler="variational")}
+        for label, model in (unknown | models).items():
             model, seconds = timed_fit(model.set_params(random_state=args.seed), X)
             yield {
                 "data": name,

@@ -41,6 +41,7 @@ from expfam.estimators.unknown_groups import (
     GUESSED_CLUSTERS,
     UNKNOWN_RESULTS,
     ClusterMeans,
+    VariationalClusters,
     adopt_unknown,
     drop_empty,
     unknown_kernel,
@@ -75,6 +76,7 @@ from expfam.samplers.grouped.group_rows import group_step
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.named import find_sampler
+from expfam.samplers.nonparametric.group_variational import GroupedProcessVariational
 from expfam.samplers.variational.sparse_rows import work_size
 from expfam.stages import stage
 from expfam.structures.ground.rng import generator
@@ -267,7 +269,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             sampler=self.sampler,
             owner="GroupedMixture",
             line=partial(line_of, self),
-            others=lambda: {"variational": GroupedVariational()},
+            others=lambda: {"variational": GroupedVariational() if K else GroupedProcessVariational()},
             fit="fit(X, groups=groups",
         )
         data = whole.counted()  # rows of weight 0 have no part in the fit
@@ -278,7 +280,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             n_warmup = 0
         is_unknown = self.n_components is None
         phases = [Phase(kernel, n_warmup), Phase(kernel, n_steps)]
-        average = ClusterMeans() if is_unknown else _Average()
+        average = (ClusterMeans() if is_sampled else VariationalClusters()) if is_unknown else _Average()
         if known is not None:
             check_known(kernel, model, known)
         forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)

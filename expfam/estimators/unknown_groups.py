@@ -1,4 +1,4 @@
-"""How `GroupedMixture(family, None)` is fitted: exact sampling of an unknown number."""
+"""How `GroupedMixture(family, None)` is fitted: exact sampling, or variational inference."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from expfam.estimators.grouped_chunks import soft_sums
 from expfam.estimators.unknown_numbers import (
     MeansBySweeps,
     concentration_of,
@@ -22,9 +23,11 @@ from expfam.params import is_auto
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.grouped.gibbs import GroupedGibbs
+from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.group_moves import GroupedProcessSplitMerge
+from expfam.samplers.nonparametric.group_variational import GroupedProcessVariational
 from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
 
 if TYPE_CHECKING:
@@ -41,9 +44,11 @@ _STEPS = 10
 def unknown_kernel(estimator: Any) -> Any:
     """Return the kernel that was given, or one with the settings of the estimator."""
     learns = learns_concentrations(estimator)
-    if _is_process(estimator.sampler):
+    if _is_process(estimator.sampler) or isinstance(estimator.sampler, GroupedProcessVariational):
         return estimator.sampler
     found = find_sampler(estimator.sampler, model="GroupedMixture")
+    if found is GroupedVariational:
+        return GroupedProcessVariational(learn_alpha=learns, n_threads=estimator.n_threads)
     if found not in (None, GroupedGibbs):
         name = found.__name__ if isinstance(found, type) else type(found).__name__
         line, own = "GroupedMixture(n_components=None, sampler='auto')", ", or with sampler=GroupedProcessGibbs()"
@@ -80,15 +85,17 @@ def unknown_start(
     """
     options: dict[str, Any] = {"seed": seed, "n_threads": n_threads}
     found = searched_start(data, start, None, family, weights=DirichletProcess(), learn_hyper=learn_hyper, **options)
-    searched = kernel.init(model.with_family(found.family), data, seed=seed, start=found.start)
+    model = model.with_family(found.family)
+    searched = kernel.init(model, data, seed=seed, start=found.start)
     is_searched = is_auto(start) and not isinstance(found.start, str)
     if not is_searched or not data.family.is_discrete:
         return searched
-    random = kernel.init(searched.model, data, seed=seed, start="random")
+    random = kernel.init(model, data, seed=seed, start="random")
     for state in (searched, random):
         advance(kernel, state, _STEPS)
     best = searched if searched.log_joint >= random.log_joint else random
-    return kernel.init(searched.model, data, seed=seed, start=best.partition)
+    learned = getattr(searched, "process", searched.model)
+    return kernel.init(learned, data, seed=seed, start=best.partition)
 
 
 class ClusterMeans(MeansBySweeps):
@@ -110,6 +117,19 @@ class ClusterMeans(MeansBySweeps):
         return n[order], S[order], sparse.csr_array(counts[order].T), pseudocounts[order]
 
 
+class VariationalClusters:
+    """What a variational run has found, in falling order of size; nothing is averaged."""
+
+    n_kept = 1  # labels are those of the ordered clusters
+
+    def means(self, state: Any) -> Any:
+        """Return counts (K,), sums (K, F), counts of groups (G, K) and pseudo-counts."""
+        order, sticks = np.argsort(-state.n, kind="stable"), state.sticks
+        self.concentrations_of_fit = sticks.alpha, sticks.gamma
+        counts = sparse.csr_array(state.group_counts().tocsc()[:, order])
+        return state.n[order], soft_sums(state)[order], counts, sticks.pseudocounts[order]
+
+
 def _parts(state, slots):
     """Return counts (k,), sums (k, F) and rows of each group (k, G) of some clusters."""
     n, S = state.statistics()
@@ -117,7 +137,7 @@ def _parts(state, slots):
     return [n[slots], S[slots], counts[slots]]
 
 
-def adopt_unknown(estimator: Any, means: ClusterMeans) -> None:
+def adopt_unknown(estimator: Any, means: ClusterMeans | VariationalClusters) -> None:
     """Set the weights that all groups share."""
     alpha, gamma = means.concentrations_of_fit
     set_weights(estimator, estimator.alpha_, alpha, gamma)

@@ -37,6 +37,20 @@ def default_n_rows_clusters(n_rows: int) -> int:
     return int(min(n_rows, np.clip(0.25 * np.sqrt(n_rows), _FEWEST, _MOST)))
 
 
+def check_process_of_rows(model: Any, data: Dataset, kernel: str) -> None:
+    """Raise CapabilityError for models of another kind, and for data without groups.
+
+    `kernel` is the name of the kernel in the message.
+    """
+    if not isinstance(model, HierarchicalProcess):
+        raise CapabilityError(
+            f"{kernel} works on a HierarchicalProcess; got {type(model).__name__}: write"
+            f" {kernel}().init(HierarchicalProcess(data.family), data)"
+        )
+    if data.groups is None:
+        raise CapabilityError(f"{kernel} needs the group of each row: give it a Dataset(X, family, groups=...)")
+
+
 class GroupedProcessGibbs(GroupedGibbs):
     """Exact Gibbs sweeps over rows in groups, the number of clusters unknown.
 
@@ -80,13 +94,7 @@ class GroupedProcessGibbs(GroupedGibbs):
         """Raise for models of another kind, data without groups, and settings out of range."""
         super(GroupedGibbs, self).check(model, data)
         name = type(self).__name__
-        if not isinstance(model, HierarchicalProcess):
-            raise CapabilityError(
-                f"{name} works on a HierarchicalProcess; got {type(model).__name__}: write"
-                f" {name}().init(HierarchicalProcess(data.family), data)"
-            )
-        if data.groups is None:
-            raise CapabilityError(f"{name} needs the group of each row: give it a Dataset(X, family, groups=...)")
+        check_process_of_rows(model, data, name)
         n_classes = 0 if data.known is None else data.known.n_classes
         if n_classes > model.n_known:
             raise DataError(

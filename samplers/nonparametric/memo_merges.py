@@ -61,7 +61,7 @@ class Remembered(NamedTuple):
 
     def take(self, places: slice | npt.NDArray[Any]) -> Remembered:
         """Return some of the pairs."""
-        return Remembered(*(one[places] for one in self))
+        return Remembered(self.docs[places], self.N[places], self.entropy[places], self.squares[places])
 
 
 class RememberedTopic(NamedTuple):

@@ -452,15 +452,16 @@ class PassPart:
 
     def _add_block(self, phi, scores, rows, places, m):
         """Add the responsibilities of a block to the sums, and write them to the result."""
-        weight = self._weight(rows)
+        weight, local = self._weight(rows), self.local
+        if local.indices is not None and self.owner.is_dense:  # responsibilities have replaced scores, for their sums
+            local.indices[places], local.values[places] = np.arange(self.owner.L), scores
         self._timed("summary", self._sum_block, phi, scores, places, weight, m)
         objective, entropy = self.objective[:m], self.entropy[:m]
         shares = weight if self.owner.links is None else self.owner.links.shares[rows]
         self.value += float(objective.sum() if shares is None else objective @ shares)
         self.sums.entropy += float(entropy.sum() if shares is None else entropy @ shares)
-        local = self.local
         local.labels[places] = self.indices[:m, 0]
-        if local.indices is not None:
+        if local.indices is not None and not self.owner.is_dense:
             local.indices[places], local.values[places] = self.indices[:m], self.values[:m]
 
     def _score(self, phi, places, m):

@@ -68,6 +68,7 @@ CASES = {
     "groups": in_groups(3),
     "groups by variational inference": in_groups(3, sampler="variational"),
     "groups, unknown number": in_groups(None, **STEPS),
+    "their variational inference, unknown number": in_groups(None, sampler="variational", n_steps=12),
 }
 
 

@@ -259,6 +259,43 @@ def test_settings_reach_the_sampler():
     assert own.fit(X, groups=of_row).concentration_ == pytest.approx(1.0)
 
 
+def test_variational_inference_finds_the_planted_clusters_and_their_number(tmp_path):
+    X, of_row, z = patients()
+    model = GroupedMixture("gaussian_diag", None, sampler="variational", random_state=0).fit(X, groups=of_row)
+    assert len(model.n_) == 4
+    assert adjusted_rand_score(z, model.labels_) > 0.97
+    assert (np.diff(model.n_) <= 0).all()
+    np.testing.assert_allclose(model.n_.sum(), 300.0, rtol=1e-5)
+    np.testing.assert_allclose(model.group_counts_.sum(axis=0), model.n_, rtol=1e-4)
+    np.testing.assert_allclose(model.beta_.sum() + model.rest_, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(model.alpha_, model.concentration_ * model.beta_, rtol=1e-12)
+    np.testing.assert_allclose(model.group_weights_.sum(axis=1), 1.0, rtol=1e-12)
+    whole = model.transform(X[:40], groups=of_row[:40], rest=True)
+    np.testing.assert_allclose(whole.sum(axis=1), 1.0, rtol=1e-12)
+    bounds = model.trace_.column("objective")
+    assert (np.diff(bounds) >= -1e-6 * abs(bounds[0])).all()
+    assert model.log_joint_ == bounds[-1]
+    model.save(tmp_path / "model")
+    loaded = GroupedMixture.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X, groups=of_row), model.predict(X, groups=of_row))
+
+
+def test_variational_inference_takes_weights_and_tables():
+    X, of_row, z = patients()
+    weight = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)
+    weight[5] = 0.0
+    model = GroupedMixture("gaussian_diag", None, sampler="variational", random_state=0)
+    assert len(model.fit(X, groups=of_row, sample_weight=weight).n_) == 4
+    np.testing.assert_allclose(model.n_.sum(), weight.sum(), rtol=1e-5)
+    counts = np.random.default_rng(0).poisson(np.array([[1, 20, 3], [20, 1, 3], [5, 5, 30], [40, 40, 1]])[z])
+    for values in (counts, sparse.csr_array(counts)):
+        found = GroupedMixture("poisson", None, sampler="variational", random_state=0).fit(values, groups=of_row)
+        assert adjusted_rand_score(z, found.labels_) > 0.95
+    frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "kind": np.array(["a", "b"])[z % 2]})
+    table = GroupedMixture("auto", None, sampler="variational", random_state=0).fit(frame, groups=of_row)
+    assert adjusted_rand_score(z, table.labels_) > 0.9
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
@@ -267,13 +304,13 @@ def test_settings_reach_the_sampler():
             ValueError,
             r"got 2 numbers: write GroupedMixture\(family='gaussian_diag', n_components=2",
         ),
-        (
-            {"sampler": "variational"},
-            CapabilityError,
-            r"GroupedVariational needs a given number.*n_components=None, sampler='auto'\)",
-        ),
         ({"sampler": GroupedGibbs()}, CapabilityError, r"sampler=GroupedGibbs needs.*GroupedProcessGibbs\(\)"),
-        ({"sampler": GroupedVariational()}, CapabilityError, "sampler=GroupedVariational needs"),
+        (
+            {"sampler": GroupedVariational()},
+            CapabilityError,
+            r"sampler=GroupedVariational needs a given number.*n_components=None, sampler='auto'\)",
+        ),
+        ({"sampler": "variational", "n_warmup": 3}, CapabilityError, "n_warmup=3"),
         ({"sampler": GroupedProcessGibbs(), "learn_hyper": "often"}, ValueError, "learn_hyper must be"),
     ],
 )
@@ -286,8 +323,11 @@ def test_settings_that_need_a_given_number_are_refused(settings, error, words):
 def test_what_an_unknown_number_does_not_take_is_refused():
     X, of_row, z = patients()
     model = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK)
-    with pytest.raises(CapabilityError, match="repeat the rows"):
+    with pytest.raises(CapabilityError, match=r"n_components=None, sampler='variational'"):
         model.fit(X, groups=of_row, sample_weight=np.full(300, 2.0))
+    variational = clone(model).set_params(sampler="variational", n_warmup="auto", labels="clusters")
+    with pytest.raises(CapabilityError, match=r"cannot use labels='clusters'.*sampler='gibbs'"):
+        variational.fit(X, np.where(z == 0, 0, -1), groups=of_row)
     with pytest.raises(CapabilityError, match=r"links needs.*n_components=10,.*\.fit\(X, groups=groups, links=links\)"):
         model.fit(X, groups=of_row, links=np.where(z == 0, 0, -1))
     with pytest.raises(AttributeError, match="chunks are learned with a given number of clusters"):

@@ -26,7 +26,7 @@ from expfam.errors import DataError, ExpFamError
 from expfam.estimators.lines import changes_alone, completed, line_of, text_of
 from expfam.estimators.row_lines import aligned
 from expfam.model.groups import Groups
-from expfam.samplers import CollapsedGibbs, Cycle, FastEx, SplitMerge, TopicVariational
+from expfam.samplers import CollapsedGibbs, Cycle, FastEx, GroupedVariational, SplitMerge, TopicVariational
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -129,7 +129,7 @@ CALLS = {
     ),
     "topics of an unknown number": (TopicModel(None, sampler=TopicVariational(), **FULL), lambda m: m.fit(COUNTS)),
     "groups of an unknown number": (
-        GroupedMixture("poisson", None, sampler="variational", **FULL),
+        GroupedMixture("poisson", None, sampler=GroupedVariational(), **FULL),
         lambda m: m.fit(COUNTS, groups=GROUPS),
     ),
     "no groups": (GroupedMixture("poisson", 3, **FULL), lambda m: m.fit(COUNTS)),

@@ -25,7 +25,8 @@ PUBLIC = {
         CollapsedState Collect CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
         FarAnchors FastEx FrozenAllocator FrozenSplitMerge Full GroupedGibbs GroupedProcessGibbs
         GroupedProcessSplitMerge
-        GroupedProcessState GroupedState GroupedStream GroupedVariational GroupedVariationalState HashProposal
+        GroupedProcessState GroupedProcessVariational GroupedProcessVariationalState GroupedState GroupedStream
+        GroupedVariational GroupedVariationalState HashProposal
         HierarchicalClustering HierarchyTree Int8Proposal Kernel LinkedGibbs MemberMoves Memoized MergeState
         NearAnchors Progress Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator
         SequentialAllocator ShardedData ShardedExpectationState ShardedState Snapshot SoftmaxMoves

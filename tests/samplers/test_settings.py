@@ -96,6 +96,7 @@ def test_every_check_reads_the_table_first(cls, table, settings):
         "StochasticEM": {"sticks"},
         "GroupedProcessGibbs": {"backward"},
         "GroupedProcessSplitMerge": {"backward", "learn_every", "order"},
+        "GroupedProcessVariational": {"full_every", "n_candidates", "n_restarts", "restart_iterations", "schedule"},
         "TopicProcessGibbs": {"backward"},
         "TopicProcessMerges": {"backward", "learn_every"},
         "TopicProcessSplitMerge": {"backward", "learn_every"},
