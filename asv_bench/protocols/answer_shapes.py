@@ -100,6 +100,8 @@ def _uneven():
     yield Shape("pairs", vectors.pairs(1000), (DIAG, FULL), 1000, 3)
     yield Shape("zeros-1000-half", vectors.zeros(1000, 0.5), GAUSSIANS, 1000, 3)
     yield Shape("zeros-1000-most", vectors.zeros(1000, 0.8), (DIAG, FULL), 1000, 3)
+    yield Shape("one-hot", vectors.one_hot(500), GAUSSIANS, 500, 4)
+    yield Shape("outliers", vectors.outliers(500, 3, 5), (DIAG, FULL), 500, 3)
     yield Shape("rounded", vectors.rounded(1200), (DIAG, FULL), 1200, 3)
 
 
@@ -158,6 +160,7 @@ def _of_counts():
     yield Shape("poisson-blob", counts.poisson_blob(800, 5), both, 800, 2)
     yield Shape("poisson-blob-8000", counts.poisson_blob(8000, 5), both, 8000, 2)
     yield Shape("poisson-near", counts.near_rates(800, 5, 6, 0.35), ("poisson",), 800, 5)
+    yield Shape("counts-many-zeros", counts.many_zeros(700, 0.5, 3), (*both, "multinomial"), 700, 3)
     yield Shape("poisson-strong", counts.strong_count(1000, 40), (*both, "multinomial"), 1000, 2)
     yield Shape("negative-binomial-telling", counts.overdispersed(1000, 40, 3.0), ("negative_binomial",), 1000, 2)
     yield Shape("geometric-telling", counts.overdispersed(1000, 40, 1.0), ("geometric",), 1000, 2)

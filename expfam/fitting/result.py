@@ -10,7 +10,7 @@ import numpy.typing as npt
 from expfam.fitting.automatic import summed_out
 from expfam.fitting.endings import best_labels, exchanged_ending, given_ending, open_ending
 from expfam.fitting.plan import LOSSES
-from expfam.fitting.spread_endings import above_simple
+from expfam.fitting.spread_endings import above_simple, has_few_distinct_rows
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
@@ -120,7 +120,8 @@ def _mode_of_spread_rows(plan, run, labels, options):
     state, n_clusters = run.state, plan.asked.n_components
     before = given_ending(state.model, state.data, labels, n_clusters, run.others(), exchanges=False, **options)
     after = exchanged_ending(state.model, state.data, before, n_clusters, **options)
-    found = given_ending(state.model, plan.data, before, n_clusters, run.others(), exchanges=False, **options)
+    exchanges = has_few_distinct_rows(plan.data)  # categories, of which exchanges seek no dense value
+    found = given_ending(state.model, plan.data, before, n_clusters, run.others(), exchanges=exchanges, **options)
     if after is before:
         return found
     rows = EqualRows(state.model, plan.data, n_threads=plan.n_threads)

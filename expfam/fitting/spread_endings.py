@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from expfam.fitting.endings import FEW_ROWS, best_labels, simple_rivals
+from expfam.fitting.endings import FEW_ROWS, best_labels
+from expfam.fitting.rivals import may_be_passed, simple_rivals
 from expfam.model.data import Dataset
+from expfam.model.equal_rows import n_distinct_rows
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.warm_starts.candidates import Divisions
@@ -26,9 +28,10 @@ from expfam.samplers.warm_starts.settle import Settler
 if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
 
-_RUNS = 8  # of k-means in each metric
-_NEAR = 0.5  # of the nats between the best and the median of these runs
+_RUNS, _MOST_RUNS = 8, 32  # of k-means in each metric
 _MOST_PASSES = 100
+_TRIED = 3  # best ones from which merges, splits and exchanges go on, beside the end
+_FEW_DISTINCT = 64  # rows, which are categories rather than values
 
 
 def above_simple(
@@ -64,15 +67,19 @@ def above_simple(
     compared = data if spread is None else with_constants(data, spread)
     rows = EqualRows(model, compared, n_threads=n_threads)
     settler = Settler(model, compared, seed=seed, n_threads=n_threads)
-    divisions = Divisions(data, seed=seed, n_threads=n_threads)
+    divisions, is_of_few = Divisions(data, seed=seed, n_threads=n_threads), has_few_distinct_rows(data)
     while True:
         n_clusters = int(labels.max()) + 1
-        modes = [_mode(rows, each) for each in simple_rivals(divisions, n_clusters, range(_RUNS))]
+        modes = _modes(rows, divisions, n_clusters, range(_RUNS))
         better = best_labels(rows, labels, modes)
         if n_clusters > 1:
-            joints = np.array([rows.log_joint(one) for one in modes[:-1]])  # of one cluster there are no other runs
-            if may_be_passed(rows.log_joint(compact_labels(labels)), joints.reshape(-1, _RUNS)):
-                better = best_labels(rows, better, [_risen(settler, rows, better)])
+            joints = np.array([rows.log_joint(one) for one in modes[:-1]])  # one cluster is no run
+            own = rows.log_joint(compact_labels(labels))
+            if is_of_few or may_be_passed(own, joints.reshape(-1, _RUNS)):
+                modes += _modes(rows, divisions, n_clusters, range(_RUNS, _MOST_RUNS))
+                modes.sort(key=rows.log_joint)
+                begun = [better, *modes[-_TRIED:]]
+                better = best_labels(rows, better, [*modes[-1:], *(_risen(settler, rows, one) for one in begun)])
         if better is labels:
             return labels
         labels = by_first_appearance(better)[1]
@@ -98,25 +105,22 @@ def with_constants(data: Dataset, spread: Dataset) -> Dataset:
     return Dataset(np.where(is_constant, spread.X, data.X), data.family, weight=data.weight, known=data.known)
 
 
-def may_be_passed(log_joint: float, of_runs: npt.NDArray[np.float64]) -> bool:
-    """Tell whether another run of k-means may be above an end.
-
-    Parameters
-    ----------
-    log_joint : float
-        Of the end, nats.
-    of_runs : (M, R) float64 ndarray
-        Of the modes above R runs in each of M metrics, nats.
+def has_few_distinct_rows(data: Dataset) -> bool:
+    """Tell whether rows of real values are few ones, each many times: categories, of which a cluster has some.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.fitting.spread_endings import may_be_passed
-    >>> may_be_passed(-500.0, np.array([[-520.0, -580.0, -640.0]])), may_be_passed(-500.0, np.array([[-520.0] * 3]))
-    (True, False)
+    >>> from expfam import Dataset, Gaussian
+    >>> from expfam.fitting.spread_endings import has_few_distinct_rows
+    >>> has_few_distinct_rows(Dataset(np.tile(np.eye(3), (50, 1)), Gaussian()))
+    True
     """
-    best = of_runs.max(axis=1)
-    return bool((best + _NEAR * (best - np.median(of_runs, axis=1)) > log_joint).any())
+    return n_distinct_rows(data.X, _FEW_DISTINCT + 1) <= _FEW_DISTINCT
+
+
+def _modes(rows, divisions, n_clusters, runs):
+    return [_mode(rows, each) for each in simple_rivals(divisions, n_clusters, runs)]
 
 
 def _mode(rows, labels):

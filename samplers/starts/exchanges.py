@@ -33,7 +33,7 @@ _PAIRS_A_CLUSTER = 2  # that are cut anew; those that lose least by a merge
 _FAR = 0.5  # nats a row that a merge of two clusters loses, above which they do not share rows
 _MOST_ALONE = 8  # rows of a cluster whose leaving it is looked at
 _HOPE_ALONE = 3.0  # times what a row gains by itself while it counts in its cluster, which may be gained
-_FEWEST_SWAPPED = 4  # clusters; recuts and runs of k-means find what swaps of three do
+_FEWEST_SWAPPED = 4  # clusters; of three, recuts and runs of k-means find nearly all that swaps do
 
 
 class Exchange(NamedTuple):
@@ -97,7 +97,8 @@ class Exchanges:
         Notes
         -----
         Two clusters that lose little by a merge are merged and cut anew. Of four clusters or more each is also cut in
-        two, and two others are merged, or one of the halves joins another cluster. Of a given number the strangest row
+        two, and two others are merged, or one of the halves joins another cluster; of three those beside which a merge
+        of the other two loses little, if the log joint then rises. Of a given number the strangest row
         of each cluster becomes a cluster in the same way, if the log joint then rises: more clusters were asked for
         than there are, the rest hold single rows, and no cut into halves finds another one. Rises are exact.
         """
@@ -110,9 +111,22 @@ class Exchanges:
         found = [partition.recut(a, b, cut) for (a, b), cut in zip(pairs, cuts) if cut is not None]
         if n_clusters >= _FEWEST_SWAPPED:
             found += partition.swaps(self._halves(partition.rows))
+        elif n_clusters == _FEWEST_SWAPPED - 1:
+            found += (one for one in partition.swaps(self._hopeful_halves(partition)) if one.rise > 0.0)
         if self.model.weights.max_components is not None:
             found += (one for one in partition.swaps(partition.strangest()) if one.rise > 0.0)
         return list(islice(_others(labels, sorted(found, key=lambda one: -one.rise)), most))
+
+    def _hopeful_halves(self, partition):
+        """Cut those of three clusters beside which a merge of the others loses little: Halves or None of each.
+
+        So are two clusters of few strange rows, which no run of k-means joins.
+        """
+        cuts: list[Halves | None] = [None] * partition.K
+        hopeful = [k for k, loss in enumerate(-partition.merge_of_others()) if loss < _FAR * partition.n[k]]
+        for k, cut in zip(hopeful, self._halves([partition.rows[k] for k in hopeful])):
+            cuts[k] = cut
+        return cuts
 
     def _halves(self, clusters):
         """Cut clusters in two: Halves or None of each."""
@@ -165,6 +179,10 @@ class _Partition:
         near = np.flatnonzero(loss < _FAR * together)
         chosen = near[np.argsort(loss[near], kind="stable")[: _PAIRS_A_CLUSTER * self.K]]
         return list(zip(a[chosen].tolist(), b[chosen].tolist()))
+
+    def merge_of_others(self):
+        """Return the change of the log joint by the merge of the other two of three clusters: (3,)."""
+        return self.rises[[1, 0, 0], [2, 2, 1]]
 
     def recut(self, a, b, cut):
         """Merge clusters a and b, and cut them anew."""

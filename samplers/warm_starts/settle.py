@@ -123,16 +123,16 @@ class Settler:
             return present
         return self._better(present, merged_clusters(present.model, n, S)[labels])
 
-    def ascended(self, present: Fitted, *, least: float = -np.inf) -> Fitted:
+    def ascended(self, present: Fitted, *, least: float = -np.inf, max_passes: int = _MOST_PASSES) -> Fitted:
         """Move rows to their most probable clusters; the result is never worse.
 
         The ascent ends early where a log joint of `least` is out of reach, see `Ascents.climb`.
         """
-        return self._once("ascended", present, self._ascended, least=least)
+        return self._once("ascended", present, self._ascended, least=least, max_passes=max_passes)
 
-    def _ascended(self, present, *, least):
+    def _ascended(self, present, *, least, max_passes):
         ascents, n_rows = self._ascents_under(present.model), self.data.n_rows
-        options: dict[str, Any] = {"keep_clusters": False, "max_passes": _MOST_PASSES}
+        options: dict[str, Any] = {"keep_clusters": False, "max_passes": max_passes}
         if has_many_rows(n_rows, None):  # each pass takes long, and the mode of the fit goes on from here
             options["least_rise"] = least_gain(n_rows)
             if has_many_clusters(n_rows, int(present.labels.max()) + 1):

@@ -6,7 +6,8 @@ import vector_shapes as vectors
 from dominance import WatchedMixture, judge, tolerance
 
 from expfam import Dataset, DirichletProcess, Gaussian, MixtureModel
-from expfam.fitting.spread_endings import above_simple, may_be_passed
+from expfam.fitting.rivals import may_be_passed
+from expfam.fitting.spread_endings import above_simple
 
 
 @pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
@@ -15,6 +16,17 @@ def test_rows_with_spikes_end_above_the_next_run_of_kmeans(share, seed):
     """38 and 2.4 nats below where only the runs of the fit itself were compared."""
     X, truth = vectors.zeros(1000, share)(seed)
     judgement = judge(WatchedMixture("gaussian", random_state=seed).fit(X), X, truth=truth, seed=seed, learns=False)
+    assert judgement.below <= tolerance(len(X)), judgement
+
+
+@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_clusters", [None, 4])
+@pytest.mark.parametrize("family", ["gaussian_diag", "gaussian", "gaussian_spherical"])
+def test_few_distinct_rows_are_categories(family, n_clusters):
+    """Up to 249 nats below where neither merges nor exchanges were tried on the rows as they are."""
+    X, truth = vectors.one_hot(500)(0)
+    mixture = WatchedMixture(family, n_clusters, random_state=0).fit(X)
+    judgement = judge(mixture, X, truth=truth, seed=0, learns=False)
     assert judgement.below <= tolerance(len(X)), judgement
 
 

@@ -179,3 +179,15 @@ def table_of_noise(n):
         return df.assign(city=np.array(list("uvwx"))[rng.integers(0, 4, n)]), np.zeros(n, dtype=int)
 
     return make
+
+
+def many_zeros(n, share, k):
+    """Counts of one rate in five columns, a share of which are 0, in k clusters by chance."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        X = rng.poisson(10.0, size=(n, 5))
+        X[rng.random(X.shape) < share] = 0
+        return X, rng.integers(0, k, n)
+
+    return make

@@ -165,6 +165,41 @@ def zeros(n, share):
     return make
 
 
+def one_hot(n, k=8):
+    """Categories as columns of 0 and 1, one of which is 1: four groups, each with one frequent category."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = rng.integers(0, 4, n)
+        return np.eye(k)[np.where(rng.random(n) < 0.72, 2 * z, rng.integers(0, k, n))], z
+
+    return make
+
+
+def clipped(n, limit):
+    """Groups around centres N(0, 2^2 I) in three columns that end at a limit on both sides."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        centres, z = 2.0 * rng.normal(size=(4, 3)), rng.integers(0, 4, n)
+        return np.clip(centres[z] + rng.normal(size=(n, 3)), -limit, limit), z
+
+    return make
+
+
+def outliers(n, k, n_far):
+    """Groups around centres N(0, 5^2 I) in three columns; the first rows are hundreds of standard deviations away."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        centres, z = 5.0 * rng.normal(size=(k, 3)), rng.integers(0, k, n)
+        X = centres[z] + rng.normal(size=(n, 3))
+        X[:n_far] += 500.0 * rng.normal(size=(n_far, 3))
+        return X, z
+
+    return make
+
+
 def strip(n):
     """One blob whose two columns have a correlation of .995."""
 
