@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from expfam.fitting.rivals import best_of_given_number, simple_rivals
+from expfam.fitting.rivals import best_of_given_number
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from expfam.samplers.starts.equal_rows import EqualRows
 
+_NUMBERS_BESIDE_ONE = (2, 3, 4, 5)
 _CLOSE = 2e-3  # nats a row
 _CRUMBS = 1e-3  # share of the rows
 _MOST_EXCHANGES, _TRIED_EXCHANGES = 20, 8
@@ -148,6 +149,30 @@ def _best_rival(settler: Settler, reached: Fitted, divisions: Divisions | None) 
     rivals = simple_rivals(divisions, K, range(1, 1 + _n_runs(data.n_rows)))  # run 0 was a candidate of the start
     found = [settler.ascended(settler.fitted(labels)) for labels in rivals]
     return max(found, key=lambda one: one.log_joint, default=None)
+
+
+def simple_rivals(divisions: Divisions, n_clusters: int, runs: Iterable[int]) -> list[npt.NDArray[np.int32]]:
+    """Return the partitions to which an end with an open number of clusters is compared.
+
+    Parameters
+    ----------
+    divisions : Divisions
+        Of the rows.
+    n_clusters : int
+        Number that was found.
+    runs : iterable of int
+        Runs of k-means in each metric.
+
+    Returns
+    -------
+    list of (N,) int32 ndarray
+        k-means with as many clusters, and one cluster. Beside one cluster k-means with several numbers: no cut of one
+        wide cluster in two pays where its groups overlap, and one in more may.
+    """
+    if n_clusters == 1:
+        return [divisions.kmeans(metric, n) for metric, n in product(divisions.metrics, _NUMBERS_BESIDE_ONE)]
+    found = [divisions.kmeans(metric, n_clusters, run) for metric, run in product(divisions.metrics, runs)]
+    return [*found, np.zeros(divisions.n_rows, dtype=np.int32)]
 
 
 def _best_of_many_rows(settler: Settler, reached: Fitted, rows: npt.NDArray[np.int64]) -> Fitted:

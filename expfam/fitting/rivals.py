@@ -1,4 +1,4 @@
-"""Partitions beside which the end of a run is set: k-means with the number that was found or given, and one cluster.
+"""Partitions beside which the end of a run is set: k-means and one cluster.
 
 Which mode a run of k-means leads to is chance. Where runs differ by as much as the end is above them, another run may
 pass it: then more of them are made.
@@ -10,68 +10,21 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from expfam.samplers.warm_starts.candidates import may_be_passed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from expfam.samplers.warm_starts.candidates import Divisions
     from expfam.samplers.warm_starts.settle import Fitted, Settler
 
 _NUMBERS_BESIDE_ONE = (2, 3, 4, 5)
-_NEAR = 0.5  # of the nats between the best and the median run
 _FIRST_RUNS, _MOST_RUNS = 4, 12  # of k-means in each metric, with a number that was given
 _MOST_PASSES = 100  # modes above k-means of overlapping groups are many passes away
 _TRIED = 3  # best ones from which merges, splits and exchanges go on
 
 
-def simple_rivals(divisions: Divisions, n_clusters: int, runs: Iterable[int]) -> list[npt.NDArray[np.int32]]:
-    """Return the partitions to which an end with an open number of clusters is compared.
-
-    Parameters
-    ----------
-    divisions : Divisions
-        Of the rows.
-    n_clusters : int
-        Number that was found.
-    runs : iterable of int
-        Runs of k-means in each metric.
-
-    Returns
-    -------
-    list of (N,) int32 ndarray
-        k-means with as many clusters, and one cluster. Beside one cluster k-means with several numbers: no cut of one
-        wide cluster in two pays where its groups overlap, and one in more may.
-    """
-    if n_clusters == 1:
-        return [divisions.kmeans(metric, n) for metric, n in product(divisions.metrics, _NUMBERS_BESIDE_ONE)]
-    found = [divisions.kmeans(metric, n_clusters, run) for metric, run in product(divisions.metrics, runs)]
-    return [*found, np.zeros(divisions.n_rows, dtype=np.int32)]
-
-
-def may_be_passed(log_joint: float, of_runs: npt.NDArray[np.float64]) -> bool:
-    """Tell whether another run of k-means may be above an end.
-
-    Parameters
-    ----------
-    log_joint : float
-        Of the end, nats.
-    of_runs : (M, R) float64 ndarray
-        Of the modes above R runs in each of M metrics, nats.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam.fitting.rivals import may_be_passed
-    >>> may_be_passed(-500.0, np.array([[-520.0, -580.0, -640.0]])), may_be_passed(-500.0, np.array([[-520.0] * 3]))
-    (True, False)
-    """
-    best = of_runs.max(axis=1)
-    return bool((best + _NEAR * (best - np.median(of_runs, axis=1)) > log_joint).any())
-
-
 def best_of_given_number(settler: Settler, reached: Fitted, divisions: Divisions) -> Fitted:
-    """Return the best partition beside an end whose clusters may be no more than were given.
+    """Return the best partition beside an end with a given largest number of clusters.
 
     Parameters
     ----------
@@ -109,7 +62,7 @@ def best_of_given_number(settler: Settler, reached: Fitted, divisions: Divisions
 
 
 def _numbers(found, given):
-    """Return the numbers of clusters of k-means: the number that was found, a small given one, some beside one."""
+    """Return the numbers of clusters of k-means: found, given if small, some beside one."""
     others = _NUMBERS_BESIDE_ONE if found == 1 else (given,) if given <= _NUMBERS_BESIDE_ONE[-1] else ()
     return sorted({n for n in (found, *others) if 1 < n <= given})
 

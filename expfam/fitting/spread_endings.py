@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from expfam.fitting.endings import FEW_ROWS, best_labels
-from expfam.fitting.rivals import may_be_passed, simple_rivals
+from expfam.fitting.endings import FEW_ROWS, best_labels, simple_rivals
 from expfam.model.data import Dataset
-from expfam.model.equal_rows import n_distinct_rows
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.starts.equal_rows import EqualRows
-from expfam.samplers.warm_starts.candidates import Divisions
+from expfam.samplers.warm_starts.candidates import Divisions, may_be_passed
 from expfam.samplers.warm_starts.settle import Settler
 
 if TYPE_CHECKING:
@@ -106,7 +104,7 @@ def with_constants(data: Dataset, spread: Dataset) -> Dataset:
 
 
 def has_few_distinct_rows(data: Dataset) -> bool:
-    """Tell whether rows of real values are few ones, each many times: categories, of which a cluster has some.
+    """Tell whether few rows of real values are distinct: they are categories.
 
     Examples
     --------
@@ -116,7 +114,8 @@ def has_few_distinct_rows(data: Dataset) -> bool:
     >>> has_few_distinct_rows(Dataset(np.tile(np.eye(3), (50, 1)), Gaussian()))
     True
     """
-    return n_distinct_rows(data.X, _FEW_DISTINCT + 1) <= _FEW_DISTINCT
+    parts = (data.X[: 2 * _FEW_DISTINCT], data.X)  # the first rows of others show it
+    return all(len(np.unique(part, axis=0)) <= _FEW_DISTINCT for part in parts)
 
 
 def _modes(rows, divisions, n_clusters, runs):

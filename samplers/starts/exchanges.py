@@ -118,7 +118,7 @@ class Exchanges:
         return list(islice(_others(labels, sorted(found, key=lambda one: -one.rise)), most))
 
     def _hopeful_halves(self, partition):
-        """Cut those of three clusters beside which a merge of the others loses little: Halves or None of each.
+        """Cut those of three clusters beside which a merge loses little: Halves or None of each.
 
         So are two clusters of few strange rows, which no run of k-means joins.
         """

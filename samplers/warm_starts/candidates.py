@@ -19,6 +19,7 @@ _UNIT = 5  # stream of the purpose "start"; runs of the family's coordinates are
 _RUNS_A_METRIC = 1 << 16
 _LEAST_TOLD = 0.05  # nats a row by which a cut of a column must pay
 _MOST_LEVELS = 20
+_NEAR = 0.5  # of the nats between the best and the median run
 _MOST_COLUMNS = 64  # columns of few values that are looked at
 
 
@@ -92,3 +93,24 @@ class Divisions:
     def _run(self, tiles, n_clusters, step):
         rng = UniformStream(self._seed, "start", unit=_UNIT, step=step)
         return tiles.kmeans(min(n_clusters, self._data.n_rows), rng, n_threads=self._n_threads)[0]
+
+
+def may_be_passed(log_joint: float, of_runs: npt.NDArray[np.float64]) -> bool:
+    """Tell whether another run of k-means may be above an end.
+
+    Parameters
+    ----------
+    log_joint : float
+        Of the end, nats.
+    of_runs : (M, R) float64 ndarray
+        Of the modes above R runs in each of M metrics, nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.samplers.warm_starts.candidates import may_be_passed
+    >>> may_be_passed(-500.0, np.array([[-520.0, -580.0, -640.0]])), may_be_passed(-500.0, np.array([[-520.0] * 3]))
+    (True, False)
+    """
+    best = of_runs.max(axis=1)
+    return bool((best + _NEAR * (best - np.median(of_runs, axis=1)) > log_joint).any())

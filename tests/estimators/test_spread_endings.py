@@ -6,8 +6,8 @@ import vector_shapes as vectors
 from dominance import WatchedMixture, judge, tolerance
 
 from expfam import Dataset, DirichletProcess, Gaussian, MixtureModel
-from expfam.fitting.rivals import may_be_passed
 from expfam.fitting.spread_endings import above_simple
+from expfam.samplers.warm_starts.candidates import may_be_passed
 
 
 @pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
