@@ -42,6 +42,8 @@ FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which th
 # clusters that may hold several groups each, which can be divided among them in many ways; of fewer rows these ways
 # differ by few nats
 _FEW_CLUSTERS, _RUNS_OF_FEW_CLUSTERS, _ROWS_OF_MANY_RUNS = 3, 12, 1000
+_OTHER = 0.01  # share of the rows by which another division differs; less is the same one, a few passes away
+_MOST_MODES = 3  # of a sample, that are compared on all rows
 
 
 class Ending(NamedTuple):
@@ -269,8 +271,11 @@ def given_ending(
         return seek.exchanged(found) if exchanges else found
     part = seek.of_rows(rows)
     own = part.refill.rows.ascents.climb(labels[rows], keep_clusters=True, max_passes=max_passes).labels
-    better = part.best_of_simple(own, [one[rows] for one in others])
-    found = seek.mode(labels if better is own else extended_labels(model, part.data, better, data, n_threads=n_threads))
+    first, *more = (
+        labels if one is own else extended_labels(model, part.data, one, data, n_threads=n_threads)
+        for one in part.best_modes(own, [one[rows] for one in others])
+    )
+    found = seek.best(seek.mode(first), more)
     if np.bincount(found).min() >= _CRUMBS * data.n_rows:
         return found
     # clusters of so few rows hold outliers, of which a sample has none: all rows decide
@@ -321,7 +326,35 @@ class _GivenNumber:
 
     def best_of_simple(self, labels, others, divisions=None):
         """Return the labels, or a better mode above one of the others or above k-means."""
-        return self._best(labels, self._distinct(labels, chain(others, self._divisions(divisions))))
+        return self.best_modes(labels, others, divisions)[0]
+
+    def best_modes(self, labels, others, divisions=None):
+        """Return the labels, or a better mode above one of the others or above k-means; then modes near it.
+
+        Where clusters are few and rows are many, the modes differ by many nats, and which one k-means reaches is
+        chance: where one is not far below the labels, and divides the rows in another way, k-means has more runs.
+        """
+        if divisions is None:
+            divisions = Divisions(self.data, seed=self.seed, n_threads=self.n_threads)
+        begun = self._distinct(labels, chain(others, self._divisions(divisions, range(self._n_runs()))))
+        if self.n_clusters > _FEW_CLUSTERS or self.data.n_rows <= FEW_ROWS:
+            return [self.best(labels, begun)]
+        near = self._near(labels, begun)
+        own = by_first_appearance(labels)[1]
+        if any(np.count_nonzero(mode != own) > _OTHER * len(own) for mode in near):
+            near += self._near(labels, self._divisions(divisions, range(self._n_runs(), _RUNS_OF_FEW_CLUSTERS)))
+        near = sorted(near, key=self._log_joint, reverse=True)[:_MOST_MODES]
+        best = best_labels(self.refill.rows, labels, near)
+        return [best, *(mode for mode in near if mode is not best)]
+
+    def _near(self, labels, begun):
+        """Return the modes with all clusters that are not far below the labels."""
+        least = self._log_joint(labels) - _CLOSE * self.data.n_rows
+        modes = (self.refill.better(one, least) for one in begun)
+        return [mode for mode in modes if mode is not None and mode.max() + 1 == self.n_clusters]
+
+    def _log_joint(self, labels):
+        return self.refill.rows.log_joint(compact_labels(labels))
 
     def exchanged(self, labels):
         """Make exchanges of clusters, each time the first one that leads to a better mode."""
@@ -330,7 +363,7 @@ class _GivenNumber:
         exchanges = Exchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads)
         for _ in range(_MOST_EXCHANGES):
             begun = (one.labels for one in exchanges.best(labels, most=_TRIED_EXCHANGES))
-            better = self._best(labels, begun, takes_first=True)
+            better = self.best(labels, begun, takes_first=True)
             if better is labels:
                 break
             labels = better
@@ -349,7 +382,7 @@ class _GivenNumber:
         is_full = np.count_nonzero(np.bincount(found)) == self.n_clusters
         return by_first_appearance(found)[1] if is_full else self.mode(found)
 
-    def _best(self, labels, begun, *, takes_first=False):
+    def best(self, labels, begun, *, takes_first=False):
         """Return the labels, or a better mode with all clusters."""
         rows, gain = self.refill.rows, least_gain(self.data.n_rows)
         best, least = labels, rows.log_joint(compact_labels(labels)) + gain
@@ -362,16 +395,15 @@ class _GivenNumber:
                 break
         return best
 
-    def _divisions(self, divisions):
+    def _n_runs(self):
+        if self.n_clusters <= _FEW_CLUSTERS and _ROWS_OF_MANY_RUNS <= self.data.n_rows <= FEW_ROWS:
+            return _RUNS_OF_FEW_CLUSTERS
+        return _n_runs(self.data.n_rows)
+
+    def _divisions(self, divisions, runs):
         """Yield k-means divisions in each metric."""
-        if divisions is None:
-            divisions = Divisions(self.data, seed=self.seed, n_threads=self.n_threads)
         # one wide cluster with tight remainders has the highest log joint where rows are few
         left_out = {"white"} if has_few_rows(self.model, self.data) else set()
-        n_runs = _n_runs(self.data.n_rows)
-        if self.n_clusters <= _FEW_CLUSTERS and _ROWS_OF_MANY_RUNS <= self.data.n_rows <= FEW_ROWS:
-            n_runs = _RUNS_OF_FEW_CLUSTERS
-        runs = range(n_runs)
         for metric, run in product([each for each in divisions.metrics if each not in left_out], runs):
             yield divisions.kmeans(metric, self.n_clusters, run)
 

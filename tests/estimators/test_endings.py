@@ -20,6 +20,7 @@ from expfam.fitting.endings import given_ending, open_ending
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.halves import best_halves
+from expfam.samplers.starts.refill import refilled
 from expfam.samplers.warm_starts.settle import Settler
 
 RNG = np.random.default_rng(0)
@@ -111,6 +112,55 @@ def test_a_given_number_of_many_rows_is_compared_with_k_means_of_some(monkeypatc
     monkeypatch.setattr(expfam.fitting.endings, "search_rows", lambda *_: np.arange(0, 120, 2))
     model, data, stuck = three_groups()
     np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
+
+
+def watched_runs(monkeypatch):
+    """The divisions by k-means that are made from now on, by metric and run."""
+    made, kmeans = {}, expfam.fitting.endings.Divisions.kmeans
+
+    def watched(self, metric, n_clusters, run=0):
+        made[metric, run] = kmeans(self, metric, n_clusters, run)
+        return made[metric, run]
+
+    monkeypatch.setattr(expfam.fitting.endings.Divisions, "kmeans", watched)
+    return made
+
+
+def blob(n_rows):
+    """One blob, which three clusters can share in many ways."""
+    data = Dataset(np.random.default_rng(3).normal(size=(n_rows, 4)), DiagonalGaussian())
+    return MixtureModel(data.family, SymmetricDirichlet(3, 1.0)), data, np.arange(n_rows, dtype=np.int32) % 3
+
+
+def test_few_clusters_of_many_rows_are_compared_with_more_runs_where_these_differ(monkeypatch):
+    monkeypatch.setattr(expfam.fitting.endings, "FEW_ROWS", 100)
+    made = watched_runs(monkeypatch)
+    model, data, _ = three_groups()
+    given_ending(model, data, TRUTH, 3, **OPTIONS)
+    assert {run for _, run in made} == {0}
+    made.clear()
+    model, data, labels = blob(600)
+    end = given_ending(model, data, labels, 3, **OPTIONS)
+    assert {run for _, run in made} == set(range(12))
+    modes = [refilled(model, data, each, 3, **OPTIONS) for each in (labels, *made.values())]
+    joints = [model.log_joint(data, mode) for mode in modes]
+    assert model.log_joint(data, end) > max(joints) - 1.0 > np.median(joints)
+
+
+def test_modes_of_a_sample_are_compared_on_all_rows(monkeypatch):
+    """The best one of the sample is not the best one of all rows."""
+    monkeypatch.setattr(expfam.fitting.endings, "FEW_ROWS", 100)
+    monkeypatch.setattr(expfam.fitting.endings, "search_rows", lambda *_: np.arange(0, 1200, 4))
+    model, data, labels = blob(1200)
+    joints = {}
+    for most in (1, 3):
+        monkeypatch.setattr(expfam.fitting.endings, "_MOST_MODES", most)
+        joints[most] = [
+            model.log_joint(data, given_ending(model, data, labels, 3, **(OPTIONS | {"seed": seed})))
+            for seed in range(6)
+        ]
+    gains = np.subtract(joints[3], joints[1])
+    assert gains.min() > -1.0 and gains.max() > 2.0, gains
 
 
 def test_a_given_number_ends_after_exchanges(monkeypatch):
