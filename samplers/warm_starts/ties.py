@@ -91,7 +91,9 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
 def spread_alike(data: Dataset) -> Dataset:
     """Return data whose repeated values are spread, alike in equal rows.
 
-    The order of the rows and a factor of the data do not matter. The number of clusters counts as open.
+    The order of the rows and a factor of the data do not matter. The number of clusters counts as open. Data of a
+    family that takes sparse rows stay as they are, so that dense rows have the answer of sparse ones: where columns
+    share one variance, a repeated value of a column has no infinite density.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ def spread_alike(data: Dataset) -> Dataset:
     >>> found[1] == found[3], np.array_equal(spread_alike(Dataset([[2.0], [1.0], [0.0]], family)).X[::-1], found[:3])
     (array([ True]), True)
     """
-    tied = tied_columns(data, None)
+    tied = {} if data.family.accepts_sparse else tied_columns(data, None)
     if not tied:
         return data
     first, row = np.unique(first_equal_rows(data.X), return_inverse=True)

@@ -160,7 +160,8 @@ def test_modes_of_a_sample_are_compared_on_all_rows(monkeypatch):
             for seed in range(6)
         ]
     gains = np.subtract(joints[3], joints[1])
-    assert gains.min() > -1.0 and gains.max() > 2.0, gains
+    assert gains.min() > -1.0, gains
+    assert gains.max() > 2.0, gains
 
 
 def test_a_given_number_ends_after_exchanges(monkeypatch):
