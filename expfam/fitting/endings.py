@@ -329,7 +329,7 @@ class _GivenNumber:
         return self.best_modes(labels, others, divisions)[0]
 
     def best_modes(self, labels, others, divisions=None):
-        """Return the labels, or a better mode above one of the others or above k-means; then modes near it.
+        """Return the labels or a better mode above others or k-means, then modes near it.
 
         Where clusters are few and rows are many, the modes differ by many nats, and which one k-means reaches is
         chance: where one is not far below the labels, and divides the rows in another way, k-means has more runs.
