@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _RUNS, _MOST_RUNS = 8, 32  # of k-means in each metric
 _MOST_PASSES = 100
 _TRIED = 3  # best ones from which merges, splits and exchanges go on, beside the end
-_FEW_DISTINCT = 64  # rows, which are categories rather than values
+_FEW_DISTINCT = 64  # rows of columns of two values, which are categories
+_MANY_VALUES = 0.1  # of a column, a share of the rows
 
 
 def above_simple(
@@ -73,7 +74,7 @@ def above_simple(
         if n_clusters > 1:
             joints = np.array([rows.log_joint(one) for one in modes[:-1]])  # one cluster is no run
             own = rows.log_joint(compact_labels(labels))
-            if is_of_few or may_be_passed(own, joints.reshape(-1, _RUNS)):
+            if is_of_few or (has_spikes(data) and may_be_passed(own, joints.reshape(-1, _RUNS))):
                 modes += _modes(rows, divisions, n_clusters, range(_RUNS, _MOST_RUNS))
                 modes.sort(key=rows.log_joint)
                 begun = [better, *modes[-_TRIED:]]
@@ -104,7 +105,7 @@ def with_constants(data: Dataset, spread: Dataset) -> Dataset:
 
 
 def has_few_distinct_rows(data: Dataset) -> bool:
-    """Tell whether few rows of real values are distinct: they are categories.
+    """Tell whether few rows are distinct, of two values in each column: they are categories.
 
     Examples
     --------
@@ -114,8 +115,29 @@ def has_few_distinct_rows(data: Dataset) -> bool:
     >>> has_few_distinct_rows(Dataset(np.tile(np.eye(3), (50, 1)), Gaussian()))
     True
     """
-    parts = (data.X[: 2 * _FEW_DISTINCT], data.X)  # the first rows of others show it
-    return all(len(np.unique(part, axis=0)) <= _FEW_DISTINCT for part in parts)
+    first = data.X[: 2 * _FEW_DISTINCT]  # which show it of most others
+    for part in (first, data.X):
+        is_between = (part != part.min(axis=0)) & (part != part.max(axis=0))
+        if is_between.any() or len(np.unique(part, axis=0)) > _FEW_DISTINCT:
+            return False
+    return True
+
+
+def has_spikes(data: Dataset) -> bool:
+    """Tell whether a column has many values beside its repeated ones.
+
+    Where all values are repeated, as ratings are, merges and splits of the rows as they are seek single values.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DiagonalGaussian
+    >>> from expfam.fitting.spread_endings import has_spikes
+    >>> has_spikes(Dataset([[0.0], [0.0], [0.0], [1.3], [2.7]], DiagonalGaussian()))
+    True
+    >>> has_spikes(Dataset(np.tile([[1.0], [2.0], [3.0]], (50, 1)), DiagonalGaussian()))
+    False
+    """
+    return any(len(np.unique(column)) > _MANY_VALUES * data.n_rows for column in data.X.T)
 
 
 def _modes(rows, divisions, n_clusters, runs):
