@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.automatic import summed_out
-from expfam.fitting.endings import best_labels, exchanged_ending, given_ending, open_ending
+from expfam.fitting.endings import FEW_ROWS, best_labels, exchanged_ending, given_ending, open_ending
 from expfam.fitting.plan import LOSSES
 from expfam.fitting.spread_endings import above_simple, has_few_distinct_rows
 from expfam.model.partitions import by_first_appearance
@@ -120,7 +120,8 @@ def _mode_of_spread_rows(plan, run, labels, options):
     state, n_clusters = run.state, plan.asked.n_components
     before = given_ending(state.model, state.data, labels, n_clusters, run.others(), exchanges=False, **options)
     after = exchanged_ending(state.model, state.data, before, n_clusters, **options)
-    exchanges = has_few_distinct_rows(plan.data)  # categories, of which exchanges seek no dense value
+    # of more rows none are made, and to look at all of them takes time; those of categories seek no dense value
+    exchanges = plan.data.n_rows <= FEW_ROWS and has_few_distinct_rows(plan.data)
     found = given_ending(state.model, plan.data, before, n_clusters, run.others(), exchanges=exchanges, **options)
     if after is before:
         return found

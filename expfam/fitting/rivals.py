@@ -47,10 +47,8 @@ def best_of_given_number(settler: Settler, reached: Fitted, divisions: Divisions
     places = list(product(numbers, divisions.metrics))
     if not places:
         return one
-    first, more = (
-        range(1, 1 + _FIRST_RUNS),
-        range(1 + _FIRST_RUNS, 1 + _MOST_RUNS),
-    )  # run 0 was a candidate of the start
+    first = range(1, 1 + _FIRST_RUNS)  # run 0 was a candidate of the start
+    more = range(first.stop, 1 + _MOST_RUNS)
     found = [[_mode(settler, divisions, place, run) for run in first] for place in places]
     joints = np.array([[each.log_joint for each in modes] for modes in found])
     modes = [one, *(each for modes in found for each in modes)]
