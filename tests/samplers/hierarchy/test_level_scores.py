@@ -106,6 +106,19 @@ def test_scores_kept_from_earlier_merges_are_never_used_again():
             assert np.array_equal(other.score(slot, live), expected)
 
 
+def test_a_cluster_that_has_grown_is_computed_anew_at_the_same_number_of_rows():
+    """Three rows and one are as many as two and two."""
+    X = nearly_constant(24, 30, off=0.3)
+    _, scores = scores_of(Categorical(), X, np.arange(24))
+    for k, l in ((0, 1), (0, 2), (3, 4)):
+        scores.absorb(k, l)
+    scores.score(0, [9])
+    scores.absorb(9, 10)
+    _, fresh = scores_of(Categorical(), X, np.arange(24))
+    fresh.from_arrays(scores.to_arrays())
+    assert scores.score(3, [9]) == fresh.score(3, [9])
+
+
 def test_leaves_that_belong_to_other_clusters_are_refused():
     from expfam.errors import ArchiveError
 
