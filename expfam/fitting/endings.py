@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from expfam.fitting.rivals import best_of_given_number
+from expfam.fitting.rivals import NUMBERS_BESIDE_ONE, best_of_given_number
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from expfam.samplers.starts.equal_rows import EqualRows
 
-_NUMBERS_BESIDE_ONE = (2, 3, 4, 5)
 _CLOSE = 2e-3  # nats a row
 _CRUMBS = 1e-3  # share of the rows
 _MOST_EXCHANGES, _TRIED_EXCHANGES = 20, 8
@@ -172,7 +171,7 @@ def simple_rivals(divisions: Divisions, n_clusters: int, runs: Iterable[int]) ->
         wide cluster in two pays where its groups overlap, and one in more may.
     """
     if n_clusters == 1:
-        return [divisions.kmeans(metric, n) for metric, n in product(divisions.metrics, _NUMBERS_BESIDE_ONE)]
+        return [divisions.kmeans(metric, n) for metric, n in product(divisions.metrics, NUMBERS_BESIDE_ONE)]
     found = [divisions.kmeans(metric, n_clusters, run) for metric, run in product(divisions.metrics, runs)]
     return [*found, np.zeros(divisions.n_rows, dtype=np.int32)]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from expfam.samplers.warm_starts.candidates import Divisions
     from expfam.samplers.warm_starts.settle import Fitted, Settler
 
-_NUMBERS_BESIDE_ONE = (2, 3, 4, 5)
+NUMBERS_BESIDE_ONE = (2, 3, 4, 5)  # of k-means, where one cluster was found
 _FIRST_RUNS, _MOST_RUNS = 4, 12  # of k-means in each metric, with a number that was given
 _MOST_PASSES = 100  # modes above k-means of overlapping groups are many passes away
 _TRIED = 3  # best ones from which merges, splits and exchanges go on
@@ -61,7 +61,7 @@ def best_of_given_number(settler: Settler, reached: Fitted, divisions: Divisions
 
 def _numbers(found, given):
     """Return the numbers of clusters of k-means: found, given if small, some beside one."""
-    others = _NUMBERS_BESIDE_ONE if found == 1 else (given,) if given <= _NUMBERS_BESIDE_ONE[-1] else ()
+    others = NUMBERS_BESIDE_ONE if found == 1 else (given,) if given <= NUMBERS_BESIDE_ONE[-1] else ()
     return sorted({n for n in (found, *others) if 1 < n <= given})
 
 

@@ -13,26 +13,26 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln, psi
 
-from expfam.errors import ArchiveError, CapabilityError
+from expfam.errors import CapabilityError
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.hierarchical import HierarchicalProcess
-from expfam.model.mixture import MixtureModel
-from expfam.model.weights import SymmetricDirichlet
 from expfam.params import Integer, check_settings
 from expfam.samplers.grouped.local_step import GroupedPass
 from expfam.samplers.grouped.variational import GroupedVariational, GroupedVariationalState
 from expfam.samplers.nonparametric.group_allocation import GroupAllocation
-from expfam.samplers.nonparametric.group_sweep import checked_labels
-from expfam.samplers.nonparametric.groups import check_process_of_rows, default_n_rows_clusters
+from expfam.samplers.nonparametric.groups import (
+    check_process_of_rows,
+    default_n_rows_clusters,
+    first_labels_of_rows,
+)
 from expfam.samplers.nonparametric.process_posterior import UPDATE_STEPS
 from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.stick_posterior import StickPosterior, Tables
-from expfam.samplers.nonparametric.variational_moves import try_births, try_deletions, try_merges
-from expfam.samplers.starts.rules import starting_labels
+from expfam.samplers.nonparametric.variational_moves import Moves, try_moves
 from expfam.samplers.variational.alpha_bound import rising_slopes
 from expfam.samplers.variational.schedules import Full, Schedule
 from expfam.structures.ground.rng import generator
-from expfam.structures.ground.stored import TINY, integers, numbers
+from expfam.structures.ground.stored import TINY, integers
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -143,11 +143,7 @@ class GroupedProcessVariational(GroupedVariational):
 
         `n_clusters` is the number of clusters to begin with.
         """
-        if not isinstance(start, str) and not callable(getattr(start, "labels", None)):
-            return checked_labels(start, data.n_rows)
-        K = default_n_rows_clusters(data.n_rows) if n_clusters is None else min(int(n_clusters), data.n_rows)
-        mixture = MixtureModel(model.family, SymmetricDirichlet(K))
-        return starting_labels(start, mixture, data, seed=seed, n_clusters=K, n_threads=self.n_threads)
+        return first_labels_of_rows(start, model, data, seed, n_clusters, n_threads=self.n_threads)
 
     def init_state(  # type: ignore[override]
         self, model: HierarchicalProcess, data: Dataset, labels: Any, *, seed: int
@@ -169,19 +165,13 @@ class GroupedProcessVariational(GroupedVariational):
         """Try all moves; return how many were tried and accepted, and of which kind."""
         if not (self.merge or self.n_deletions or self.n_births):
             state.kept_rows = None
-            return 0, 0, {}
+            return Moves(0, 0, {})
         allocation, rng = GroupAllocation(state), generator(state.seed, "choice", unit=1, step=state.n_steps)
-        moves = {
-            "n_merge": try_merges(allocation) if self.merge else (0, 0),
-            "n_delete": try_deletions(allocation, self.n_deletions, rng),
-            "n_birth": try_births(allocation, self.n_births, rng),
-        }
-        n_tried, n_accepted = (sum(found) for found in zip(*moves.values()))
-        if n_accepted:
-            allocation.finish(learn=self.learn_alpha)
+        found = try_moves(allocation, self, rng)
+        if found.n_accepted:
             state.take_moves(allocation)
         state.kept_rows = None
-        return n_tried, n_accepted, {name: accepted for name, (_, accepted) in moves.items()}
+        return found
 
 
 class GroupedProcessVariationalState(GroupedVariationalState):
@@ -334,22 +324,15 @@ class GroupedProcessVariationalState(GroupedVariationalState):
 
     def to_arrays(self) -> dict[str, Any]:
         """Return all that later steps read, to the bit, as a dict of arrays."""
-        return super().to_arrays() | {
-            "sticks": np.stack([self.sticks.mean, self.sticks.size]),
-            "concentrations": np.array([self.sticks.alpha, self.sticks.gamma]),
-            "n_quiet": np.array(self.n_quiet),
-        }
+        return super().to_arrays() | self.sticks.to_arrays() | {"n_quiet": np.array(self.n_quiet)}
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore what `to_arrays` returned; later steps give the same bits as without a break."""
-        mean, size = numbers(arrays, "sticks", (2, None), low=TINY)
-        if (mean >= 1.0).any():
-            raise ArchiveError("the means of sticks are not below 1: the file was altered")
-        concentrations = numbers(arrays, "concentrations", (2,), low=TINY).tolist()
-        self.resize(len(mean))
+        sticks = StickPosterior.from_arrays(arrays)
+        self.resize(len(sticks.mean))
         self.sums = self.empty_sums()
         super().from_arrays(arrays)
-        self.sticks = StickPosterior(mean, size, *concentrations)
+        self.sticks = sticks
         self.n_quiet = int(integers(arrays, "n_quiet", ()))
 
 

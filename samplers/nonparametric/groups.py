@@ -51,6 +51,20 @@ def check_process_of_rows(model: Any, data: Dataset, kernel: str) -> None:
         raise CapabilityError(f"{kernel} needs the group of each row: give it a Dataset(X, family, groups=...)")
 
 
+def first_labels_of_rows(
+    start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None, *, n_threads: int | None = None
+) -> npt.NDArray[np.int32]:
+    """Return the clusters that a start gives the rows: (N,) int32.
+
+    `n_clusters` is the number of clusters to begin with; by default `default_n_rows_clusters`.
+    """
+    if not isinstance(start, str) and not callable(getattr(start, "labels", None)):
+        return checked_labels(start, data.n_rows)
+    K = default_n_rows_clusters(data.n_rows) if n_clusters is None else min(int(n_clusters), data.n_rows)
+    mixture = MixtureModel(model.family, SymmetricDirichlet(K))
+    return starting_labels(start, mixture, data, seed=seed, n_clusters=K, n_threads=n_threads)
+
+
 class GroupedProcessGibbs(GroupedGibbs):
     """Exact Gibbs sweeps over rows in groups, the number of clusters unknown.
 
@@ -113,11 +127,7 @@ class GroupedProcessGibbs(GroupedGibbs):
 
         `n_clusters` is the number of clusters to begin with.
         """
-        if not isinstance(start, str) and not callable(getattr(start, "labels", None)):
-            return checked_labels(start, data.n_rows)
-        K = default_n_rows_clusters(data.n_rows) if n_clusters is None else min(int(n_clusters), data.n_rows)
-        mixture = MixtureModel(model.family, SymmetricDirichlet(K))
-        return starting_labels(start, mixture, data, seed=seed, n_clusters=K)
+        return first_labels_of_rows(start, model, data, seed, n_clusters)
 
     def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> GroupedProcessState:
         """Make the state of the labels (N,), with class c in cluster c where classes are known."""

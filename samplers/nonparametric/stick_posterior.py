@@ -16,15 +16,16 @@ bound of the same log evidence, so bounds of different numbers of clusters compa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
+from expfam.errors import ArchiveError
 from expfam.model.pseudo_counts import PRIOR_RATE
 from expfam.samplers.variational.alpha_bound import tangent
-from expfam.structures.ground.stored import TINY
+from expfam.structures.ground.stored import TINY, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,21 @@ class StickPosterior(NamedTuple):
     size: npt.NDArray[np.float64]
     alpha: float
     gamma: float
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return sticks and concentrations, to the bit."""
+        return {
+            "sticks": np.stack([self.mean, self.size]),
+            "concentrations": np.array([self.alpha, self.gamma]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> StickPosterior:
+        """Return what `to_arrays` described; raise ArchiveError for values that no posterior has."""
+        mean, size = numbers(arrays, "sticks", (2, None), low=TINY)
+        if (mean >= 1.0).any():
+            raise ArchiveError("the means of sticks are not below 1: the file was altered")
+        return cls(mean, size, *numbers(arrays, "concentrations", (2,), low=TINY).tolist())
 
     @classmethod
     def around(cls, beta: npt.ArrayLike, n_groups: float, alpha: float, gamma: float) -> StickPosterior:

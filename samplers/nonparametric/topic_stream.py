@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.errors import ArchiveError, CapabilityError
+from expfam.errors import CapabilityError
 from expfam.model.admixture import AdmixtureModel
 from expfam.samplers.nonparametric.memo_merges import MemoAllocation, renumbered, spread_of
 from expfam.samplers.nonparametric.process_posterior import Occupied, ProcessPosterior, add_documents
@@ -25,7 +25,7 @@ from expfam.samplers.topics.state import largest_topics, with_pseudocounts
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.topics.stream import TopicContribution, TopicStream
 from expfam.structures.ground.rng import generator
-from expfam.structures.ground.stored import TINY, integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -351,12 +351,14 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
 
     def to_arrays(self) -> dict[str, Any]:
         """Return all that later learning depends on, as a dict of arrays."""
-        return super().to_arrays() | {
-            "sticks": np.stack([self.sticks.mean, self.sticks.size]),
-            "concentrations": np.array([self.sticks.alpha, self.sticks.gamma]),
-            "unnamed": {str(place): kept.to_arrays() for place, kept in enumerate(self.unnamed)},
-            "due": np.array(self.due),
-        }
+        return (
+            super().to_arrays()
+            | self.sticks.to_arrays()
+            | {
+                "unnamed": {str(place): kept.to_arrays() for place, kept in enumerate(self.unnamed)},
+                "due": np.array(self.due),
+            }
+        )
 
     @classmethod
     def from_arrays(  # type: ignore[override]
@@ -365,12 +367,8 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
         """Restore the stream that `to_arrays` described, for the same model and settings."""
         seed = int(integers(arrays, "seed", (), 0, 2**64, dtype=np.uint64))
         self = cls(process, settings=settings, seed=seed)
-        mean, size = numbers(arrays, "sticks", (2, None), low=TINY)
-        if (mean >= 1.0).any():
-            raise ArchiveError("the means of sticks are not below 1: the file was altered")
-        concentrations = numbers(arrays, "concentrations", (2,), low=TINY).tolist()
-        finite = AdmixtureModel(process.family, len(mean))
-        self.model, self.sticks = with_pseudocounts(finite, arrays), StickPosterior(mean, size, *concentrations)
+        self.sticks = StickPosterior.from_arrays(arrays)
+        self.model = with_pseudocounts(AdmixtureModel(process.family, len(self.sticks.mean)), arrays)
         self._restore_run(arrays)
         unnamed = arrays.get("unnamed", {})
         self.unnamed = [TopicProcessContribution.from_arrays(unnamed[str(i)], self) for i in range(len(unnamed))]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from expfam.errors import ArchiveError, CapabilityError
+from expfam.errors import CapabilityError
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.params import Integer, check_settings
@@ -23,14 +23,14 @@ from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.stick_posterior import StickPosterior
 from expfam.samplers.nonparametric.topic_stream import TopicProcessStream
 from expfam.samplers.nonparametric.topics import check_process_of_words, default_n_topics
-from expfam.samplers.nonparametric.variational_moves import Allocation, try_births, try_deletions, try_merges
+from expfam.samplers.nonparametric.variational_moves import Allocation, Moves, try_moves
 from expfam.samplers.topics.local_step import TopicPass
 from expfam.samplers.topics.state import TopicLocalStep, largest_topics
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.topics.variational import TopicState, TopicVariational
 from expfam.samplers.variational.schedules import Memoized, Schedule, Stochastic
 from expfam.structures.ground.rng import generator
-from expfam.structures.ground.stored import TINY, integers, numbers
+from expfam.structures.ground.stored import integers
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -209,19 +209,13 @@ class TopicProcessVariational(TopicVariational):
     def _moves(self, state):
         """Try merges and births; return how many were tried and accepted, and of which kind."""
         if state.n_steps < _SETTLE or not (self.merge or self.n_deletions or self.n_births):
-            return 0, 0, {}
+            return Moves(0, 0, {})
         allocation = Allocation(state)
         rng = generator(state.seed, "choice", unit=1, step=state.n_steps)
-        moves = {
-            "n_merge": try_merges(allocation) if self.merge else (0, 0),
-            "n_delete": try_deletions(allocation, self.n_deletions, rng),
-            "n_birth": try_births(allocation, self.n_births, rng),
-        }
-        n_tried, n_accepted = (sum(numbers) for numbers in zip(*moves.values()))
-        if n_accepted:
-            allocation.finish(learn=self.learn_alpha)
+        found = try_moves(allocation, self, rng)
+        if found.n_accepted:
             state.take_moves(allocation)
-        return n_tried, n_accepted, {name: accepted for name, (_, accepted) in moves.items()}
+        return found
 
 
 class TopicProcessVariationalState(ProcessPosterior, TopicState):
@@ -340,22 +334,15 @@ class TopicProcessVariationalState(ProcessPosterior, TopicState):
 
     def to_arrays(self) -> dict[str, Any]:
         """Return all that a later step reads, exactly, as a dict of arrays."""
-        sticks = np.stack([self.sticks.mean, self.sticks.size])
-        concentrations = np.array([self.sticks.alpha, self.sticks.gamma])
-        return super().to_arrays() | {
-            "sticks": sticks, "concentrations": concentrations, "n_quiet": np.array(self.n_quiet),
-        }  # fmt: skip
+        return super().to_arrays() | self.sticks.to_arrays() | {"n_quiet": np.array(self.n_quiet)}
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore what `to_arrays` returned; later steps give the same bits as without a break."""
-        mean, size = numbers(arrays, "sticks", (2, None), low=TINY)
-        if (mean >= 1.0).any():
-            raise ArchiveError("the means of sticks are not below 1: the file was altered")
-        concentrations = numbers(arrays, "concentrations", (2,), low=TINY).tolist()
-        self.resize(len(mean))
+        sticks = StickPosterior.from_arrays(arrays)
+        self.resize(len(sticks.mean))
         self.sums = self.empty_sums()
         super().from_arrays(arrays)
-        self.sticks = StickPosterior(mean, size, *concentrations)
+        self.sticks = sticks
         self.n_quiet = int(integers(arrays, "n_quiet", ()))
 
 

@@ -358,6 +358,27 @@ def _as_part(rows, n_types, R, count, weighted, dtype):
 # ---- merges ----------------------------------------------------------------------------------------------------------
 
 
+class Moves(NamedTuple):
+    """How many moves of a step were tried and accepted, and the accepted ones by kind."""
+
+    n_tried: int
+    n_accepted: int
+    kinds: dict[str, int]
+
+
+def try_moves(allocation: JudgedTopics, kernel: Any, rng: np.random.Generator) -> Moves:
+    """Try the moves that a kernel asks for; finish the allocation if any was accepted."""
+    moves = {
+        "n_merge": try_merges(allocation) if kernel.merge else (0, 0),
+        "n_delete": try_deletions(allocation, kernel.n_deletions, rng),
+        "n_birth": try_births(allocation, kernel.n_births, rng),
+    }
+    n_tried, n_accepted = (sum(found) for found in zip(*moves.values()))
+    if n_accepted:
+        allocation.finish(learn=kernel.learn_alpha)
+    return Moves(n_tried, n_accepted, {name: accepted for name, (_, accepted) in moves.items()})
+
+
 def try_merges(allocation: JudgedTopics) -> tuple[int, int]:
     """Try merges of topics of similar words; each topic joins at most once.
 
