@@ -35,10 +35,24 @@ _NPY_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.form
 def write_archive(path: str | os.PathLike[str], kind: str, *, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write a header and named arrays as the archive at `path`.
 
-    An archive of the same `kind`, or an empty directory, is replaced; anything else is refused by an ArchiveError and
-    stays unchanged. The header holds JSON values with finite numbers. Arrays are numeric, boolean or text, sparse
-    matrices (stored as CSR), or nested dicts of these.
+    Parameters
+    ----------
+    path : path-like
+        An archive of the same kind, or an empty directory, is replaced.
+    kind : str
+        What the archive holds, for example "checkpoint".
+    header : dict
+        JSON values with finite numbers.
+    arrays : dict
+        Arrays that are numeric, boolean or text, sparse matrices (stored as CSR), or nested dicts of these.
 
+    Raises
+    ------
+    ArchiveError
+        Something else is at `path`; it stays unchanged.
+
+    Examples
+    --------
     >>> import os, tempfile
     >>> import numpy as np
     >>> from expfam.archive import read_archive, write_archive
@@ -75,8 +89,22 @@ def write_archive(path: str | os.PathLike[str], kind: str, *, header: dict[str, 
 def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header and the arrays of the archive at `path`, nested as they were written.
 
-    Sparse matrices are `csr_array`. An ArchiveError tells that there is no archive, or that it is damaged, of another
-    kind, or of a newer format.
+    Parameters
+    ----------
+    path : path-like
+    kind : str
+        Kind of the archive, as it was written.
+
+    Returns
+    -------
+    header : dict
+    arrays : dict
+        Sparse matrices are `csr_array`.
+
+    Raises
+    ------
+    ArchiveError
+        There is no archive, or it is damaged, of another kind, or of a newer format.
     """
     path = _possible(path)
     for _ in range(_TRIES):
@@ -91,7 +119,14 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
 
 
 def is_archive(path: str | os.PathLike[str], kind: str | None = None) -> bool:
-    """Say whether `path` holds a readable archive header, of that kind if one is given."""
+    """Say whether `path` holds a readable archive header, of that kind if one is given.
+
+    Parameters
+    ----------
+    path : path-like
+    kind : str, optional
+        Kind of the archive; any kind if not given.
+    """
     try:
         document = _read_header(_place_of(path), path)
     except ArchiveError:
@@ -102,8 +137,20 @@ def is_archive(path: str | os.PathLike[str], kind: str | None = None) -> bool:
 def check_place(path: str | os.PathLike[str], kind: str) -> None:
     """Check, before any work, that `write_archive` can write at `path`.
 
-    Directories that the check makes are removed again. It raises ArchiveError where `write_archive` would not replace
-    what is there, and OSError where no directory can be made.
+    Directories that the check makes are removed again.
+
+    Parameters
+    ----------
+    path : path-like
+    kind : str
+        Kind of the archive that is to be written.
+
+    Raises
+    ------
+    ArchiveError
+        `write_archive` would not replace what is there.
+    OSError
+        No directory can be made.
     """
     target = Path(os.path.realpath(_possible(path)))
     _refuse_foreign(target, kind)

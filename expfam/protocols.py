@@ -64,7 +64,15 @@ class Family(Protocol):
         """Return phi of each row: (N, F), dense or CSR."""
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
-        """Return the log evidence A(n, S) of each cluster: (K,), nats; 0 for an empty cluster."""
+        """Return the log evidence A(n, S) of each cluster: (K,), nats; 0 for an empty cluster.
+
+        Parameters
+        ----------
+        n : (K,) float64 ndarray
+            Number of data in each cluster; fractions are allowed.
+        S : (K, F) float64 ndarray
+            Sum of phi in each cluster.
+        """
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row: (N,), nats."""
@@ -85,7 +93,16 @@ class Family(Protocol):
         """
 
     def components(self, data: Any, capacity: int, *, layout: str = "features") -> Any:
-        """Return the owner of a `components_v1` struct over the data."""
+        """Return the owner of a `components_v1` struct over the data.
+
+        Parameters
+        ----------
+        data : Dataset
+        capacity : int
+            Number of clusters for which memory is allocated.
+        layout : {"features", "clusters"}
+            As in `expfam.families.base.Family.components`.
+        """
 
 
 @runtime_checkable
@@ -99,9 +116,19 @@ class Weights(Protocol):
     max_components: int | None
 
     def log_new_mass(self, n_total: int, n_clusters: int) -> Floats:
-        """Return the log mass of a new cluster for 0..n_clusters clusters: (n_clusters + 1,).
+        """Return the log mass of a new cluster for 0..n_clusters clusters.
 
-        The clusters hold n_total data together. The log mass is -inf where no further cluster is allowed.
+        Parameters
+        ----------
+        n_total : int
+            Number of data of all clusters together.
+        n_clusters : int
+            Largest number of clusters.
+
+        Returns
+        -------
+        (n_clusters + 1,) float64 ndarray
+            Nats; -inf where no further cluster is allowed.
         """
 
     def log_prior(self, counts: Any) -> float:
@@ -114,7 +141,14 @@ class Weights(Protocol):
         """Return log p(z) of labels with these counts; fractions are allowed."""
 
     def draw_log(self, n: Floats, rng: Any) -> Floats:
-        """Draw log pi from its posterior given counts: (K,)."""
+        """Draw log pi from its posterior given counts: (K,).
+
+        Parameters
+        ----------
+        n : (K,) float64 ndarray
+            Number of data of each component; fractions are allowed.
+        rng : numpy Generator
+        """
 
     def map_log(self, n: Floats) -> Floats:
         """Return log pi at its posterior mode given counts: (K,)."""
@@ -158,7 +192,16 @@ class Proposal(Protocol):
     modes: frozenset[str]  # of "frozen", "crossfit", "removed", "included"
 
     def bind(self, model: Any, data: Any, *, seed: int) -> BoundProposal:
-        """Return the working object for these data."""
+        """Return the working object for these data.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+        seed : int
+            Seed of the chain, 64 bits. All that the proposal draws must follow from it.
+        """
 
 
 @runtime_checkable
@@ -177,7 +220,19 @@ class BoundAnchors(Protocol):
     """Working object of an anchor law for one data set."""
 
     def draw_pairs(self, size: int, rng: Any) -> Indices:
-        """Draw (size, 2) pairs of data; (-1, -1) stands for no move."""
+        """Draw pairs of data.
+
+        Parameters
+        ----------
+        size : int
+            Number of pairs.
+        rng : numpy Generator
+
+        Returns
+        -------
+        (size, 2) intp ndarray
+            Numbers of the data; (-1, -1) stands for no move.
+        """
 
     def refresh(self, epoch: int) -> None:
         """Draw the random parts of the law again."""
@@ -194,7 +249,14 @@ class Anchors(Protocol):
     kind: str  # "anchors"
 
     def bind(self, data: Any, *, seed: int) -> BoundAnchors:
-        """Return the working object for these data."""
+        """Return the working object for these data.
+
+        Parameters
+        ----------
+        data : Dataset
+        seed : int
+            Seed of the chain, 64 bits.
+        """
 
 
 @runtime_checkable
@@ -202,9 +264,22 @@ class BoundAllocator(Protocol):
     """Working object of an allocator for one data set."""
 
     def sides(self, Phi: Floats, rng: Any, forced: Any = None) -> tuple[Any, float]:
-        """Return the side (m,) int8 of each row of Phi, and log q <= 0 of these sides.
+        """Draw the sides of some rows, or score given ones.
 
-        Rows 0 and 1 are the anchors. If `forced` sides are given, they are scored and not drawn.
+        Parameters
+        ----------
+        Phi : (m, F) float64 ndarray or CSR
+            Sufficient statistics of the rows. Rows 0 and 1 are the anchors.
+        rng : numpy Generator
+        forced : (m,) int8 ndarray, optional
+            Sides that are scored and not drawn.
+
+        Returns
+        -------
+        sides : (m,) int8 ndarray
+            0 or 1 for each row.
+        log_q : float
+            Log probability of these sides, at most 0, nats.
         """
 
 
@@ -216,7 +291,16 @@ class Allocator(Protocol):
     kind: str  # "allocator"
 
     def bind(self, model: Any, data: Any, *, seed: int) -> BoundAllocator:
-        """Return the working object for these data."""
+        """Return the working object for these data.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+        seed : int
+            Seed of the chain, 64 bits.
+        """
 
 
 @runtime_checkable
@@ -251,10 +335,28 @@ class Kernel(Protocol):
     state_type: Any
 
     def check(self, model: Any, data: Any) -> None:
-        """Raise an error if the kernel does not work with this model or these data."""
+        """Raise an error if the kernel does not work with this model or these data.
+
+        Parameters
+        ----------
+        model : MixtureModel, AdmixtureModel or HierarchicalProcess
+            Bound to the data.
+        data : Dataset
+        """
 
     def init(self, model: Any, data: Any, *, seed: int, start: Any = "auto") -> State:
-        """Return the first state; `start` is (N,) labels or the name of a start."""
+        """Return the first state of a chain.
+
+        Parameters
+        ----------
+        model : MixtureModel, AdmixtureModel or HierarchicalProcess
+            Bound to the data here if it is not bound yet.
+        data : Dataset or array_like
+        seed : int
+            Seed of the chain, 64 bits.
+        start : str or (N,) array_like of int
+            Name of a start, or labels.
+        """
 
     def step(self, state: State) -> Info:
         """Run one sweep, pass, batch of moves or merge; the state is changed in place."""

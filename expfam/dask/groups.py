@@ -310,31 +310,79 @@ class GroupedMixture(BaseEstimator):
         return self.to_local().group_weights_
 
     def predict(self, X: Any, groups: Any = None) -> Any:
-        """Return the most probable cluster of each row of new groups.
+        """Return the most probable cluster of each row of new groups, given all rows of its group.
 
-        All rows of its group are given. The result is a dask array for a dask array or frame, else an ndarray. All rows
-        of a group must lie in one block then; otherwise `compute` raises a `DataError` that names the group.
+        Parameters
+        ----------
+        X : dask array, dask frame or array_like, shape (N, V)
+        groups : (N,) dask array, dask series or array_like, optional
+            Group of each row. In a dask array or frame all rows of a group must lie in one block; otherwise `compute`
+            raises a `DataError` that names the group.
+
+        Returns
+        -------
+        (N,) int32 dask array or ndarray
+            A dask array for a dask array or frame.
         """
         return self._answered("predict", X, groups, np.int32, None)
 
     def predict_proba(self, X: Any, groups: Any = None) -> Any:
-        """Return the probability of each cluster for each row of new groups, as `predict` does."""
+        """Return the probability of each cluster for each row of new groups.
+
+        Parameters
+        ----------
+        X, groups
+            As in `predict`.
+
+        Returns
+        -------
+        (N, K) float64 dask array or ndarray
+        """
         return self._answered("predict_proba", X, groups, np.float64, self.n_components)
 
     def score_samples(self, X: Any, groups: Any = None) -> Any:
-        """Return the log density of each row under the weights of its group, as `predict` does."""
+        """Return the log density of each row under the weights of its group, nats.
+
+        Parameters
+        ----------
+        X, groups
+            As in `predict`.
+
+        Returns
+        -------
+        (N,) float64 dask array or ndarray
+        """
         return self._answered("score_samples", X, groups, np.float64, None)
 
     def score(self, X: Any, y: Any = None, *, groups: Any = None) -> Any:
-        """Return the mean log density of left-out rows of new groups, as on one machine.
+        """Return the mean log density of left-out rows of new groups, as on one machine, nats.
 
-        It is a lazy number for a dask array or frame, whose groups lie in one block each as for `predict`. `y` are the
-        groups where `groups` is not given.
+        Parameters
+        ----------
+        X, groups
+            As in `predict`.
+        y : (N,) array_like, optional
+            The groups, where `groups` is not given.
+
+        Returns
+        -------
+        float
+            A lazy number for a dask array or frame.
         """
         return block_score(self.to_local(), X, y if groups is None else groups)
 
     def transform(self, X: Any, groups: Any = None) -> Any:
-        """Return the weights of new groups, (G, K), as `predict` does."""
+        """Return the weights of clusters in new groups.
+
+        Parameters
+        ----------
+        X, groups
+            As in `predict`.
+
+        Returns
+        -------
+        (G, K) float64 dask array or ndarray
+        """
         local = self.to_local()
         return group_rows(local, X, groups)
 

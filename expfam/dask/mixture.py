@@ -319,7 +319,13 @@ class Mixture(BaseEstimator):
         return self._mapped("score_samples", X, np.float64, None)
 
     def score(self, X: Any, y: Any = None) -> Any:
-        """Return the mean log density of the rows: a lazy number for a dask array or frame."""
+        """Return the mean log density of the rows: a lazy number for a dask array or frame.
+
+        Parameters
+        ----------
+        X : dask array, dask frame, array_like or sparse matrix, shape (N, V)
+        y : ignored
+        """
         return self.score_samples(X).mean()
 
     def _mapped(self, method, X, dtype, width):

@@ -133,12 +133,27 @@ class SimilarityDisplay:
 
     @classmethod
     def from_posterior(cls, posterior: Any, n_rows: int = 400) -> SimilarityDisplay:
-        """Make the display of a `PartitionPosterior`."""
+        """Make the display of a `PartitionPosterior`.
+
+        Parameters
+        ----------
+        posterior : PartitionPosterior
+        n_rows : int
+            Largest number of rows that are shown.
+        """
         return cls(posterior, n_rows)
 
     @classmethod
     def from_estimator(cls, estimator: Any, n_rows: int = 400) -> SimilarityDisplay:
-        """Make the display of the draws that a fitted estimator has kept, its `posterior_`."""
+        """Make the display of the draws that a fitted estimator has kept, its `posterior_`.
+
+        Parameters
+        ----------
+        estimator : Mixture
+            Fitted, with kept draws: ``Mixture(n_draws=...)``.
+        n_rows : int
+            Largest number of rows that are shown.
+        """
         return cls(estimator.posterior_, n_rows)
 
     def plot(self, ax: Any = None) -> SimilarityDisplay:
@@ -211,14 +226,29 @@ class BallDisplay:
 
     @classmethod
     def from_posterior(cls, posterior: Any, probability: float = 0.9) -> BallDisplay:
-        """Make the display of the credible ball of a `PartitionPosterior`."""
+        """Make the display of the credible ball of a `PartitionPosterior`.
+
+        Parameters
+        ----------
+        posterior : PartitionPosterior
+        probability : float in (0, 1]
+            Probability of the ball.
+        """
         ball = posterior.ball(probability)
         parts = [np.bincount(labels) for labels in (ball.upper, posterior.point, ball.lower)]
         return cls(parts, radius=ball.radius, probability=probability)
 
     @classmethod
     def from_estimator(cls, estimator: Any, probability: float = 0.9) -> BallDisplay:
-        """Make the display of the draws that a fitted estimator has kept, its `posterior_`."""
+        """Make the display of the draws that a fitted estimator has kept, its `posterior_`.
+
+        Parameters
+        ----------
+        estimator : Mixture
+            Fitted, with kept draws: ``Mixture(n_draws=...)``.
+        probability : float in (0, 1]
+            Probability of the ball.
+        """
         return cls.from_posterior(estimator.posterior_, probability)
 
     def plot(self, ax: Any = None) -> BallDisplay:
@@ -277,7 +307,17 @@ class ClusterCards:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, probability: float = 0.9) -> ClusterCards:
-        """Make the cards of a fitted mixture that has kept draws, and of its rows."""
+        """Make the cards of a fitted mixture that has kept draws, and of its rows.
+
+        Parameters
+        ----------
+        estimator : Mixture
+            Fitted, with kept draws: ``Mixture(n_draws=...)``.
+        X : array_like, sparse matrix or frame, shape (N, V)
+            The rows that were fitted.
+        probability : float in (0, 1]
+            Of the intervals.
+        """
         return cls(estimator, X, probability=probability)
 
     def __init__(self, mixture: Any, X: Any, *, probability: float = 0.9) -> None:

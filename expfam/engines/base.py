@@ -72,7 +72,17 @@ class Engine(ABC):
     def each(self, method: str, *values: Any) -> list[Any]:
         """Return the answers of all parts, in the order of the rows, to a question.
 
-        The method changes nothing.
+        Parameters
+        ----------
+        method : str
+            A method of the objects of the parts that changes nothing.
+        *values
+            Its arguments.
+
+        Returns
+        -------
+        list
+            One answer for each part.
         """
 
     @abstractmethod
@@ -92,7 +102,15 @@ class Engine(ABC):
         """
 
     def total(self, method: str, *values: Any) -> Any:
-        """Return the sum of the answers of all parts to a question."""
+        """Return the sum of the answers of all parts to a question.
+
+        Parameters
+        ----------
+        method : str
+            A method of the objects of the parts that changes nothing, and whose answers can be added.
+        *values
+            Its arguments.
+        """
         return added(self.each(method, *values))
 
     def once(self, action: Callable[[], Any]) -> Any:

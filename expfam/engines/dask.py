@@ -130,6 +130,18 @@ class DaskEngine(Engine):
         """Return what a function makes of the rows of each part, and of the values, as futures.
 
         They stay on the workers. Lost ones are made again from the rows, also after `close`.
+
+        Parameters
+        ----------
+        function : callable
+            Called as ``function(rows, *values)`` on the workers.
+        *values
+            Further arguments.
+
+        Returns
+        -------
+        list of Future
+            One for each part.
         """
         self._settle()
         sent = self._lasting(values)

@@ -434,7 +434,17 @@ class Estimator(BaseEstimator):
         return self._form().columns, self._clusters().log_bayes_factors()
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
-        """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
+        """Fit, and return the cluster of each row.
+
+        Parameters
+        ----------
+        X, y, **fit_params
+            As in `fit`.
+
+        Returns
+        -------
+        (N,) int32 ndarray
+        """
         fitted: Any = self.fit(X, y, **fit_params)  # type: ignore[attr-defined]
         return fitted.labels_  # type: ignore[no-any-return]
 

@@ -169,7 +169,13 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
         return densities_under(self._scored(), self, X, given)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log predictive density of the rows, nats."""
+        """Return the mean log predictive density of the rows, nats.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+        y : ignored
+        """
         return float(self.score_samples(X).mean())
 
     def score_error(self, X: Any, y: Any = None) -> float:

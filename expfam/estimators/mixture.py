@@ -204,7 +204,20 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         return self.fit_plan(plan, resume=resume)
 
     def fit_plan(self, plan: Plan, *, resume: Any = None) -> Self:
-        """Run a plan that `plan_fit` has made with the same settings: `fit` is these two."""
+        """Run a plan that `plan_fit` has made with the same settings: `fit` is these two.
+
+        Parameters
+        ----------
+        plan : Plan
+            Result of `plan_fit`.
+        resume : path-like, optional
+            As in `fit`.
+
+        Returns
+        -------
+        Mixture
+            The estimator itself.
+        """
         with kept_fit(self, resume, plan.seen, plan.seed):
             runs = run_chains(plan)
         adopt_runs(self, plan, runs)
@@ -217,6 +230,11 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         """Return what `fit` is going to do with the same arguments.
 
         All that can be refused is refused here.
+
+        Parameters
+        ----------
+        X, y, sample_weight, links
+            As in `fit`.
 
         Returns
         -------

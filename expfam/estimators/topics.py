@@ -455,7 +455,14 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return np.maximum(counts, 0.0, order="C")
 
     def restore_stream(self, arrays: dict[str, Any], schedule: Schedule) -> TopicStream:
-        """Return the stream of chunks that `to_arrays` stored; it goes on with the given schedule."""
+        """Return the stream of chunks that `to_arrays` stored; it goes on with the given schedule.
+
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays` of a stream of this fitted model.
+        schedule : Memoized or Stochastic
+        """
         kernel = kernel_of_chunks(self)
         kernel = type(kernel)(**kernel.get_params() | {"schedule": schedule})
         if self.n_components is None:

@@ -16,18 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import PluginError
+from expfam.families._method_texts import METHODS, whole_docstring
 from expfam.families.support import as_csr_array, dense_rows, read_only, read_only_array
 
 _FLOAT64 = np.dtype(np.float64)
-_OPTIONAL = {  # docstrings of methods that the base class does not have, where a family writes none
-    "draw_natural": "Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,).",
-    "map_natural": "Return the mode (Theta, G) of each cluster's posterior: (K, F) and (K,).",
-    "log_prior": "Return the log prior density of each parameter (Theta, G): (K,) nats, up to a constant.",
-    "log_partition": "Return the log partition function g of each theta: (K,) nats; +inf outside the domain.",
-    "sample": "Draw `size` rows under each parameter: (K * size, V), grouped by parameter.",
-    "to_params": "Return the usual parameters of each natural parameter: a dict of arrays (K, ...).",
-    "log_marginal_by_column": "Return the log evidence of each cluster and column: (K, V) nats, without log-base.",
-}
 _largest = partial(np.maximum.reduce, axis=None)
 
 
@@ -37,10 +29,10 @@ def check_methods(cls: type, base: type) -> None:
         method = inspect.getattr_static(cls, name, None)
         if callable(method) and method is not base.__dict__.get(name) and not hasattr(method, "is_checked"):
             setattr(cls, name, _checked(name, method, judge))
-    for name, text in _OPTIONAL.items():
+    for name in METHODS:
         method = cls.__dict__.get(name)
-        if isinstance(method, FunctionType) and method.__doc__ is None:
-            method.__doc__ = text
+        if isinstance(method, FunctionType):
+            method.__doc__ = whole_docstring(name, method.__doc__)
 
 
 def _checked(name, method, judge):

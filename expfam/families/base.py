@@ -471,7 +471,22 @@ class Family(DataQuestions, ABC):
         return self
 
     def open_statistics(self, other: Any, n: Floats, S: Any) -> Any:
-        """Return sums S (K, F) of this family in the layout of a family that was opened from it."""
+        """Return sums S (K, F) of this family in the layout of a family that was opened from it.
+
+        Parameters
+        ----------
+        other : Family
+            Result of `opened_for`, whose layout `S` gets.
+        n : (K,) float64 ndarray
+            Number of data in each cluster.
+        S : (K, F) float64 ndarray or CSR
+            Sums of the phi of this family.
+
+        Returns
+        -------
+        (K, F') float64 ndarray or CSR
+            `S` itself for families whose statistics do not depend on which values are missing.
+        """
         return S
 
     def require_bound(self) -> None:
@@ -538,9 +553,17 @@ class Family(DataQuestions, ABC):
         return type(self).components is not Family.components
 
     def require(self, ability: str, user: str) -> None:
-        """Raise CapabilityError unless the family has `ability`.
+        """Raise CapabilityError unless the family has an ability.
 
-        The message names `user`, which needs the ability, the missing method and this family.
+        Parameters
+        ----------
+        ability : {"collapsed", "variational", "draw", "map", "sample", "compiled"}
+        user : str
+            What needs the ability. The message names it, the missing method and this family.
+
+        Raises
+        ------
+        CapabilityError
         """
         if ability not in self.capabilities:
             raise CapabilityError(f"{user} needs {_OPTIONAL[ability]}(), which family {self.name!r} does not implement")
@@ -576,7 +599,18 @@ class Family(DataQuestions, ABC):
     def log_likelihood(self, phi: Any, theta: npt.ArrayLike, g: npt.ArrayLike) -> Floats:
         """Return <phi(x), theta> - g of each row and cluster: (N, K), nats, without log-base.
 
-        `phi` (N, F) may be dense or CSR.
+        Parameters
+        ----------
+        phi : (N, F) ndarray or CSR
+            Sufficient statistics of the rows.
+        theta : (K, F) array_like of float
+            Natural parameters.
+        g : (K,) array_like of float
+            Their log-partition function, nats.
+
+        Returns
+        -------
+        (N, K) float64 ndarray
         """
         return phi @ np.asarray(theta).T - np.asarray(g)
 
@@ -620,6 +654,13 @@ class Family(DataQuestions, ABC):
         """Return the log evidence gained by merging pairs of clusters: (K,) nats.
 
         It is A(n1 + n2, S1 + S2) - A(n1, S1) - A(n2, S2).
+
+        Parameters
+        ----------
+        n1, n2 : (K,) float64 ndarrays
+            Number of data in the first and in the second cluster of each pair.
+        S1, S2 : (K, F) float64 ndarrays
+            Sums of their phi.
         """
         return self.log_marginal(n1 + n2, S1 + S2) - self.log_marginal(n1, S1) - self.log_marginal(n2, S2)
 
@@ -693,7 +734,16 @@ class Family(DataQuestions, ABC):
     def total_log_marginal(self, n: npt.ArrayLike, S: Any) -> float:
         """Return the sum of `log_marginal` over clusters, in nats.
 
-        `S` (K, F) may be CSR; it is made dense only in blocks of rows.
+        Parameters
+        ----------
+        n : (K,) array_like of float
+            Number of data in each cluster.
+        S : (K, F) ndarray or CSR
+            Sums of their phi. CSR is made dense only in blocks of rows.
+
+        Returns
+        -------
+        float
         """
         n = np.asarray(n, dtype=np.float64)
         parts = self.separable() if sparse.issparse(S) else None
@@ -720,7 +770,12 @@ class Family(DataQuestions, ABC):
     def log_marginal_of_rows(self, n: npt.ArrayLike, S: Any) -> Floats:
         """Return `log_marginal` of each cluster for `S` dense or CSR: (K,) nats.
 
-        A CSR `S` is made dense only in blocks of rows.
+        Parameters
+        ----------
+        n : (K,) array_like of float
+            Number of data in each cluster.
+        S : (K, F) ndarray or CSR
+            Sums of their phi. CSR is made dense only in blocks of rows.
         """
         return np.concatenate([np.zeros(0), *self._log_marginal_parts(np.asarray(n, dtype=np.float64), S)])
 
@@ -895,6 +950,15 @@ class Family(DataQuestions, ABC):
 
         They are those of the prior, and how much a 1 raises the log evidence of a column over a 0. Given the other
         hyper-parameters too, columns do not depend on each other.
+
+        Parameters
+        ----------
+        name : str
+            A "yes_no" hyper-parameter.
+        n : (K,) float64 ndarray
+            Number of data in each cluster.
+        S : (K, F) float64 ndarray or CSR
+            Sums of their phi.
         """
         raise NotImplementedError(f"{type(self).__name__} has no log_odds_given: write it for {name!r}")
 
@@ -919,6 +983,21 @@ class Family(DataQuestions, ABC):
         family; compiled families return an owner of their own. A subclass that
         overrides `sufficient_statistics` or `log_marginal` has this default again, unless it overrides `components`
         too; the same holds for `separable` and `log_predictive`.
+
+        Parameters
+        ----------
+        data : Dataset
+        capacity : int
+            Number of clusters for which memory is allocated.
+        layout : {"features", "clusters"}
+            Counts of clusters are kept in a row for each column of phi, or in a list for each cluster. Families with
+            one
+            layout ignore it.
+
+        Returns
+        -------
+        object
+            Owner of a `components_v1` struct.
         """
         return GenericComponents(self, data, capacity)
 

@@ -115,9 +115,18 @@ class Dataset:
         self._weighted_bounds: PhiBounds | None = None
 
     def rows(self, start: int, stop: int) -> Dataset:
-        """Return a copy of the rows start..stop-1 that is not checked again.
+        """Return a copy of some rows that is not checked again.
 
         Weights, groups, what is known and names of rows are left out.
+
+        Parameters
+        ----------
+        start, stop : int
+            The rows start..stop-1.
+
+        Returns
+        -------
+        Dataset
         """
         other = self._copy()
         other.X = read_only(self.X[start:stop].copy())
@@ -285,9 +294,21 @@ class Dataset:
         return self._held_phi
 
     def phi_csr(self, start: int, stop: int) -> Any:
-        """Return the sufficient statistics of the rows start..stop-1 as CSR.
+        """Return the sufficient statistics of some rows as CSR.
 
-        Raises a DataError if the family makes dense statistics of this X.
+        Parameters
+        ----------
+        start, stop : int
+            The rows start..stop-1.
+
+        Returns
+        -------
+        (stop - start, F) CSR
+
+        Raises
+        ------
+        DataError
+            The family makes dense statistics of these data.
         """
         if not self.has_sparse_phi:
             raise DataError(f"{self.family.name} makes dense statistics of these data; use phi")
@@ -297,7 +318,20 @@ class Dataset:
     def statistics(self, labels: npt.ArrayLike, n_clusters: int) -> tuple[npt.NDArray[np.float64], Any]:
         """Return the counts n (K,) and the sums S (K, F) of phi by label.
 
-        S is dense or CSR, as phi is. Rows with negative labels are left out. Sums run over 64 contiguous segments of
-        the rows, in order, so the result does not depend on the number of threads.
+        Sums run over 64 contiguous segments of the rows, in order, so the result does not depend on the number of
+        threads.
+
+        Parameters
+        ----------
+        labels : (N,) array_like of int
+            Rows with negative labels are left out.
+        n_clusters : int
+            K, above all labels.
+
+        Returns
+        -------
+        n : (K,) float64 ndarray
+        S : (K, F) ndarray or CSR
+            Dense or CSR, as phi is.
         """
         return label_statistics(self, labels, n_clusters)

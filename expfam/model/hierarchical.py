@@ -102,7 +102,13 @@ class HierarchicalProcess:
         return dataclasses.replace(self, family=family)
 
     def with_concentrations(self, alpha: float, gamma: float) -> HierarchicalProcess:
-        """Return a copy with other concentrations."""
+        """Return a copy with other concentrations.
+
+        Parameters
+        ----------
+        alpha, gamma : float
+            Concentrations of the process of each group and of the process that the groups share.
+        """
         return dataclasses.replace(self, alpha=alpha, gamma=gamma)
 
     def seeds_of(self, n_topics: int) -> Any:

@@ -288,10 +288,21 @@ class SymmetricDirichlet(_Weights):
         return float((gammaln(a + n) - gammaln(a)).sum() + gammaln(self.strength) - gammaln(self.strength + n.sum()))
 
     def draw_log(self, n: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-        """Draw log pi from its posterior given (K,) counts `n`: (K,) float64, nats.
+        """Draw log pi from its posterior given counts.
 
         The exponentials sum to 1. The draw is made in logs, so that a component with a small alpha gets a tiny weight
         and not zero.
+
+        Parameters
+        ----------
+        n : (K,) array_like of float
+            Number of data of each component; fractions are allowed.
+        rng : numpy Generator
+
+        Returns
+        -------
+        (K,) float64 ndarray
+            Nats.
         """
         g = _log_gamma_draw(self.offset + self._components(n), rng)
         return g - logsumexp(g)
@@ -430,10 +441,21 @@ class _StickBreaking(_Weights):
         return float((betaln(a, b) - betaln(*self._prior(a.size))).sum())
 
     def draw_log(self, n: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-        """Draw log pi from its posterior given (K,) counts `n`: (K,) float64, nats.
+        """Draw log pi from its posterior given counts.
 
         The K sticks are closed: v_K = 1, so stick K has the whole remainder and the exponentials sum to 1. This is the
         truncated process of Ishwaran & James 2001, which is a different prior from the process itself.
+
+        Parameters
+        ----------
+        n : (K,) array_like of float
+            Number of data of each component, in the order of the sticks; fractions are allowed.
+        rng : numpy Generator
+
+        Returns
+        -------
+        (K,) float64 ndarray
+            Nats.
         """
         a, b = self._posterior(n)
         first, rest = _log_gamma_draw(a, rng), _log_gamma_draw(b, rng)

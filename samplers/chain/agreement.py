@@ -295,7 +295,16 @@ def record_of_steps(
 ) -> StepRecord:
     """Return what recorders of several chains have seen, cut to the shortest.
 
-    `more` are further scalars by name, (C, n) each.
+    Parameters
+    ----------
+    recorders : list of PartitionRecorder
+        One for each of C chains, all with the same pairs of rows.
+    more : mapping of str to (C, n) float64 ndarray, optional
+        Further scalars by name.
+
+    Returns
+    -------
+    StepRecord
     """
     n = min(map(len, recorders))
     numbers, together = zip(*(recorder.first(n) for recorder in recorders))

@@ -218,10 +218,22 @@ class Checkpoint:
 def restore_checkpoint(path: Path | str, state: Any, *, trace: Trace | None = None) -> None:
     """Restore a state, and a trace if one is given, in place from a checkpoint.
 
-    The same kernel has made the state for the same model, data and seed. An ArchiveError tells that the archive is
-    damaged, was altered or is not a checkpoint, or that its type of state, its seed or its number of data differ; the
-    state is then unchanged. Objects that a kernel keeps itself, for example a proposal, are read at its next step,
-    which raises the same error.
+    Objects that a kernel keeps itself, for example a proposal, are read at its next step, which raises the same error.
+
+    Parameters
+    ----------
+    path : path-like
+        Archive that a `Checkpoint` has written.
+    state : State
+        Made by the same kernel for the same model, data and seed. It is unchanged if an error is raised.
+    trace : Trace, optional
+        Its records are replaced by those of the checkpoint.
+
+    Raises
+    ------
+    ArchiveError
+        The archive is damaged, was altered or is not a checkpoint, or its type of state, its seed or its number of data
+        differ.
     """
     header, arrays = read_archive(path, "checkpoint")
     missing = [name for name in ("state", "seed", "n_rows") if name not in header]

@@ -33,9 +33,22 @@ def steps(kernel: Kernel, state: Any) -> Iterator[Info]:
 def advance(kernel: Kernel, state: Any, n_steps: int, *, rule: Callback | None = None) -> Info | None:
     """Make up to `n_steps` steps that nobody watches; stop where the kernel has converged.
 
-    Starts and other kernels use it for their inner runs. `sample` records the steps and calls back. A `rule` is called
-    as ``rule(info, state)`` after each step, and a true result ends the run. Return the numbers of the last step, or
-    None if no step was made.
+    Starts and other kernels use it for their inner runs. `sample` records the steps and calls back.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    state : State
+        Moved in place.
+    n_steps : int
+        Largest number of steps.
+    rule : callable, optional
+        Called as ``rule(info, state)`` after each step; a true result ends the run.
+
+    Returns
+    -------
+    Info or None
+        Numbers of the last step; None if no step was made.
     """
     info, is_done = None, _end_of(kernel)
     for _ in range(n_steps):

@@ -61,13 +61,26 @@ class Kernel(Settings):
     """
 
     state_type: Any = None
-    init_state: Any  # methods of the subclasses
-    move: Any
 
     def check(self, model: Any, data: Dataset) -> None:
         """Raise for settings out of range, and for a model or data that the kernel cannot work with.
 
         The message of a `CapabilityError` names the kernel, the missing ability and the family.
+
+        Parameters
+        ----------
+        model : MixtureModel, AdmixtureModel or HierarchicalProcess
+            Bound to the data.
+        data : Dataset
+
+        Raises
+        ------
+        ValueError
+            A setting is out of range.
+        CapabilityError
+            The family or the prior of the weights lacks an ability that the kernel needs.
+        DataError
+            The kernel cannot use these data.
         """
         check_settings(self)
 
@@ -115,6 +128,13 @@ class Kernel(Settings):
     ) -> tuple[Any, Dataset, int, Any]:
         """Prepare what a first state is made of.
 
+        Parameters
+        ----------
+        model, data, seed, start, n_clusters
+            As in `init`; `data` are not in parts.
+        check : callable, optional
+            Called with the bound model and the data in place of the method `check`.
+
         Returns
         -------
         model : MixtureModel
@@ -151,10 +171,58 @@ class Kernel(Settings):
             labels = _agreeing(start, labels, model, data.known)
         return model, data, seed, labels
 
+    def init_state(self, model: Any, data: Any, labels: Any, *, seed: int) -> Any:
+        """Make the first state of a chain from labels; `init` calls it after all checks.
+
+        Parameters
+        ----------
+        model : MixtureModel, AdmixtureModel or HierarchicalProcess
+            Bound to the data.
+        data : Dataset
+        labels : (N,) int32 ndarray
+            Starting labels, from 0. Kernels of words get what their `first_labels` returns.
+        seed : int
+            Seed of the chain, 64 bits.
+
+        Returns
+        -------
+        state_type
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement init_state()")
+
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Move the state in place by one sweep, pass or batch of moves; `step` calls it.
+
+        Parameters
+        ----------
+        state : State
+
+        Returns
+        -------
+        proposed, accepted : int
+            Number of proposed and of accepted moves; equal for kernels that draw exactly.
+        extra : dict
+            Further diagnostics by name, for `Info.extra`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement move()")
+
     def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
         """Return the labels of a start: (N,) int32 ndarray.
 
         Kernels that do not move labels of rows override this method.
+
+        Parameters
+        ----------
+        start : str or (N,) array_like of int
+            Name of a start, or labels.
+        model : MixtureModel, AdmixtureModel or HierarchicalProcess
+            Bound to the data.
+        data : Dataset
+            The data without what is known of their rows.
+        seed : int
+            Seed of 64 bits.
+        n_clusters : int or None
+            Number of clusters to start with; None for the default of the start.
         """
         n_threads = getattr(self, "n_threads", None)
         return starting_labels(start, model, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)
@@ -195,13 +263,35 @@ class Kernel(Settings):
         return None
 
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
-        """Return the bytes of the working objects that the kernel keeps beside the state."""
+        """Return the bytes of the working objects that the kernel keeps beside the state.
+
+        Parameters
+        ----------
+        model : MixtureModel, AdmixtureModel or HierarchicalProcess
+            Bound to the data.
+        data : Dataset
+        n_clusters : int
+            Number of clusters that the state is expected to hold.
+
+        Returns
+        -------
+        int
+            Computed from sizes alone; nothing is allocated. 0 for kernels that keep nothing.
+        """
         return 0
 
     def start_memory(self, start: Any, model: Any, data: Dataset) -> int:
         """Return the bytes that a start needs at its peak.
 
         Most of them are free afterwards. It is 0 for starts that only make labels.
+
+        Parameters
+        ----------
+        start : str or (N,) array_like of int
+            Name of a start, or labels.
+        model : MixtureModel, AdmixtureModel or HierarchicalProcess
+            Bound to the data.
+        data : Dataset
         """
         return 0
 
@@ -479,6 +569,13 @@ class RandomScan(Cycle):
 def check_known(kernel: Any, model: Any, known: Any) -> None:
     """Refuse what a kernel cannot take of what is known, and more classes than components.
 
+    Parameters
+    ----------
+    kernel : Kernel
+    model : MixtureModel or AdmixtureModel
+    known : Known
+        What is known of the rows: `Dataset.known`.
+
     Raises
     ------
     CapabilityError, DataError
@@ -539,6 +636,13 @@ def check_sharded(kernel: Any) -> None:
 
 def check_sticks(kernel: Any, model: Any, known: Any) -> None:
     """Refuse clusters of classes under ordered sticks, whose order is part of the model.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    model : MixtureModel
+    known : Known or None
+        What is known of the rows: `Dataset.known`.
 
     Raises
     ------

@@ -408,11 +408,34 @@ class CollapsedMetropolis(Kernel):
         self.order = order
 
     def choose_proposal(self, model, data):
-        """Return the proposal for a model and its data; load it if it was given by name."""
+        """Return the proposal for a model and its data; load it if it was given by name.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+
+        Returns
+        -------
+        Proposal
+        """
         return named_proposal(self.proposal)
 
     def choose_mode(self, model, data):
-        """Return the mode; "auto" is resolved by the sizes of model and data."""
+        """Return the mode; "auto" is resolved by the sizes of model and data.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+
+        Returns
+        -------
+        str
+            "crossfit" where the proposal has no mode "removed", and for N K from 1,000,000 on; otherwise "removed".
+        """
         if self.mode != "auto":
             return self.mode
         modes = self.choose_proposal(model, data).modes
@@ -485,6 +508,17 @@ class CollapsedMetropolis(Kernel):
         """Return the bound proposal of this chain, which is kept in the state's memory.
 
         It is bound again after a change of hyper-parameters.
+
+        Parameters
+        ----------
+        state : CollapsedState
+        mode : str
+            Mode of the sweep, not "auto".
+
+        Raises
+        ------
+        CapabilityError
+            The mode moves rows one by one and the proposal cannot, or hyper-parameters have changed in mode "frozen".
         """
         kept = state.memory.get("metropolis")
         arrays = None
@@ -529,7 +563,14 @@ class CollapsedMetropolis(Kernel):
         return type(self)(**(self.get_params() | {"order": OPPOSITE[self.order]}))
 
     def blocks(self, state, owner=None):
-        """Return the number of blocks of a crossfit sweep."""
+        """Return the number of blocks of a crossfit sweep.
+
+        Parameters
+        ----------
+        state : CollapsedState
+        owner : bound proposal, optional
+            A proposal with a method `shift` gets more blocks, since it costs less to bring up to date.
+        """
         N = state.data.n_rows
         if self.n_blocks != "auto":
             return min(int(self.n_blocks), N)

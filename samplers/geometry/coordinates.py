@@ -31,7 +31,14 @@ def nearest_of_all(
 ) -> npt.NDArray[np.intp]:
     """Find the nearest seed of each row by blocks of rows: (N,) intp.
 
-    Rows and seeds are dense, in single or double precision.
+    Parameters
+    ----------
+    points : (N, C) ndarray
+        Rows, in single or double precision.
+    seeds : (M, C) ndarray
+        In single or double precision.
+    n_threads : int or None
+        Number of threads; the result does not depend on it.
     """
     seeds = seeds.astype(np.float64)
     step = max(1, _BLOCK_BYTES // (8 * (min(seeds.shape[0], SEEDS_AT_ONCE) + seeds.shape[1])))
@@ -77,7 +84,14 @@ class NearestSeeds:
                 self._single[:, :-1] = points
 
     def add(self, seeds: Any, n_threads: int | None = None) -> None:
-        """Compare all rows with further seeds: (m, C), dense or CSR like the rows."""
+        """Compare all rows with further seeds: (m, C), dense or CSR like the rows.
+
+        Parameters
+        ----------
+        seeds : (m, C) ndarray or CSR
+        n_threads : int or None
+            Number of threads; the result does not depend on it.
+        """
         table, reach = None, 0.0
         if self._single is not None and self.n_seeds:
             square = squared_norms(seeds)
@@ -120,7 +134,15 @@ def squared_norms(points: Any) -> npt.NDArray[np.float64]:
 
 
 def squared_distances(points: Any, norms: npt.NDArray[np.float64], seeds: Any) -> npt.NDArray[np.float64]:
-    """Compute the squared distances of rows to seeds: (m, K); those within rounding error are 0."""
+    """Compute the squared distances of rows to seeds: (m, K); those within rounding error are 0.
+
+    Parameters
+    ----------
+    points : (m, C) float64 ndarray or CSR
+    norms : (m,) float64 ndarray
+        Squared lengths of the rows, see `squared_norms`.
+    seeds : (K, C) float64 ndarray or CSR
+    """
     product = points @ seeds.T
     product = product.toarray() if sparse.issparse(product) else product
     scale = norms[:, None] + squared_norms(seeds)
@@ -159,6 +181,13 @@ class Rows:
         """Compute the coordinates of all rows: (N, C), dense.
 
         Sparse coordinates of more than 64 columns, such as those of all discrete data, are projected to 64.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the projection.
+        n_threads : int or None
+            Number of threads; the result does not depend on it.
         """
         first = self.take(slice(0, 1))
         project = _projection(first, seed)

@@ -11,7 +11,17 @@ from expfam.structures.ground.rng import generator
 def drawn_rows(n_rows: int, n_drawn: int, *, seed: int, unit: int, step: int = 0) -> npt.NDArray[np.int64] | None:
     """Draw `n_drawn` of the rows: sorted, or None if there are no more.
 
-    `unit` and `step` name the stream of random numbers of the purpose "start".
+    Parameters
+    ----------
+    n_rows, n_drawn : int
+    seed : int
+        Seed of the chain, 64 bits.
+    unit, step : int
+        They name the stream of random numbers of the purpose "start".
+
+    Returns
+    -------
+    (n_drawn,) int64 ndarray or None
 
     Examples
     --------

@@ -25,9 +25,21 @@ _BLOCK = 512  # rows of a block of products
 def neighbour_graph(data: Dataset, n_neighbors: int, *, n_threads: int | None = None) -> Any:
     """Connect each datum with its nearest neighbours in the coordinates of `Rows`.
 
-    A cover tree finds them; for sparse counts the products of rows that share a word. The result is CSR (N, N) with
-    entries 1 and not symmetric; a datum is no neighbour of its own. Multinomial and sparse rows are compared by
-    direction, so that their lengths do not matter.
+    A cover tree finds them; for sparse counts the products of rows that share a word. Multinomial and sparse rows are
+    compared by direction, so that their lengths do not matter.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_neighbors : int
+        Number of neighbours of a datum, at most N - 1.
+    n_threads : int or None
+        Number of threads; the result does not depend on it.
+
+    Returns
+    -------
+    (N, N) CSR
+        With entries 1 and not symmetric; a datum is no neighbour of its own.
     """
     N, k = data.n_rows, min(n_neighbors, data.n_rows - 1)
     if k < 1:
@@ -76,10 +88,30 @@ def hash_graph(
     projections for other data. The data of a bucket are sorted by the keys of the next table. Each datum is compared
     with the `n_neighbors` data before and after it, and then with the neighbours of its neighbours.
 
-    The result and its distances are as in `neighbour_graph`. While that function finds all nearest data, this one
-    misses some, fewer with more tables; it computes O(N n_neighbors (n_tables + n_neighbors)) distances, even if many
-    data share a word. A single column of real numbers raises CapabilityError: signs only tell on which side of the mean
-    a datum lies.
+    The distances are as in `neighbour_graph`. While that function finds all nearest data, this one misses some, fewer
+    with more tables; it computes O(N n_neighbors (n_tables + n_neighbors)) distances, even if many data share a word.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_neighbors : int
+        Largest number of neighbours of a datum.
+    n_tables : int
+        Number of hash tables.
+    seed : int
+        Seed of the tables.
+    n_threads : int or None
+        Number of threads; the result does not depend on it.
+
+    Returns
+    -------
+    (N, N) CSR
+        As in `neighbour_graph`.
+
+    Raises
+    ------
+    CapabilityError
+        The data are a single column of real numbers: signs only tell on which side of the mean a datum lies.
     """
     tables = HashTables(n_tables=n_tables)
     tables.check(data)
@@ -167,8 +199,19 @@ def _distances(points, i, j):
 def leaf_graph(graph: Any, leaf: npt.NDArray[np.int32]) -> Any:
     """Make the symmetric graph over leaves from a graph over data: (L, L) CSR.
 
-    Two leaves have an edge if the graph (N, N), whose non-zero entries are edges, has one between their data. A graph
-    that is not sparse, has another shape, or whose indices do not fit its shape raises ValueError.
+    Two leaves have an edge if the graph over data has one between their data.
+
+    Parameters
+    ----------
+    graph : (N, N) sparse matrix
+        Its non-zero entries are edges.
+    leaf : (N,) int32 ndarray
+        Leaf of each datum.
+
+    Raises
+    ------
+    ValueError
+        The graph is not sparse, has another shape, or its indices do not fit its shape.
     """
     N = len(leaf)
     if not sparse.issparse(graph) or graph.shape != (N, N):

@@ -79,6 +79,16 @@ class HashTables(Settings):
         """Compute the key of each datum in each table: (N, n_tables) uint64.
 
         Each epoch has other hash functions.
+
+        Parameters
+        ----------
+        data : Dataset
+        seed : int
+            Seed of the chain, 64 bits.
+        epoch : int
+            Number of the epoch.
+        n_threads : int or None
+            Number of threads; the keys do not depend on it.
         """
         own = int(generator(seed, "tables", unit=_TABLE_UNIT, step=epoch).integers(1 << 63))
         if self.chosen(data) == "minhash":
@@ -95,9 +105,19 @@ class HashTables(Settings):
         return int(self.n_bits)
 
     def compared(self, data: Dataset, keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], bool]:
-        """Return words (N, n_words) uint64 by which the similarity of two data is measured.
+        """Return words by which the similarity of two data is measured.
 
-        The second result tells whether similar data share many bits; if not, they share many words.
+        Parameters
+        ----------
+        data : Dataset
+        keys : (N, n_tables) uint64 ndarray
+            Result of `keys`.
+
+        Returns
+        -------
+        words : (N, n_words) uint64 ndarray
+        by_bits : bool
+            Whether similar data share many bits; if not, they share many words.
         """
         if self.chosen(data) == "minhash":
             return keys, False

@@ -73,13 +73,26 @@ def _width(points):
 def means_groups(
     points: npt.NDArray[np.float32], max_group: int, seed: int, *, n_threads: int | None = None
 ) -> npt.NDArray[np.intp]:
-    """Divide the data (N, d) into groups of near data by nested k-means: (N,) intp.
-
-    Cells are split until none holds more than `max_group` data. No group is empty; the groups do not depend on
-    `n_threads`.
+    """Divide the data into groups of near data by nested k-means.
 
     A mean of several data is nearer to the middle of a cluster than a single datum is. If the noise is as wide as the
     gaps between clusters, cells about means are therefore purer than cells about data.
+
+    Parameters
+    ----------
+    points : (N, d) float32 ndarray
+        Coordinates of the data.
+    max_group : int
+        Cells are split until none holds more data.
+    seed : int
+        Seed of the samples of which means are made.
+    n_threads : int or None
+        Number of threads; the groups do not depend on it.
+
+    Returns
+    -------
+    (N,) intp ndarray
+        Number of the group of each datum; no group is empty.
     """
     centre = points.mean(axis=0, dtype=np.float64).astype(np.float32)  # subtracted, so that scores keep their digits
     group, n_groups, level = np.zeros(len(points), dtype=np.intp), 0, 0

@@ -78,9 +78,18 @@ class GroupedPass(SparsePass):
         return max(super().block_rows(n_scores), min(MOST_ROWS, self.largest))
 
     def is_held(self, n_rows: Any, n_scores: int) -> Any:
-        """Tell whether a group of `n_rows`, more than a block holds, keeps its scores.
+        """Tell whether a long group keeps the scores of its rows.
 
-        `n_rows` is a number or an array of numbers.
+        Parameters
+        ----------
+        n_rows : int or ndarray of int
+            Number of rows of a group that has more of them than a block holds.
+        n_scores : int
+            Number of scores of a row.
+
+        Returns
+        -------
+        bool or ndarray of bool
         """
         return n_rows * n_scores * self.phi.dtype.itemsize <= HELD_BYTES
 
@@ -118,12 +127,28 @@ class GroupedPass(SparsePass):
         candidates: GraphCandidates | None = None,
         last: npt.NDArray[np.int32] | None = None,
     ) -> GroupedLocalStep:
-        """Compute weights and responsibilities of the groups `chosen`, and their sums.
+        """Compute weights and responsibilities of some groups, and their sums.
 
-        `before` (g, K) CSR are the last sums of the responsibilities of each group's rows; with None each group begins
-        with the weights of the prior. With `candidates`, rows are scored against these clusters, and `last` is needed:
-        (N, L) int32, the clusters that all rows of the data had last, -1 for none. If `last` is given, the result has
-        the rows' new clusters.
+        Parameters
+        ----------
+        chosen : (g,) int ndarray
+            Numbers of the groups.
+        tables : Tables
+            Posterior of the clusters in the layout of a pass.
+        alpha : (K,) float64 ndarray
+            Pseudo-count of each cluster.
+        before : (g, K) CSR or None
+            Last sums of the responsibilities of each group's rows; with None each group begins with the weights of the
+            prior.
+        candidates : GraphCandidates, optional
+            Clusters that rows are scored against; all clusters if not given.
+        last : (N, L) int32 ndarray, optional
+            Clusters that all rows of the data had last, -1 for none. They are needed with `candidates`. If they are
+            given, the result has the new clusters of the rows.
+
+        Returns
+        -------
+        GroupedLocalStep
         """
         rows, starts = self.rows_of(chosen)
         last_of: Any = last  # given with candidates
@@ -323,8 +348,16 @@ class GroupProportions:
 def weights_evidence(alpha: npt.NDArray[np.float64], counts: Any) -> float:
     """Return the part of the bound that belongs to the groups' weights, at their optimum, nats.
 
-    `counts` (G, K) CSR are the sums of the responsibilities of each group's rows. The result is the sum over groups of
-    log B(alpha + N_g) - log B(alpha): a Polya urn with fractional counts.
+    Parameters
+    ----------
+    alpha : (K,) float64 ndarray
+        Pseudo-count of each cluster.
+    counts : (G, K) CSR
+        Sums of the responsibilities of each group's rows.
+
+    Notes
+    -----
+    The sum over groups of log B(alpha + N_g) - log B(alpha): a Polya urn with fractional counts.
     """
     n, a = counts.data, alpha[counts.indices]
     total, A = counts.sum(axis=1), alpha.sum()
@@ -334,9 +367,17 @@ def weights_evidence(alpha: npt.NDArray[np.float64], counts: Any) -> float:
 def better_pseudocounts(alpha: npt.NDArray[np.float64], counts: Any, *, rate: float = 1.0) -> npt.NDArray[np.float64]:
     """Return pseudo-counts (K,) of clusters with a higher bound.
 
-    The bound includes the log density of a Gamma(1, rate) prior of each pseudo-count. `counts` (G, K) CSR are the sums
-    of the responsibilities of each group's rows.
+    Parameters
+    ----------
+    alpha : (K,) float64 ndarray
+        Present pseudo-counts.
+    counts : (G, K) CSR
+        Sums of the responsibilities of each group's rows.
+    rate : float
+        The bound includes the log density of a Gamma(1, rate) prior of each pseudo-count.
 
+    Notes
+    -----
     Fixed point of Minka 2000, "Estimating a Dirichlet distribution". Its lower bounds touch at `alpha`, so no iteration
     lowers the bound. The prior, with shape 1, adds its rate to the denominator.
     """

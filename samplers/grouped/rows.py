@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 def check_grouped(model: Any, data: Dataset, kernel: str) -> None:
     """Raise CapabilityError for models that are no admixtures, and for data without groups.
 
-    `kernel` is the name of the kernel in the message.
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Any other model is refused.
+    data : Dataset
+    kernel : str
+        Name of the kernel, for the message.
     """
     if getattr(model, "n_components", None) is None:
         raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")
@@ -37,7 +43,15 @@ def first_clusters(
     n_clusters: int | None,
     n_threads: int | None = None,
 ) -> npt.NDArray[np.int32]:
-    """Return the starting clusters (N,) of rows in groups, by the rules of mixtures."""
+    """Return the starting clusters (N,) of rows in groups, by the rules of mixtures.
+
+    Parameters
+    ----------
+    start, model, data, seed, n_clusters
+        As in `Kernel.first_labels`.
+    n_threads : int or None
+        Number of threads; the result does not depend on it.
+    """
     if not isinstance(start, str) and not callable(getattr(start, "labels", None)):
         return check_clusters(start, data.n_rows, model.n_components)
     mixture = MixtureModel(model.family, SymmetricDirichlet(model.n_components))

@@ -52,8 +52,16 @@ class GroupedSums(PseudoCountBound, Sums):
     def of_groups(cls, sums: Sums, alpha: Any = None, counts: Any = None, *, learns: bool = False) -> GroupedSums:
         """Return the sums of the rows of some groups.
 
-        Without `counts` (G, K), the sums of the responsibilities of each group's rows, the groups are not known. If
-        alpha is learned, a tangent at `alpha` replaces the groups' part of the bound.
+        Parameters
+        ----------
+        sums : Sums
+            Sums of the rows.
+        alpha : (K,) float64 ndarray, optional
+            Pseudo-count of each cluster; needed with `counts`.
+        counts : (G, K) CSR, optional
+            Sums of the responsibilities of each group's rows. Without them the groups are not known.
+        learns : bool
+            Whether alpha is learned: a tangent at `alpha` then replaces the groups' part of the bound.
         """
         self = cls(sums.n, sums.S, sums.entropy, rising=np.zeros((2, len(sums.n))))
         if counts is not None:
@@ -68,7 +76,17 @@ class GroupedSums(PseudoCountBound, Sums):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int, ...]) -> GroupedSums:
-        """Return the sums that `to_arrays` stored, with an entropy; S has the shape (K, F)."""
+        """Return the sums that `to_arrays` stored, with an entropy; S has the shape (K, F).
+
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
+        entropy : float
+            Entropy of the responsibilities, nats.
+        shape : tuple of int
+            Shape (K, F) of the sums, against which the arrays are checked.
+        """
         self = cls.of_groups(Sums.from_arrays(arrays, entropy, shape))
         self.rising = numbers(arrays, "rising", self.rising.shape)
         self.falling, self.rest = numbers(arrays, "urns", (2,)).tolist()
@@ -85,7 +103,15 @@ class GroupedSoft(SoftState):
         return GroupProportions()
 
     def group_passes(self, phi: PhiBlocks, data: Dataset) -> GroupedPass:
-        """Return passes over the groups of some data; `phi` are the blocks of their statistics."""
+        """Return passes over the groups of some data.
+
+        Parameters
+        ----------
+        phi : PhiBlocks
+            Blocks of the statistics of the rows.
+        data : Dataset
+            With groups.
+        """
         L = self.settings.n_active_of(self.K)
         groups: Any = data.groups
         return GroupedPass(phi, self.K, L, groups, self.settings, weight=data.weight)

@@ -116,6 +116,17 @@ class GroupedStream(SoftStream, GroupedSoft):
         """Begin with the statistics (n, S), group counts (G, K) and bound of a finished fit.
 
         The entropy is set so that the bound is `log_joint`.
+
+        Parameters
+        ----------
+        n : (B,) float64 ndarray
+            Weight of each cluster.
+        S : (B, F) float64 ndarray or CSR
+            Sums of statistics in the coordinates of the data.
+        counts : (G, K) CSR
+            Sums of the responsibilities of each group's rows.
+        log_joint : float
+            Bound of the fit, nats.
         """
         alpha, learns = self.model.pseudocounts, self.settings.learn_alpha
         sums = GroupedSums.of_groups(self.sums_of_fit(n, S), alpha, counts, learns=learns)

@@ -112,7 +112,21 @@ def _check_scores(scores, forest):
 
 
 def check_partners(name: str, arrays: dict[str, Any], forest: Forest) -> None:
-    """Refuse stored partners that do not fit the clusters of a forest."""
+    """Refuse stored partners that do not fit the clusters of a forest.
+
+    Parameters
+    ----------
+    name : {"AllPartners", "GraphPartners", "IndexPartners"}
+        Class of the partners.
+    arrays : dict of ndarrays
+        What is stored of them.
+    forest : Forest
+        Result of `check_forest`.
+
+    Raises
+    ------
+    ArchiveError
+    """
     L = forest.n_leaves
     if name == "GraphPartners":
         home = integers(arrays, "home", (L,), 0, L)

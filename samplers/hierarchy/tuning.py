@@ -198,6 +198,13 @@ def tree_evidence(data: Dataset, alpha: float) -> float:
 
     The family is bound. The result is in nats, without log-base, and comparable between hyper-parameters and between
     values of the concentration `alpha`.
+
+    Parameters
+    ----------
+    data : Dataset
+        With a bound family.
+    alpha : float
+        Concentration of the process, positive.
     """
     if not 0 < alpha < np.inf:
         raise ValueError(f"alpha must be positive and finite; got {alpha!r}")
@@ -218,10 +225,23 @@ def ward_state(
 ) -> MergeState:
     """Return Ward's tree over the leaves, as a state with the odds of its merges.
 
-    `labels` (N,) are the leaves of the data; single data if not given. Distances are those of `rows`, if they are given
-    beside data whose repeated values are spread. With `collapse`, leaves are copies of one datum each, weighed like a
-    chain of merges.
+    Parameters
+    ----------
+    model : MixtureModel
+    data : Dataset
+    labels : (N,) array_like of int, optional
+        Leaf of each datum; single data if not given.
+    rows : Dataset, optional
+        Data whose distances are taken, where those of `data` have repeated values that are spread.
+    collapse : bool
+        Whether leaves are copies of one datum each, weighed like a chain of merges.
 
+    Returns
+    -------
+    MergeState
+
+    Notes
+    -----
     Ward 1963, in the coordinates of `Rows`: standardised columns, where greedy odds follow scale and shape of each
     cluster. About N**2 distances are computed, O(N) memory.
     """

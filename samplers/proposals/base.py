@@ -72,9 +72,37 @@ class Proposal(Settings):
         return 0
 
     def check(self, model: Any, data: Any) -> None:
-        """Raise an error where settings, family or data do not allow the proposal."""
+        """Raise an error where settings, family or data do not allow the proposal.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+
+        Raises
+        ------
+        ValueError
+            A setting is out of range.
+        CapabilityError
+            The family cannot serve the proposal, or the sizes do not allow it.
+        """
         check_settings(self)
 
     def bind(self, model: Any, data: Any, *, seed: int) -> Any:
-        """Make the bound proposal for one model and data set."""
+        """Make the bound proposal for one model and data set.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+        seed : int
+            Seed of the chain, 64 bits. All that the proposal draws must follow from it.
+
+        Returns
+        -------
+        object
+            It has the methods that the docstring of the class lists.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not implement bind()")

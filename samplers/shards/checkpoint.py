@@ -163,7 +163,16 @@ def restore_parts(path: str | os.PathLike[str], state: Any, *, also: Mapping[str
 
 
 def write_rows(folder: str, first_row: int, labels: npt.NDArray[np.int32]) -> list[Any]:
-    """Write the labels (L, n) of a part; return first row, size, and the file's name and digest."""
+    """Write the labels (L, n) of a part; return first row, size, and the file's name and digest.
+
+    Parameters
+    ----------
+    folder : str
+    first_row : int
+        Number of the first row of the part among all rows.
+    labels : (L, n) int32 ndarray
+        Labels of its rows; a second line are labels that the shard keeps.
+    """
     buffer = io.BytesIO()
     np.save(buffer, labels, allow_pickle=False)
     name = f"labels-{first_row:015d}.npy"
@@ -172,7 +181,23 @@ def write_rows(folder: str, first_row: int, labels: npt.NDArray[np.int32]) -> li
 
 
 def read_rows(folder: str, listing: list[Any], first_row: int, n_rows: int, n_clusters: int) -> npt.NDArray[np.int32]:
-    """Return the labels (L, n) of some rows from the files that hold them."""
+    """Return the labels (L, n) of some rows from the files that hold them.
+
+    Parameters
+    ----------
+    folder : str
+    listing : list
+        One entry of `write_rows` for each file.
+    first_row, n_rows : int
+        The rows first_row..first_row + n_rows - 1 of all rows. They may lie in several files.
+    n_clusters : int
+        K; other labels are refused.
+
+    Raises
+    ------
+    ArchiveError
+        A file is not what was written, or the files do not hold these rows.
+    """
     pieces = []
     for first, size, name, digest in listing:
         low, high = max(first, first_row) - first, min(first + size, first_row + n_rows) - first

@@ -82,6 +82,15 @@ def bound_to_parts(engine: Engine, family: Any, kind: dict[str, Any]) -> Any:
     It is ``family.bind(X)``, by sums of the parts. A family that reads all rows at once, as those do that override
     `Family.resolve`, gets all of up to 100,000 rows. Of more it gets as many, drawn at random; where the values are
     categories, a row with the largest level of each column is among them.
+
+    Parameters
+    ----------
+    engine : Engine
+        Holds the rows.
+    family : Family
+        Returned unchanged if it is bound.
+    kind : dict
+        Result of `check_kinds`.
     """
     if family.is_bound:
         return family

@@ -197,6 +197,15 @@ class Shard:
         """Return the answer of the rows to a question; see `expfam.families.all_rows`.
 
         Rows of weight 0 are left out unless the question is one about all rows.
+
+        Parameters
+        ----------
+        question : callable
+            Called with the `Block` of the rows of this part.
+        is_weighted : bool
+            Whether the rows of any part have weights; if not, the block has none.
+        reads_uncounted : bool
+            Whether the question is one about all rows.
         """
         X, weight = self.X, self.weight
         if weight is not None and not (reads_uncounted or weight.all()):
@@ -242,18 +251,52 @@ class Shard:
         return self.data.has_sparse_phi
 
     def begin(self, model: Any, start: str, n_first: int, n_clusters: int, scale: Scale, seed: int) -> LabelSums:
-        """Give the rows the labels of a start with `n_first` clusters; return sums of `n_clusters`."""
+        """Give the rows the labels of a start with `n_first` clusters; return sums of `n_clusters`.
+
+        Parameters
+        ----------
+        model : MixtureModel
+        start : str
+            Name of a start that needs no other rows than those of this part.
+        n_first : int
+            Number of clusters that the start makes.
+        n_clusters : int
+            K, the number of clusters of the state.
+        scale : Scale
+            How terms are split into pieces so that sums over all parts are exact.
+        seed : int
+            Seed of the chain, 64 bits.
+        """
         labels = starting_labels(start, model, self.data, seed=seed, n_clusters=n_first)
         return self.set_labels(n_clusters, scale, labels)
 
     def begin_near(self, model: Any, n: Floats, S: Any, n_clusters: int, scale: Scale) -> LabelSums:
-        """Give each row its most probable cluster of those with n and S; return the new sums."""
+        """Give each row its most probable cluster of those with n and S; return the new sums.
+
+        Parameters
+        ----------
+        model : MixtureModel
+        n : (B,) float64 ndarray
+            Number of rows of each cluster.
+        S : (B, F) float64 ndarray or CSR
+            Sums of their phi.
+        n_clusters, scale
+            As in `begin`.
+        """
         with np.errstate(divide="ignore"):  # no row may choose an empty cluster
             log_mass = np.log(model.weights.posterior_mean(n)[0])
         return self.set_labels(n_clusters, scale, assigned_labels(model, self.data, n, S, log_mass))
 
     def set_labels(self, n_clusters: int, scale: Scale, labels: Any) -> LabelSums:
-        """Replace the labels; return their sums."""
+        """Replace the labels; return their sums.
+
+        Parameters
+        ----------
+        n_clusters, scale
+            As in `begin`.
+        labels : (n,) array_like of int
+            Cluster of each row of this part.
+        """
         self.labels, self.scale, self.K = np.array(labels, dtype=np.int32), scale, n_clusters
         return self.sums()
 
@@ -265,7 +308,17 @@ class Shard:
         return self.take_drawn(parameters.K, *kernel.new_labels(state))
 
     def take_drawn(self, n_clusters: int, labels: npt.NDArray[np.int32], extra: dict[str, Any]) -> Reply:
-        """Take labels that were drawn, and return what changed; the end of a change."""
+        """Take labels that were drawn, and return what changed; the end of a change.
+
+        Parameters
+        ----------
+        n_clusters : int
+            K, the number of clusters of the state.
+        labels : (n,) int32 ndarray
+            New cluster of each row of this part.
+        extra : dict
+            Diagnostics of the draw.
+        """
         reply = Reply(
             int(np.count_nonzero(labels != self.labels)),
             moved_sums(self.data, self.labels, labels, n_clusters, self.scale),
@@ -281,7 +334,15 @@ class Shard:
         target: npt.NDArray[np.int32],
         n_clusters: int,
     ) -> None:
-        """Make splits and merges, see `expfam.samplers.states.divisions`."""
+        """Make splits and merges, see `expfam.samplers.states.divisions`.
+
+        Parameters
+        ----------
+        division, relabelled, target
+            As in `expfam.samplers.states.divisions.divided_labels`.
+        n_clusters : int
+            Number of clusters afterwards.
+        """
         self.labels = divided_labels(self.data, self.labels, division, relabelled, target)
         self.K = n_clusters
 
@@ -364,7 +425,16 @@ class Shard:
         return write_rows(folder, self.first_row, np.array(both, dtype=np.int32))
 
     def read_labels(self, folder: str, listing: list[Any], n_clusters: int, scale: Scale) -> LabelSums:
-        """Take the labels that parts of any bounds wrote into a folder; return their sums."""
+        """Take the labels that parts of any bounds wrote into a folder; return their sums.
+
+        Parameters
+        ----------
+        folder : str
+        listing : list
+            One entry of `write_rows` for each file.
+        n_clusters, scale
+            As in `begin`.
+        """
         labels = read_rows(folder, listing, self.first_row, self.data.n_rows, n_clusters)
         if len(labels) > 1:
             self.kept = labels[1].copy()

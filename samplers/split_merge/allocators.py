@@ -50,17 +50,58 @@ class Allocator(Settings):
     kind = "allocator"
 
     def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise an error where settings, family or data do not allow the allocator."""
+        """Raise an error where settings, family or data do not allow the allocator.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+        """
         check_settings(self)
 
     def bind(self, model: MixtureModel, data: Dataset, *, seed: int) -> BoundAllocator:
-        """Return the working object for one model and data set."""
+        """Return the working object for one model and data set.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+        seed : int
+            Seed of the chain, 64 bits.
+
+        Returns
+        -------
+        BoundAllocator
+            Object with the method `sides`; by default it calls `assign`.
+        """
         return _Bound(self, model)
 
     def assign(
         self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
     ) -> tuple[npt.NDArray[np.integer[Any]], float]:
-        """Draw or score the sides (m,); return them and their log probability, nats."""
+        """Draw or score the sides (m,); return them and their log probability, nats.
+
+        Parameters
+        ----------
+        bound : BoundAllocator
+            Result of `bind`. Its attributes `family` and `offset` are those of the model: a side of n rows has mass
+            n + offset.
+        Phi : (m, F) float64 ndarray or CSR
+            Sufficient statistics of the rows. Rows 0 and 1 are the anchors.
+        rng : numpy Generator
+            The only source of random numbers.
+        forced : (m,) int8 ndarray or None
+            Sides to score; None to draw the sides.
+
+        Returns
+        -------
+        sides : (m,) int ndarray
+            0 or 1 for each row: the drawn sides, or `forced`.
+        log_q : float
+            Log probability of these sides, nats.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not implement assign()")
 
 

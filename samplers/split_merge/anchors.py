@@ -49,11 +49,30 @@ class Anchors(Settings):
     kind = "anchors"
 
     def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise an error where settings, family or data do not allow the law."""
+        """Raise an error where settings, family or data do not allow the law.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+        """
         check_settings(self)
 
     def bind(self, data: Dataset, *, seed: int) -> BoundAnchors:
-        """Return the working object for one data set."""
+        """Return the working object for one data set.
+
+        Parameters
+        ----------
+        data : Dataset
+        seed : int
+            Seed of the chain, 64 bits. What is random about the law follows from it and from the epoch.
+
+        Returns
+        -------
+        BoundAnchors
+            Object with the methods `draw_pairs` and `refresh`.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not implement bind()")
 
 

@@ -86,7 +86,15 @@ class MoveSchedule:
     def note(self, *, work: float, n_moves: int, n_clusters: int, is_lively: bool) -> None:
         """Update the numbers by the work of a run of moves.
 
-        `is_lively` says whether any move of the step was accepted.
+        Parameters
+        ----------
+        work : float
+            Work of the run, in predictives of one cluster.
+        n_moves : int
+            Number of its moves.
+        n_clusters : int
+        is_lively : bool
+            Whether any move of the step was accepted.
         """
         now = work / n_moves
         self.work_per_move = now if np.isnan(self.work_per_move) else 0.5 * (self.work_per_move + now)
@@ -95,8 +103,15 @@ class MoveSchedule:
     def goes_on(self, *, work: float, n_accepted: int, work_of_step: float, n_clusters: int) -> bool:
         """Return whether a step makes a further run of moves.
 
-        `work` and `n_accepted` are the work and the accepted moves of the last run, `work_of_step` is the work of all
-        runs of the step.
+        Parameters
+        ----------
+        work : float
+            Work of the last run, in predictives of one cluster.
+        n_accepted : int
+            Number of its accepted moves.
+        work_of_step : float
+            Work of all runs of the step.
+        n_clusters : int
         """
         sweep = sweep_work(self.n_rows, n_clusters)
         pays = n_accepted * _LIVELY_SHARE * sweep > work

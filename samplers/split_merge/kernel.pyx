@@ -439,7 +439,18 @@ class CollapsedSplitMerge(Kernel):
         self.moves, self.n_moves, self.every, self.n_threads = moves, n_moves, every, n_threads
 
     def choose_moves(self, model, data):
-        """Return the list of moves for a model and its data."""
+        """Return the list of moves for a model and its data.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+
+        Returns
+        -------
+        list of Move
+        """
         return moves_of(self.moves)
 
     def check(self, model, data):

@@ -53,11 +53,25 @@ class Move(Settings):
         self.weight = weight
 
     def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise an error where settings, family or data do not allow the move."""
+        """Raise an error where settings, family or data do not allow the move.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+        """
         check_settings(self)
 
     def memory_per_row(self, model: MixtureModel, data: Dataset) -> int:
-        """Return the bytes per row that the move's parts hold, and need while they are made."""
+        """Return the bytes per row that the move's parts hold, and need while they are made.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+        """
         parts: Iterator[Any] = (getattr(self, name, None) for name in ("anchors", "allocator", "tables"))
         return sum(part.memory_per_row(data) for part in parts if hasattr(part, "memory_per_row"))
 
@@ -238,7 +252,14 @@ class CutMoves(Move):
     kind = "cut"
 
     def draw(self, X: Any, rng: np.random.Generator) -> npt.NDArray[np.int8] | None:
-        """Draw the sides (m,) of the rows X (m, V); return None where all rows are equal."""
+        """Draw the sides (m,) of the rows X (m, V); return None where all rows are equal.
+
+        Parameters
+        ----------
+        X : (m, V) ndarray or CSR
+            All rows of the cluster that is cut. A missing value counts as the middle of its column's range.
+        rng : numpy Generator
+        """
         X = _completed(X)
         low, high = _ends(X)
         width = high - low
@@ -252,7 +273,18 @@ class CutMoves(Move):
         return sides if 0 < sides.sum() < len(sides) else None
 
     def log_q(self, A: Any, B: Any) -> float:
-        """Return the log probability that a cut of all these rows gives A and B, nats."""
+        """Return the log probability that a cut of all these rows gives A and B, nats.
+
+        Parameters
+        ----------
+        A, B : (a, V) and (b, V) ndarrays or CSR
+            Rows on either side of the cut.
+
+        Returns
+        -------
+        float
+            -inf if no cut of one column separates A from B.
+        """
         if _has_missing(A) or _has_missing(B):
             A, B = np.split(_completed(np.concatenate([A, B])), [len(A)])
         (low_a, high_a), (low_b, high_b) = _ends(A), _ends(B)

@@ -142,8 +142,17 @@ def climb(
 ) -> Summit:
     """Do what `ascend` does, and tell also where each row would go.
 
-    The parameters are those of `ascend`; `first_equal` returns the first row that is equal to each row. With it the
-    rows of a cluster that are equal to the row which keeps its label keep theirs too.
+    Parameters
+    ----------
+    model, data, labels, keep_clusters, max_passes, n_threads
+        As in `ascend`.
+    first_equal : callable, optional
+        Returns the first row that is equal to each row, (N,) intp. With it the rows of a cluster that are equal to the
+        row which keeps its label keep theirs too.
+
+    Returns
+    -------
+    Summit
     """
     ascents = Ascents(model, data, n_threads=n_threads)
     return ascents.climb(labels, keep_clusters=keep_clusters, max_passes=max_passes, first_equal=first_equal)
@@ -187,10 +196,21 @@ class Ascents:
         least: float = -np.inf,
         least_rise: float = 0.0,
     ) -> Summit:
-        """Do what the function `climb` does; end early where a log joint of `least` is out of reach.
+        """Do what the function `climb` does; end early where there is little to gain.
 
-        It is where it would not be reached although each pass that is left gained twice what the last one has gained,
-        and no less than 0.003 nats a row. A pass that gains less than `least_rise` is the last one.
+        Parameters
+        ----------
+        labels, keep_clusters, max_passes, first_equal
+            As in `climb`.
+        least : float
+            Log joint, nats. The ascent ends where it would not be reached although each pass that is left gained twice
+            what the last one has gained, and no less than 0.003 nats a row.
+        least_rise : float
+            Nats. A pass that gains less is the last one.
+
+        Returns
+        -------
+        Summit
         """
         labels, data = _checked(labels, self.data.n_rows), self.data
         if (few := self._few_rows(labels)) is not None:

@@ -241,11 +241,25 @@ def distant_rows(
 ) -> Any:
     """Pick K rows of `points` by D^2 sampling; fewer where there are fewer distinct rows.
 
-    The rows count as often as their weights (N,) say.
-
     Several rows are drawn at a time, by their distances to the rows picked before. Each is kept with probability equal
     to the share of its distance that the rows kept before it leave. This rejection gives the law of picking one row
     after the other, and the distances of all data can be computed as products of matrices.
+
+    Parameters
+    ----------
+    points : (N, C) float64 ndarray or CSR
+        Coordinates of the rows.
+    K : int
+    rng : numpy Generator
+    n_threads : int or None
+        Number of threads; the result does not depend on it.
+    weight : (N,) float64 ndarray, optional
+        How often each row counts.
+
+    Returns
+    -------
+    (K, C) ndarray or CSR
+        The picked rows of `points`.
     """
     picked = [int(rng.integers(points.shape[0])) if weight is None else _drawn(weight, rng)]
     found = NearestSeeds(points)

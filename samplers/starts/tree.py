@@ -22,9 +22,25 @@ from expfam.structures.ground.rng import generator
 def tree_labels(data: Dataset, K: int, *, seed: int, name: str, n_threads: int | None = None) -> np.ndarray:
     """Return the cluster of each datum, (N,) intp in the order of the tree; all K have data.
 
-    Labels name the cell that holds the datum for the `name` "tree", the nearest of the cells' centres for "tree_point".
-    More clusters than rows that are distinct in float32 raise ValueError.
+    Parameters
+    ----------
+    data : Dataset
+    K : int
+        Number of clusters.
+    seed : int
+        Seed of the chain, 64 bits.
+    name : {"tree", "tree_point"}
+        Labels name the cell that holds the datum, or the nearest of the cells' centres.
+    n_threads : int or None
+        Number of threads; the result does not depend on it.
 
+    Raises
+    ------
+    ValueError
+        There are fewer than K rows that are distinct in float32.
+
+    Notes
+    -----
     Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees". Parameters made of the labels
     of "tree_point" are those of all data near a centre, where the paper takes the centre alone.
     """

@@ -340,7 +340,15 @@ cdef class CollapsedState:
         self.memory = stored_memory(arrays)
 
     def restore_labels(self, arrays, model):
-        """Restore labels and statistics from arrays; refuse statistics that do not fit the labels."""
+        """Restore labels and statistics from arrays; refuse statistics that do not fit the labels.
+
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
+        model : MixtureModel
+            With the hyper-parameters that belong to the arrays.
+        """
         labels = integers(arrays, "labels", (self.data.n_rows,), 0, _MOST_SLOTS, dtype=np.int32)
         log_joint, n_moves = numbers(arrays, "scalars", (2,)).tolist()
         n_steps, stamp = integers(arrays, "counters", (2,)).tolist()
@@ -364,7 +372,19 @@ cdef class CollapsedState:
         self._adopt()
 
     def check_slots(self, n_slots, n_free, spare, free):
-        """Refuse a list of free slots that does not fit the labels."""
+        """Refuse a list of free slots that does not fit the labels.
+
+        Parameters
+        ----------
+        n_slots : int
+            Number of slots that have been in use.
+        n_free : int
+            Number of entries of `free` that count.
+        spare : int
+            An empty slot beside those of `free`; -1 if there is none.
+        free : (capacity,) int ndarray
+            Empty slots.
+        """
         empty = np.flatnonzero(self.counts[:max(n_slots, 0)] == 0)
         listed = free[:max(n_free, 0)].tolist() + ([spare] if spare >= 0 else [])
         is_right = 0 <= n_free <= free.size and self.labels.max() < n_slots <= self.slots.capacity

@@ -77,6 +77,18 @@ def with_new_sticks(
 
     New sticks take the slots without a weight first, and then further ones.
 
+    Parameters
+    ----------
+    log_pi : (K,) float64 ndarray
+        Log weight of each cluster; -inf for a slot without a weight.
+    log_rest : float
+        Log of the weight that no stick has.
+    least : float
+        Log of the least slice.
+    alpha : float
+        Concentration of the process.
+    rng : numpy Generator
+
     Raises
     ------
     ResourceError

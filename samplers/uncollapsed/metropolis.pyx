@@ -466,7 +466,18 @@ class UncollapsedMetropolis(UncollapsedKernel):
         self.proposal, self.steps, self.redraw, self.refresh = proposal, steps, redraw, refresh
 
     def choose_proposal(self, model, data):
-        """Return the proposal; load it if it was given by name."""
+        """Return the proposal; load it if it was given by name.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+
+        Returns
+        -------
+        Proposal
+        """
         return named_proposal(self.proposal)
 
     def check(self, model, data):

@@ -176,7 +176,18 @@ class Pieces:
 
 
 def bounds_of_terms(sizes: Sizes, bounds: Bounds, scale: Any = None, centre: Any = None) -> Floats:
-    """Return bounds (F + 1,) of the sums of a segment; the last is that of counts."""
+    """Return bounds (F + 1,) of the sums of a segment; the last is that of counts.
+
+    Parameters
+    ----------
+    sizes : Sizes
+    bounds : Bounds
+        Largest absolute value of each statistic and of the weights.
+    scale : (F,) float64 ndarray, optional
+        Factor of each statistic, after its centre is subtracted.
+    centre : (F,) float64 ndarray, optional
+        Needed with `scale`.
+    """
     phi = bounds.phi if scale is None else (bounds.phi + bounds.weight * np.abs(centre)) * scale
     return _SLACK * sizes.segment_rows * np.append(phi, bounds.weight)
 

@@ -28,8 +28,19 @@ _MOST_FOR_TRIAL = 0.1  # maximal cost of making a tree for a trial, as a share o
 def tree_of(state: Any, *, n_threads: int | None = None, **options: Any) -> ClusterTree:
     """Make a tree of the clusters of a state with drawn parameters.
 
-    The means and the spread of the tree are those of the data under the state's labels. Options are `base` and `leaf`
-    of `ClusterTree`.
+    The means and the spread of the tree are those of the data under the state's labels.
+
+    Parameters
+    ----------
+    state : UncollapsedState
+    n_threads : int or None
+        Number of threads; the tree does not depend on it.
+    **options
+        `base` and `leaf` of `ClusterTree`.
+
+    Returns
+    -------
+    ClusterTree
     """
     is_sparse = state.data.has_sparse_phi
     center, means = smoothed_means(state.n, state.S, state.Theta)
@@ -81,14 +92,31 @@ def draw_labels(
     method: Literal["tree", "rejection"] = "tree",
     tree: ClusterTree | None = None,
 ) -> tuple[npt.NDArray[np.int32], dict[str, float]]:
-    """Draw labels (N,) int32 of all data from their exact law given Theta, G and log pi.
+    """Draw labels of all data from their exact law given Theta, G and log pi.
 
-    The state's parameters are drawn; its labels serve as guesses. Cells `tau` nats below the best cluster are left to
-    the tail; it changes only the cost. `tree` is the tree of the state's parameters, if it exists already. The labels
-    do not depend on `n_threads`. A datum without a finite weight raises FloatingPointError.
+    Parameters
+    ----------
+    state : UncollapsedState
+        Its parameters are drawn; its labels serve as guesses.
+    n_threads : int or None
+        Number of threads; the labels do not depend on it.
+    tau : float
+        Nats. Cells this far below the best cluster are left to the tail. It changes only the cost.
+    method : {"tree", "rejection"}
+        As in `UncollapsedGibbs`.
+    tree : ClusterTree, optional
+        Tree of the state's parameters, if it exists already.
 
-    The second result holds ``visits`` and ``tails``, the mean numbers of clusters that were scored and of rejected
-    draws for a datum.
+    Returns
+    -------
+    labels : (N,) int32 ndarray
+    extra : dict
+        ``visits`` and ``tails``, the mean numbers of clusters that were scored and of rejected draws for a datum.
+
+    Raises
+    ------
+    FloatingPointError
+        A datum has no finite weight.
     """
     tree = tree_of(state, n_threads=n_threads) if tree is None else tree
     N = state.data.n_rows
@@ -133,10 +161,23 @@ def _draw_blocks(tree, state, labels, blocks, n_threads, tau, method):
 def preferred_tree(state: Any, *, least_clusters: int = 512, n_threads: int | None = None) -> ClusterTree | None:
     """Make a tree of the clusters if it should draw labels faster than a dense pass.
 
-    The result is None for fewer than `least_clusters`, and if making a tree costs more than a tenth of the dense pass.
-    Otherwise labels of 512 data are drawn by a tree. The costs of making it and of as many scores for each datum are
-    compared with the cost of a dense pass. The costs are constants of the package: a choice by the clock would make
-    results depend on the machine's load.
+    Labels of 512 data are drawn by a tree. The costs of making it and of as many scores for each datum are compared
+    with the cost of a dense pass. The costs are constants of the package: a choice by the clock would make results
+    depend on the machine's load.
+
+    Parameters
+    ----------
+    state : UncollapsedState
+        With drawn parameters.
+    least_clusters : int
+        Least number of clusters for a tree.
+    n_threads : int or None
+        Number of threads; the result does not depend on it.
+
+    Returns
+    -------
+    ClusterTree or None
+        None also if making a tree costs more than a tenth of the dense pass.
     """
     if least_clusters > state.K:
         return None

@@ -60,9 +60,18 @@ class PseudoCountBound:
     ) -> None:
         """Replace the bounds of some groups, which `rest` holds already, by tangents at `alpha`.
 
-        `topics` and `N` (P,) are topics of the documents, or clusters of the groups, and their positive counts;
-        `weight` (P,) is the weight of the document of each count. `lengths` are the weights of the documents, (R,) or
-        one float, and their numbers of tokens (R,).
+        Parameters
+        ----------
+        alpha : (K,) float64 ndarray
+            Pseudo-count of each topic or cluster.
+        topics : (P,) int ndarray
+            Topics of the documents, or clusters of the groups.
+        N : (P,) float64 ndarray
+            Their positive counts.
+        weight : (P,) float64 ndarray or float
+            Weight of the document of each count.
+        lengths : tuple
+            Weights of the documents, (R,) or one float, and their numbers of tokens, (R,).
         """
         rising = np.zeros_like(self.rising)
         for row, slopes in zip(rising, rising_slopes(alpha[topics], N)):
@@ -85,7 +94,16 @@ class PseudoCountBound:
 
 
 def tangent(alpha: npt.NDArray[np.float64], rising: npt.NDArray[np.float64], falling: float) -> float:
-    """Return the value at `alpha` of tangents with these sums of slopes, nats."""
+    """Return the value at `alpha` of tangents with these sums of slopes, nats.
+
+    Parameters
+    ----------
+    alpha : (K,) float64 ndarray
+    rising : (2, K) float64 ndarray
+        Sums of the slopes c and d of c log alpha - d / alpha.
+    falling : float
+        Sum of the slopes b of -b alpha.
+    """
     c, d = rising
     return float((c * np.log(alpha) - d / alpha).sum() - falling * alpha.sum())
 

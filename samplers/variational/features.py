@@ -211,8 +211,14 @@ def phi_blocks(
 ) -> DensePhi | PackedPhi | SparsePhi:
     """Return statistics of the data for passes, in coordinates computed from the data.
 
-    The family is bound, `dtype` is float64 or float32. `whiten` says whether to whiten where the family allows it; if
-    not given, in float32.
+    Parameters
+    ----------
+    data : Dataset
+    family : Family
+        Bound to the data.
+    dtype : float64 or float32
+    whiten : bool, optional
+        Whether to whiten where the family allows it; if not given, in float32.
     """
     if data.has_sparse_phi:
         return SparsePhi(family, dtype=dtype, data=data)
@@ -230,7 +236,18 @@ def phi_blocks(
 def restored_phi(
     family: Any, arrays: dict[str, Any], *, dtype: npt.DTypeLike, is_sparse: bool
 ) -> DensePhi | PackedPhi | SparsePhi:
-    """Return blocks without data in the coordinates that `to_arrays` gave."""
+    """Return blocks without data in the coordinates that `to_arrays` gave.
+
+    Parameters
+    ----------
+    family : Family
+        Bound.
+    arrays : dict of ndarrays
+        Result of `to_arrays` of the blocks.
+    dtype : float64 or float32
+    is_sparse : bool
+        Whether the statistics are CSR.
+    """
     if is_sparse:
         return SparsePhi(family, dtype=dtype)
     if not _is_packed(family):

@@ -64,7 +64,15 @@ class HeldRows(UnsharedState, Learner):
     seed: int
 
     def hold(self, data: Dataset, schedule: Any, *, n_steps: int = 0) -> None:
-        """Hold the data in the batches of a schedule, before the first pass."""
+        """Hold the data in the batches of a schedule, before the first pass.
+
+        Parameters
+        ----------
+        data : Dataset
+        schedule : Full, Memoized or Stochastic
+        n_steps : int
+            Number of passes that were made before, for a state that is restored.
+        """
         self.data, self.schedule, self.memory = data, schedule, {}
         self.n_steps, self.stamp, self.n_updates, self.converged = n_steps, 0, 0, False
         if isinstance(schedule, Memoized):

@@ -114,6 +114,15 @@ class Learner:
         """Return an estimate of the bound of rows of weight `total` from a local step, nats.
 
         `scale` is the ratio of `total` to the weight of the rows of the local step.
+
+        Parameters
+        ----------
+        local : object
+            Local step of a batch.
+        scale : float
+            `total` divided by the weight of the rows of the batch.
+        total : float
+            Weight of all rows that the bound stands for.
         """
         raise NotImplementedError
 
@@ -122,11 +131,34 @@ class Learner:
         return float(np.mean(bounds))
 
     def batch_of(self, item: Any, place: int) -> Any:
-        """Return the batch for an item of a pass; `place` is its number in the pass."""
+        """Return the batch for an item of a pass; `place` is its number in the pass.
+
+        Parameters
+        ----------
+        item : object
+            What the iterable of a pass yields: a `Batch` of rows, or a chunk of data.
+        place : int
+            Number of the item in the pass, from 0.
+        """
         raise NotImplementedError
 
     def step_of(self, batch: Any, *, all_clusters: bool) -> tuple[Any, bool]:
-        """Return the local step of a batch, and whether it scored all clusters."""
+        """Return the local step of a batch, and whether it scored all clusters.
+
+        Parameters
+        ----------
+        batch : object
+            Result of `batch_of`.
+        all_clusters : bool
+            Score all clusters, even where the settings allow candidates.
+
+        Returns
+        -------
+        local : object
+            Local step. It has the attributes `sums`, `diagnostics` and `labels`.
+        scores_all : bool
+            Whether all clusters were scored.
+        """
         raise NotImplementedError
 
     def weight_of(self, batch: Any) -> float:
@@ -134,11 +166,34 @@ class Learner:
         raise NotImplementedError
 
     def last_sums(self, batch: Any, local: Any) -> Any:
-        """Return the sums of a batch before this local step; None if it is new."""
+        """Return the sums of a batch before this local step; None if it is new.
+
+        Parameters
+        ----------
+        batch : object
+            Result of `batch_of`.
+        local : object
+            Present local step of this batch. Some local steps bring the sums that they replace.
+
+        Returns
+        -------
+        Additive or None
+            None if the batch is new.
+        """
         raise NotImplementedError
 
     def remember(self, batch: Any, local: Any, *, scores_all: bool) -> None:
-        """Keep of a local step what later passes and results need."""
+        """Keep of a local step what later passes and results need.
+
+        Parameters
+        ----------
+        batch : object
+            Result of `batch_of`.
+        local : object
+            Local step of this batch.
+        scores_all : bool
+            Whether the local step scored all clusters.
+        """
         raise NotImplementedError
 
     def is_complete(self, done: Pass) -> bool:
@@ -162,9 +217,18 @@ class Learner:
     def run_pass(self, items: Iterable[Any], *, all_clusters: bool, n_batches: int | None = None) -> Pass:
         """Make one pass over batches; return its results.
 
-        Each item is given to `batch_of`. The pass asks for an item when it has learned the one before it. With
-        `all_clusters` all clusters are scored, even where the settings allow candidates. If `n_batches` is known, the
-        last batch needs no update of its own.
+        Parameters
+        ----------
+        items : iterable
+            Each item is given to `batch_of`. The pass asks for an item when it has learned the one before it.
+        all_clusters : bool
+            Score all clusters, even where the settings allow candidates.
+        n_batches : int, optional
+            Number of items. If it is known, the last batch needs no update of its own.
+
+        Returns
+        -------
+        Pass
         """
         done = Pass(self.empty_diagnostics())
         for item in items:
@@ -187,6 +251,17 @@ class Learner:
         """Make the local step of a batch, and the update that the schedule has for it.
 
         Under `Full`, and for the last batch of a memoized pass, the update comes at the end of the pass.
+
+        Parameters
+        ----------
+        batch : object
+            Result of `batch_of`.
+        done : Pass
+            Results of the pass so far; this batch is added.
+        all_clusters : bool
+            As in `step_of`.
+        is_last : bool
+            Whether the batch is known to be the last one of the pass.
         """
         local, scores_all = self.step_of(batch, all_clusters=all_clusters)
         begin = perf_counter()

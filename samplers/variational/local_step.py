@@ -87,6 +87,15 @@ class Sums(Additive):
     def from_arrays(cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int, ...]) -> Sums:
         """Return the sums of the arrays that `to_arrays` gave, with an entropy.
 
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
+        entropy : float
+            Entropy of the responsibilities, nats.
+        shape : tuple of int
+            Shape (K, F) of the sums, against which the arrays are checked.
+
         Raises
         ------
         ArchiveError
@@ -245,10 +254,28 @@ class SparsePass:
     ) -> LocalStep:
         """Compute the responsibilities of some rows under given parameters, and their sums.
 
-        With `candidates`, rows are scored against these clusters, and `last` is needed: (m, L) int32, the clusters that
-        the rows had last. `remembered` are former responsibilities of the rows, (indices, values), each (m, L), whose
-        sums are returned as `replaced`. `keep` says whether to return the responsibilities. A SupportError names a row
-        without a finite score.
+        Parameters
+        ----------
+        rows : slice or (m,) int ndarray
+        tables : Tables
+            Posterior of the clusters in the layout of a pass.
+        candidates : GraphCandidates, optional
+            Clusters that rows are scored against; all clusters if not given.
+        last : (m, L) int32 ndarray, optional
+            Clusters that the rows had last; needed with `candidates`.
+        remembered : tuple of (m, L) ndarrays, optional
+            Former responsibilities of the rows, (indices, values), whose sums are returned as `replaced`.
+        keep : bool
+            Whether to return the responsibilities.
+
+        Returns
+        -------
+        LocalStep
+
+        Raises
+        ------
+        SupportError
+            A row has no finite score; the message names it.
         """
         m = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         # `last` comes with candidates
@@ -284,7 +311,20 @@ class SparsePass:
     def sums_of(
         self, rows: slice | npt.NDArray[np.integer], indices: npt.NDArray[np.int32], values: npt.NDArray[Any]
     ) -> Sums:
-        """Return the sums of given responsibilities (m, L) of some rows, without their entropy."""
+        """Return the sums of given responsibilities of some rows, without their entropy.
+
+        Parameters
+        ----------
+        rows : slice or (m,) int ndarray
+        indices : (m, L) int32 ndarray
+            Clusters of each row.
+        values : (m, L) ndarray
+            Its responsibilities.
+
+        Returns
+        -------
+        Sums
+        """
         total = Sums.zeros(self.K, self.phi.n_statistics)
 
         def part(start, stop):

@@ -170,6 +170,11 @@ class SparseVariational(CandidatePasses):
         """Return what is kept of each batch: "rows", "statistics" or None.
 
         None stands for schedules that keep nothing.
+
+        Parameters
+        ----------
+        n_clusters : int
+        data : Dataset
         """
         schedule = self.schedule_of(n_clusters, data.n_rows)
         if not isinstance(schedule, Memoized):
@@ -181,9 +186,18 @@ class SparseVariational(CandidatePasses):
     def memo_of_sizes(
         self, n_clusters: int, n_rows: int, n_statistics: int, *, n_batches: int = 1, has_indices: bool = False
     ) -> Literal["rows", "statistics"]:
-        """Return what a memoized schedule keeps of batches that have `n_rows` rows together.
+        """Return what a memoized schedule keeps of its batches: "rows" or "statistics".
 
-        With `has_indices` the clusters of each row are stored in any case, so they do not count.
+        Parameters
+        ----------
+        n_clusters : int
+        n_rows : int
+            Number of rows of all batches together.
+        n_statistics : int
+            F, the number of statistics of a row.
+        n_batches : int
+        has_indices : bool
+            Whether the clusters of each row are stored in any case, so that they do not count.
         """
         L = self.n_active_of(n_clusters)
         if n_clusters <= L:

@@ -38,14 +38,30 @@ class Proportions:
         self.has_order = weights.max_components is None
 
     def better_order(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the order (K,) of the sticks with the higher bound: by falling counts, or `order`."""
+        """Return the order (K,) of the sticks with the higher bound: by falling counts, or `order`.
+
+        Parameters
+        ----------
+        n : (K,) float64 ndarray
+            Weight of each cluster.
+        order : (K,) int64 ndarray
+            Clusters in the present order of their sticks.
+        """
         if not self.has_order:
             return order
         falling = np.argsort(-n, kind="stable")
         return falling if self.optimum(n, falling) >= self.optimum(n, order) else order
 
     def log_pi(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Return the expected log weights, or for "map" the most probable ones: (K,) nats."""
+        """Return the expected log weights, or for "map" the most probable ones: (K,) nats.
+
+        Parameters
+        ----------
+        n : (K,) float64 ndarray
+            Weight of each cluster.
+        order : (K,) int64 ndarray
+            Clusters in the order of their sticks.
+        """
         ordered = n[order]
         log_pi = self.weights.map_log(ordered) if self.objective == "map" else self._expected(ordered)
         out = np.empty_like(log_pi)
@@ -53,7 +69,13 @@ class Proportions:
         return out
 
     def optimum(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> float:
-        """Return the weights' part of the bound, at their optimum for these counts, nats."""
+        """Return the weights' part of the bound, at their optimum for these counts, nats.
+
+        Parameters
+        ----------
+        n, order
+            As in `log_pi`.
+        """
         if self.objective == "map":
             log_pi = self.weights.map_log(n[order])
             return float(n[order] @ log_pi) + self.weights.log_density(log_pi)
@@ -63,6 +85,11 @@ class Proportions:
         """Return KL(q(pi), prior) for q set from these counts, nats.
 
         For "map" return minus the log density of the prior.
+
+        Parameters
+        ----------
+        n, order
+            As in `log_pi`.
         """
         log_pi = self.log_pi(n, order)
         return float(n @ log_pi) - self.optimum(n, order)
@@ -94,6 +121,17 @@ def cluster_values(
     """Return each cluster's part of the bound, at the optimum for its statistics: (K,) nats.
 
     This is the log evidence, or for "map" the largest sum of log likelihood and log prior density.
+
+    Parameters
+    ----------
+    family : Family
+        Bound to the data.
+    n : (K,) float64 ndarray
+        Weight of each cluster.
+    S : (K, F) float64 ndarray
+        Sums of statistics.
+    objective : {"vb", "map"}
+        As in `SparseVariational`.
     """
     if objective != "map":
         return family.log_marginal(n, S)

@@ -78,11 +78,29 @@ class Memoized(Schedule):
         return min(int(self.n_batches), -(-n_rows // int(self.run_length)))
 
     def partition(self, n_rows: int, seed: int) -> list[npt.NDArray[np.int64]]:
-        """Return the rows of each batch, ascending, the same for every pass: a list of (m,) arrays."""
+        """Return the rows of each batch, ascending, the same for every pass: a list of (m,) arrays.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows, or of groups where groups are not divided.
+        seed : int
+            Seed of the run, 64 bits.
+        """
         return _divided(n_rows, self.n_batches_of(n_rows), self.run_length, generator(seed, "order"))
 
     def order(self, n_rows: int, seed: int, step: int) -> npt.NDArray[np.int64]:
-        """Return the order of the batches in pass `step`: (B,) int64."""
+        """Return the order of the batches in pass `step`: (B,) int64.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows, or of groups where groups are not divided.
+        seed : int
+            Seed of the run, 64 bits.
+        step : int
+            Number of the pass.
+        """
         return generator(seed, "order", unit=1, step=step).permutation(self.n_batches_of(n_rows))
 
 
@@ -150,7 +168,17 @@ class Stochastic(Schedule):
         return np.power(t + self.delay, -self.kappa)
 
     def batches(self, n_rows: int, seed: int, step: int) -> list[npt.NDArray[np.int64]]:
-        """Return the rows of each batch of pass `step`, ascending: a list of (m,) int64 arrays."""
+        """Return the rows of each batch of pass `step`, ascending: a list of (m,) int64 arrays.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows, or of groups where groups are not divided.
+        seed : int
+            Seed of the run, 64 bits.
+        step : int
+            Number of the pass. Each pass divides the rows anew.
+        """
         rng = generator(seed, "order", unit=2, step=step)
         return _divided(n_rows, self.n_batches_of(n_rows), self.run_length, rng)
 
@@ -158,7 +186,13 @@ class Stochastic(Schedule):
 def automatic_schedule(n_clusters: int, n_rows: int, n_units: int) -> Full | Memoized:
     """Return Memoized for many rows, or Full where they are one batch.
 
-    There are up to 20 batches of at least 200 rows per cluster. They divide `n_units` rows or groups.
+    There are up to 20 batches of at least 200 rows per cluster.
+
+    Parameters
+    ----------
+    n_clusters, n_rows : int
+    n_units : int
+        Number of what the batches divide: rows, or groups that must stay whole.
     """
     n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters), n_units)
     return Memoized(n_batches) if n_batches > 1 else Full()

@@ -62,7 +62,14 @@ class SoftState(Learner):
     ) -> SparsePass:
         """Return passes over the rows of given blocks, with these settings.
 
-        `held` (N,) are the clusters of rows where these are known, else -1.
+        Parameters
+        ----------
+        phi : PhiBlocks
+            Blocks of the statistics of the rows.
+        weight : (N,) float64 ndarray or None
+            Multiplicity of each row; None for rows that count once.
+        held : (N,) int32 ndarray, optional
+            Cluster of each row whose cluster is known, and -1 for the other rows.
         """
         L, n_threads = self.settings.n_active_of(self.K), self.settings.n_threads
         return SparsePass(phi, self.K, L, weight=weight, held=held, n_threads=n_threads)
@@ -113,7 +120,15 @@ class SoftState(Learner):
         return Proportions(self.model.weights, sticks=settings.sticks, objective=settings.objective)
 
     def posterior_of(self, sums: Sums, order: npt.NDArray[np.int64]) -> Posterior:
-        """Return the posterior of any statistics in the coordinates of the passes."""
+        """Return the posterior of any statistics in the coordinates of the passes.
+
+        Parameters
+        ----------
+        sums : Sums
+            With `n` (K,) and `S` (K, F), in the coordinates of the passes.
+        order : (K,) int64 ndarray
+            Clusters in the order of their sticks.
+        """
         n_threads = self.settings.n_threads
         return Posterior(sums.n, sums.S, self.phi.family, self.proportions(), order, n_threads=n_threads)
 

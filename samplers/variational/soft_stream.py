@@ -48,11 +48,26 @@ class SoftStream(ChunkStream, SoftState):
 
     @staticmethod
     def room(model: Any, settings: Any) -> int:
-        """Return the number of clusters of a stream of this model."""
+        """Return the number of clusters of a stream of this model.
+
+        Parameters
+        ----------
+        model : MixtureModel or AdmixtureModel
+        settings : StreamKernel
+            Kernel of the stream.
+        """
         raise NotImplementedError
 
     def begin(self, data: Dataset, labels: npt.ArrayLike) -> None:
-        """Begin with the statistics of starting labels; the first learned chunk replaces them."""
+        """Begin with the statistics of starting labels; the first learned chunk replaces them.
+
+        Parameters
+        ----------
+        data : Dataset
+            The first chunk.
+        labels : (N,) array_like of int
+            Cluster of each of its rows.
+        """
         passes = self.passes_over(self.phi.over(data), data.weight)
         ones = np.ones((data.n_rows, 1), dtype=self.phi.dtype)
         hard = np.ascontiguousarray(labels, dtype=np.int32)[:, None]
@@ -61,7 +76,25 @@ class SoftStream(ChunkStream, SoftState):
         self.start_from(sums, weight_of(data))
 
     def sums_of_fit(self, n: npt.NDArray[np.float64], S: Any) -> Sums:
-        """Return the sums of the statistics (n, S) of a finished fit, whose rows are not known."""
+        """Return the sums of the statistics (n, S) of a finished fit, whose rows are not known.
+
+        Parameters
+        ----------
+        n : (B,) float64 ndarray
+            Weight of each cluster.
+        S : (B, F) float64 ndarray or CSR
+            Sums of statistics in the coordinates of the data.
+
+        Returns
+        -------
+        Sums
+            Of K clusters, in the coordinates of the passes; those without data are last.
+
+        Raises
+        ------
+        CapabilityError
+            There are more than K clusters.
+        """
         if len(n) > self.K:
             raise CapabilityError(
                 f"the fit has {counted(len(n), 'cluster')}, but the sampler has room for {self.K}: allow more clusters"
@@ -126,6 +159,15 @@ class SoftStream(ChunkStream, SoftState):
     @classmethod
     def from_arrays(cls: type[_Stream], model: Any, settings: Any, arrays: dict[str, Any]) -> _Stream:
         """Return the stream that `to_arrays` stored, for the same model and settings.
+
+        Parameters
+        ----------
+        model : MixtureModel or AdmixtureModel
+            With the bound family of the stored stream.
+        settings : StreamKernel
+            Kernel of the stored stream.
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
 
         Raises
         ------

@@ -209,9 +209,14 @@ class VariationalState(HeldSoft):
         return rows
 
     def set_rows(self, indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
-        """Set the responsibilities (N, L) of all rows, and all that follows from them.
+        """Set the responsibilities of all rows, and all that follows from them.
 
-        The largest responsibility of each row comes first.
+        Parameters
+        ----------
+        indices : (N, L) int32 ndarray
+            Clusters of each row.
+        values : (N, L) ndarray
+            Its responsibilities; the largest comes first.
         """
         N, passes = self.data.n_rows, self.passes
         self.labels = indices[:, 0].copy()
@@ -312,9 +317,21 @@ def stored_order(arrays: dict[str, Any], K: int) -> npt.NDArray[np.int64]:
 
 
 def stored_rows(arrays: dict[str, Any], name: str, like: npt.NDArray[np.int32], K: int) -> npt.NDArray[np.int32]:
-    """Return the clusters of rows from a file, with shape (N, L) and dtype of `like`.
+    """Return the clusters of rows from a file, with the shape and the dtype of `like`.
 
-    -1 stands for no cluster; the first entry of each row is a cluster.
+    Parameters
+    ----------
+    arrays : dict of ndarrays
+    name : str
+        Name of the array: (N, L), -1 for no cluster. The first entry of each row is a cluster.
+    like : (N, L) int32 ndarray
+    K : int
+        Number of clusters.
+
+    Raises
+    ------
+    ArchiveError
+        A row has no cluster, or one cluster twice.
     """
     rows = integers(arrays, name, like.shape, -1, K, dtype=like.dtype)
     if rows.size and rows[:, 0].min() < 0:

@@ -69,7 +69,15 @@ class Contribution:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], stream: VariationalStream) -> Contribution:
-        """Return the contribution that `to_arrays` stored, of a chunk of that stream."""
+        """Return the contribution that `to_arrays` stored, of a chunk of that stream.
+
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
+        stream : VariationalStream
+            It determines shapes and dtypes, against which the arrays are checked.
+        """
         weight, entropy, share_moved = numbers(arrays, "scalars", (3,), finite=False).tolist()
         n_rows, since_all = integers(arrays, "counters", (2,)).tolist()
         if "n" in arrays:
@@ -122,7 +130,15 @@ class VariationalStream(SoftStream):
     n_classes = 0
 
     def resume(self, n: npt.NDArray[np.float64], S: Any) -> None:
-        """Begin with the statistics (n, S) of a finished fit, whose rows are not known."""
+        """Begin with the statistics (n, S) of a finished fit, whose rows are not known.
+
+        Parameters
+        ----------
+        n : (B,) float64 ndarray
+            Weight of each cluster.
+        S : (B, F) float64 ndarray or CSR
+            Sums of statistics in the coordinates of the data.
+        """
         self.continue_from(self.sums_of_fit(n, S), float(np.sum(n)))
 
     @staticmethod

@@ -83,18 +83,63 @@ class ChunkStream(Learner):
         raise NotImplementedError
 
     def contribution(self, local: Any, data: Dataset, last: Any, scores_all: bool) -> Any:
-        """Return the contribution of a chunk, from its local step."""
+        """Return the contribution of a chunk, from its local step.
+
+        Parameters
+        ----------
+        local : object
+            Local step of the chunk.
+        data : Dataset
+            The chunk.
+        last : object or None
+            Contribution of the chunk when it was learned before; None for a new chunk.
+        scores_all : bool
+            Whether the local step scored all clusters.
+
+        Returns
+        -------
+        contribution_type
+            It has the attributes `n_rows` and `weight`.
+        """
         raise NotImplementedError
 
     def sums_of_contribution(self, last: Any, local: Any) -> Any:
-        """Return the sums of the last contribution of a chunk, before this local step."""
+        """Return the sums of the last contribution of a chunk, before this local step.
+
+        Parameters
+        ----------
+        last : contribution_type
+            What the stream has stored of the chunk.
+        local : object
+            Present local step of the chunk. It brings the old sums where `last` holds responsibilities only.
+
+        Returns
+        -------
+        Additive
+        """
         raise NotImplementedError
 
     def open_for(self, data: Dataset, done: Pass) -> None:
-        """Take over the family of a chunk that lacks cells; by default do nothing."""
+        """Take over the family of a chunk that lacks cells; by default do nothing.
+
+        Parameters
+        ----------
+        data : Dataset
+            The chunk, with its own family.
+        done : Pass
+            Results of the pass so far, whose sums get the layout of that family too.
+        """
 
     def kept_of(self, local: Any, data: Dataset) -> Any:
-        """Return what a pass under `Full` keeps of a chunk for the next pass; by default None."""
+        """Return what a pass under `Full` keeps of a chunk for the next pass; by default None.
+
+        Parameters
+        ----------
+        local : object
+            Local step of the chunk.
+        data : Dataset
+            The chunk.
+        """
         return None
 
     def gain_tolerance(self) -> float:
@@ -111,7 +156,15 @@ class ChunkStream(Learner):
         self.labels = np.empty(0, dtype=np.int32)
 
     def start_from(self, sums: Additive, weight: float) -> None:
-        """Begin with sums that stand for data of some weight; the first learned chunk replaces them."""
+        """Begin with sums that stand for data of some weight; the first learned chunk replaces them.
+
+        Parameters
+        ----------
+        sums : Additive
+            Sums of starting labels.
+        weight : float
+            Number of rows that they stand for, or the sum of their weights.
+        """
         self.sums, self.total_weight, self.is_guess = sums, weight, True
         self.update()
 
@@ -119,6 +172,13 @@ class ChunkStream(Learner):
         """Begin with the sums of a finished fit, whose rows are not known.
 
         A stochastic schedule goes on as if the rows had come in batches of its size.
+
+        Parameters
+        ----------
+        sums : Additive
+            Sums of all rows of the fit.
+        weight : float
+            Number of these rows, or the sum of their weights.
         """
         self.sums, self.total_weight = sums, weight
         if isinstance(self.schedule, Stochastic):

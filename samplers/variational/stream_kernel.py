@@ -59,7 +59,15 @@ class StreamKernel(Kernel):
         return start
 
     def check_stream(self, model: Any, data: Dataset) -> None:
-        """Raise as `check` does, for a run that learns chunks; `data` is one of them."""
+        """Raise as `check` does, for a run that learns chunks; `data` is one of them.
+
+        Parameters
+        ----------
+        model : MixtureModel or AdmixtureModel
+            Bound to the data.
+        data : Dataset
+            A chunk.
+        """
         self._check_settings(model, data)
         check_settings(self.stream_schedule())
 
@@ -93,10 +101,18 @@ class StreamKernel(Kernel):
         return stream
 
     def resumed_stream(self, model: Any, data: Dataset, *fit: Any, seed: int) -> Any:
-        """Return a stream that continues from the results `fit` of a finished fit.
+        """Return a stream that continues from the results of a finished fit.
 
-        The model has the bound family of the fit; `fit` are the arguments of `resume` of the stream: statistics, and
-        what else the kind of stream needs. `data`, the next chunk, is not learned here.
+        Parameters
+        ----------
+        model : MixtureModel or AdmixtureModel
+            With the bound family of the fit.
+        data : Dataset
+            The next chunk. It is checked, but not learned here.
+        *fit
+            Arguments of the method `resume` of the stream: the statistics of the fit, and what else this stream needs.
+        seed : int
+            Seed of 64 bits.
         """
         self.check_stream(model, data)
         stream = self._empty_stream(model, data, seed)

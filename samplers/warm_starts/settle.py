@@ -126,7 +126,16 @@ class Settler:
     def ascended(self, present: Fitted, *, least: float = -np.inf, max_passes: int = _MOST_PASSES) -> Fitted:
         """Move rows to their most probable clusters; the result is never worse.
 
-        The ascent ends early where a log joint of `least` is out of reach, see `Ascents.climb`.
+        Parameters
+        ----------
+        present : Fitted
+        least : float
+            Log joint, nats. The ascent ends early where it is out of reach, see `Ascents.climb`.
+        max_passes : int
+
+        Returns
+        -------
+        Fitted
         """
         return self._once("ascended", present, self._ascended, least=least, max_passes=max_passes)
 
@@ -163,8 +172,17 @@ class Settler:
     def split(self, present: Fitted, tried: set[bytes] | None = None, *, is_quick: bool = False) -> Fitted:
         """Cut clusters in two where that raises the log joint; the result is never worse.
 
-        `tried` holds clusters whose cuts are known to bring nothing, and takes more of them. Where it is to be quick,
-        cuts are made in the metric of the family alone, and not judged under hyper-parameters of their own.
+        Parameters
+        ----------
+        present : Fitted
+        tried : set of bytes, optional
+            Clusters whose cuts are known to bring nothing; those that are tried here are added.
+        is_quick : bool
+            Whether cuts are made in the metric of the family alone, and not judged under hyper-parameters of their own.
+
+        Returns
+        -------
+        Fitted
         """
         tried = set() if tried is None else tried
         weights, n_clusters = present.model.weights, int(present.labels.max()) + 1

@@ -25,7 +25,16 @@ def named_start(
 ) -> npt.NDArray[np.int32]:
     """Return the labels of ``start="variational"``: (N,) int32 ndarray.
 
-    `limit` is the number of clusters at the start of the passes, at most N; None is the default for the model.
+    Parameters
+    ----------
+    model : MixtureModel
+    data : Dataset
+    seed : int
+        Seed of the chain, 64 bits.
+    limit : int or None
+        Number of clusters at the start of the passes, at most N; None for the default of the model.
+    n_threads : int or None
+        Number of threads; the labels do not depend on it.
     """
     K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
     kernel = SparseVariational(truncation=K, n_threads=n_threads)

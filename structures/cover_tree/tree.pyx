@@ -989,6 +989,13 @@ cdef class CoverTree:
     def from_arrays(cls, arrays, *, n_threads=None):
         """Make the tree from the arrays of `to_arrays`.
 
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
+        n_threads : int or None
+            Threads of later searches; their results do not depend on it.
+
         Raises
         ------
         ValueError

@@ -636,6 +636,13 @@ cdef class MergeQueue:
         """Make the queue from the arrays of `to_arrays`; nothing is scored again.
 
         The clusters must be the same as when `to_arrays` was called.
+
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
+        partners : object
+            As in the constructor.
         """
         cdef MergeQueue self = cls.__new__(cls)
         n_items, n_kept, *counters = (int(value) for value in arrays["counters"])

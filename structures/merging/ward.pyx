@@ -111,6 +111,11 @@ cdef class WardPartners:
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
         """Add the cluster in slot l to slot k, which holds the youngest cluster now.
 
+        Parameters
+        ----------
+        k, l : int
+            Slots of the two clusters; slot l is empty afterwards.
+
         Raises
         ------
         IndexError

@@ -326,7 +326,15 @@ cdef class MemberLists:
         return out
 
     def move(self, i, k):
-        """Move item i to slot k, occupied or empty; -1 removes it from its slot. O(1)."""
+        """Move item i to slot k, occupied or empty; -1 removes it from its slot. O(1).
+
+        Parameters
+        ----------
+        i : int
+            Number of the item.
+        k : int
+            Number of the slot, or -1.
+        """
         cdef Py_ssize_t target = -1 if k == -1 else self.slot(k)
         if members_move(&self.table, self.item(i), target) != MEMBERS_OK:
             raise MemoryError(f"no memory for another member of slot {k}")
@@ -335,6 +343,20 @@ cdef class MemberLists:
         """Merge two slots and return the one that keeps all members. O(smaller cluster).
 
         It is the slot with more members, or `a` if both have the same number.
+
+        Parameters
+        ----------
+        a, b : int
+            Numbers of two occupied slots.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ValueError
+            Both slots are the same.
         """
         cdef Py_ssize_t first = self.slot(a), second = self.slot(b)
         if first == second:

@@ -101,6 +101,13 @@ class PartSums(Opening):
 
         A part that does not know the evidence of its columns answers in its first column for all, with NaN in the
         others. The evidence of `missing="informative"` is added to the column that is missing.
+
+        Parameters
+        ----------
+        n : (K,) float64 ndarray
+            Number of data in each cluster; fractions are allowed.
+        S : (K, F) float64 ndarray or CSR
+            Sum of phi in each cluster.
         """
         out = np.zeros((len(np.asarray(n)), self.n_features_in_))
         for part, _, count, sums in self._each(n, S):

@@ -439,7 +439,20 @@ class DiagonalGaussian(RealFamily):
         return {"mean": mean + self.center_, "variance": 1.0 / precision}
 
     def from_params(self, mean: npt.ArrayLike, variance: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Return the natural parameters (Theta, G) of means (K, V) and variances (K, V)."""
+        """Return the natural parameters (Theta, G) of means (K, V) and variances (K, V).
+
+        Parameters
+        ----------
+        mean : (K, V) array_like of float
+            In the units of the data.
+        variance : (K, V) array_like of positive float
+
+        Returns
+        -------
+        theta : (K, F) float64 ndarray
+        g : (K,) float64 ndarray
+            Log-partition function of each theta, nats.
+        """
         mean, variance = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
         return self._natural(mean - self.center_, 1.0 / variance)
 

@@ -95,7 +95,15 @@ class _Wishart(RealFamily):
         return other.with_hyper(scale=linear_map @ self.scale @ linear_map.T)
 
     def mapped_statistics(self, S: Floats, linear_map: Floats) -> Floats:
-        """Return the sums of statistics (K, F) of centred data after a linear map (d, d)."""
+        """Return the sums of statistics (K, F) of centred data after a linear map (d, d).
+
+        Parameters
+        ----------
+        S : (K, F) float64 ndarray
+            Sums of statistics of centred data.
+        linear_map : (d, d) float64 ndarray
+            Each datum x becomes ``linear_map @ x``.
+        """
         d = self.n_features_in_
         first, second = S[:, : -d * (d + 1) // 2], unsvec(S[:, -d * (d + 1) // 2 :], d)
         linear = [first @ linear_map.T] if self.has_linear_part else []
@@ -390,7 +398,21 @@ class Gaussian(_Wishart):
         return {"mean": mean + self.center_, "covariance": np.linalg.inv(precision)}
 
     def from_params(self, mean: npt.ArrayLike, covariance: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Return the natural parameters (Theta, G) of means (K, V) and covariances (K, V, V)."""
+        """Return the natural parameters (Theta, G) of means (K, V) and covariances (K, V, V).
+
+        Parameters
+        ----------
+        mean : (K, V) array_like of float
+            In the units of the data.
+        covariance : (K, V, V) array_like of float
+            Symmetric and positive definite.
+
+        Returns
+        -------
+        theta : (K, F) float64 ndarray
+        g : (K,) float64 ndarray
+            Log-partition function of each theta, nats.
+        """
         covariance = np.asarray(covariance, dtype=np.float64)
         log_dets = -log_det(factor(covariance, self.name))
         return self._natural(np.asarray(mean, dtype=np.float64) - self.center_, np.linalg.inv(covariance), log_dets)
@@ -457,7 +479,17 @@ class ZeroMeanGaussian(_Wishart):
         return self.scale + unsvec(np.asarray(S, dtype=np.float64), self.n_features_in_)
 
     def predictive_law(self, n: Floats, S: Floats) -> PredictiveLaw:
-        """Return the multivariate t law of a new row in each cluster, see `Gaussian`."""
+        """Return the multivariate t law of a new row in each cluster, see `Gaussian`.
+
+        Parameters
+        ----------
+        n : (K,) float64
+        S : (K, F) float64
+
+        Returns
+        -------
+        PredictiveLaw
+        """
         dof = self.dof + np.asarray(n, dtype=np.float64) - self.n_features_in_ + 1.0
         scale = self._posterior(n, S) / dof[:, None, None]
         return PredictiveLaw(dof, np.zeros((len(dof), self.n_features_in_)), scale)
@@ -524,7 +556,23 @@ class ZeroMeanGaussian(_Wishart):
     def from_params(self, covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:
         """Return the natural parameters (Theta, G) of covariances (K, V, V).
 
-        A mean, if given, must be zero.
+        Parameters
+        ----------
+        covariance : (K, V, V) array_like of float
+            Symmetric and positive definite.
+        mean : (K, V) array_like of float, optional
+            Must be zero.
+
+        Returns
+        -------
+        theta : (K, F) float64 ndarray
+        g : (K,) float64 ndarray
+            Log-partition function of each theta, nats.
+
+        Raises
+        ------
+        ValueError
+            A mean is not zero.
         """
         if mean is not None and np.any(mean):
             raise ValueError(f"{self.name}: mean must be zero; got {mean!r}")

@@ -92,7 +92,21 @@ class LogNormal(DiagonalGaussian):
             return {"mean": mean, "variance": mean * mean * np.expm1(variance), "median": np.exp(location)}
 
     def from_params(self, mean: npt.ArrayLike, variance: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Return the natural parameters (Theta, G) of means (K, V) and variances (K, V) of the data."""
+        """Return the natural parameters (Theta, G) of means (K, V) and variances (K, V) of the data.
+
+        Parameters
+        ----------
+        mean : (K, V) array_like of positive float
+            Means of the data themselves, not of their logarithms.
+        variance : (K, V) array_like of positive float
+            Variances of the data themselves.
+
+        Returns
+        -------
+        theta : (K, F) float64 ndarray
+        g : (K,) float64 ndarray
+            Log-partition function of each theta, nats.
+        """
         mean = np.asarray(mean, dtype=np.float64)
         spread = np.log1p(np.asarray(variance, dtype=np.float64) / (mean * mean))
         return super().from_params(np.log(mean) - 0.5 * spread, spread)

@@ -227,6 +227,15 @@ class SphericalGaussian(RealFamily):
         """Return the law of a new row in each cluster, see `Gaussian`.
 
         It is normal where the variance is known or shared.
+
+        Parameters
+        ----------
+        n : (K,) float64
+        S : (K, F) float64
+
+        Returns
+        -------
+        PredictiveLaw
         """
         dof, mean, variance = self._law.predictive(*_as_arrays(n, S))
         return PredictiveLaw(dof, mean + self.center_, variance[:, None, None] * np.eye(self.n_features_in_))
@@ -269,7 +278,18 @@ class SphericalGaussian(RealFamily):
     def from_params(self, mean: npt.ArrayLike, variance: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:
         """Return the natural parameters (Theta, G) of means (K, V) and variances (K,).
 
-        Variances may be left out if they are known or shared; if given, they must equal that of the family.
+        Parameters
+        ----------
+        mean : (K, V) array_like of float
+            In the units of the data.
+        variance : (K,) array_like of positive float, optional
+            May be left out if the variance is known or shared; if given, it must equal that of the family.
+
+        Returns
+        -------
+        theta : (K, F) float64 ndarray
+        g : (K,) float64 ndarray
+            Log-partition function of each theta, nats.
         """
         return self._law.from_params(np.asarray(mean, dtype=np.float64) - self.center_, variance)
 
