@@ -47,6 +47,15 @@ def near_names(
 def did_you_mean(name: object, known: Iterable[object], synonyms: Mapping[str, tuple[str, ...]] | None = None) -> str:
     """Return the end of a message that asks for a known name; empty if none is near.
 
+    Parameters
+    ----------
+    name : object
+        What was given.
+    known : iterable
+        Names that exist.
+    synonyms : mapping of str to tuple of str, optional
+        As in `near_names`.
+
     Examples
     --------
     >>> from expfam.near_names import did_you_mean

@@ -131,7 +131,16 @@ def _table_of(cls):
 
 
 def check_value(what: str, value: Any, allowed: Any) -> None:
-    """Raise ValueError unless a value is one of the alternatives, given as in a table."""
+    """Raise ValueError unless a value is one of the alternatives, given as in a table.
+
+    Parameters
+    ----------
+    what : str
+        Name of the setting, for the message.
+    value : object
+    allowed : object or tuple
+        One alternative or several: a value, a type, or a range such as `Integer` and `Real`.
+    """
     if not _is_allowed(value, allowed):
         alternatives = allowed if isinstance(allowed, tuple) else (allowed,)
         *most, last = (f"a {one.__name__}" if isinstance(one, type) else repr(one) for one in alternatives)
@@ -156,9 +165,23 @@ def is_auto(value: Any) -> bool:
 def refuse_unused(owner: Any, names: Iterable[str], *, why: str, remedy: str) -> None:
     """Raise CapabilityError for settings that differ from their defaults but are not used.
 
-    The owner stores each keyword of its constructor under its own name. `why` names what does not use the settings, for
-    example "Gibbs sampling"; `remedy` ends the sentence "leave them out, or ...".
+    Parameters
+    ----------
+    owner : object
+        It stores each keyword of its constructor under its own name.
+    names : iterable of str
+        The settings.
+    why : str
+        What does not use the settings, for example "Gibbs sampling".
+    remedy : str
+        End of the sentence "leave them out, or ...".
 
+    Raises
+    ------
+    CapabilityError
+
+    Examples
+    --------
     >>> from expfam.samplers import Memoized
     >>> from expfam.params import refuse_unused
     >>> refuse_unused(Memoized(run_length=9), ["run_length"], why="this schedule", remedy="take another one")

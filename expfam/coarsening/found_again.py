@@ -46,10 +46,11 @@ def shared_rows(
 
 
 def known_tree(tables: Sequence[Floats], classes: npt.NDArray[np.integer] | None = None) -> Floats:
-    """Merge clusters that other fits hardly tell apart first: (K - 1, 4) float64.
+    """Merge first the clusters that other fits separate least: (K - 1, 4) float64.
 
-    Let h(a, b) be the nats in which of the clusters a and b their rows are, and i(a, b) the nats of it that the
-    clusters of another fit tell, on average over the other fits. Each merge joins the pair of the least i / sqrt(h).
+    Let the random variable Z say which of the clusters a and b a row of them belongs to. Then h(a, b) is the entropy of
+    Z times the number of rows, nats, and i(a, b) is the mutual information of Z and the cluster of the row in another
+    fit, times the number of rows, on average over the other fits. Each merge joins the pair with the least i / sqrt(h).
 
     Parameters
     ----------

@@ -89,6 +89,14 @@ class HalfFit(NamedTuple):
 def halves(n_rows: int, *, seed: int, n_splits: int = N_SPLITS) -> list[npt.NDArray[np.int64]]:
     """Return both halves of some random splits: sorted numbers of rows.
 
+    Parameters
+    ----------
+    n_rows : int
+    seed : int
+        Seed of the fit, 64 bits.
+    n_splits : int
+        Number of splits; each gives two halves.
+
     Examples
     --------
     >>> from expfam.coarsening.half_fits import halves
@@ -159,5 +167,16 @@ def _best_of_chain(settler, found):
 
 
 def tables_of(labels: npt.ArrayLike, n_clusters: int, others: Sequence[HalfFit], weight: Any = None) -> list[Floats]:
-    """Return the rows that clusters share with those of each half fit: arrays (K, K')."""
+    """Return the rows that clusters share with those of each half fit: arrays (K, K').
+
+    Parameters
+    ----------
+    labels : (N,) array_like of int
+        Cluster of each row; K clusters.
+    n_clusters : int
+        K.
+    others : sequence of HalfFit
+    weight : (N,) float64 ndarray, optional
+        How often each row counts.
+    """
     return [shared_rows(labels, other.labels, (n_clusters, other.n_clusters), weight) for other in others]

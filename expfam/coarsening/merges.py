@@ -188,7 +188,19 @@ def shared_mass(clusters: FittedClusters, rows: KeptRows) -> Floats:
 def united(
     home: npt.NDArray[np.integer], n: npt.NDArray[np.float64], S: Any, sizes: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.float64], Any, npt.NDArray[Any]]:
-    """Return n, S and sizes of the unions of clusters that have one `home`, in order."""
+    """Return n, S and sizes of unions of clusters, in the order of their numbers.
+
+    Parameters
+    ----------
+    home : (K,) int ndarray
+        Number of the union of each cluster.
+    n : (K,) float64 ndarray
+        Counts of the clusters.
+    S : (K, F) ndarray or CSR
+        Sums of their phi.
+    sizes : (K,) ndarray
+        Numbers of their rows, or sums of weights.
+    """
     K = int(home.max()) + 1
     member = sparse.csr_array((np.ones(len(home)), (home, np.arange(len(home)))), shape=(K, len(home)))
     total = member @ S

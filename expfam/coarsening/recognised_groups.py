@@ -158,6 +158,18 @@ def models_compared(
 
     Where the family was left to the estimator, numbers are fitted with diagonal and with full covariances. Repeated
     values are spread, as the fit has seen them.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Of the fit.
+    data : Dataset
+    asked : Asked
+        What was asked of the fit.
+    is_left : bool
+        Whether the family was left to the estimator.
+    seed : int
+        Seed of the fit, 64 bits.
     """
     own, weights = model.family, model.weights
     learned, adapts = _learned_of_fit(own, asked, is_left=is_left)

@@ -40,8 +40,18 @@ def parts_of(
 ) -> tuple[list[Part], Sizes]:
     """Return the parts of a collection, of files or of an array in order, and their sizes.
 
-    `group_column` is the column of Parquet files with the groups of the rows; parts are `GroupedRows` then. With
-    `as_frames` the parts of a frame or of Parquet files are frames, see `holds_frames`.
+    Parameters
+    ----------
+    X : dask array, dask frame, names of Parquet files, or array_like
+    client : distributed.Client
+    columns : sequence of str, optional
+        Columns of a frame or of files; all if not given.
+    sample_weight : (N,) dask array or array_like, optional
+        Multiplicity of each row.
+    group_column : str, optional
+        Column of Parquet files with the groups of the rows; parts are `GroupedRows` then.
+    as_frames : bool
+        Whether the parts of a frame or of Parquet files are frames, see `holds_frames`.
     """
     if as_frames:
         parts, sizes = _parts_of_frames(X, client, columns)
@@ -56,7 +66,22 @@ def parts_of(
 
 
 def cut_along(parts: Sequence[Part], values: Any, name: str, line: str) -> list[Any]:
-    """Return delayed blocks of values, one for each row, cut where the parts are."""
+    """Return delayed blocks of values, one for each row, cut where the parts are.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    values : (N,) dask array, dask series or array_like
+    name : str
+        Name of the values, for a message.
+    line : str
+        What to type, the end of the message.
+
+    Raises
+    ------
+    DataError
+        There are more or fewer values than rows.
+    """
     array = values.to_dask_array(lengths=True) if hasattr(values, "to_dask_array") else values
     if not isinstance(array, da.Array):
         array = da.from_array(np.asarray(array))
@@ -291,7 +316,15 @@ def labels_of(parts: Sequence[Part], futures: Sequence[distributed.Future]) -> d
 def mapped(answer: Any, X: Any, dtype: Any, width: int | None) -> Any:
     """Return what a function makes of rows, lazily of a dask array or frame.
 
-    The result has one axis, or `width` columns.
+    Parameters
+    ----------
+    answer : callable
+        Called with a block of rows.
+    X : dask array, dask frame, or anything that `answer` takes
+    dtype : dtype
+        Of the result.
+    width : int or None
+        Number of columns of the result; None for a result with one axis.
     """
     if hasattr(X, "to_dask_array"):
         lazy, further = dask.delayed(answer, pure=False), () if width is None else (width,)

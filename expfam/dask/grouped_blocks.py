@@ -26,7 +26,17 @@ _LINE = "write fit(X, groups=groups) with len(groups) == len(X)"
 def parts_in_groups(
     X: Any, groups: Any, client: distributed.Client, columns: Sequence[str] | None = None
 ) -> tuple[list[Part], Sizes]:
-    """Return the parts of rows with their groups, and the sizes of the rows."""
+    """Return the parts of rows with their groups, and the sizes of the rows.
+
+    Parameters
+    ----------
+    X : dask array, dask frame, names of Parquet files, or array_like
+    groups : str, dask array, dask series or array_like
+        Name of the column with the groups, or the group of each row (N,).
+    client : distributed.Client
+    columns : sequence of str, optional
+        Columns of a frame or of files; all if not given.
+    """
     if isinstance(groups, str):
         if hasattr(X, "to_dask_array"):
             X, groups = X.drop(columns=[groups]), X[groups]
@@ -65,7 +75,20 @@ def sizes_of(labels: npt.NDArray[np.int32], n_clusters: int) -> npt.NDArray[np.i
 def block_answers(model: Any, method: str, X: Any, groups: Any, dtype: Any, width: int | None) -> Any:
     """Return what a method of a fitted mixture says of rows in groups.
 
-    It is lazy for a dask array or frame. The result has one axis, or `width` columns.
+    The answer is lazy for a dask array or frame.
+
+    Parameters
+    ----------
+    model : expfam.GroupedMixture
+        Fitted.
+    method : str
+        Name of a method with the arguments X and `groups`.
+    X, groups
+        As in `GroupedMixture.predict`.
+    dtype : dtype
+        Of the result.
+    width : int or None
+        Number of columns of the result; None for a result with one axis.
     """
     X = X.to_dask_array(lengths=True) if hasattr(X, "to_dask_array") else X
     if not isinstance(X, da.Array):

@@ -411,7 +411,13 @@ class NearClusters:
     def labels(
         self, model: Any, data: Any, *, seed: int, n_clusters: int | None = None, n_threads: int | None = None
     ) -> Any:
-        """Return the cluster of each row of a data set: (N,) int32 ndarray."""
+        """Return the cluster of each row of a data set: (N,) int32 ndarray.
+
+        Parameters
+        ----------
+        model, data, seed, n_clusters, n_threads
+            As `expfam.samplers.starting_labels` gives them to an object that is a start.
+        """
         with np.errstate(divide="ignore"):  # no row may choose an empty cluster
             log_mass = np.log(self.n / self.n.sum())
         return assigned_labels(model, data, self.n, self.S, log_mass)

@@ -351,7 +351,13 @@ class SampledFit:
     def labels(
         self, model: MixtureModel, data: Any, *, seed: int, n_clusters: int | None = None, n_threads: int | None = None
     ) -> Any:
-        """Return the cluster of each row of a data set: (N,) int32 ndarray."""
+        """Return the cluster of each row of a data set: (N,) int32 ndarray.
+
+        Parameters
+        ----------
+        model, data, seed, n_clusters, n_threads
+            As `expfam.samplers.starting_labels` gives them to an object that is a start.
+        """
         numbers = chosen_rows(data.n_rows, _SAMPLED_ROWS, seed, 3)
         mixture = LocalMixture(model.family, weights=model.weights, random_state=seed, n_threads=n_threads)
         mixture.fit(data.X[numbers])

@@ -359,7 +359,23 @@ def _held(run):
 
 
 def make_parts(run: str, make: Any, places: list[int], first_rows: list[int], history: bytes, *rows: Any) -> Any:
-    """Make parts in this process, and repeat the changes of the journal."""
+    """Make parts in this process, and repeat the changes of the journal.
+
+    Parameters
+    ----------
+    run : str
+        Name of the run.
+    make : callable
+        Called as ``make(rows, first_row)``.
+    places : list of int
+        Numbers of the parts.
+    first_rows : list of int
+        Number of the first row of each.
+    history : bytes
+        Pickled journal: what was saved, and the changes since.
+    *rows
+        Rows of each part.
+    """
     lock, worker = _held(run)
     parts = {place: Part(first, int(X.shape[0]), X) for place, first, X in zip(places, first_rows, rows)}
     with lock:
@@ -367,7 +383,21 @@ def make_parts(run: str, make: Any, places: list[int], first_rows: list[int], hi
 
 
 def answer_order(run: str, order: str, values: bytes, own: dict[int, bytes] | None, places: list[int]) -> Any:
-    """Carry out an order; return LOST if this process does not hold all of the parts."""
+    """Carry out an order; return LOST if this process does not hold all of the parts.
+
+    Parameters
+    ----------
+    run : str
+        Name of the run.
+    order : {"each", "total", "change", "take_back"}
+        Name of a method of `Worker`.
+    values : bytes
+        Its first arguments, pickled.
+    own : dict of int to bytes, or None
+        A further argument of a change for each part, pickled.
+    places : list of int
+        Numbers of the parts.
+    """
     lock, worker = _held(run)
     with lock:
         if any(place not in worker.residents for place in places):

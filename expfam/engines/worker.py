@@ -47,7 +47,21 @@ class Worker:
         self.residents: dict[int, Resident] = {}
 
     def place(self, make: Any, parts: dict[int, Part], history: tuple[int, Any, list[Any]]) -> Any:
-        """Make parts, and bring them to where the journal ends."""
+        """Make parts, and bring them to where the journal ends.
+
+        Parameters
+        ----------
+        make : callable
+            Called as ``make(rows, first_row)``.
+        parts : dict of int to Part
+            Parts by their numbers.
+        history : tuple
+            Number of changes when the parts were saved, what was saved of each part (or None), and the changes since.
+
+        Returns
+        -------
+        Failure or None
+        """
         base, saved, entries = history
         for place, part in parts.items():
             try:
@@ -64,7 +78,19 @@ class Worker:
         return None
 
     def change(self, number: int, call: bytes, own: dict[int, bytes] | None, places: list[int]) -> Any:
-        """Have parts make a change; return the sum of their answers, or the first failure."""
+        """Have parts make a change; return the sum of their answers, or the first failure.
+
+        Parameters
+        ----------
+        number : int
+            Of the change, from 0.
+        call : bytes
+            Method and arguments, pickled.
+        own : dict of int to bytes, or None
+            A further last argument for each part, pickled.
+        places : list of int
+            Numbers of the parts.
+        """
         method, values = pickle.loads(call)
         answers = []
         for place in places:

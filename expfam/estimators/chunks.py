@@ -81,7 +81,19 @@ def learn(
 ) -> Any:
     """Learn one more chunk, with options of its `Dataset`: `partial_fit`.
 
-    `is_first` tells that the estimator is not fitted.
+    Parameters
+    ----------
+    estimator : Mixture, GroupedMixture or TopicModel
+    ways : ChunkWays
+        How this kind of estimator plans, reads and ends its chunks.
+    X : array_like, sparse matrix or frame, shape (n, V)
+        The chunk.
+    options : dict
+        Keywords of its `Dataset`, for example `weight`.
+    batch : int, str or None
+        Name of the chunk, see `ChunkStream.learn`.
+    is_first : bool
+        Whether the estimator is not fitted.
     """
     X, before = _validated(estimator, X, None, reset=is_first), None
     if hasattr(estimator, "stream_"):

@@ -1111,9 +1111,18 @@ def held_rows(
 ) -> npt.NDArray[np.bool_]:
     """Return which rows to leave out of each group: (N,) bool, none of groups of one row.
 
-    `share` is rounded for each group, with at least one row on each side. Whole groups among others, of which the first
-    row has the number `first_row`, have the same rows left out as together with the others.
+    Parameters
+    ----------
+    groups : Groups
+    share : float in (0, 1)
+        Share of the rows of a group. It is rounded for each group, with at least one row on each side.
+    seed : int
+    first_row : int
+        Number of the first row, where whole groups are among others. The rows that are left out are the same as
+        together with the others.
 
+    Examples
+    --------
     >>> from expfam.estimators.grouped import held_rows
     >>> from expfam.model.groups import Groups
     >>> held_rows(Groups([0, 0, 0, 0, 0, 1])).sum()

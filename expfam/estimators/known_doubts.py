@@ -129,6 +129,16 @@ def log_mass_without(
     """Return log weights of the clusters of a mixture for some rows: (m, K).
 
     Each row is left out of its own cluster. A cluster of the row alone has the weight of a new one.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    n : (K,) float64 ndarray
+        Number of data of each cluster.
+    own : (m,) int ndarray
+        Cluster of each row.
+    weight : (m,) float64 ndarray or None
+        How often each row counts; None for once.
     """
     removed = np.ones(len(own)) if weight is None else weight
     pairs, place = np.unique(np.stack([own, removed], axis=1), axis=0, return_inverse=True)

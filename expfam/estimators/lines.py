@@ -26,7 +26,9 @@ _names_changes_alone: ContextVar[bool] = ContextVar("lines name changes alone", 
 
 @contextmanager
 def changes_alone() -> Iterator[None]:
-    """Let lines name what changes and no other setting: a command repeats its options itself.
+    """Make lines that are proposed in messages name the changed settings only, within a block.
+
+    Commands use it: they repeat their options themselves.
 
     Examples
     --------
@@ -84,7 +86,18 @@ def whole_line_of(estimator: Any) -> str:
 
 
 def call_of(owner: str, names: Sequence[str], texts: Mapping[str, str], *, n_unnamed: int = 0) -> str:
-    """Return the call of a class; arguments are in the order of `names`, the first ones unnamed.
+    """Return the call of a class, as it is typed.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the class.
+    names : sequence of str
+        Arguments in the order of the call.
+    texts : mapping of str to str
+        Text of each argument that is given.
+    n_unnamed : int
+        Number of arguments that are written without their names.
 
     Examples
     --------

@@ -69,7 +69,21 @@ def adopt_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
 def adopt(
     mixture: Any, model: MixtureModel, data: Any, labels: Any, n: Any = None, S: Any = None, bound: Any = None
 ) -> None:
-    """Store labels with their statistics, or soft statistics with their bound as the log joint."""
+    """Store labels with their statistics, or soft statistics with their bound as the log joint.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    model : MixtureModel
+    data : Dataset
+    labels : (N,) array_like of int
+    n : (K,) float64 ndarray, optional
+        Soft counts; those of the labels if not given.
+    S : (K, F) ndarray or CSR, optional
+        Soft sums of phi; needed with `n`.
+    bound : float, optional
+        Lower bound of the log evidence, nats; needed with `n`.
+    """
     mixture.labels_ = np.asarray(labels, dtype=np.int32)
     is_hard = n is None
     if is_hard:

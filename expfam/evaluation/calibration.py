@@ -127,7 +127,21 @@ class Replicate(NamedTuple):
 
 
 def check_cold(problem: Problem, cold_run: ColdRun, n_replicates: int, seed: int) -> Found:
-    """Run from a cold start on data of the prior; compare the draws with the true partition."""
+    """Run from a cold start on data of the prior; compare the draws with the true partition.
+
+    Parameters
+    ----------
+    problem : Problem
+    cold_run : ColdRun
+        Makes a run of the user's settings on given data.
+    n_replicates : int
+        Number of data sets that are drawn.
+    seed : int
+
+    Returns
+    -------
+    Found
+    """
     n_draws = next((n for n in DRAWS if n <= cold_run.n_steps), 0)
     if not n_draws:
         raise Skipped("no step counts (n_steps=0): there are no draws")
@@ -148,7 +162,16 @@ def check_cold(problem: Problem, cold_run: ColdRun, n_replicates: int, seed: int
 
 
 def joined(parts: Sequence[Replicate], n_draws: int, names: tuple[str, ...]) -> Found:
-    """Return the p-values over all runs, by as many draws as depend little on each other."""
+    """Return the p-values over all runs, by as many draws as depend little on each other.
+
+    Parameters
+    ----------
+    parts : sequence of Replicate
+    n_draws : int
+        Number of draws of each.
+    names : tuple of str
+        Names of the quantities; one is "log joint".
+    """
     column = names.index("log joint")
     joints = np.array([part.values[1:, column] for part in parts])
     for n in DRAWS[DRAWS.index(n_draws) :]:

@@ -139,6 +139,14 @@ class Problem(NamedTuple):
         """Compute the test quantities of (T, N) partitions with T models: (T, Q) float64.
 
         Those of partitions are under the model of the problem, so that they are functions of partition and data.
+
+        Parameters
+        ----------
+        X : (N, V) ndarray or CSR
+        labels : (T, N) int32 ndarray
+        models : sequence of T MixtureModel
+            With the hyper-parameters that belong to each partition; they are read if the kernel redraws
+            hyper-parameters.
         """
         values = Quantities(self.model, X).values(labels)
         if self.prior is None:
@@ -155,7 +163,7 @@ class Problem(NamedTuple):
 
 
 def generator_of(seed: int, check: str, replicate: int) -> np.random.Generator:
-    """Return the random numbers of one replicate of a check."""
+    """Return the generator of random numbers for one replicate of a check."""
     return np.random.default_rng([seed, sum(map(ord, check)), replicate])
 
 
@@ -165,7 +173,21 @@ def generator_of(seed: int, check: str, replicate: int) -> np.random.Generator:
 def check_rows(problem: Problem, n_replicates: int, seed: int) -> Found:
     """Start from the enumerated posterior of few rows, and compare the ends of steps with it.
 
-    `n_replicates` is the number of starts for each of 20 subsets of 6 rows.
+    Parameters
+    ----------
+    problem : Problem
+    n_replicates : int
+        Number of starts for each of 20 subsets of 6 rows.
+    seed : int
+
+    Returns
+    -------
+    Found
+
+    Raises
+    ------
+    Skipped
+        Partitions of the model cannot be enumerated, or the rows say nothing.
     """
     if problem.n_sticks is not None:
         raise Skipped(
@@ -276,7 +298,24 @@ def _rows_p(parts):
 
 
 def check_truth(problem: Problem, n_replicates: int, seed: int) -> Found:
-    """Rank partitions drawn from the prior among the states of chains through them."""
+    """Rank partitions drawn from the prior among the states of chains through them.
+
+    Parameters
+    ----------
+    problem : Problem
+    n_replicates : int
+        Number of partitions that are drawn.
+    seed : int
+
+    Returns
+    -------
+    Found
+
+    Raises
+    ------
+    Skipped
+        The prior draws data that the family cannot hold.
+    """
     draw = prior_draw(problem)
     refusals = [reason for reason in (_refusal(draw, seed, number) for number in range(_PILOT)) if reason is not None]
     # the wide prior of hyper-parameters often reaches values that no number holds
@@ -354,8 +393,21 @@ def _possible(draw, rng):
 def possible_draw(draw: Draw, rng: np.random.Generator) -> tuple[MixtureModel, npt.NDArray[np.int32], Dataset, int]:
     """Draw until the family takes the data.
 
-    Return model, labels, data, and how many draws were refused.
     What is refused depends on the data alone, so the labels stay draws of the posterior given the data.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws model, labels and rows with a Generator.
+    rng : numpy Generator
+
+    Returns
+    -------
+    model : MixtureModel
+    labels : (N,) int32 ndarray
+    data : Dataset
+    n_refused : int
+        Number of draws that were refused.
     """
     for n_refused in range(1000):
         try:
@@ -432,7 +484,24 @@ def walk(
     seed: int,
     times: range,
 ) -> Walk:
-    """Make steps at given times from a given model and labels."""
+    """Make steps at given times from a given model and labels.
+
+    Parameters
+    ----------
+    problem : Problem
+    kernel : Kernel
+        The kernel of the problem, or its reversal.
+    model : MixtureModel
+    labels : (N,) int32 ndarray
+    data : Dataset
+    seed : int
+    times : range
+        Times of the steps; each time has random numbers of its own.
+
+    Returns
+    -------
+    Walk
+    """
     if not len(times):
         return Walk([], [], True)
     state = _begun(problem, kernel, data, seed)

@@ -352,10 +352,10 @@ class PartitionPosterior:
     @property
     @made_on_use
     def second(self) -> npt.NDArray[np.int32]:
-        """Other cluster that each row may belong to: (N,) int32.
+        """Second most probable cluster of each row: (N,) int32.
 
-        It is the one with the largest mean probability of being with a row of it; -1 where no draw joins the row with
-        another cluster.
+        Of the other clusters it is the one with whose rows the row is most often together in the draws, on average;
+        -1 where no draw joins the row with another cluster.
         """
         return self._readings[1]
 

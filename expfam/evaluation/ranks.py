@@ -62,7 +62,16 @@ def gaussian_p(z: Any) -> Any:
 
 
 def frequencies_p(counts: npt.NDArray[np.int64], probability: npt.NDArray[np.float64], least: float = 5.0) -> Any:
-    """Return chi-square and degrees of freedom of counts; rare cells are added up."""
+    """Return chi-square and degrees of freedom of counts; rare cells are added up.
+
+    Parameters
+    ----------
+    counts : (C,) int64 ndarray
+    probability : (C,) float64 ndarray
+        Probability of each cell.
+    least : float
+        Cells with a smaller expected count are rare.
+    """
     expected = probability * counts.sum()
     common = expected >= least
     found = np.append(counts[common], counts[~common].sum()).astype(np.float64)

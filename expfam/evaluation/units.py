@@ -75,7 +75,14 @@ class TokenUnits:
         self.n_units = int(self._lengths.sum())
 
     def near(self, n_units: int, rng: np.random.Generator) -> Units:
-        """Return some tokens of documents that share words."""
+        """Return some tokens of documents that share words.
+
+        Parameters
+        ----------
+        n_units : int
+            Largest number of tokens.
+        rng : numpy Generator
+        """
         doc = int(rng.choice(len(self._lengths), p=self._lengths / self.n_units))
         words = self._some(doc, _OF_A_GROUP, rng)
         found, docs = [(doc, word) for word in words], [doc]
@@ -100,17 +107,49 @@ class TokenUnits:
         return tokens[:n].tolist()
 
     def design(self, n_units: int, rng: np.random.Generator, *, one_link: bool = False) -> Units:
-        """Return tokens without words: documents as long as those of the user."""
+        """Return tokens without words: documents as long as those of the user.
+
+        Parameters
+        ----------
+        n_units : int
+            Number of tokens.
+        rng : numpy Generator
+        one_link : bool
+            It is there for the same call as of `RowUnits`.
+        """
         return Units(_groups_of_sizes(rng.permutation(self._lengths[self._lengths > 0]), n_units))
 
     def draw_values(self, model: Any, labels: Any, rng: np.random.Generator, given: Any = None) -> Any:
-        """Draw the words of tokens; those of the first ones may be given."""
+        """Draw the words of tokens; those of the first ones may be given.
+
+        Parameters
+        ----------
+        model : AdmixtureModel
+        labels : (N,) int32 ndarray
+            Topic of each token.
+        rng : numpy Generator
+        given : (m,) int ndarray, optional
+            Words of the first m tokens.
+
+        Returns
+        -------
+        (N,) intp ndarray
+        """
         return draw_words(
             model.family.pseudocounts()[0], labels, rng, seeds=model.seeds, given=() if given is None else given
         )
 
     def data(self, model: Any, units: Units, labels: npt.NDArray[np.int32]) -> tuple[Dataset, Units, Any]:
-        """Return the documents, the tokens in the order of a chain, and their topics."""
+        """Return the documents, the tokens in the order of a chain, and their topics.
+
+        Parameters
+        ----------
+        model : AdmixtureModel
+        units : Units
+            Tokens with words.
+        labels : (N,) int32 ndarray
+            Topic of each token.
+        """
         order = np.lexsort((units.groups, units.values))  # by word, and within a word by document
         units = Units(units.groups[order], units.values[order])
         shape = (int(units.groups.max()) + 1, model.family.n_features_in_)
@@ -228,7 +267,17 @@ class RowUnits:
         return Units(groups, links=None if self._links is None else self._links[rows])
 
     def draw_values(self, model: Any, labels: Any, rng: np.random.Generator, given: Any = None) -> Any:
-        """Draw rows given their clusters; the first ones may be given."""
+        """Draw rows given their clusters; the first ones may be given.
+
+        Parameters
+        ----------
+        model : AdmixtureModel
+        labels : (N,) int32 ndarray
+            Cluster of each row.
+        rng : numpy Generator
+        given : (m, V) ndarray or CSR, optional
+            The first m rows.
+        """
         return draw_rows(model.family, labels, rng, given=given)
 
     def data(self, model: Any, units: Units, labels: npt.NDArray[np.int32]) -> tuple[Dataset, Units, Any]:
@@ -252,7 +301,16 @@ class RowUnits:
 def log_prior(
     alpha: npt.NDArray[np.float64], groups: npt.NDArray[np.intp], labels: npt.NDArray[np.integer]
 ) -> npt.NDArray[np.float64]:
-    """Compute the log prior of (T, N) clusters of units in groups: (T,) nats."""
+    """Compute the log prior of (T, N) clusters of units in groups: (T,) nats.
+
+    Parameters
+    ----------
+    alpha : (K,) float64 ndarray
+        Pseudo-count of each cluster.
+    groups : (N,) intp ndarray
+        Group of each unit.
+    labels : (T, N) int ndarray
+    """
     counts = group_counts(groups, labels, alpha.size)
     sizes, total = counts[0].sum(axis=1), alpha.sum()
     inner = (gammaln(alpha + counts) - gammaln(alpha)).sum(axis=(1, 2))
@@ -262,7 +320,13 @@ def log_prior(
 def slope_of_prior(
     alpha: npt.NDArray[np.float64], groups: npt.NDArray[np.intp], labels: npt.NDArray[np.integer]
 ) -> npt.NDArray[np.float64]:
-    """Compute the derivative of the log prior by the logarithm of a factor on alpha: (T,)."""
+    """Compute the derivative of the log prior by the logarithm of a factor on alpha: (T,).
+
+    Parameters
+    ----------
+    alpha, groups, labels
+        As in `log_prior`.
+    """
     counts = group_counts(groups, labels, alpha.size)
     sizes, total = counts[0].sum(axis=1), alpha.sum()
     inner = (alpha * (psi(alpha + counts) - psi(alpha))).sum(axis=(1, 2))

@@ -1,6 +1,6 @@
 """Updates of learned hyper-parameters: slice sampling of real variables, and their modes.
 
-Either evaluates the target about ten times.
+Both evaluate the target about ten times.
 """
 
 from __future__ import annotations
@@ -64,10 +64,28 @@ def slice_sample(
 ) -> float:
     """Draw a new value of a scalar by one slice-sampling update.
 
-    The update uses stepping out and shrinkage (Neal 2003, figs. 3 and 5). `target` is a log density up to a constant,
-    nats. `t` is the present value, within [low, high]. The first interval around it, and each step out, has the given
-    width. `max_steps` is the largest total number of steps out; they are split at random between the two sides, which
-    keeps the target distribution exact.
+    Parameters
+    ----------
+    target : callable
+        Log density up to a constant, nats.
+    t : float
+        Present value, within [low, high].
+    rng : numpy Generator
+    width : float
+        Width of the first interval around `t`, and of each step out.
+    low, high : float
+        Bounds of the values.
+    max_steps : int
+        Largest total number of steps out. They are split at random between the two sides, which keeps the target
+        distribution exact.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Stepping out and shrinkage of Neal 2003, figs. 3 and 5.
     """
     level = target(t) + np.log1p(-rng.random())
     left = t - width * rng.random()
@@ -96,8 +114,22 @@ def climb_to_mode(
 ) -> float:
     """Return a maximum of `target` that is reached from `t` uphill.
 
-    It lies between `low` and `high` and is found within `tol`.
     Steps double as long as the target rises; then parabolas and thirds shrink the interval around the best point.
+
+    Parameters
+    ----------
+    target : callable
+        Function of a float.
+    t : float
+        Value to begin with.
+    low, high : float
+        Bounds of the maximum.
+    tol : float
+        The maximum is found within it.
+
+    Returns
+    -------
+    float
     """
     best, step = float(np.clip(t, low, high)), 0.5
     value = target(best)
@@ -157,9 +189,23 @@ def slice_sample_each(
 ) -> Floats:
     """Draw a new value of each of some independent scalars by one slice-sampling update each.
 
-    `target` maps values (V,) to log densities (V,), up to constants, nats: that of each scalar depends on its own value
-    alone. `t` (V,) are the present values, within [low, high]. The intervals are those of `slice_sample` with a width
-    of 1, and all scalars step out and shrink together, so that `target` is evaluated about twenty times in all.
+    The intervals are those of `slice_sample` with a width of 1, and all scalars step out and shrink together, so that
+    `target` is evaluated about twenty times in all.
+
+    Parameters
+    ----------
+    target : callable
+        Maps values (V,) to log densities (V,), up to constants, nats: that of each scalar depends on its own value
+        alone.
+    t : (V,) float64 ndarray
+        Present values, within [low, high].
+    rng : numpy Generator
+    low, high : float
+        Bounds of the values.
+
+    Returns
+    -------
+    (V,) float64 ndarray
     """
     t = np.asarray(t, dtype=np.float64)
     level = target(t) + np.log1p(-rng.random(t.shape))
@@ -197,9 +243,22 @@ def climb_to_modes(
 ) -> Floats:
     """Return for each of some independent scalars a maximum that is reached uphill.
 
-    `target` is that of `slice_sample_each`, and `t` (V,) are the values to begin with. Each maximum lies between `low`
-    and `high` and is found within `tol`. Steps double as long as they rise, and are halved, and turned, where they do
-    not.
+    Steps double as long as they rise, and are halved, and turned, where they do not.
+
+    Parameters
+    ----------
+    target : callable
+        That of `slice_sample_each`.
+    t : (V,) float64 ndarray
+        Values to begin with.
+    low, high : float
+        Bounds of the maxima.
+    tol : float
+        Each maximum is found within it.
+
+    Returns
+    -------
+    (V,) float64 ndarray
     """
     best = np.clip(np.asarray(t, dtype=np.float64), low, high)
     value, step = target(best), np.full(best.shape, 0.5)

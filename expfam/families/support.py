@@ -200,8 +200,22 @@ def as_matrix(
 ) -> Any:
     """Return data as a two-dimensional, finite, numeric array or canonical CSR, read-only.
 
-    Data of another kind, or with other than `n_features` columns, raise DataError or DataTypeError; the message names
-    the family and the place. With `allow_nan` only infinity is refused.
+    Parameters
+    ----------
+    X : array_like or sparse matrix, shape (N, V)
+    family : str
+        Name of the family, for messages.
+    accepts_sparse : bool
+        Whether the family reads CSR.
+    n_features : int, optional
+        Number of columns that the data must have.
+    allow_nan : bool
+        Whether NaN is allowed: only infinity is refused then.
+
+    Raises
+    ------
+    DataError, DataTypeError
+        The data are of another kind or have another number of columns; the message names the place.
     """
     check_given(X, owner=family)
     if sparse.issparse(X):
@@ -364,8 +378,16 @@ def first_where(X: Any, test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]
 def check_counts(X: Any, *, family: str, allow_fractional: bool = False, remedy: str | None = None) -> None:
     """Raise SupportError unless the data are non-negative counts with an exact sum.
 
-    Counts must be integers to within 1e-9, unless fractions are allowed. `remedy` ends the message about a fraction;
-    without it, the remedies are those of any family of counts.
+    Parameters
+    ----------
+    X : (N, V) ndarray or CSR
+        NaN is passed over.
+    family : str
+        Name of the family, for messages.
+    allow_fractional : bool
+        Whether fractions are allowed; if not, counts must be integers to within 1e-9.
+    remedy : str, optional
+        End of the message about a fraction; without it, the remedies are those of any family of counts.
 
     Raises
     ------
@@ -408,7 +430,15 @@ def _total(values):
 def check_hyper(family: str, name: str, value: Any, *, positive: bool = True, vector: bool = True) -> None:
     """Raise ValueError unless `value` is "auto", a finite number or an array of one per column.
 
-    Numbers must be positive if `positive`; arrays are allowed if `vector`.
+    Parameters
+    ----------
+    family, name : str
+        Names of the family and of the hyper-parameter, for the message.
+    value : object
+    positive : bool
+        Whether numbers must be positive.
+    vector : bool
+        Whether arrays are allowed.
     """
     if is_auto(value):
         return
@@ -422,7 +452,14 @@ def check_hyper(family: str, name: str, value: Any, *, positive: bool = True, ve
 
 
 def check_choices(family: str, name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is "auto", True, False or one of these per column."""
+    """Raise ValueError unless `value` is "auto", True, False or one of these per column.
+
+    Parameters
+    ----------
+    family, name : str
+        Names of the family and of the hyper-parameter, for the message.
+    value : object
+    """
     if is_auto(value):
         return
     array = np.asarray(value)
@@ -474,6 +511,16 @@ def check_ratio(variance: Floats, *, family: str) -> None:
 def check_interval(X: Any, low: float, high: float, *, family: str, closed: bool = True) -> None:
     """Raise SupportError unless all values lie in [low, high], or (low, high] if not `closed`.
 
+    Parameters
+    ----------
+    X : (N, V) ndarray or CSR
+        Entries that CSR data do not store are 0. NaN is passed over.
+    low, high : float
+    family : str
+        Name of the family, for the message.
+    closed : bool
+        Whether `low` itself is allowed.
+
     Raises
     ------
     SupportError
@@ -495,7 +542,19 @@ def check_interval(X: Any, low: float, high: float, *, family: str, closed: bool
 def check_unit(X: Any, *, family: str, tolerance: float = 1e-6, remedy: str = "normalise the rows first") -> None:
     """Raise DataError unless the length of each row is 1 to within a tolerance.
 
-    The message names the row, and `remedy` ends it.
+    Parameters
+    ----------
+    X : (N, V) ndarray or CSR
+    family : str
+        Name of the family, for the message.
+    tolerance : float
+        Largest difference from 1.
+    remedy : str
+        End of the message, which names the row.
+
+    Raises
+    ------
+    DataError
     """
     lengths = row_lengths(X)
     bad = np.flatnonzero(~(np.abs(lengths - 1.0) <= tolerance))

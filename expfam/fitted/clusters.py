@@ -132,7 +132,12 @@ class FittedClusters:
     def most_probable(self, X: Any, *, mass: Any = None) -> npt.NDArray[np.int32]:
         """Return the most probable cluster of each row: (N,) int32.
 
-        `mass` is that of `each_block`. The cluster without data has no part in it.
+        The cluster without data has no part in it.
+
+        Parameters
+        ----------
+        X, mass
+            As in `each_block`.
         """
         if mass is None:
             data, clusters = self.loaded(X)
@@ -142,10 +147,20 @@ class FittedClusters:
         return np.concatenate(blocks)
 
     def probabilities(self, X: Any, n_top: int | None = None, *, mass: Any = None) -> Any:
-        """Return the probability of each cluster for each row: (N, K).
+        """Return the probability of each cluster for each row.
 
-        With `n_top` it is a CSR array of the largest ones. `mass` is that of `each_block`. The cluster without data has
-        no part in it.
+        The cluster without data has no part in it.
+
+        Parameters
+        ----------
+        X, mass
+            As in `each_block`.
+        n_top : int, optional
+            Number of probabilities of a row that are kept, the largest ones; all if not given.
+
+        Returns
+        -------
+        (N, K) float64 ndarray, or CSR with `n_top`
         """
         K, L = self.n_clusters, checked_n_top(n_top)
 
@@ -160,13 +175,24 @@ class FittedClusters:
         """Return the log of `probabilities`: (N, K) nats.
 
         It is finite also where a probability is too small for a float.
+
+        Parameters
+        ----------
+        X, mass
+            As in `each_block`.
         """
         K = self.n_clusters
         blocks, _ = self.each_block(X, lambda scores, start, stop: _log_softmax(scores[:, :K]), mass=mass)
         return np.concatenate(blocks)
 
     def log_densities(self, X: Any, **options: Any) -> npt.NDArray[np.float64]:
-        """Return the log density of each row: (N,) nats, with log-base; see `each_block`."""
+        """Return the log density of each row: (N,) nats, with log-base; see `each_block`.
+
+        Parameters
+        ----------
+        X, **options
+            As in `each_block`.
+        """
         blocks, log_base = self.each_block(X, lambda scores, start, stop: log_sum_exp(scores), **options)
         return np.concatenate(blocks) + log_base
 
@@ -194,7 +220,18 @@ class FittedClusters:
     def joint_and_given(
         self, X: npt.NDArray[np.float64], known: npt.NDArray[np.bool_], mass_of: _MassOf | None = None
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return log densities of rows and of their given columns; see `conditional_log_densities`."""
+        """Return log densities of rows and of their given columns; see `conditional_log_densities`.
+
+        Parameters
+        ----------
+        X, known, mass_of
+            As in `conditional_log_densities`.
+
+        Returns
+        -------
+        joint, given : (N,) float64 ndarrays
+            Nats.
+        """
         family, only = self.conditional_family(), np.where(known, X, np.nan)
         is_table = with_holes(self.family) is None
         about, columns = about_columns(family, known) if is_table else (family, None)  # type: ignore[arg-type]
@@ -206,7 +243,18 @@ class FittedClusters:
     def each_conditional_block(
         self, X: npt.NDArray[np.float64], reduce: Callable[[npt.NDArray[np.float64], int, int], Any], mass: Any = None
     ) -> list[Any]:
-        """Apply `reduce` to blocks of scores of rows with holes, under `conditional_family`."""
+        """Apply `reduce` to blocks of scores of rows with holes, under `conditional_family`.
+
+        Parameters
+        ----------
+        X, reduce, mass
+            As in `each_block`.
+
+        Returns
+        -------
+        list
+            What `reduce` returned for each block.
+        """
         return self.each_block(X, reduce, family=self.conditional_family(), mass=mass)[0]
 
     @property
@@ -258,7 +306,19 @@ def checked_n_top(n_top: int | None) -> int | None:
 
 
 def largest(p: npt.NDArray[np.float64], n_top: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-    """Return columns and values of the largest entries of each row, in the order of the columns."""
+    """Return columns and values of the largest entries of each row, in the order of the columns.
+
+    Parameters
+    ----------
+    p : (N, K) float64 ndarray
+    n_top : int
+        L, the number of entries of a row; at most K are returned.
+
+    Returns
+    -------
+    columns : (N, L) int32 ndarray
+    values : (N, L) float64 ndarray
+    """
     K = p.shape[1]
     L = min(n_top, K)
     columns = np.sort(np.argpartition(p, K - L, axis=1)[:, K - L :], axis=1).astype(np.int32)

@@ -68,10 +68,19 @@ class DrawnClusters:
         return self.parts[0].conditional_family()
 
     def probabilities(self, X: Any, n_top: int | None = None) -> Any:
-        """Return the probability of each cluster of the labels for each row: (N, K).
+        """Return the probability of each cluster of the labels for each row.
 
-        A row of a draw's cluster belongs to the clusters of the labels as the rows of this cluster do. With `n_top` it
-        is a CSR array of the largest probabilities.
+        A row of a draw's cluster belongs to the clusters of the labels as the rows of this cluster do.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+        n_top : int, optional
+            Number of probabilities of a row that are kept, the largest ones; all if not given.
+
+        Returns
+        -------
+        (N, K) float64 ndarray, or CSR with `n_top`
         """
         L, K, found = checked_n_top(n_top), self.homes[0].shape[1], []
         for start, stop in self._blocks(X.shape[0]):

@@ -87,7 +87,17 @@ class ResultForm:
         return self.frame(self.roles.decode(X, whole=True), types=self.roles.types)
 
     def like(self, X: Any, filled: npt.NDArray[Any], holes: npt.NDArray[np.bool_]) -> Any:
-        """Return data with the cells of their holes filled, in the form that they were given in."""
+        """Return data with the cells of their holes filled, in the form that they were given in.
+
+        Parameters
+        ----------
+        X : array_like or frame, shape (N, V)
+            The data as they were given.
+        filled : (N, V) ndarray
+            Encoded rows without holes.
+        holes : (N, V) bool ndarray
+            Which cells are filled.
+        """
         names = self.columns
         if self.roles is not None and self.roles.by_place:
             return self._like_array(X, filled, holes)

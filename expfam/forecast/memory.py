@@ -114,9 +114,24 @@ def forecast_memory(
 ) -> Forecast:
     """Forecast the memory of a fit to these data.
 
-    If `n_components` is not given, min(N, 200) clusters are assumed and marked as a guess. With a kernel and its model,
-    the kernel's working objects are counted, too. `n_draws` draws of the partition are kept.
+    Parameters
+    ----------
+    data : Dataset
+    n_components : int, optional
+        Number of clusters; if not given, min(N, 200), marked as a guess.
+    kernel : Kernel, optional
+        Its working objects are counted, too.
+    model : MixtureModel, optional
+        Needed with `kernel`.
+    n_draws : int
+        Number of draws of the partition that are kept.
 
+    Returns
+    -------
+    Forecast
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from expfam import Dataset, Poisson
     >>> from expfam.forecast.memory import forecast_memory
@@ -152,6 +167,14 @@ def forecast_topics(data: Dataset, *, kernel: Any, model: AdmixtureModel, start:
     The larger of the memory of the start and of the steps counts. Clusters of the forecast are topics; tokens and
     tables of the kernel count as proposals. The statistics are counts of words in topics, their sums over sweeps, and
     the pseudo-counts that become `components_`.
+
+    Parameters
+    ----------
+    data : Dataset
+    kernel : Kernel
+    model : AdmixtureModel
+    start : str or array_like
+        Start of the kernel.
     """
     K = model.n_components
     forecast = Forecast(
@@ -175,8 +198,19 @@ def forecast_topics(data: Dataset, *, kernel: Any, model: AdmixtureModel, start:
 def forecast_tree(data: Dataset, *, n_leaves: int | None = None, n_neighbors: int = 0, n_trees: int = 1) -> Forecast:
     """Forecast the memory of trees over these data; clusters of the forecast are leaves.
 
-    There are N leaves unless `n_leaves` says otherwise. `n_neighbors` is the number of candidates of each leaf if a
-    graph of them is made, else 0. `n_trees` trees are in memory together, to choose from.
+    Parameters
+    ----------
+    data : Dataset
+    n_leaves : int, optional
+        Number of leaves; N if not given.
+    n_neighbors : int
+        Number of candidates of each leaf if a graph of them is made, else 0.
+    n_trees : int
+        Number of trees that are in memory together, to choose from.
+
+    Returns
+    -------
+    Forecast
     """
     L = data.n_rows if n_leaves is None else int(n_leaves)
     width = 8 * _LEAF_COPIES * data.n_statistics
@@ -205,12 +239,29 @@ def forecast_sizes(
 ) -> Forecast:
     """Forecast the memory of a fit from sizes; the data need not exist yet.
 
-    `family` is an entry-point name. `n_statistics` is F, the width of the sufficient statistics; it follows from
-    `n_features` for the built-in families, but for ``"categorical"`` give the number of levels of all columns. `nnz` is
-    the number of stored entries of sparse data; without it the data are dense. `data_bytes` are 8 for each value and 4
-    for each index if not given, and `n_components` is min(N, 200), marked as a guess. `n_draws`
-    draws of the partition are kept.
+    Parameters
+    ----------
+    family : str
+        Entry-point name.
+    n_rows, n_features : int
+    n_statistics : int, optional
+        F, the width of the sufficient statistics. It follows from `n_features` for the built-in families, but for
+        ``"categorical"`` give the number of levels of all columns.
+    nnz : int, optional
+        Number of stored entries of sparse data; without it the data are dense.
+    data_bytes : int, optional
+        Bytes of the data; if not given, 8 for each value and 4 for each index.
+    n_components : int, optional
+        Number of clusters; if not given, min(N, 200), marked as a guess.
+    n_draws : int
+        Number of draws of the partition that are kept.
 
+    Returns
+    -------
+    Forecast
+
+    Notes
+    -----
     Count families have word-major tables of int32 counts (float64 for fractions): V rows of K slots, padded to a cache
     line, with one bit for each slot and lists of the words that occur. Full Gaussians have F = d + d (d + 1) / 2 sums
     and two d x d factors for each cluster. Other families have twice K F doubles. A copy of the statistics is exported
@@ -263,8 +314,17 @@ def _statistics_bytes(family, n_features, F, K, n_entries):
 def check_memory(forecast: Forecast, limit: float | str | None = None) -> None:
     """Raise ResourceError if a fit needs more memory beside the data than allowed.
 
-    The limit is in bytes, or text like ``"4GB"``. Without it, it is the free memory of the machine or container; if
-    that is unknown, nothing is checked, nor for a fit of at most 16 MiB. The message holds the figures.
+    Parameters
+    ----------
+    forecast : Forecast
+    limit : float or str, optional
+        Bytes, or text like ``"4GB"``. Without it, it is the free memory of the machine or container; if that is
+        unknown, nothing is checked, nor for a fit of at most 16 MiB.
+
+    Raises
+    ------
+    ResourceError
+        The message holds the figures.
     """
     if limit is None and forecast.beside_data <= _NEVER_SHORT:
         return

@@ -91,12 +91,34 @@ def forecast_duration(
 ) -> Duration:
     """Forecast the seconds of a fit from a few steps on samples of the rows.
 
-    This needs some seconds of work at most. The model must be bound. If rows are in groups, samples are whole groups.
-    The forecast is for all `n_steps` steps, and for the start. Where a rule may end the fit after `least_steps`, its
-    low end is for these. Samplers that stop by themselves may need fewer.
-    ``begin(sample)`` returns the state in which a run over a sample begins, where a start is searched for; without it
-    the kernel makes the start. ``finish(state)`` does what follows the steps.
+    This needs some seconds of work at most. If rows are in groups, samples are whole groups. The forecast is for the
+    start and all steps. Samplers that stop by themselves may need fewer.
 
+    Parameters
+    ----------
+    kernel : Kernel
+    model : MixtureModel or AdmixtureModel
+        Bound to the data.
+    data : Dataset
+    n_steps : int
+    least_steps : int, optional
+        Number of steps after which a rule may end the fit: the low end of the forecast is for these.
+    seed : int
+        Seed of the samples and of the steps on them.
+    start : str or array_like
+        Start of the kernel on all data.
+    begin : callable, optional
+        ``begin(sample)`` returns the state in which a run over a sample begins, where a start is searched for; without
+        it the kernel makes the start.
+    finish : callable, optional
+        ``finish(state)`` does what follows the steps.
+
+    Returns
+    -------
+    Duration
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
     >>> from expfam.forecast.time import forecast_duration
@@ -122,9 +144,20 @@ def forecast_duration(
 def forecast_tree_duration(grow: Callable[[Any, Dataset], Any], data: Dataset, *, seed: int = 0) -> Duration:
     """Forecast the seconds of a tree over all rows from trees over samples.
 
-    This needs some seconds of work at most. ``grow(rows, sample)`` makes the whole tree of a sample; `rows` are indices
-    of the data. Steps of the forecast are merges. Its low end follows the power of the number of rows by which the last
-    two trees differ, at most 2; its high end is the time of a search over all pairs.
+    This needs some seconds of work at most. Steps of the forecast are merges. Its low end follows the power of the
+    number of rows by which the last two trees differ, at most 2; its high end is the time of a search over all pairs.
+
+    Parameters
+    ----------
+    grow : callable
+        ``grow(rows, sample)`` makes the whole tree of a sample; `rows` are indices of the data.
+    data : Dataset
+    seed : int
+        Seed of the samples.
+
+    Returns
+    -------
+    Duration
     """
     N, began = data.n_rows, perf_counter()
 
@@ -232,7 +265,17 @@ def check_time(
 ) -> None:
     """Time some steps and raise ResourceError if a fit would exceed the limit.
 
-    Without a limit nothing is timed. See `check_duration` for the limit and `forecast_duration` for the rest.
+    Parameters
+    ----------
+    limit : float, str or None
+        As in `check_duration`; without a limit nothing is timed.
+    kernel, model, data, n_steps, least_steps, seed, start, begin, finish
+        As in `forecast_duration`.
+
+    Raises
+    ------
+    ResourceError
+        The message holds the figures.
     """
     if limit is not None:
         options: dict[str, Any] = {"least_steps": least_steps, "begin": begin, "finish": finish}
@@ -242,7 +285,16 @@ def check_time(
 def check_duration(duration: Duration, limit: float | str) -> None:
     """Raise ResourceError if even the low end of a forecast is above the limit.
 
-    The limit is in seconds, or text like ``"90s"``, ``"10min"``, ``"2h"``. The message holds the figures.
+    Parameters
+    ----------
+    duration : Duration
+    limit : float or str
+        Seconds, or text like ``"90s"``, ``"10min"``, ``"2h"``.
+
+    Raises
+    ------
+    ResourceError
+        The message holds the figures.
     """
     allowed = parse_seconds(limit)
     if duration.low > allowed:

@@ -156,7 +156,7 @@ class Frame:
         return part
 
     def is_plain(self) -> bool:
-        """Return whether there are cells, all of them floats."""
+        """Return whether the frame has cells and all of them are floats."""
         columns = (self.column(name) for name in self.names)
         return all(self.shape) and all(column.kind == "float" and not column.missing.any() for column in columns)
 

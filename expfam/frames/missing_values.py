@@ -76,6 +76,14 @@ def column_with_holes(frame: Frame, name: str, values: Sequence[Any], *, reads_n
     """Return a column of a frame in which the cells with some values are missing.
 
     As `with_holes` does; values of another type than the other cells are found too, such as "?" among numbers.
+
+    Parameters
+    ----------
+    frame : Frame
+    name : str
+        Name of the column.
+    values, reads_numbers
+        As in `with_holes`.
     """
     if not values:
         return frame.column(name)

@@ -100,14 +100,25 @@ class StoredTrace(WarmedColumns):
 def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = False) -> None:
     """Write a fitted estimator to the directory `path`.
 
-    An earlier model at this path is replaced; anything else there is refused by an ArchiveError, and so is a part
-    that cannot be saved without pickle. `labels` says whether to save `labels_` of a mixture, too: 4 bytes for each
-    datum, and the draws that it has kept. Those of a hierarchy are always saved.
-
     Some settings cannot be saved: callbacks, starting labels, generators, and all that are not plain values, families,
     weights, or samplers with plain settings. They are written as text to the header's ``not_kept``, and a loaded model
     has their defaults; predictions do not depend on them. If an estimator learned from chunks, the loaded one can go on
     learning.
+
+    Parameters
+    ----------
+    estimator : Mixture, GroupedMixture, TopicModel or BayesianHierarchy
+        Fitted.
+    path : path-like
+        An earlier model at this path is replaced.
+    labels : bool
+        Whether to save `labels_` of a mixture, too: 4 bytes for each datum, and the draws that it has kept. Those of a
+        hierarchy are always saved.
+
+    Raises
+    ------
+    ArchiveError
+        Something else is at `path`, or a part cannot be saved without pickle.
     """
     kind = estimator.saved_kind
     results, parts = _SAVED[kind](estimator)
@@ -128,12 +139,22 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
 def load_estimator(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
     """Load a fitted estimator that `save_estimator` wrote; it needs no training data.
 
-    `estimator_class` is the class that was saved, or one derived from it. With `trust`, modules are imported that the
-    file names although they are not part of expfam or of an installed distribution that offers plugins: importing runs
-    their code. Classes that were given to `expfam.register` are found without trust.
+    Parameters
+    ----------
+    estimator_class : type
+        The class that was saved, or one derived from it.
+    path : path-like
+    trust : bool
+        Whether to import modules that the file names although they are not part of expfam or of an installed
+        distribution that offers plugins: importing runs their code. Classes that were given to `expfam.register` are
+        found without trust.
 
-    An ArchiveError tells that there is no usable model at `path`; a PluginError, that a class is not installed or needs
-    `trust`.
+    Raises
+    ------
+    ArchiveError
+        There is no usable model at `path`.
+    PluginError
+        A class is not installed, or needs `trust`.
     """
     kind: str = estimator_class.saved_kind  # type: ignore[attr-defined]
     estimator, results, parts = _read(path, kind, estimator_class, trust)

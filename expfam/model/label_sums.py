@@ -272,6 +272,16 @@ def moved_sums(
 
     Only the rows whose label differs are read. Added to the sums of the old labels, the result is exactly the sums of
     the new ones.
+
+    Parameters
+    ----------
+    data : Dataset
+    old, new : (N,) int32 ndarrays
+        Labels before and after.
+    n_clusters : int
+        K, above all labels.
+    scale : Scale
+        How terms are split into pieces; that of the sums.
     """
     moved = np.flatnonzero(old != new)
     before, after = old[moved], new[moved]
@@ -292,6 +302,16 @@ def updated_sums(
     """Return the sums of labels `new`, the bits of `label_sums`, from those of labels `old`.
 
     All rows are read where more than half of the labels differ, else those whose label differs.
+
+    Parameters
+    ----------
+    data : Dataset
+    sums : LabelSums
+        Sums of the labels `old`; they stay as they are.
+    old, new : (N,) int32 ndarrays
+        Labels before and after.
+    scale : Scale
+        How terms are split into pieces; that of the sums.
     """
     K, moved = sums.n.size, np.flatnonzero(old != new)
     if 2 * moved.size > data.n_rows:

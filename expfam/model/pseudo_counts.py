@@ -46,7 +46,14 @@ class CountTable:
 
     @classmethod
     def of_pairs(cls, group: np.ndarray, count: np.ndarray, times: np.ndarray, n_groups: int) -> CountTable:
-        """Return the table of pairs (group, count), sorted, that occur `times` often."""
+        """Return the table of pairs (group, count), sorted, that occur `times` often.
+
+        Parameters
+        ----------
+        group, count, times : (P,) int64 ndarrays
+            Group and count of each pair, and how often it occurs.
+        n_groups : int
+        """
         table = cls.__new__(cls)
         table.group, table.count, table.times, table.n_groups = group, count, times, n_groups
         return table
@@ -97,9 +104,20 @@ class CountTable:
 
 
 def draw_log_beta(a: npt.ArrayLike, b: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Draw logs of Beta(a, b) variables; `b` is an array, `a` one number or as many.
+    """Draw logs of Beta(a, b) variables.
 
     The variables themselves can be too small for a double.
+
+    Parameters
+    ----------
+    a : float or (n,) array_like of float
+        One number, or as many as `b` has.
+    b : (n,) float64 ndarray
+    rng : numpy Generator
+
+    Returns
+    -------
+    (n,) float64 ndarray
     """
     x, y = (
         np.log(rng.standard_gamma(c + 1.0, np.shape(b))) + np.log1p(-rng.random(np.shape(b))) / c
@@ -111,11 +129,24 @@ def draw_log_beta(a: npt.ArrayLike, b: npt.NDArray[np.float64], rng: np.random.G
 def draw_pseudocounts(
     a: npt.NDArray[np.float64], table: CountTable, totals: npt.ArrayLike, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Draw the pseudo-count of each category given all counts: (K,) float64 ndarray.
+    """Draw the pseudo-count of each category given all counts.
 
-    `a` (K,) are the present pseudo-counts; the groups of `table` are the categories. `totals` (D,) are the sums of the
-    counts of each document or group; sums of 0 are left out.
+    Parameters
+    ----------
+    a : (K,) float64 ndarray
+        Present pseudo-counts.
+    table : CountTable
+        Counts; its groups are the categories.
+    totals : (D,) array_like of float
+        Sum of the counts of each document or group; sums of 0 are left out.
+    rng : numpy Generator
 
+    Returns
+    -------
+    (K,) float64 ndarray
+
+    Notes
+    -----
     The auxiliary variables are those of Teh, Jordan, Beal and Blei 2006, "Hierarchical Dirichlet processes", appendix
     A. The prior of each pseudo-count is Gamma(1, 1).
     """
@@ -133,11 +164,25 @@ def draw_shared_pseudocount(
     *,
     seeds: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None = None,
 ) -> float:
-    """Draw the one pseudo-count that all `size` categories share, given all counts.
+    """Draw the one pseudo-count that all categories share, given all counts.
 
-    The other arguments are those of `draw_pseudocounts`; `table` has one group. `seeds` are what some cells have beside
-    the pseudo-count: count and seeds of each such cell, which `table` counts as any other, and the sum of the seeds for
-    each of `totals`.
+    Parameters
+    ----------
+    a : float
+        Present pseudo-count.
+    size : int
+        Number of categories.
+    table : CountTable
+        Counts, in one group.
+    totals, rng
+        As in `draw_pseudocounts`.
+    seeds : tuple of three ndarrays, optional
+        What some cells have beside the pseudo-count: count and seeds of each such cell, which `table` counts as any
+        other, and the sum of the seeds for each of `totals`.
+
+    Returns
+    -------
+    float
     """
     totals = np.asarray(totals, dtype=np.float64)
     seeded = 0.0 if seeds is None else seeds[2][totals > 0]

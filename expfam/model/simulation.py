@@ -70,6 +70,14 @@ def draw_partition(
 def draw_stick_labels(weights: Any, n_rows: int, n_sticks: int, rng: np.random.Generator) -> npt.NDArray[np.int32]:
     """Draw labels from the prior cut off at a number of sticks, which uncollapsed samplers use.
 
+    Parameters
+    ----------
+    weights : DirichletProcess or PitmanYor
+    n_rows : int
+    n_sticks : int
+        Number of sticks; the last one has the whole rest.
+    rng : numpy Generator
+
     Returns
     -------
     (n_rows,) int32 ndarray

@@ -91,7 +91,15 @@ def said(error: BaseException) -> str:
 
 
 def law(*needs: str, among: dict[str, Law] = LAWS) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds a function to the laws, with the abilities that it needs."""
+    """Return a decorator that adds a function to the laws, with the abilities that it needs.
+
+    Parameters
+    ----------
+    *needs : str
+        Abilities of a family, see `Family.capabilities`.
+    among : dict of str to Law
+        The laws that the function is added to, by its name.
+    """
 
     def collect(function):
         name = function.__name__
@@ -188,7 +196,18 @@ class Case:
     def weights(
         self, rng: np.random.Generator, K: int, *, low: int = 2, high: int | None = None, fractional: bool = False
     ) -> npt.NDArray[np.float64]:
-        """Return (K, N) random memberships, with `low` to `high` data in each cluster."""
+        """Return (K, N) random memberships, with `low` to `high` data in each cluster.
+
+        Parameters
+        ----------
+        rng : numpy Generator
+        K : int
+            Number of clusters; a row may be in several.
+        low, high : int
+            Least and largest number of data of a cluster; N if `high` is not given.
+        fractional : bool
+            Whether memberships are fractions; if not, they are 0 or 1.
+        """
         N = self.X.shape[0]
         high = min(N, high or N)
         W = np.zeros((K, N))
@@ -317,7 +336,17 @@ def made_up_data(
     n_rows: int = _ROWS,
     bounds: tuple[float, float] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return (n_rows, n_columns) float64 rows of three clusters within a support and bounds."""
+    """Return (n_rows, n_columns) float64 rows of three clusters within a support and bounds.
+
+    Parameters
+    ----------
+    support : {"real", "counts", "categories", "binary", "nonnegative", "unit"}
+    n_columns : int
+    rng : numpy Generator
+    n_rows : int
+    bounds : (float, float), optional
+        Least and largest value.
+    """
     shape, label = (n_rows, n_columns), rng.integers(0, 3, n_rows)
     low, high = (-np.inf, np.inf) if bounds is None else bounds
     if support == "real":
@@ -366,7 +395,20 @@ def _into(X, low, high):
 
 
 def agree(found: npt.ArrayLike, expected: npt.ArrayLike, what: str, *, rel: float = 0.0, abs: float = 0.0) -> None:
-    """Raise unless two arrays agree within the tolerances; the message names the worst entry."""
+    """Raise unless two arrays agree within the tolerances; the message names the worst entry.
+
+    Parameters
+    ----------
+    found, expected : array_like of float
+    what : str
+        What is compared, for the message.
+    rel, abs : float
+        The difference may be ``rel * |expected| + abs``.
+
+    Raises
+    ------
+    AssertionError
+    """
     found, expected = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     assert found.shape == expected.shape, f"{what}: shape {found.shape}, expected {expected.shape}"
     if not found.size:
@@ -383,7 +425,17 @@ def agree(found: npt.ArrayLike, expected: npt.ArrayLike, what: str, *, rel: floa
 
 
 def scores(values: npt.NDArray[np.float64], expected: npt.ArrayLike, floor: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return z-scores of the column means of (m, c) values; errors are at least `floor`."""
+    """Return z-scores of the column means of (m, c) values; errors are at least `floor`.
+
+    Parameters
+    ----------
+    values : (m, c) float64 ndarray
+        Independent rows.
+    expected : (c,) array_like of float
+        Means under the law.
+    floor : (c,) array_like of float
+        Least standard error, so that rounding does not count.
+    """
     error = values.std(axis=0) / np.sqrt(values.shape[0])
     return (values.mean(axis=0) - expected) / np.maximum(error, floor)
 
@@ -407,6 +459,16 @@ def slope(
     """Return first and second derivative of A along (dn, dS): two (K,) arrays.
 
     They are differences of fourth order.
+
+    Parameters
+    ----------
+    family : Family
+    n, S : (K,) and (K, F) ndarrays
+        Where A is differentiated.
+    dn, dS : (K,) and (K, F) ndarrays
+        Direction.
+    step : (K,) float64 ndarray
+        Step of the differences.
     """
     A = [family.log_marginal(n + c * step * dn, S + (c * step)[:, None] * dS) for c in (-2.0, -1.0, 0.0, 1.0, 2.0)]
     first = (A[0] - 8 * A[1] + 8 * A[3] - A[4]) / (12 * step)

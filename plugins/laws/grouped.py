@@ -68,7 +68,7 @@ def clusters_follow_the_posterior(case: GroupedCase) -> None:
 
 @law(among=GROUPED_LAWS)
 def weights_of_new_groups_sum_to_one(case: GroupedCase) -> None:
-    """Weights sum to 1, are the prior's without rows, and depend on no other group."""
+    """Weights sum to 1, are those of the prior for an empty group, and depend on no other group."""
     for words, mixture in case.fits.items():
         rest = {"rest": True} if case.numbers[words] is None else {}
         whole = mixture.transform(case.X, groups=case.groups + 1, **rest)  # group 0 has no rows

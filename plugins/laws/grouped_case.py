@@ -77,7 +77,16 @@ class GroupedCase:
     numbers: dict[str, int | None] = {GIVEN: _CLUSTERS, UNKNOWN: None}  # noqa: RUF012 - never changed
 
     def fit(self, mixture: GroupedMixture, X: Any = None, groups: Any = None, **options: Any) -> GroupedMixture:
-        """Fit a mixture to all rows, or to others, without warnings about data that were made up."""
+        """Fit a mixture to all rows, or to others, without warnings about data that were made up.
+
+        Parameters
+        ----------
+        mixture : GroupedMixture
+        X, groups : array_like, optional
+            Other rows, and the group of each.
+        **options
+            Further arguments of `GroupedMixture.fit`.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             given = (self.X, self.groups) if X is None else (X, groups)

@@ -89,7 +89,16 @@ class PartCase:
         return self.data.family.sufficient_statistics(self.data.X[:m])
 
     def log_q(self, bound: BoundAllocator, m: int, seed: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:
-        """Return all divisions of m rows, (2^(m-2), m), and log q of each for this seed."""
+        """Return all divisions of m rows, (2^(m-2), m), and log q of each for this seed.
+
+        Parameters
+        ----------
+        bound : BoundAllocator
+        m : int
+            Number of rows, the two anchors included.
+        seed : int
+            Seed of the random numbers of each call of `sides`.
+        """
         divisions = np.array([(0, 1, *rest) for rest in itertools.product((0, 1), repeat=m - 2)], dtype=np.int8)
         log_q = np.empty(len(divisions))
         for place, division in enumerate(divisions):

@@ -76,6 +76,15 @@ class ProposalCase:
         """Return a snapshot of random clusters, without the data in `without`.
 
         A proposal that reads parameters only gets drawn parameters instead of statistics.
+
+        Parameters
+        ----------
+        name : str
+            Names the random numbers: equal names give equal clusters.
+        labels : (N,) array_like of int, optional
+            Cluster of each datum; drawn if not given.
+        without : collection of int
+            Numbers of the data that are left out.
         """
         labels = np.array(self.labels(name) if labels is None else labels)
         labels[list(without)] = -1
@@ -114,7 +123,16 @@ class ProposalCase:
     def law_of(
         self, handle: ProposalHandle, snapshot: Snapshot | None = None, rows: Iterable[int] | None = None
     ) -> npt.NDArray[np.float64]:
-        """Return (N, M) log probabilities of all options, for all data or the given rows."""
+        """Return (N, M) log probabilities of all options, for all data or the given rows.
+
+        Parameters
+        ----------
+        handle : ProposalHandle
+        snapshot : Snapshot, optional
+            Its slots are the options.
+        rows : iterable of int, optional
+            Numbers of the data; all if not given.
+        """
         options = self.options(snapshot)
         rows = range(self.data.n_rows) if rows is None else rows
         return np.stack([handle.log_prob(i, options[0], options) for i in rows])

@@ -471,7 +471,7 @@ class Cycle(Kernel):
         return type(self)(*kernels, **{k: v for k, v in self.get_params().items() if k != "kernels"})
 
     def reversed(self) -> Kernel | None:
-        """Return the cycle of the reversed kernels in the opposite order; None if one has none."""
+        """Return the reversed kernels in the opposite order; None if one cannot be reversed."""
         return self._reversed(self.kernels[::-1])
 
     def _reversed(self, kernels: Sequence[Kernel], **settings: Any) -> Kernel | None:

@@ -92,14 +92,14 @@ cdef inline double gain(const count_state *s, Py_ssize_t w, double x) noexcept n
 
 
 cdef inline double overlap(const count_state *s, Py_ssize_t w, double x, double y) noexcept nogil:
-    """What a shared word adds; the same bits from either side."""
+    """Return what a shared word adds; both orders of the arguments give the same bits."""
     if s.plain:
         return s.rises[<int32_t> (x + y)] - (s.rises[<int32_t> x] + s.rises[<int32_t> y])
     return gain(s, w, x + y) - (gain(s, w, x) + gain(s, w, y))
 
 
 cdef inline double level_of(const count_state *s, int64_t n, double m) noexcept nogil:
-    """B: log weight of one block of n data and m tokens, less what its words add."""
+    """Return B, the log weight of one block of n data and m tokens, without what its words add."""
     if s.slope != NULL:
         return s.level[n] - m * s.slope[n]
     return s.level[n] - tabled(s.masses, s.n_masses, s.prior_total, m)
@@ -123,7 +123,7 @@ cdef void scatter(count_state *s, Py_ssize_t k) noexcept nogil:
 
 
 cdef double shared_with(const count_state *s, Py_ssize_t other) noexcept nogil:
-    """Sum over the words that another slot shares with the scattered row, by ascending word."""
+    """Return the sum over the words that another slot shares with the scattered row."""
     cdef double total = 0.0
     cdef Py_ssize_t e = s.head[other], w
     while e >= 0:
@@ -254,7 +254,7 @@ cdef class CountScores:
         self._publish()
 
     def _tabulate(self, model, N, total, mass, S, by_size):
-        """Tables of gamma terms; `rest` of the leaves as one block each."""
+        """Make the tables of gamma terms, and `rest` of each leaf as one block."""
         cdef double[::1] table
         cdef Py_ssize_t i
         family, prior = model.family, self.arrays["prior"]
@@ -316,7 +316,7 @@ cdef class CountScores:
         self.s.pristine, self.s.with_disjoint, self.s.youngest = 1, 1, -1
 
     def _regroup(self, leaves):
-        """Lists of the live leaves with equal (n, m, u), each ascending."""
+        """Make the lists of the live leaves with equal (n, m, u), each ascending."""
         cdef Py_ssize_t other, g, i
         key = np.column_stack([self.count, self.arrays["mass"], self.arrays["rest"]])[leaves]
         group = np.unique(key, axis=0, return_inverse=True)[1].ravel() if len(leaves) else np.empty(0, dtype=int)
@@ -359,7 +359,7 @@ cdef class CountScores:
         self.capsule = PyCapsule_New(&self.functions, SCORES, NULL)
 
     cdef double _words(self, Py_ssize_t k):
-        """What the words of slot k add to its evidence."""
+        """Return what the words of slot k add to its evidence."""
         cdef double total = 0.0
         cdef Py_ssize_t e = self.s.head[k]
         while e >= 0:
@@ -368,7 +368,7 @@ cdef class CountScores:
         return total
 
     def fork(self):
-        """The same scores with scratch of their own, for another thread."""
+        """Return the same scores with scratch memory of their own, for another thread."""
         cdef CountScores other = CountScores.__new__(CountScores)
         other.index, other.weight, other.count, other.block = self.index, self.weight, self.count, self.block
         other.arrays, other.s = dict(self.arrays), self.s
@@ -378,11 +378,11 @@ cdef class CountScores:
 
     @property
     def can_fork(self):
-        """Always."""
+        """Return True: several threads may score at once, each with a fork."""
         return True
 
     def score(self, Py_ssize_t k, slots):
-        """Scores of slot k with others: (m,) nats."""
+        """Return the scores of slot k with other slots: (m,) nats."""
         cdef const Py_ssize_t[::1] ls = np.ascontiguousarray(slots, dtype=np.intp)
         out = np.empty(ls.shape[0])
         cdef double[::1] view = out
@@ -391,7 +391,7 @@ cdef class CountScores:
         return out
 
     cdef void _leave(self, Py_ssize_t k) noexcept nogil:
-        """Slot k leaves its group, or the merged ones."""
+        """Take slot k out of its group, or out of the merged ones."""
         cdef count_state *s = &self.s
         cdef Py_ssize_t g = s.group[k], place, last
         if g < 0:
@@ -411,7 +411,7 @@ cdef class CountScores:
             s.group_tail[g] = s.earlier[k]
 
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
-        """Slot k takes up slot l; see `OddsScores.absorb`."""
+        """Move the data of slot l into slot k; see `OddsScores.absorb`."""
         cdef count_state *s = &self.s
         cdef double shared, score, growth
         cdef Py_ssize_t other = l
@@ -436,13 +436,13 @@ cdef class CountScores:
         return level_of(s, s.count[k], s.mass[k]) + words, growth
 
     def to_arrays(self):
-        """Numbers and words by slot."""
+        """Return the numbers and the words of each slot as a dict of arrays."""
         merged = np.asarray(self.arrays["merged"])[: self.s.n_merged]
         return {"weight": self.weight.copy(), "count": self.count.copy(), "mass": np.array(self.arrays["mass"]),
                 "rest": np.array(self.arrays["rest"]), "merged": merged.copy(), "index": self.index.to_arrays()}
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave."""
+        """Restore the arrays that `to_arrays` returned."""
         cdef Py_ssize_t i
         self.weight[:], self.count[:] = arrays["weight"], arrays["count"]
         self.arrays["mass"][:], self.arrays["rest"][:] = arrays["mass"], arrays["rest"]
@@ -477,14 +477,14 @@ cdef class IndexPartners:
         self.capsule = PyCapsule_New(&self.functions, PARTNERS, NULL)
 
     def fork(self):
-        """The same with scratch of its own."""
+        """Return the same partners with scratch memory of their own, for another thread."""
         return IndexPartners(self.scores.fork(), with_disjoint=self.is_wide)
 
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
-        """Nothing to be told that the scores do not know."""
+        """Do nothing: the scores, which know of the merge, find the partners."""
 
     def score(self, k, slots):
-        """Scores of slot k with others, -inf where they are no partners: (m,) nats."""
+        """Return the scores of slot k with other slots: (m,) nats; -inf for no partners."""
         scores = self.scores.score(k, slots)
         if not self.is_wide:
             shares = np.isin(slots, self.scores.index.scores(k, function="count")[0])
@@ -492,10 +492,10 @@ cdef class IndexPartners:
         return scores
 
     def to_arrays(self):
-        """Whether all pairs are found."""
+        """Return whether all pairs are found, as a dict of one array."""
         return {"is_wide": np.array(self.is_wide)}
 
     @classmethod
     def from_arrays(cls, arrays, scores):
-        """Partners by the same scores, as `to_arrays` described them."""
+        """Make the partners from the arrays of `to_arrays`, with the same scores."""
         return cls(scores, with_disjoint=bool(arrays["is_wide"]))

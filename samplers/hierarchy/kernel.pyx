@@ -60,7 +60,7 @@ def _counts_as(family, data, models):
 
 
 class MergeState:
-    """A forest over the data that grows by merges: what a chain's state is to a sampler.
+    """State of a search for a hierarchy: a forest over the data, to which merges are added.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class MergeState:
         self.queue = MergeQueue(len(self.leaf_weight), self.partners, n_kept=n_kept, n_threads=n_threads)
 
     def _start(self, leaf_weight):
-        """The forest of nothing but leaves."""
+        """Set the forest of the leaves, without merges."""
         self.scores = scores_of(self.model.family, self.data)(
             self.model, self.data, self.leaf, leaf_weight=leaf_weight, by_size=self.order == "odds_size"
         )
@@ -142,7 +142,7 @@ class MergeState:
         self.log_joint = float(self.leaf_weight.sum()) + math.lgamma(alpha) - math.lgamma(alpha + N)
 
     def _partners(self, index, graph):
-        """Who finds the clusters that another one may merge with."""
+        """Make the object that finds the clusters with which a cluster may merge."""
         if graph is not None:
             return GraphPartners(self.scores, leaf_graph(graph, self.leaf))
         if index is not None and isinstance(self.scores, CountScores):
@@ -152,7 +152,7 @@ class MergeState:
         return AllPartners(self.scores, loose, loose, n_named=len(group), group=group)
 
     def _copies(self):
-        """Group of each leaf among single data that are equal; -1 of all leaves where few are."""
+        """Return the group of each leaf among equal single data; -1 for all where few are equal."""
         L = len(self.leaf_weight)
         none = np.full(L, -1)
         if L < self.data.n_rows:
@@ -162,7 +162,7 @@ class MergeState:
 
     @classmethod
     def of_children(cls, model, data, children, *, labels=None, leaf_weight=None):
-        """State after given merges of the leaves, whoever chose them.
+        """Make the state after given merges of the leaves.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class MergeState:
         return self
 
     def _join(self, i, j, older, younger):
-        """Write down that nodes i and j, in slots `older` and `younger`, are one."""
+        """Record the merge of nodes i and j, which are in the slots `older` and `younger`."""
         if isinstance(self.partners, GraphPartners):
             self.partners.foresee(older, younger)
         block, growth = self.scores.absorb(older, younger)
@@ -207,16 +207,16 @@ class MergeState:
 
     @property
     def n_clusters(self):
-        """Trees of the forest."""
+        """Return the number of trees of the forest."""
         return len(self.leaf_weight) - len(self.children)
 
     @property
     def n_scores(self):
-        """Pairs scored so far."""
+        """Return the number of pairs that have been scored so far."""
         return len(self.children) if self.queue is None else self.queue.n_scores
 
     def merge(self):
-        """Make the best merge there is.
+        """Merge the pair of clusters with the highest score.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class MergeState:
         return True
 
     def _best(self):
-        """The best pair; where no candidates are left, of all roots that are."""
+        """Return the best pair: of the candidates, or where none are left of all roots."""
         pair = self.queue.best()
         if pair is None and not self.partners.is_wide:
             slots, ids = self.queue.slots, self.queue.ids
@@ -242,23 +242,23 @@ class MergeState:
         return pair
 
     def tree(self):
-        """The forest so far, with leaves 0..L-1: HierarchyTree."""
+        """Return the merges so far as a `HierarchyTree` with the leaves 0..L-1."""
         return HierarchyTree(
             self.children, self.log_block, self.counts, alpha=self.model.weights.alpha, leaf_weight=self.leaf_weight
         )
 
     @property
     def labels(self):
-        """Cluster of each datum by the cut of the forest at even odds: (N,) int32 ndarray."""
+        """Return the cluster of each datum, by the cut of the forest at even odds: (N,) int32."""
         return self.tree().cut("odds")[self.leaf].astype(np.int32)
 
     @property
     def partition(self):
-        """`labels` renumbered by first appearance: (N,) int32 ndarray."""
+        """Return `labels`, renumbered by first appearance: (N,) int32."""
         return by_first_appearance(self.labels)[1]
 
     def statistics(self):
-        """Counts (B,) and sums (B, F) of the clusters of `partition`."""
+        """Return counts (B,) and sums (B, F) of the clusters of `partition`."""
         labels = self.partition
         return label_statistics(self.data, labels, int(labels.max()) + 1)
 
@@ -273,7 +273,7 @@ class MergeState:
         assert np.array_equal(np.sort(np.asarray(self.ids)[live]), tree.roots), "live slots are not the roots"
 
     def to_arrays(self):
-        """Every bit that a later merge reads, as a dict of arrays."""
+        """Return all that later merges read, to the bit, as a dict of arrays."""
         return {
             "model": model_arrays(self.model),
             "leaf": self.leaf.copy(),
@@ -291,7 +291,7 @@ class MergeState:
         }
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later merges are the same as if nothing had happened.
+        """Restore the arrays that `to_arrays` returned; later merges have the same bits.
 
         Raises
         ------
@@ -319,7 +319,7 @@ class MergeState:
         self.memory = memory
 
     def as_type(self, state_type):
-        """Only its own: a forest is not the state of a chain."""
+        """Return the state itself; refuse other types, because a forest is not the state of a chain."""
         if state_type is not MergeState:
             raise CapabilityError(f"a MergeState cannot become a {state_type.__name__}; start one from its `partition`")
         return self
@@ -332,7 +332,7 @@ class HierarchicalClustering(Kernel):
     ----------
     order : {"auto", "odds", "odds_size", "best"}
         "odds" merges by the log odds of being one cluster. "odds_size" subtracts the log number of data of the merged
-        cluster, which keeps large clusters from swallowing neighbours where clusters overlap. The odds of a tree are
+        cluster, which keeps large clusters from taking the data of overlapping neighbours. The odds of a tree are
         defined the same way for both. "best" makes both trees, and Ward's of dense rows without `candidates` that are
         no counts and no categories; the one with most evidence is kept, or Ward's where no other has 2 nats more.
         `BayesianHierarchy` alone takes "best". "auto" is "odds_size" for counts, categories and binary data, else
@@ -402,7 +402,7 @@ class HierarchicalClustering(Kernel):
         self.n_neighbors, self.n_kept, self.n_merges, self.n_threads = n_neighbors, n_kept, n_merges, n_threads
 
     def check(self, model, data):
-        """Needs a Dirichlet process."""
+        """Raise an error for settings out of range, and for weights that are no Dirichlet process."""
         if self.order == "best":
             raise ValueError(
                 "order='best' makes several trees and keeps the best one: give such a kernel to"
@@ -423,7 +423,7 @@ class HierarchicalClustering(Kernel):
             )
 
     def refuse_unused(self):
-        """Refuse settings of a search that this kernel does not make."""
+        """Refuse settings of searches that this kernel does not make."""
         if self.candidates is None:
             refuse_unused(self, ["n_neighbors"], why="candidates=None", remedy="take candidates='knn' or 'hash'")
             return
@@ -432,7 +432,7 @@ class HierarchicalClustering(Kernel):
             refuse_unused(self, ["n_neighbors"], why="a given graph of candidates", remedy="take 'knn' or 'hash'")
 
     def init(self, model, data, *, seed=None, start="auto", n_clusters=None):
-        """Forest of leaves: one for each datum, for each distinct one, or for each of given labels.
+        """Make the forest of leaves: one for each datum, each distinct datum, or each given label.
 
         Parameters
         ----------
@@ -472,7 +472,7 @@ class HierarchicalClustering(Kernel):
         return "odds_size" if family.is_discrete else "odds"
 
     def init_state(self, model, data, labels, *, seed):
-        """State of the leaves."""
+        """Make the state of the leaves, which have not been merged yet."""
         weight = chain_weight(model, data, labels) if self.duplicates == "collapse" else None
         graph = self.candidates
         if isinstance(graph, str):
@@ -493,7 +493,7 @@ class HierarchicalClustering(Kernel):
         )
 
     def move(self, state):
-        """The next merges; nothing where one tree is left."""
+        """Make the next `n_merges` merges; make none where one tree is left."""
         n_merged = 0
         while n_merged < self.n_merges and state.merge():
             n_merged += 1
@@ -520,7 +520,7 @@ def chain_weight(model, data, labels):
     alpha = model.weights.alpha
 
     def block(n, rows):
-        """C of n copies of the leaves `rows`."""
+        """Return C of n copies of the leaves `rows`."""
         A = model.family.log_marginal_of_rows(np.full(len(rows), float(n)), phi[rows] * n)
         return math.log(alpha) + math.lgamma(n) + A
 

@@ -390,7 +390,7 @@ cdef class LevelScores:
         self.s.total = &view[0]
 
     def _scratch(self):
-        """Working memory of one thread, and the capsule that names it."""
+        """Allocate the scratch memory of one thread, and make the capsule that names it."""
         cdef Py_ssize_t n_columns = len(self.arrays["base"])
         cdef int64_t[:, ::1] columns = np.zeros((n_columns, 3), dtype=np.int64)
         cdef int64_t[:, ::1] places = np.zeros((len(self.arrays["prior"]), 2), dtype=np.int64)
@@ -406,7 +406,7 @@ cdef class LevelScores:
         self.capsule = PyCapsule_New(&self.functions, SCORES, NULL)
 
     def _evidences(self):
-        """Log evidence of each slot: (L,) nats."""
+        """Return the log evidence of each slot: (L,) nats."""
         cdef Py_ssize_t k
         cdef double[::1] view = np.empty(len(self.count))
         for k in range(view.shape[0]):
@@ -414,7 +414,7 @@ cdef class LevelScores:
         return np.asarray(view)
 
     def fork(self):
-        """The same scores with scratch of their own, for another thread."""
+        """Return the same scores with scratch memory of their own, for another thread."""
         cdef LevelScores other = LevelScores.__new__(LevelScores)
         other.weight, other.count, other.block, other.home = self.weight, self.count, self.block, self.home
         other.lists, other.cells, other.arrays, other.s = self.lists, self.cells, dict(self.arrays), self.s
@@ -423,11 +423,11 @@ cdef class LevelScores:
 
     @property
     def can_fork(self):
-        """Always."""
+        """Return True: several threads may score at once, each with a fork."""
         return True
 
     def score(self, Py_ssize_t k, slots):
-        """Scores of slot k with others: (m,) nats."""
+        """Return the scores of slot k with other slots: (m,) nats."""
         cdef const Py_ssize_t[::1] ls = np.ascontiguousarray(slots, dtype=np.intp)
         out = np.empty(ls.shape[0])
         cdef double[::1] view = out
@@ -436,7 +436,7 @@ cdef class LevelScores:
         return out
 
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
-        """Slot k takes up slot l; see `OddsScores.absorb`."""
+        """Move the data of slot l into slot k; see `OddsScores.absorb`."""
         cdef double block, apart, growth
         cdef level_state *s = &self.s
         self.lists.merge(k, l)
@@ -450,11 +450,11 @@ cdef class LevelScores:
         return block, growth
 
     def to_arrays(self):
-        """Weights, numbers of data, and the slot of the cluster that holds each leaf."""
+        """Return weights, numbers of data, and the slot that holds each leaf, as a dict of arrays."""
         return {"weight": self.weight.copy(), "count": self.count.copy(), "home": _ends(self.home)}
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave: the cells of a cluster are those of its leaves."""
+        """Restore what `to_arrays` returned; the cells of a cluster are those of its leaves."""
         self.weight[:], self.count[:] = arrays["weight"], arrays["count"]
         self.home[:] = arrays["home"]
         L = len(self.count)
@@ -464,7 +464,7 @@ cdef class LevelScores:
 
 
 def _summed(S):
-    """CSR counts with one entry for each row and column, by ascending columns."""
+    """Return CSR counts with one entry for each row and column, by ascending columns."""
     S = sparse.csr_array(S)
     S.sum_duplicates()
     return S
@@ -479,7 +479,7 @@ def _ends(home):
 
 
 def _pure(base, total, n_data):
-    """P of 0 to n_data rows: (n_data + 1,) nats."""
+    """Return P of 0 to n_data rows: (n_data + 1,) nats."""
     terms, step = np.zeros(n_data + 1), max(1, _BLOCK // len(base))
     for start in range(0, n_data, step):
         n = np.arange(start, min(start + step, n_data), dtype=np.float64)[:, None]

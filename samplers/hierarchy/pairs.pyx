@@ -41,7 +41,7 @@ ctypedef struct all_state:
 
 
 cdef Py_ssize_t first_of_groups(all_state *s, const int64_t *ids, int64_t own, Py_ssize_t *slots) noexcept nogil:
-    """The first leaf of each group that has one older than `own`."""
+    """List the first leaf of each group that has a leaf older than `own`; return their number."""
     cdef Py_ssize_t i = 0, n = 0, first
     while i < s.n_groups:
         first = s.head[s.active[i]]
@@ -59,7 +59,7 @@ cdef Py_ssize_t first_of_groups(all_state *s, const int64_t *ids, int64_t own, P
 
 
 cdef double last_of_best(const double *scores, Py_ssize_t n, Py_ssize_t n_best) noexcept nogil:
-    """The n_best-th highest score; -inf where there are fewer, or too many are asked for."""
+    """Return the n_best-th highest score; -inf if there are fewer, or n_best is too large."""
     cdef double best[MOST_BEST]
     cdef Py_ssize_t i, j
     if n < n_best or n_best > MOST_BEST:
@@ -163,7 +163,7 @@ cdef class AllPartners:
         self.capsule = PyCapsule_New(&self.functions, PARTNERS, NULL)
 
     def _lay_out(self, group):
-        """Lists of the leaves of each group, ascending."""
+        """Make the list of the leaves of each group, ascending."""
         cdef Py_ssize_t slot, g, L = len(group), n_groups = int(max(group)) + 1
         cdef Py_ssize_t[::1] last = np.full(max(n_groups, 1), -1, dtype=np.intp)
         self._group, self._active = np.array(group, dtype=np.intp), np.arange(max(n_groups, 1))
@@ -183,7 +183,7 @@ cdef class AllPartners:
         self.s.group, self.s.later, self.s.earlier = &self._group[0], &self._later[0], &self._earlier[0]
 
     def fork(self):
-        """The same with scratch of its own."""
+        """Return the same partners with scratch memory of their own, for another thread."""
         return AllPartners(self.scores.fork(), **self._of_now())
 
     def _of_now(self):
@@ -193,11 +193,11 @@ cdef class AllPartners:
 
     @property
     def pending(self):
-        """The exception behind a failed score of a family in Python."""
+        """Return the exception of a score that failed in a family in Python, or None."""
         return getattr(self.scores, "pending", None)
 
     cdef void _leave(self, Py_ssize_t k) noexcept nogil:
-        """Slot k leaves its group."""
+        """Take slot k out of its group."""
         cdef all_state *s = &self.s
         if s.group[k] < 0:
             return
@@ -210,7 +210,7 @@ cdef class AllPartners:
         s.group[k] = -1
 
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
-        """Slot k, which took up slot l, is the youngest cluster now."""
+        """Note that slot k, which has absorbed slot l, holds the youngest cluster now."""
         self._leave(k)
         self._leave(l)
         self.s.pristine = 0
@@ -219,16 +219,16 @@ cdef class AllPartners:
         self.s.n_named += 1
 
     def score(self, Py_ssize_t k, slots):
-        """Scores of slot k with others: (m,) nats."""
+        """Return the scores of slot k with other slots: (m,) nats."""
         return self.scores.score(k, slots)
 
     def to_arrays(self):
-        """Live clusters and dead ones that were not yet forgotten; groups of leaves."""
+        """Return the listed clusters and the groups of leaves as a dict of arrays."""
         return {name: np.array(value) for name, value in self._of_now().items()}
 
     @classmethod
     def from_arrays(cls, arrays, scores):
-        """Partners by the same scores, as `to_arrays` described them."""
+        """Make the partners from the arrays of `to_arrays`, with the same scores."""
         return cls(scores, arrays["slots"], arrays["ids"], n_named=int(arrays["n_named"]), group=arrays["group"])
 
 
@@ -268,18 +268,18 @@ cdef inline int32_t home_of(place_of *place, int32_t slot) noexcept nogil:
 
 
 cdef inline bint is_leaf(const graph_state *g, int32_t slot) noexcept nogil:
-    """Whether a slot still holds the single datum that it began with."""
+    """Return whether a slot still holds the single datum that it began with."""
     return g.place[slot].home == slot and g.count[slot] == 1
 
 
 cdef void drop_heap(graph_state *g, Py_ssize_t k) noexcept nogil:
-    """From now on the candidates of slot k are all scored, until there is a heap again."""
+    """Free the heap of slot k: its candidates are all scored until there is a heap again."""
     free_heap(g.heap[k])
     g.heap[k] = NULL
 
 
 cdef bint enter(graph_state *g, leaf_heap *heap, double alone, int32_t leaf, double score) noexcept nogil:
-    """Put a leaf that was scored into the heap; whether there was memory for it."""
+    """Put a leaf that was scored into the heap; return whether there was memory for it."""
     heap.low = min(heap.low, g.weight[leaf])
     return push_leaf(heap, (score - alone - heap.offset) / heap.scale, leaf)
 
@@ -350,7 +350,7 @@ cdef Py_ssize_t list_others(graph_state *g, Py_ssize_t k, const int64_t *ids, Py
 
 
 cdef double first_bound(const leaf_heap *heap, double alone, double rounding) noexcept nogil:
-    """Above the scores of all leaves in the heap; -inf where there are none."""
+    """Return an upper bound of the scores of all leaves in the heap; -inf if it is empty."""
     if heap.size == 0:
         return -INFINITY
     cdef double u = heap.scale * heap.key[0]
@@ -359,7 +359,7 @@ cdef double first_bound(const leaf_heap *heap, double alone, double rounding) no
 
 cdef Py_ssize_t pop_leaves(graph_state *g, leaf_heap *heap, double alone, double rounding, double best,
                            Py_ssize_t *slots) noexcept nogil:
-    """The first leaves of the heap that may reach a score."""
+    """List the first leaves of the heap that may reach a score; return their number."""
     cdef Py_ssize_t n = 0
     cdef int32_t leaf
     while n < AT_ONCE and heap.size and first_bound(heap, alone, rounding) >= best:
@@ -398,7 +398,7 @@ cdef Py_ssize_t best_of_heap(graph_state *g, Py_ssize_t k, const int64_t *ids, d
 
 cdef Py_ssize_t graph_partners(void *self, Py_ssize_t k, const int64_t *ids, Py_ssize_t n_kept, Py_ssize_t *slots,
                                double *scores, double *rest) noexcept nogil:
-    """The partners of slot k, from its heap if it has one."""
+    """List the partners of slot k, from its heap if it has one."""
     cdef graph_state *g = <graph_state *> self
     cdef double alone = 0.0, rounding = 0.0
     cdef Py_ssize_t n
@@ -413,7 +413,7 @@ cdef Py_ssize_t graph_partners(void *self, Py_ssize_t k, const int64_t *ids, Py_
 
 
 cdef void tell_of_leaf(graph_state *g, Py_ssize_t leaf, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """The heaps of clusters near a leaf, which is one no longer, get it as a part of a cluster."""
+    """Tell the heaps of clusters near a leaf that it is now part of a larger cluster."""
     cdef const int32_t *edges = g.target + g.begin[leaf]
     cdef Py_ssize_t e
     cdef int32_t other
@@ -424,7 +424,7 @@ cdef void tell_of_leaf(graph_state *g, Py_ssize_t leaf, Py_ssize_t k, Py_ssize_t
 
 
 cdef void grow_heap(graph_state *g) noexcept nogil:
-    """The heap of the larger cluster, after the smaller one's candidates came to its own."""
+    """Add the candidates of the smaller cluster to the heap of the larger one."""
     cdef leaf_heap *heap = g.heap[g.large]
     cdef const int32_t *edges = g.target + g.begin[g.small]
     cdef bint done = g.has_line
@@ -495,7 +495,7 @@ cdef class GraphPartners:
         self.capsule = PyCapsule_New(&self.functions, PARTNERS, NULL)
 
     def _set_parts(self, L):
-        """What bounds need; no cluster has a heap yet."""
+        """Prepare what bounds need; no cluster has a heap yet."""
         parts, self.g.least_partners = getattr(self.scores, "parts", None), _LEAST_PARTNERS
         if parts is not None:
             self.g.parts = (<score_parts *>PyCapsule_GetPointer(parts, PARTS))[0]
@@ -511,7 +511,7 @@ cdef class GraphPartners:
 
     @property
     def pending(self):
-        """The exception behind a failed score of a family in Python."""
+        """Return the exception of a score that failed in a family in Python, or None."""
         return getattr(self.scores, "pending", None)
 
     def foresee(self, Py_ssize_t k, Py_ssize_t l):
@@ -534,7 +534,7 @@ cdef class GraphPartners:
                 g.has_line = 1
 
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
-        """Slot k takes over the edges of slot l."""
+        """Give the edges of slot l to slot k."""
         self._move_heap(k, l)
         cdef Py_ssize_t together = self.g.size[k] + self.g.size[l]
         cdef Py_ssize_t large = k if self.g.size[k] >= self.g.size[l] else l, small = k + l - large, begin
@@ -553,7 +553,7 @@ cdef class GraphPartners:
         self.g.youngest = k
 
     cdef void _move_heap(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-        """The larger cluster's heap is slot k's now; others hear of leaves that are none any more."""
+        """Give the heap of the larger cluster to slot k; tell other heaps which leaves have merged."""
         cdef graph_state *g = &self.g
         if g.large_is_one:
             tell_of_leaf(g, g.large, k, l)
@@ -577,7 +577,7 @@ cdef class GraphPartners:
         self._end = end
 
     def score(self, Py_ssize_t k, slots):
-        """Scores of slot k with others, -inf where they are no candidates: (m,) nats."""
+        """Return the scores of slot k with other slots: (m,) nats; -inf for no candidates."""
         return np.where(np.isin(slots, self._candidates(k)), self.scores.score(k, slots), -np.inf)
 
     def _candidates(self, Py_ssize_t k):
@@ -606,7 +606,7 @@ cdef class GraphPartners:
                 raise ValueError(f"slot {k} has the candidates {missed}, which are not in its heap")
 
     def to_arrays(self):
-        """Lists of edges by slot."""
+        """Return the list of edges of each slot as a dict of arrays."""
         begin, size = np.asarray(self._begin), np.asarray(self._size)
         starts = np.concatenate([[0], np.cumsum(size)])
         places = np.repeat(begin - (starts[1:] - size), size) + np.arange(size.sum())
@@ -614,7 +614,7 @@ cdef class GraphPartners:
 
     @classmethod
     def from_arrays(cls, arrays, scores):
-        """Partners by the same scores, as `to_arrays` described them."""
+        """Make the partners from the arrays of `to_arrays`, with the same scores."""
         cdef GraphPartners self = cls.__new__(cls)
         self._lay_out(scores, arrays["starts"], arrays["targets"], arrays["home"])
         return self

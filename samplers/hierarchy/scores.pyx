@@ -19,7 +19,7 @@ from expfam.structures.merging.queue cimport MERGE_NUMERICAL, MERGE_OK, MERGE_PY
 
 
 def log_gammas(n_data):
-    """lgamma(n) for n = 0..n_data, with 0 in the first place: (n_data + 1,) nats."""
+    """Return lgamma(n) for n = 0..n_data, with 0 in the first place: (n_data + 1,) nats."""
     return np.array([0.0, *(math.lgamma(n) for n in range(1, n_data + 1))])
 
 
@@ -123,7 +123,7 @@ cdef class OddsScores:
         self._set_growth()
 
     def _set_growth(self):
-        """The components' bounds, where they have some."""
+        """Set the functions that bound scores, where the components have such bounds."""
         growth = getattr(self.components.owner, "growth", None)
         if growth is None:
             return
@@ -161,7 +161,7 @@ cdef class OddsScores:
         self.capsule = PyCapsule_New(&self.functions, SCORES, NULL)
 
     def fork(self):
-        """The same scores with scratch of their own, for another thread."""
+        """Return the same scores with scratch memory of their own, for another thread."""
         cdef OddsScores other = OddsScores.__new__(OddsScores)
         other.components, other.weight, other.count = self.components, self.weight, self.count
         other.log_gamma, other.log_size, other.s = self.log_gamma, self.log_size, self.s
@@ -172,16 +172,16 @@ cdef class OddsScores:
 
     @property
     def can_fork(self):
-        """Whether several threads may score at once."""
+        """Return whether several threads may score at once."""
         return not self.components.needs_gil
 
     @property
     def pending(self):
-        """The exception behind a failed score of a family in Python."""
+        """Return the exception of a score that failed in a family in Python, or None."""
         return self.components.pending
 
     def score(self, Py_ssize_t k, slots):
-        """Scores of slot k with others: (m,) nats."""
+        """Return the scores of slot k with other slots: (m,) nats."""
         cdef const Py_ssize_t[::1] ls = np.ascontiguousarray(slots, dtype=np.intp)
         out = np.empty(ls.shape[0])
         cdef double[::1] view = out
@@ -209,11 +209,11 @@ cdef class OddsScores:
         return block, growth
 
     def to_arrays(self):
-        """Weights, numbers of data and statistics by slot."""
+        """Return weights, numbers of data and statistics of each slot as a dict of arrays."""
         return {"weight": self.weight.copy(), "count": self.count.copy(), "components": self.components.to_arrays()}
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave."""
+        """Restore the arrays that `to_arrays` returned."""
         self.weight[:] = arrays["weight"]
         self.count[:] = arrays["count"]
         self.components.from_arrays(arrays["components"])

@@ -98,7 +98,7 @@ def ascend(
 
 
 def has_many_clusters(n_rows: int, n_clusters: int) -> bool:
-    """Tell whether a pass over all rows and clusters takes far longer than one over the best.
+    """Tell whether rows and clusters are so many that most passes score few clusters of a row.
 
     Examples
     --------

@@ -127,9 +127,9 @@ def starting_labels(
 def automatic_rule(model: MixtureModel) -> str:
     """Return the name of the rule that ``start="auto"`` is, for every kernel.
 
-    Discrete data begin at "random": a sequential pass over counts lets the clusters that come first swallow the rest,
-    and Gibbs sweeps hardly mend it. Real-valued data begin at "kmeans++" where the number of clusters is given, and at
-    "variational" where it is open: from the many clusters of k-means++ it takes dozens of sweeps to come down to as
+    Discrete data begin at "random": a sequential pass over counts gives most data to the clusters that come first,
+    and Gibbs sweeps hardly change that. Real-valued data begin at "kmeans++" where the number of clusters is given, and
+    at "variational" where it is open: from the many clusters of k-means++ it takes dozens of sweeps to come down to as
     few. Estimators search a start instead, before a kernel begins.
 
     Parameters

@@ -18,7 +18,7 @@ cdef double DEPTH = 46.0                # components that lie this many nats bel
 
 
 def has_few_rows(data, Py_ssize_t n_components):
-    """Return whether the rows are so few, and their statistics dense."""
+    """Return whether `expectation_of_few_rows` takes the data: few rows with dense statistics."""
     cdef Py_ssize_t n_rows = data.n_rows
     if n_rows * n_components > MOST_SCORES or 8 * n_rows * data.n_statistics > MOST_BYTES:
         return False

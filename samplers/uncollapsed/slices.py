@@ -1,4 +1,4 @@
-"""Labels drawn among the clusters that are heavier than slices.
+"""Slice sampling of labels: a row can go to the clusters whose weight is above its slice.
 
 See `expfam.samplers.states.sticks`.
 """
@@ -15,7 +15,7 @@ from expfam.samplers.uncollapsed import dense as dense_draw
 
 
 class _Sorted:
-    """What a dense draw reads of a state, for the clusters with a weight, the heaviest first."""
+    """What a dense draw reads of a state: the clusters with a weight, by falling weight."""
 
     def __init__(self, state: Any, order: npt.NDArray[np.intp]) -> None:
         rank = np.full(state.log_pi.size, -1, dtype=np.int32)
@@ -27,7 +27,7 @@ class _Sorted:
 
 
 def draw_labels(state: Any, n_threads: int | None) -> npt.NDArray[np.int32]:
-    """Draw labels (n,) int32 among the clusters that are heavier than the slices."""
+    """Draw the label of each row among the clusters whose weight is above its slice: (n,) int32."""
     order = np.argsort(-state.log_pi, kind="stable")
     order = order[: np.count_nonzero(state.log_pi > -np.inf)]
     slices = log_slices(state.data.row_offset, state.labels, state.log_pi, state.seed, state.n_steps)

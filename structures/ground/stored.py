@@ -74,8 +74,21 @@ def integers(
 ) -> np.ndarray:
     """Return a copy of a named array after checking integers from `low` to `high` - 1.
 
-    None in `shape` allows any size of that axis. An array that is missing, has another type or shape, or contains a
-    number out of range raises ArchiveError.
+    Parameters
+    ----------
+    arrays : mapping of str to array
+    name : str
+    shape : tuple of int or None
+        None allows any size of that axis.
+    low, high : int
+        All numbers must be at least `low` and below `high`.
+    dtype : dtype
+        Of the copy.
+
+    Raises
+    ------
+    ArchiveError
+        The array is missing, has another type or shape, or contains a number out of range.
     """
     found = _shaped(arrays, name, shape, "biu")
     bad = (found < low) | (found >= high)
@@ -100,8 +113,19 @@ def numbers(
 ) -> np.ndarray:
     """Return a copy of a named array after checking real numbers from `low` to `high`.
 
-    `finite=False` allows all numbers above `low` and below `high`, if these are given, and NaN. Other parameters and
-    errors are those of `integers`.
+    Parameters
+    ----------
+    arrays, name, shape, dtype
+        As in `integers`.
+    low, high : float
+        Least and largest number that is allowed.
+    finite : bool
+        False allows all numbers above `low` and below `high`, if these are given, and NaN.
+
+    Raises
+    ------
+    ArchiveError
+        As in `integers`.
     """
     found = _shaped(arrays, name, shape, "iuf")
     if finite and not np.isfinite(found).all():
@@ -124,7 +148,19 @@ def matrix(
 ) -> Any:
     """Return a copy of a named matrix, CSR or dense, after checking its numbers.
 
-    They must be real, from `low` to `high`. Other parameters and errors are those of `integers`.
+    Parameters
+    ----------
+    arrays, name, shape
+        As in `integers`.
+    low, high : float
+        Least and largest number that is allowed.
+    allow_dense : bool
+        Whether the matrix may be dense.
+
+    Raises
+    ------
+    ArchiveError
+        As in `integers`.
     """
     found: Any = arrays.get(name)
     if not sparse.issparse(found):
@@ -139,7 +175,18 @@ def matrix(
 def offsets(arrays: Mapping[str, Any], name: str, n_lists: int, n_entries: int) -> npt.NDArray[np.int64]:
     """Return a copy of the (n_lists + 1,) int64 starts of lists after checking them.
 
-    The lists lie one after another in an array of `n_entries`. The last number is the end of the last list.
+    Parameters
+    ----------
+    arrays, name
+        As in `integers`.
+    n_lists : int
+    n_entries : int
+        Size of the array in which the lists lie one after another. The last number is the end of the last list.
+
+    Raises
+    ------
+    ArchiveError
+        As in `integers`.
     """
     found = integers(arrays, name, (n_lists + 1,), 0, n_entries + 1)
     if found[0] != 0 or found[-1] != n_entries or (np.diff(found) < 0).any():

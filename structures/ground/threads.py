@@ -198,9 +198,20 @@ def run(
     When `run` returns or raises, no task is running any more, also after an error. If the system cannot start another
     thread, the existing threads run all tasks.
 
-    The function should release the gil for most of its time. Cut tasks by the sizes of the data, not by `n_threads`;
-    the thread of the caller is one of them. Set `uses_blas` to False if no task calls BLAS: the number of BLAS threads
-    is then not changed, which saves about 25 us.
+    Parameters
+    ----------
+    function : callable
+        It should release the gil for most of its time.
+    tasks : iterable of tuple
+        Arguments of each call. Cut tasks by the sizes of the data, not by `n_threads`.
+    n_threads : int or None
+        Largest number of threads; the thread of the caller is one of them.
+    uses_blas : bool
+        False if no task calls BLAS: the number of BLAS threads is then not changed, which saves about 25 us.
+
+    Returns
+    -------
+    list
     """
     tasks = list(tasks)
     n_threads = min(resolve_n_threads(n_threads), max(len(tasks), 1))

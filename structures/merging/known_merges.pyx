@@ -1,4 +1,4 @@
-"""Greedy merges of clusters that other partitions hardly tell apart, compiled."""
+"""Greedy merges of the clusters that other partitions separate least, compiled."""
 
 from libc.math cimport INFINITY, log, sqrt
 from libc.stdint cimport int64_t
@@ -39,11 +39,12 @@ cdef bint may_join(int64_t a, int64_t b) noexcept nogil:
 
 
 def known_merges(table, Py_ssize_t n_others, classes):
-    """Merge clusters down to one, each time the two that other partitions know apart least.
+    """Merge clusters down to one, each time the two that other partitions separate least.
 
-    Let h be the nats in which of two clusters their rows are, and i the nats of it that the clusters of another
-    partition tell, on average over these. Each merge joins the pair of the least i / sqrt(h); of equal ones the pair
-    with the lowest slots.
+    Let the random variable Z say which of two clusters a row of them belongs to. Then h is the entropy of Z times the
+    number of rows, nats, and i is the mutual information of Z and the cluster of the row in another partition, times
+    the number of rows, on average over the other partitions. Each merge joins the pair with the least i / sqrt(h); of
+    equal ones the pair with the lowest slots.
 
     Parameters
     ----------

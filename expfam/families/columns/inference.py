@@ -209,7 +209,21 @@ def table_of(
     by_column: Mapping[str, Any] | None = None,
     owner: str = "Columns",
 ) -> dict[str, Any]:
-    """Return the keywords of `Columns` for a frame: parts, names and roles."""
+    """Return the keywords of `Columns` for a frame: parts, names and roles.
+
+    Parameters
+    ----------
+    X : frame
+    roles, max_levels, missing_values, by_column
+        As in `Columns.from_frame`; `by_column` comes before `roles`.
+    owner : str
+        Name of the caller, for messages.
+
+    Returns
+    -------
+    dict
+        With "parts", "names" and "roles".
+    """
     listed, by_column = split_roles(roles, by_column)
     found = infer_roles(X, listed, by_column, max_levels=max_levels, missing_values=missing_values, owner=owner)
     own = {name: wish for name, wish in (by_column or {}).items() if isinstance(wish, Family)}
@@ -317,7 +331,24 @@ def _checked(role):
 def as_asked(column: Column, wish: ColumnRole, own: Any, backend: str = "pandas") -> ColumnRole:
     """Return the whole role of a column from what the user said of it.
 
-    Errors have lines to type for the library `backend`.
+    Parameters
+    ----------
+    column : Column
+    wish : ColumnRole
+        What the user said.
+    own : Family or None
+        The family that the user gave, if any.
+    backend : str
+        Library of the frame, for which errors have lines to type.
+
+    Returns
+    -------
+    ColumnRole
+
+    Raises
+    ------
+    ValueError, DataError
+        There is neither a role nor a family, or the cells do not fit them.
     """
     if not wish.role:
         raise ValueError(f"roles: column {column.name!r} has neither a role nor a family; give one of them")
@@ -399,8 +430,21 @@ def inferred(
 ) -> ColumnRole:
     """Return the role of a column by the first rule that holds.
 
-    `doubt` is what a column of text may be in truth; `missing_values` are those that stand for its missing cells, and
-    `holes_make_floats` is as in `ColumnFacts`.
+    Parameters
+    ----------
+    column : Column
+    max_levels : int
+        Largest number of levels of a column of categories.
+    doubt : Doubt, optional
+        What a column of text may be in truth.
+    missing_values : sequence
+        Values that stand for its missing cells.
+    holes_make_floats : bool
+        As in `ColumnFacts`.
+
+    Returns
+    -------
+    ColumnRole
     """
     base = ColumnRole(column.name, missing=column.n_missing)
     if column.kind == "time":

@@ -229,7 +229,16 @@ class Roles:
 def encoded(role: ColumnRole, column: Column, backend: str = "pandas") -> npt.NDArray[Any]:
     """Return the cells of a column as numbers, NaN if missing.
 
-    Errors have lines to type for the library `backend`.
+    Parameters
+    ----------
+    role : ColumnRole
+    column : Column
+    backend : str
+        Library of the frame, for which errors have lines to type.
+
+    Returns
+    -------
+    (N,) ndarray
     """
     if column.kind == "empty":
         return np.full(len(column.missing), np.nan)
@@ -240,7 +249,13 @@ def encoded(role: ColumnRole, column: Column, backend: str = "pandas") -> npt.ND
 def decoded(role: ColumnRole, values: npt.NDArray[Any], *, whole: bool = False) -> Any:
     """Return the cells of an encoded column in the data's own values, None if missing.
 
-    With `whole`, numbers of columns of counts and of integers are rounded, counts to 0 at least.
+    Parameters
+    ----------
+    role : ColumnRole
+    values : (N,) ndarray
+        Encoded cells, NaN if missing.
+    whole : bool
+        Whether numbers of columns of counts and of integers are rounded, counts to 0 at least.
     """
     return kind_of(role.role).decode(role, values, np.isnan(values), whole=whole)
 

@@ -122,7 +122,16 @@ def cells_of(part: Part, X: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp] | No
 def patterns(X: npt.NDArray[Any], columns: Iterable[int], *, holes: str) -> dict[int, tuple[bool, Any]]:
     """Return a key of each column: whether cells may be missing, and the pattern of the part.
 
-    Columns with the same missing rows have one key. With ``holes="any"`` each column has a key of its own.
+    Parameters
+    ----------
+    X : (N, V) ndarray
+    columns : iterable of int
+    holes : {"seen", "any"}
+        With "seen", columns with the same missing rows have one key. With "any" each column has a key of its own.
+
+    Returns
+    -------
+    dict of int to tuple
     """
     if holes == "any":
         return {j: (True, j) for j in columns}
@@ -133,7 +142,7 @@ def patterns(X: npt.NDArray[Any], columns: Iterable[int], *, holes: str) -> dict
 def groups(
     columns: Sequence[int], keys: Mapping[int, tuple[bool, Any]], *, is_observed: bool = False
 ) -> list[tuple[list[int], str]]:
-    """Return positions within `columns` and the reading of each part that keys make."""
+    """Return the parts that equal keys make: positions within `columns`, and how cells are read."""
     found: dict[Any, list[int]] = {}
     for position, j in enumerate(columns):
         found.setdefault(keys[j], []).append(position)
@@ -150,7 +159,23 @@ def bound_parts(
 ) -> list[Part]:
     """Return the bound parts that one given part becomes for data with holes.
 
-    `cells` binds them: `CellsHere`, or the cells of rows that lie in parts.
+    Parameters
+    ----------
+    family : Family
+        Of the given part.
+    columns : tuple of int
+        Its columns in the table.
+    name : str
+        Its name.
+    cells : object
+        It binds the parts: `CellsHere`, or the cells of rows that lie in parts.
+    keys : mapping of int to tuple
+        Result of `patterns`.
+    table : Columns
+
+    Returns
+    -------
+    list of Part
     """
     informative = table.missing == "informative"
     if isinstance(family, Categorical) and informative and any(keys[j][0] for j in columns):
@@ -179,6 +204,21 @@ def split_groups(
 
     A family whose columns depend on each other is not split: it is left out of rows that lack one of its cells with
     ``rows="complete"``, and refused otherwise.
+
+    Parameters
+    ----------
+    family : Family
+    columns : sequence of int
+    found : list of (list of int, str)
+        Result of `groups`.
+    X : (N, V) ndarray
+        For the message.
+    table : Columns
+
+    Raises
+    ------
+    CapabilityError
+        The part would have to be split and cannot be.
     """
     if len(columns) == 1 or family.has_independent_columns or all(reading == CELLS for _, reading in found):
         return found

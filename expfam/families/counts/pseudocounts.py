@@ -29,8 +29,20 @@ def check_positive(
 ) -> str | float | Floats:
     """Return `value` as a positive float or (V,) float64 array; return ``"auto"`` unchanged.
 
-    An array must have the length `size`, if that is given, and with `scalar` arrays are refused. The message of the
-    ValueError names family, parameter, value and rule.
+    Parameters
+    ----------
+    value : object
+    name, family : str
+        Names of the hyper-parameter and of the family, for the message.
+    size : int, optional
+        Length that an array must have.
+    scalar : bool
+        Whether arrays are refused.
+
+    Raises
+    ------
+    ValueError
+        The message names family, parameter, value and rule.
     """
     if isinstance(value, str):
         if value == "auto":

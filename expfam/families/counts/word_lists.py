@@ -9,8 +9,13 @@ CELLS_OF_ENTRY = 8  # cells of a table for each entry of the data, from which on
 def suits_lists(n_words: int, n_slots: int, n_entries: int) -> bool:
     """Return whether lists of the slots of each word take much less memory than a large table.
 
-    `n_entries` is the number of stored counts of the data, which is the most that clusters can have above 0. The answer
-    depends on these sizes alone, so a chain that is stored and read back has the same bits.
+    The answer depends on sizes alone, so a chain that is stored and read back has the same bits.
+
+    Parameters
+    ----------
+    n_words, n_slots : int
+    n_entries : int
+        Number of stored counts of the data, which is the most that clusters can have above 0.
 
     Examples
     --------

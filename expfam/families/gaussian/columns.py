@@ -144,7 +144,14 @@ def _listed(columns, most=4):
 def check_scale(family: str, value: Any, dof: float | None) -> None:
     """Raise ValueError unless `value` is "auto", positive or a positive definite matrix.
 
-    A positive value is a number, or one number per column. The degrees of freedom are checked too.
+    Parameters
+    ----------
+    family : str
+        Name of the family, for the message.
+    value : object
+        A positive value is a number, or one number per column.
+    dof : float or None
+        Degrees of freedom, which are checked too.
     """
     if dof is not None and not (np.ndim(dof) == 0 and np.isfinite(dof) and dof > 0):
         raise ValueError(f"{family}: dof must be a number above d - 1, for d columns; got {dof!r}")
@@ -167,7 +174,18 @@ def check_dof(family: str, dof: float | None, d: int) -> None:
 def per_column(family: str, name: str, value: npt.ArrayLike, d: int) -> Floats:
     """Return a hyper-parameter as (d,) float64, with a number repeated.
 
-    A vector must have length d.
+    Parameters
+    ----------
+    family, name : str
+        Names of the family and of the hyper-parameter, for the message.
+    value : float or (d,) array_like of float
+    d : int
+        Number of columns.
+
+    Raises
+    ------
+    ValueError
+        A vector has another length.
     """
     array = np.asarray(value, dtype=np.float64)
     if array.ndim and array.shape != (d,):

@@ -131,8 +131,19 @@ class ColumnKind:
     def candidate(self, base: Any, facts: ColumnFacts) -> Any | None:
         """Return the role of a column whose kind was not given, None if it is not of this kind.
 
-        Kinds are asked in the order of the registry, and the first answer holds. The answer may be a dropped role with
-        a note. `base` is a `ColumnRole` with the name of the column; complete it with `dataclasses.replace`.
+        Kinds are asked in the order of the registry, and the first answer holds.
+
+        Parameters
+        ----------
+        base : ColumnRole
+            Role with the name of the column; complete it with `dataclasses.replace`.
+        facts : ColumnFacts
+            What the cells of the column are.
+
+        Returns
+        -------
+        ColumnRole or None
+            It may be a dropped role with a note.
         """
         return None
 
@@ -154,7 +165,19 @@ class ColumnKind:
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
     def encode(self, role: Any, column: Column, backend: str) -> npt.NDArray[Any]:
-        """Return the cells of a column as numbers: (N,); what stands in missing cells is not read."""
+        """Return the cells of a column as numbers: (N,); what stands in missing cells is not read.
+
+        Parameters
+        ----------
+        role : ColumnRole
+        column : Column
+        backend : str
+            Library of the frame, for which errors have lines to type.
+
+        Returns
+        -------
+        (N,) float64 ndarray
+        """
         require_numbers(column, backend, of_fit=True)
         check_finite(column, role.missing_values)
         encoded: npt.NDArray[Any] = column.values.astype(np.float64) + role.offset
@@ -163,7 +186,15 @@ class ColumnKind:
     def decode(self, role: Any, values: npt.NDArray[Any], gone: npt.NDArray[np.bool_], *, whole: bool) -> Any:
         """Return the cells of an encoded column in the data's own values: a list, or an ndarray.
 
-        Missing cells, where `gone` holds, are None. With `whole`, numbers of counts and integers are rounded.
+        Parameters
+        ----------
+        role : ColumnRole
+        values : (N,) float64 ndarray
+            Encoded cells.
+        gone : (N,) bool ndarray
+            Where cells are missing; these become None.
+        whole : bool
+            Whether numbers of counts and integers are rounded.
         """
         values = values.astype(np.float64) - role.offset
         if whole and (self.is_counted or role.type == "integer"):
@@ -176,6 +207,22 @@ class ColumnKind:
         """Return what the cells of each column of a bound family are in each cluster.
 
         Numbers have a mean and a spread, from `to_params` at the posterior mode.
+
+        Parameters
+        ----------
+        family : Family
+            Bound to the columns.
+        n : (K,) float64 ndarray
+            Number of data in each cluster.
+        S : (K, F) float64 ndarray or CSR
+            Sums of their phi.
+        has_missing_level : bool
+            Whether the last level of each column stands for missing cells.
+
+        Returns
+        -------
+        list of CellLaw
+            One for each column.
 
         Raises
         ------
