@@ -22,6 +22,7 @@ from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance, compact_labels, division_of
+from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.exchanges import Exchanges
 from expfam.samplers.starts.many_exchanges import ManyExchanges, has_many_clusters
 from expfam.samplers.starts.refill import Refill
@@ -31,8 +32,6 @@ from expfam.samplers.warm_starts.settle import Fitted, Settler, least_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from expfam.samplers.starts.equal_rows import EqualRows
 
 _CLOSE = 2e-3  # nats a row
 _CRUMBS = 1e-3  # share of the rows
@@ -200,6 +199,8 @@ def best_labels(
     rows: EqualRows,
     labels: npt.NDArray[np.int32],
     others: Iterable[npt.NDArray[np.int32]],
+    *,
+    spread: EqualRows | None = None,
 ) -> npt.NDArray[np.int32]:
     """Return the labels, or those of the others whose log joint is clearly higher.
 
@@ -209,6 +210,8 @@ def best_labels(
         Computes log joints.
     labels : (N,) int32 ndarray
     others : iterable of (N,) int32 ndarray
+    spread : EqualRows, optional
+        Computes log joints with repeated values spread, see `is_below`: there a better one is not below either.
 
     Returns
     -------
@@ -218,8 +221,31 @@ def best_labels(
     best_joint, least = rows.log_joint(compact_labels(labels)), least_gain(rows.data.n_rows)
     for other in others:
         if (log_joint := rows.log_joint(compact_labels(other))) > best_joint + least:
+            if spread is not None and is_below(spread, other, labels):
+                continue
             labels, best_joint = other, log_joint
     return labels
+
+
+def is_below(spread: EqualRows, labels: npt.NDArray[np.int32], best: npt.NDArray[np.int32]) -> bool:
+    """Tell whether labels that are better on the rows as they are owe it to the densities of repeated values.
+
+    A cluster of one value of a column is as dense as the prior lets it be, so the rows as they are prefer clusters of
+    single values to all groups. With these values spread over what they stand for, such clusters gain nothing.
+
+    Parameters
+    ----------
+    spread : EqualRows
+        The rows with repeated values spread.
+    labels, best : (N,) int32 ndarray
+
+    Returns
+    -------
+    bool
+        Whether the log joint of `labels` is clearly lower there.
+    """
+    gap = spread.log_joint(compact_labels(best)) - spread.log_joint(compact_labels(labels))
+    return gap > least_gain(spread.data.n_rows)
 
 
 def given_ending(
@@ -234,6 +260,7 @@ def given_ending(
     n_threads: int | None,
     exchanges: bool = True,
     divisions: Divisions | None = None,
+    spread: Dataset | None = None,
 ) -> npt.NDArray[np.int32]:
     """Return the mode of a given number of clusters above labels or k-means.
 
@@ -253,6 +280,8 @@ def given_ending(
         Whether exchanges of clusters are tried.
     divisions : Divisions, optional
         Of all rows with the same seed, where some are made already.
+    spread : Dataset, optional
+        The rows with repeated values spread: a mode that is better on `data` counts only if it is not below there.
 
     Returns
     -------
@@ -261,7 +290,7 @@ def given_ending(
         are more rows than a search looks at, a sample of the rows decides whether k-means is the better start. Where
         clusters are many, see `has_many_clusters`, many exchanges are made at once, and k-means has been the start.
     """
-    seek = _GivenNumber(model, data, n_clusters, max_passes, seed, n_threads)
+    seek = _GivenNumber(model, data, n_clusters, max_passes, seed, n_threads, spread)
     if has_many_clusters(model, data):
         return seek.exchanged_together(labels, others)
     rows = search_rows(data.n_rows, n_clusters, seed)
@@ -281,7 +310,7 @@ def given_ending(
     divisions = Divisions(part.data, seed=seed, n_threads=n_threads)
     begun = (divisions.kmeans(metric, n_clusters) for metric in divisions.metrics)
     whole = (extended_labels(model, part.data, one, data, n_threads=n_threads) for one in begun)
-    return best_labels(seek.refill.rows, found, map(seek.mode, whole))
+    return best_labels(seek.refill.rows, found, map(seek.mode, whole), spread=seek.spread_rows)
 
 
 def exchanged_ending(
@@ -311,9 +340,14 @@ class _GivenNumber:
     max_passes: int
     seed: int
     n_threads: int | None
+    spread: Dataset | None = None
 
     def of_rows(self, rows):
-        return replace(self, data=self.data.take(rows))
+        return replace(self, data=self.data.take(rows), spread=None if self.spread is None else self.spread.take(rows))
+
+    @cached_property
+    def spread_rows(self):
+        return None if self.spread is None else EqualRows(self.model, self.spread, n_threads=self.n_threads)
 
     @cached_property
     def refill(self):
@@ -343,7 +377,7 @@ class _GivenNumber:
         if any(np.count_nonzero(mode != own) > _OTHER * len(own) for mode in near):
             near += self._near(labels, self._divisions(divisions, range(self._n_runs(), _RUNS_OF_FEW_CLUSTERS)))
         near = sorted(near, key=self._log_joint, reverse=True)[:_MOST_MODES]
-        best = best_labels(self.refill.rows, labels, near)
+        best = best_labels(self.refill.rows, labels, near, spread=self.spread_rows)
         return [best, *(mode for mode in near if mode is not best)]
 
     def _near(self, labels, begun):
@@ -388,6 +422,8 @@ class _GivenNumber:
         for one in begun:
             mode = self.refill.better(one, least)
             if mode is None or mode.max() + 1 < self.n_clusters or not (log_joint := rows.log_joint(mode)) > least:
+                continue
+            if self.spread_rows is not None and is_below(self.spread_rows, mode, best):
                 continue
             best, least = mode, log_joint + gain
             if takes_first:

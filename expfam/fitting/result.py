@@ -10,7 +10,7 @@ import numpy.typing as npt
 from expfam.fitting.automatic import summed_out
 from expfam.fitting.endings import FEW_ROWS, best_labels, exchanged_ending, given_ending, open_ending
 from expfam.fitting.plan import LOSSES
-from expfam.fitting.spread_endings import above_simple, has_few_distinct_rows
+from expfam.fitting.spread_endings import above_simple, has_few_distinct_rows, seeks_single_values
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
@@ -122,7 +122,8 @@ def _mode_of_spread_rows(plan, run, labels, options):
     after = exchanged_ending(state.model, state.data, before, n_clusters, **options)
     # of more rows none are made, and to look at all of them takes time; those of categories seek no dense value
     exchanges = plan.data.n_rows <= FEW_ROWS and has_few_distinct_rows(plan.data)
-    found = given_ending(state.model, plan.data, before, n_clusters, run.others(), exchanges=exchanges, **options)
+    ways = {"exchanges": exchanges, "spread": state.data if seeks_single_values(plan.data) else None}
+    found = given_ending(state.model, plan.data, before, n_clusters, run.others(), **ways, **options)
     if after is before:
         return found
     rows = EqualRows(state.model, plan.data, n_threads=plan.n_threads)

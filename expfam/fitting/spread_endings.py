@@ -67,10 +67,11 @@ def above_simple(
     rows = EqualRows(model, compared, n_threads=n_threads)
     settler = Settler(model, compared, seed=seed, n_threads=n_threads)
     divisions, is_of_few = Divisions(data, seed=seed, n_threads=n_threads), has_few_distinct_rows(data)
+    seen = EqualRows(model, spread, n_threads=n_threads) if spread is not None and seeks_single_values(data) else None
     while True:
         n_clusters = int(labels.max()) + 1
         modes = _modes(rows, divisions, n_clusters, range(_RUNS))
-        better = best_labels(rows, labels, modes)
+        better = best_labels(rows, labels, modes, spread=seen)
         if n_clusters > 1:
             joints = np.array([rows.log_joint(one) for one in modes[:-1]])  # one cluster is no run
             own = rows.log_joint(compact_labels(labels))
@@ -121,6 +122,23 @@ def has_few_distinct_rows(data: Dataset) -> bool:
         if is_between.any() or len(np.unique(part, axis=0)) > _FEW_DISTINCT:
             return False
     return True
+
+
+def seeks_single_values(data: Dataset) -> bool:
+    """Tell whether all values are repeated, though the rows are not categories, as in ratings and rounded values.
+
+    The log joint of such rows as they are prefers clusters of single values to groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Gaussian
+    >>> from expfam.fitting.spread_endings import seeks_single_values
+    >>> ratings = np.random.default_rng(0).integers(1, 6, (500, 4)).astype(float)
+    >>> seeks_single_values(Dataset(ratings, Gaussian())), seeks_single_values(Dataset(ratings > 1, Gaussian()))
+    (True, False)
+    """
+    return not has_spikes(data) and not has_few_distinct_rows(data)
 
 
 def has_spikes(data: Dataset) -> bool:

@@ -17,6 +17,8 @@ from expfam.structures.ground.rng import generator
 
 _MOST_LOOKED_AT = 20_000  # rows in which frequent values are looked for
 _COARSE = 0.01  # share of a column's variance from which that of its rounding matters
+# rows a cluster of one value gains over the others log(rows of the value) / 2 nats, and it costs log(values)
+_MANY_ROWS_A_VALUE = 1.0  # rows, for the cube of the number of values, from which rounding matters
 _SHARE = 0.03  # share of a column's variance that the rows of a frequent value are given
 _FREQUENT = 0.05  # share of the rows, or half of a cluster's
 _FEWEST = 5  # rows of a frequent value
@@ -61,7 +63,9 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
     Notes
     -----
     Of one family only dense rows of Gaussians are spread, not those that are read by their logarithms. Uniform numbers
-    are added: over the resolution, where a column is rounded to more than a hundredth of its variance; with 0.03 of its
+    are added: over the resolution, where a column is rounded to more than a hundredth of its variance, or where rows
+    are more than the cube of the number of values (many rows of one value are a denser cluster than any group; a value
+    counts by its rows: two random rows agree with the inverse of the number as probability); with 0.03 of its
     variance, in the rows of a value that 5 % of the rows or half a cluster's share them, eight times as many as have
     the next values; and with 0.03 of the mean variance of the others in a constant column.
 
@@ -170,7 +174,9 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
     if not variance.any():
         return {}
     is_whole = ~np.isnan(ordered[-1])  # missing cells are sorted to the end
-    is_coarse = resolution**2 > 12.0 * _COARSE * variance
+    is_coarse = (resolution**2 > 12.0 * _COARSE * variance) | (
+        (resolution > 0.0) & (data.n_rows > _MANY_ROWS_A_VALUE * _n_values(ordered) ** 3)
+    )
     is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)
     found = {}
     for j in np.flatnonzero(is_whole & (is_coarse | is_frequent)):
@@ -200,6 +206,17 @@ def _tie_of_table(column, n_clusters, *, of_logs):
     return float(resolution[0]), values, float(np.sqrt(12.0 * _SHARE * variance))
 
 
+def _n_values(ordered):
+    """Return the number of values of each column, as the inverse of the probability that two random rows agree."""
+    counts = (np.diff(_begins(column), append=len(column)) for column in ordered.T)
+    return np.array([1.0 / np.square(each / len(ordered)).sum() for each in counts])
+
+
+def _begins(ordered):
+    """Return where each value of a sorted column begins."""
+    return np.append(0, 1 + (ordered[1:] != ordered[:-1]).nonzero()[0])
+
+
 def _least_rows(n_rows, n_clusters):
     """Return how many rows a frequent value has at least."""
     share = _FREQUENT if n_clusters is None else min(_FREQUENT, 0.5 / n_clusters)
@@ -218,7 +235,7 @@ def _may_repeat(few, least):
 
 def _peaks(ordered, least):
     """Return the values that at least `least` rows have, and many more than the values beside."""
-    first = np.append(0, 1 + (ordered[1:] != ordered[:-1]).nonzero()[0])
+    first = _begins(ordered)
     values, counts = ordered[first], np.diff(first, append=len(ordered))
     beside = np.maximum(np.append(0, counts[:-1]), np.append(counts[1:], 0))
     return values[(counts >= least) & (counts >= _PEAK * beside)]
