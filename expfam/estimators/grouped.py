@@ -6,6 +6,7 @@ found them; weights of new groups, labels, scores and saved files need no more t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,6 +79,7 @@ from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.group_variational import GroupedProcessVariational
 from expfam.samplers.variational.sparse_rows import work_size
+from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
 from expfam.stages import stage
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
@@ -273,6 +275,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             fit="fit(X, groups=groups",
         )
         data = whole.counted()  # rows of weight 0 have no part in the fit
+        seen = spread_ties(data, K, seed=seed) if is_auto(self.sampler) else data
         start = start_of_counted(whole, self.start)
         if not is_sampled:
             if n_warmup and not is_auto(self.n_warmup):
@@ -292,11 +295,13 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, seed=seed, **timed)
         with kept_fit(self, resume, data, seed):
             with stage("searching a start"):
-                state = kept_state(lambda: begin(data), lambda: kernel.init(model, data, seed=seed, start="random"))
+                state = kept_state(lambda: begin(seen), lambda: kernel.init(model, seen, seed=seed, start="random"))
             trace = run_steps(self, state, phases, counted=[average] if is_sampled else [])
             self._adopt(state, average, groups)
             if is_sampled and held is None:
                 self._end(state, phases, trace, groups)
+            if seen is not data:
+                self._take_back(data)
         set_trace(self, trace)
         self.converged_ = was_level(trace, kernel, state, data.n_rows)
         counted_labels = self.labels_
@@ -315,6 +320,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         """Forecast the memory of a fit, with that of the search for a start."""
         K = GUESSED_CLUSTERS if self.n_components is None else model.n_components
         forecast = forecast_memory(data, n_components=K, kernel=kernel, model=model)
+        if is_auto(self.sampler):
+            forecast = replace(forecast, scratch=forecast.scratch + spread_memory(data, self.n_components))
         return forecast_with_start(forecast, data, start, K)
 
     def _set_group_names(self, groups):
@@ -353,6 +360,14 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         K = model.n_components
         self.n_, self.S_ = state.data.statistics(ending.labels, K)
         self.group_counts_ = sparse.csr_array(counts_of_groups(state.data, ending.labels, K))
+
+    def _take_back(self, data):
+        """Set sums and the log joint of the rows as they are, after a run on spread ones."""
+        n, S = data.statistics(self.labels_, len(self.n_))
+        has_rows = n > 0
+        share = np.divide(self.n_, n, out=np.zeros_like(self.n_), where=has_rows)  # means over sweeps count rows
+        self.S_ = np.where(has_rows[:, None], S * share[:, None], self.S_)
+        self.log_joint_ = self._fitted_model().log_joint(data, self.labels_)
 
     def _set_certainty(self, data, groups):
         """Set `probabilities_`, by the weights of the group of each row; Ctrl-C leaves it out."""

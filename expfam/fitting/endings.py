@@ -228,7 +228,7 @@ def best_labels(
 
 
 def is_below(spread: EqualRows, labels: npt.NDArray[np.int32], best: npt.NDArray[np.int32]) -> bool:
-    """Tell whether labels that are better on the rows as they are owe it to the densities of repeated values.
+    """Tell whether labels are better on the rows as they are by repeated values alone.
 
     A cluster of one value of a column is as dense as the prior lets it be, so the rows as they are prefer clusters of
     single values to all groups. With these values spread over what they stand for, such clusters gain nothing.

@@ -125,9 +125,9 @@ def has_few_distinct_rows(data: Dataset) -> bool:
 
 
 def seeks_single_values(data: Dataset) -> bool:
-    """Tell whether all values are repeated, though the rows are not categories, as in ratings and rounded values.
+    """Tell whether all values are repeated, though the rows are not categories.
 
-    The log joint of such rows as they are prefers clusters of single values to groups.
+    So it is in ratings and in rounded values. The log joint of such rows as they are prefers clusters of single values to groups.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
     Returns
     -------
     Dataset
-        With the same family and weights.
+        With the same family, weights and groups.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
         else:
             widths = np.where(is_frequent, max(width, width_of_values), width)
             X[:, j] += widths * shift
-    return Dataset(X, data.family, weight=data.weight, known=data.known)
+    return Dataset(X, data.family, weight=data.weight, groups=data.groups, known=data.known)
 
 
 def spread_alike(data: Dataset) -> Dataset:
@@ -207,7 +207,7 @@ def _tie_of_table(column, n_clusters, *, of_logs):
 
 
 def _n_values(ordered):
-    """Return the number of values of each column, as the inverse of the probability that two random rows agree."""
+    """Return the number of values of each column, one over the probability that two rows agree."""
     counts = (np.diff(_begins(column), append=len(column)) for column in ordered.T)
     return np.array([1.0 / np.square(each / len(ordered)).sum() for each in counts])
 
