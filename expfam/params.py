@@ -78,7 +78,7 @@ class Real:
 
 @dataclass(frozen=True)
 class Integer:
-    """Integers from `low` to `high`; truth values are none."""
+    """Integers from `low` to `high`; booleans are refused."""
 
     low: int
     high: float = math.inf

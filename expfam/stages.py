@@ -28,7 +28,7 @@ _FIRST, _LAST = "reading the rows", "finishing"  # what goes on before the first
 
 
 class Watch:
-    """What shows the stage of a call, from a thread of its own: one line may run for minutes.
+    """Thread that shows the stage of a call, also while one line of Python runs for minutes.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def give_way() -> None:
 
 
 def is_written(name: str) -> bool:
-    """Say how far a stage has come, and return whether a line every 30 seconds tells it.
+    """Rename a stage by how far it has come; return whether lines every 30 seconds show it.
 
     Such lines are written where a call shows its stages and there is no terminal.
 
@@ -210,7 +210,7 @@ def is_written(name: str) -> bool:
 
 
 def tell(text: Callable[[], str]) -> None:
-    """Log a line, and show it if progress was asked for; else nobody makes it.
+    """Log a line, and show it if progress was asked for; otherwise it is not made.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ _renamings: ContextVar[tuple[Callable[[str], str], ...]] = ContextVar("renamings
 
 @contextmanager
 def renamed_warnings(rename: Callable[[str], str]) -> Iterator[None]:
-    """Let warnings of this package speak of other places, such as columns of a whole table.
+    """Replace places in warnings of this package: columns of a part by those of the table.
 
     Parameters
     ----------

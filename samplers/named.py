@@ -428,7 +428,7 @@ _FEW_ROWS = 500  # up to which a collapsed sampler of a family in NumPy is quick
 def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None) -> Kernel:
     """Return the kernel that ``sampler="auto"`` stands for.
 
-    Splits and merges of clusters take turns with collapsed Gibbs sweeps. Labels of all rows are drawn together, given
+    Steps of splits and merges alternate with collapsed Gibbs sweeps. Labels of all rows are drawn together, given
     drawn parameters, where clusters and their statistics are many, see
     `expfam.samplers.starts.many_exchanges.has_many_clusters`. A family written in NumPy makes single steps
     of a collapsed sampler slow: above 500 rows, labels are drawn for all rows together where the family can draw

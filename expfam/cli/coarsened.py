@@ -1,4 +1,4 @@
-"""The option of commands that fit which merges what was found: ``--coarsen``."""
+"""The option ``--coarsen``: commands that fit merge the clusters or topics that they find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the clusters of a fit hold: as many telling columns as the terminal is wide."""
+"""Contents of the clusters of a fit: the most distinctive columns that fit the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OWN = ("cluster", "size", "weight", "words")  # columns of `clusters_` that are
 
 
 def contents(mixture: Mixture, chosen: Sequence[int]) -> dict[str, list[Any]]:
-    """Return means and modes of the chosen clusters by column, the most telling column first.
+    """Return means and modes of some clusters by column, the most distinctive column first.
 
     Parameters
     ----------

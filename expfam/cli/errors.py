@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class UsageError(Exception):
-    """The command was given arguments that it cannot follow."""
+    """Arguments of a command are wrong, or contradict each other."""
 
 
 def is_bad_input(error: BaseException) -> bool:

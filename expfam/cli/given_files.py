@@ -1,4 +1,4 @@
-"""Files that a command reads, looked for before the libraries are imported that read them."""
+"""Check that the files of a command exist, before the libraries that read them are imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved models of any estimator, and rows of a data file as they read them."""
+"""Saved models of any estimator, and the rows of a data file in the form that a model reads."""
 
 from __future__ import annotations
 

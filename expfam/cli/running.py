@@ -1,4 +1,4 @@
-"""Options and lines that all commands share which fit a model: limits, outputs, progress."""
+"""Options and lines of the commands that fit a model: limits, outputs, progress."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def fit_shown(args: argparse.Namespace, estimator: Any, X: Any, **given: Any) ->
 
 
 def output_line(args: argparse.Namespace) -> str:
-    """Return a line that nothing is saved, or an empty text."""
+    """Return a line which says that nothing is saved, or an empty text."""
     if any(getattr(args, name, None) is not None for name in ("output", "labels", "figure")):
         return ""
     return "output    none: give --output DIR to save the model, --labels FILE to save the labels"

@@ -91,7 +91,7 @@ class Merges:
         self.found_again: CoarseningCurve | None = None  # once it was made
 
     def are_of(self, n: Any, S: Any) -> bool:
-        """Tell whether these are the merges of the statistics; another fit has other arrays."""
+        """Tell whether the merges were computed from these statistics, and not from another fit."""
         return self.n is n and self.S is S
 
     @cached_property
@@ -166,7 +166,7 @@ class Merges:
 
 
 def shared_mass(clusters: FittedClusters, rows: KeptRows) -> Floats:
-    """Return the expected number of rows of each cluster that each cluster is given: (K, K)."""
+    """Return how many rows of each cluster each cluster is expected to get: (K, K)."""
     data, K = rows.data, clusters.n_clusters
     S = opened_statistics(clusters.family, data.family, clusters.n, clusters.S)
     loaded = clusters.load(data.family, clusters.n, S, n_empty=len(clusters.log_weights) - K)

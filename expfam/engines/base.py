@@ -10,7 +10,7 @@ from expfam.engines.parts import Part, added, checked_parts
 
 
 class Engine(ABC):
-    """Base class of engines, which hold one object for each part and ask all of them the same.
+    """Base class of engines: an engine holds one object for each part, and asks all of them.
 
     Subclasses write `_place`, `each`, `change` and `close`, and perhaps `total`. An engine serves one run at a time.
     It knows nothing of models: the objects are made by a function that the caller gives, and are asked by the names of

@@ -80,7 +80,7 @@ def added(values: Sequence[Any]) -> Any:
 
 
 class Least:
-    """Array of numbers of which ``a + b`` are the smaller ones.
+    """Array of numbers; ``a + b`` is the smaller number of each place.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Least:
 
 
 class Stale(EngineError):
-    """A part has made another number of changes than it was asked to have made."""
+    """A part has made more or fewer changes than those before the one that it is asked for."""
 
 
 class Resident:

@@ -393,7 +393,7 @@ class Estimator(BaseEstimator):
         """Return how much each column tells a cluster apart from the others.
 
         It is the log Bayes factor of "the cells of cluster k have a parameter of their own" against "they have that of
-        all other cells": A_j(k) + A_j(all but k) - A_j(all), nats. Below 0 the column speaks against the cluster.
+        all other cells": A_j(k) + A_j(all but k) - A_j(all), nats. Below 0 the column is evidence against the cluster.
 
         Parameters
         ----------
@@ -519,7 +519,7 @@ class Estimator(BaseEstimator):
 
 
 def check_learn_hyper(estimator: Any) -> None:
-    """Refuse a value of `learn_hyper` that is none."""
+    """Refuse what is no value of `learn_hyper`."""
     learn_hyper = estimator.learn_hyper
     if not (is_auto(learn_hyper) or isinstance(learn_hyper, (bool, np.bool_))):
         raise ValueError(f"{type(estimator).__name__}: learn_hyper must be 'auto', True or False; got {learn_hyper!r}")
@@ -565,7 +565,7 @@ def _facts(estimator: Any, family: str) -> dict[str, Any]:
 
 
 def set_trace(estimator: Any, trace: Trace) -> None:
-    """Set what the steps of a run tell."""
+    """Set the results that the steps of a run give."""
     estimator.trace_, estimator.n_iter_, estimator.interrupted_ = trace, len(trace), trace.interrupted
 
 
@@ -593,7 +593,7 @@ def total_steps(estimator: Any) -> int | None:
 
 
 def follows_rule(estimator: Any) -> bool:
-    """Return whether a rule ends the run, so that nobody knows its number of steps before."""
+    """Return whether a rule ends the run, so that its number of steps is not known before."""
     return estimator.ends_by_rule and is_auto(estimator.sampler) and is_auto(estimator.n_steps)
 
 

@@ -1,4 +1,4 @@
-"""`partial_fit` and `fit_chunks`: settings become a plan, and what was learned the results.
+"""`partial_fit` and `fit_chunks`: from settings to a plan, and from learned sums to results.
 
 A chunk is whatever the estimator's `fit` takes.
 """

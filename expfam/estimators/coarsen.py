@@ -190,7 +190,7 @@ def _rename_labels(coarse, mixture, home):
 
 
 def carried(mixture: Any) -> Any:
-    """Return an estimator with the settings of another, and what stays of its fit."""
+    """Return an estimator with the settings of another, and the results of it that stay valid."""
     coarse = type(mixture)(**mixture.get_params(deep=False))
     names = _OF_THE_FIT if hasattr(mixture, "model_") else (*_OF_THE_FIT, *_OF_THE_GROUPS)
     for name in names:

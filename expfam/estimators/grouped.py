@@ -527,8 +527,9 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         sample_weight : (m,) array_like of non-negative float, optional
             Multiplicity of each row.
         batch : int or str, optional
-            Under a memoized schedule (the default): name of the chunk, which when it comes again replaces what it
-            contributed; a chunk without a name is added for good. A stochastic schedule takes no names.
+            Name of the chunk under a memoized schedule (the default). A chunk that comes again under its name replaces
+            its earlier contribution; that of a chunk without a name is never replaced. A stochastic schedule takes no
+            names.
         links : None
             Links are refused, with the line of `fit` that takes them.
 

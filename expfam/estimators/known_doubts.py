@@ -222,13 +222,13 @@ def set_doubts(
 
 
 def drop_doubts(estimator: Any) -> None:
-    """Remove what an earlier fit has said."""
+    """Remove the doubtful rows of an earlier fit."""
     for name in OF_DOUBTS:
         estimator.__dict__.pop(name, None)
 
 
 def drop_known(estimator: Any) -> None:
-    """Remove what an earlier fit has said of known rows and of the classes of clusters."""
+    """Remove the results of an earlier fit about known rows and classes of clusters."""
     drop_doubts(estimator)
     for name in ("cluster_classes_", "n_known_"):
         estimator.__dict__.pop(name, None)

@@ -204,7 +204,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         return self.fit_plan(plan, resume=resume)
 
     def fit_plan(self, plan: Plan, *, resume: Any = None) -> Self:
-        """Run a plan that `plan_fit` has made with the same settings: `fit` is these two.
+        """Run a plan of `plan_fit`, made with the same settings; `fit` calls both methods.
 
         Parameters
         ----------
@@ -303,8 +303,9 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         sample_weight : (m,) array_like of non-negative float, optional
             Multiplicity of each row.
         batch : int or str, optional
-            Under a memoized schedule (the default): name of the chunk, which when it comes again replaces what it
-            contributed; a chunk without a name is added for good. A stochastic schedule takes no names.
+            Name of the chunk under a memoized schedule (the default). A chunk that comes again under its name replaces
+            its earlier contribution; that of a chunk without a name is never replaced. A stochastic schedule takes no
+            names.
         classes : (C,) array_like, optional
             All classes; the first chunk needs them if its `y` lacks some.
         links : (m,) array_like of int, optional

@@ -1,4 +1,4 @@
-"""Lines that leave out or repeat rows: whatever else belongs to the rows goes with them.
+"""Lines that leave out or repeat rows, together with their weights, classes and groups.
 
 Code that sees the rows alone ends such a line with `LEFT_OUT` or `REPEATED`. Where an error leaves a method of an
 estimator, `aligned` puts in its place what does the same to the rows and to all else that was given.
@@ -22,7 +22,7 @@ OF_ROWS = ("y", "sample_weight", "groups", "links", "start")  # what may belong 
 
 
 def aligned(message: str, X: Any, others: Mapping[str, Any]) -> str:
-    """Return a message whose line about rows takes along what belongs to them.
+    """Return a message whose line about rows also changes their weights, classes and groups.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def aligned(message: str, X: Any, others: Mapping[str, Any]) -> str:
 
 @contextmanager
 def lines_about_rows(X: Any, others: Mapping[str, Any]) -> Iterator[None]:
-    """Let lines of errors take along what belongs to the rows; see `aligned`.
+    """Make lines in errors also change the weights, classes and groups of rows; see `aligned`.
 
     Examples
     --------

@@ -47,7 +47,7 @@ def _is_binary_frame(frame):
 def family_of_array(X: Any, *, owner: str) -> Family:
     """Return the family of data without columns of their own: an array, sparse rows, or lists.
 
-    Truth values, and several columns of 0 and 1 alone, are Bernoulli columns. Sparse rows of counts are multinomial.
+    Booleans, and several columns of 0 and 1 alone, are Bernoulli columns. Sparse rows of counts are multinomial.
     Other columns are Gaussian. Those of an array with holes leave them out, whatever the family, and have the roles of
     a frame of the array if some cells are fractions.
 
@@ -74,7 +74,7 @@ def family_of_array(X: Any, *, owner: str) -> Family:
 
 
 def _is_binary(values, *, has_holes):
-    """Return whether an array holds truth values, or several columns of 0, 1 and holes alone.
+    """Return whether an array holds booleans, or several columns of 0, 1 and holes alone.
 
     One column of numbers is left to the Gaussian: probabilities of one question tell no clusters apart.
     """

@@ -358,8 +358,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         sample_weight : (D,) array_like of non-negative float, optional
             Multiplicity of each document.
         batch : int or str, optional
-            Under a memoized schedule: name of the chunk, which when it comes again replaces what it contributed; a
-            chunk without a name is added for good. A stochastic schedule takes no names.
+            Name of the chunk under a memoized schedule. A chunk that comes again under its name replaces its earlier
+            contribution; that of a chunk without a name is never replaced. A stochastic schedule takes no names.
 
         Returns
         -------

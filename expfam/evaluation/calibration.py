@@ -1,4 +1,4 @@
-"""Check of whole runs: do draws after the warm-up have the law of the posterior.
+"""Check of whole runs: whether draws after the warm-up have the law of the posterior.
 
 Data sets come from the prior of the model, each with the partition that made it. A run as the user starts it gives
 draws, and the true partition must be one among them: its rank by each test quantity is even (simulation-based
@@ -119,7 +119,7 @@ class EstimatorRun:
 
 
 class Replicate(NamedTuple):
-    """What one run says: quantities of the truth and of its draws, and all partitions."""
+    """Result of one run: quantities of the true partition and of the draws, and all partitions."""
 
     values: npt.NDArray[np.float64]  # (1 + n_draws, Q), the truth first
     partitions: npt.NDArray[np.int32]

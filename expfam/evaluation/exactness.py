@@ -66,7 +66,7 @@ class Skipped(Exception):
 
 
 class Ranks(NamedTuple):
-    """Ranks of the truth among states or draws.
+    """Ranks of the true partition among states or draws.
 
     Attributes
     ----------

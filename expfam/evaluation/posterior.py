@@ -126,7 +126,7 @@ class PartitionPosterior:
     Notes
     -----
     The draws are kept with 1, 2 or 4 bytes a label, as the largest number of clusters needs. `certainty`, `between` and
-    other readings that speak of clusters mean those of `labels()`; `about` gives them for another partition.
+    other readings that are about clusters mean those of `labels()`; `about` gives them for another partition.
 
     Examples
     --------

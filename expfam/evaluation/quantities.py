@@ -27,7 +27,7 @@ _SEED = 20_261_123  # of the k-means run that no partition depends on
 
 
 def coordinates(family: Any, X: Any) -> npt.NDArray[np.float64]:
-    """Return rows in which distances make sense: (N, V).
+    """Return coordinates of the rows in which distances are meaningful: (N, V).
 
     They are standardised, or square roots of counts. Missing values become 0.
     """

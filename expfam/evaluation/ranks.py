@@ -30,7 +30,7 @@ def rank_of_truth(
 
 
 def uniform_p(ranks: npt.NDArray[np.int64], n_places: int) -> npt.NDArray[np.float64]:
-    """Return the p of even ranks: (Q,) for (R, Q) ranks below `n_places`.
+    """Return the p-value of uniform ranks: (Q,) for (R, Q) ranks below `n_places`.
 
     It is that of two tests together, by Bonferroni: the chi-square of at most ten bins, which sees every difference,
     and the mean rank, which sees a small shift sooner.
@@ -46,7 +46,7 @@ def uniform_p(ranks: npt.NDArray[np.int64], n_places: int) -> npt.NDArray[np.flo
 
 
 def mean_p(differences: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the two-sided p of a mean of zero by Student's t: (Q,) for (R, Q).
+    """Return the two-sided p-value of a mean of zero by Student's t: (Q,) for (R, Q).
 
     It is 1 where all numbers are zero.
     """
@@ -57,7 +57,7 @@ def mean_p(differences: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def gaussian_p(z: Any) -> Any:
-    """Return the two-sided p of a standard normal number."""
+    """Return the two-sided p-value of a standard normal number."""
     return 2.0 * stats.norm.sf(np.abs(z))
 
 
@@ -82,15 +82,12 @@ def frequencies_p(counts: npt.NDArray[np.int64], probability: npt.NDArray[np.flo
 
 
 def chi_square_p(statistic: float, freedom: int) -> float:
-    """Return the p of a chi-square statistic; 1 without degrees of freedom."""
+    """Return the p-value of a chi-square statistic; 1 without degrees of freedom."""
     return float(stats.chi2.sf(statistic, freedom)) if freedom else 1.0
 
 
 def least_variation(n_replicates: int, level: float) -> float:
-    """Return how far a law of ranks is from the even one if it is found nine times in ten.
-
-    The distance is the total variation.
-    """
+    """Return the total variation from uniform ranks that a test finds in 90 % of runs."""
     freedom = N_BINS - 1
     critical = stats.chi2.isf(level, freedom)
     strength = optimize.brentq(lambda x: stats.ncx2.sf(critical, freedom, x) - _POWER, 1e-3, 1e5)
@@ -98,5 +95,5 @@ def least_variation(n_replicates: int, level: float) -> float:
 
 
 def least_shift(n_draws: int, level: float) -> float:
-    """Return the shift of a mean, in standard deviations, that is found nine times in ten."""
+    """Return the shift of a mean, in standard deviations, that a test finds in 90 % of runs."""
     return float((stats.norm.isf(level / 2) + stats.norm.isf(1 - _POWER)) / np.sqrt(n_draws))

@@ -1,1 +1,1 @@
-"""Exponential families with their conjugate priors: what every model and sampler stands on."""
+"""Exponential families with their conjugate priors, which every model and sampler uses."""

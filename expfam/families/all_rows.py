@@ -1,4 +1,4 @@
-"""All rows of data, wherever they lie: a family is bound by their answers to questions.
+"""All rows of data, in one place or in several: a family is bound by sums of their answers.
 
 The answers of parts of the rows are added up. They must be the same bits for any order of the rows and any division
 into parts: counts, extremes, and exact sums.

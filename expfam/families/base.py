@@ -292,7 +292,7 @@ class Family(DataQuestions, ABC):
 
     @classmethod
     def resolves_from_rows(cls) -> bool:
-        """Return whether `resolve_rows` says all: no class below it reads all rows at once.
+        """Return whether `resolve_rows` sets all values: no subclass reads all rows at once.
 
         Examples
         --------
@@ -516,7 +516,7 @@ class Family(DataQuestions, ABC):
         return other
 
     def with_factors(self, factors: Mapping[str, float | Floats]) -> Self:
-        """Return a copy with `hyper_factors_`: each hyper-parameter over its value at binding."""
+        """Return a copy with `hyper_factors_`: each hyper-parameter divided by its value at binding."""
         other = self._copy()
         other.__dict__["hyper_factors_"] = factors
         return other
@@ -549,7 +549,7 @@ class Family(DataQuestions, ABC):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether its own components score clusters, so that moves hold no interpreter."""
+        """Whether the family has compiled components, so that moves need no interpreter."""
         return type(self).components is not Family.components
 
     def require(self, ability: str, user: str) -> None:

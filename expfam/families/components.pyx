@@ -180,7 +180,16 @@ cdef class Components:
     def log_predictive(self, Py_ssize_t i, ks=None):
         """Return the log predictive of datum `i` under the slots `ks`, or under all slots.
 
-        The result is in nats, without log-base.
+        Parameters
+        ----------
+        i : int
+        ks : sequence of int, optional
+            Slots; all if not given.
+
+        Returns
+        -------
+        (m,) float64 ndarray
+            Nats, without log-base.
         """
         self._check(i, 0)
         cdef Py_ssize_t[::1] slots = None if ks is None else self._slots(ks)
@@ -197,8 +206,20 @@ cdef class Components:
     def log_predictive_block(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t m, out=None):
         """Return the log predictives of the data start..stop-1 under the slots 0..m-1.
 
-        The result (stop - start, m) is in nats, without log-base, and in the memory of `out` if it is given. The method
-        releases the gil; several threads may call it.
+        The method releases the gil; several threads may call it.
+
+        Parameters
+        ----------
+        start, stop : int
+        m : int
+            Number of slots.
+        out : (stop - start, m) float64 ndarray, optional
+            Memory for the result.
+
+        Returns
+        -------
+        (stop - start, m) float64 ndarray
+            Nats, without log-base.
         """
         if not 0 <= start <= stop <= self.n_rows or not 0 <= m <= self.capacity:
             raise IndexError(f"rows {start}:{stop} of {self.n_rows}, slots {m} of {self.capacity}")
@@ -512,9 +533,18 @@ cdef class Components:
     def growth_line(self, Py_ssize_t k, Py_ssize_t l, double depth):
         """Return a line that bounds the log density of any datum x after a merge of k and l.
 
-        The bound is log p(x | k and l) <= (1 - slope) log p(x | k) + level, and as low as possible where the log
-        density under k is `depth`, nats. The result is (slope, level), or None if the family's components have no
-        attribute ``growth``.
+        Parameters
+        ----------
+        k, l : int
+            Slots of the two clusters.
+        depth : float
+            Log density under k at which the bound is as low as possible, nats.
+
+        Returns
+        -------
+        (slope, level) or None
+            The bound is log p(x | k and l) <= (1 - slope) log p(x | k) + level. None if the family's components have no
+            attribute ``growth``.
         """
         cdef log_growth_v1 growth
         cdef growth_line line
@@ -530,7 +560,20 @@ cdef class Components:
         return line.slope, line.level
 
     def log_predictive_self(self, Py_ssize_t i, Py_ssize_t k):
-        """Return the log predictive of datum `i` of cluster `k`, given the other data of `k`, nats."""
+        """Return the log predictive of datum `i` of cluster `k`, given the other data of `k`, nats.
+
+        Parameters
+        ----------
+        i : int
+            Number of a datum of cluster `k`.
+        k : int
+            Its slot.
+
+        Returns
+        -------
+        float
+            Without log-base.
+        """
         self._check(i, k)
         cdef double out = 0.0
         cdef int code = self.c.log_predictive_self(self.c.self, i, k, &out, &self.work[0])
@@ -554,6 +597,13 @@ cdef class Components:
         """Return the log evidence of cluster `k` merged with each cluster of `ls`: (len(ls),) nats.
 
         The log base measure is left out.
+
+        Parameters
+        ----------
+        k : int
+            Slot of a cluster.
+        ls : sequence of int
+            Slots of the other clusters.
         """
         self._check(0, k)
         cdef Py_ssize_t[::1] slots = self._slots(ls)
@@ -571,6 +621,13 @@ cdef class Components:
 
         It is `log_merged` less the log evidence of the cluster of `ls`, and computed so where the owner has no function
         for it.
+
+        Parameters
+        ----------
+        k : int
+            Slot of the cluster whose data are scored.
+        ls : sequence of int
+            Slots of the clusters under which they are scored.
         """
         self._check(0, k)
         cdef Py_ssize_t[::1] slots = self._slots(ls)
@@ -592,6 +649,11 @@ cdef class Components:
         """Return the log evidence of cluster `k` without the data of cluster `l`, nats.
 
         The log base measure is left out.
+
+        Parameters
+        ----------
+        k, l : int
+            Slots; the data of cluster `l` are among those of cluster `k`.
         """
         self._check(0, k)
         self._check(0, l)
@@ -602,21 +664,45 @@ cdef class Components:
         return out
 
     def add(self, Py_ssize_t i, Py_ssize_t k):
-        """Add datum `i` to cluster `k`."""
+        """Add datum `i` to cluster `k`.
+
+        Parameters
+        ----------
+        i : int
+            Number of the datum.
+        k : int
+            Slot, empty or not.
+        """
         self._check(i, k)
         cdef int code = self.c.add(self.c.self, i, k)
         if code:
             raise self.fail(code, i, k)
 
     def remove(self, Py_ssize_t i, Py_ssize_t k):
-        """Remove datum `i` from cluster `k`."""
+        """Remove datum `i` from cluster `k`.
+
+        Parameters
+        ----------
+        i : int
+            Number of a datum of cluster `k`.
+        k : int
+            Its slot.
+        """
         self._check(i, k)
         cdef int code = self.c.remove(self.c.self, i, k)
         if code:
             raise self.fail(code, i, k)
 
     def set_members(self, rows, Py_ssize_t k):
-        """Let cluster `k` hold the data `rows` and no others."""
+        """Let cluster `k` hold the data `rows` and no others.
+
+        Parameters
+        ----------
+        rows : (m,) array_like of int
+            Numbers of the data; none empties the cluster.
+        k : int
+            Slot.
+        """
         cdef const Py_ssize_t[::1] members = np.ascontiguousarray(rows, dtype=np.intp)
         for i in members:
             self._check(i, k)
@@ -628,7 +714,13 @@ cdef class Components:
             raise self.fail(code, -1, k)
 
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
-        """Move all data of cluster `l` into cluster `k`; `l` becomes empty."""
+        """Move all data of cluster `l` into cluster `k`; `l` becomes empty.
+
+        Parameters
+        ----------
+        k, l : int
+            Slots of two clusters with data.
+        """
         self._check(0, k)
         self._check(0, l)
         cdef int code = self.c.absorb(self.c.self, k, l)
@@ -636,7 +728,13 @@ cdef class Components:
             raise self.fail(code, -1, k)
 
     def subtract(self, Py_ssize_t k, Py_ssize_t l):
-        """Subtract the statistics of cluster `l` from cluster `k`; `l` does not change."""
+        """Subtract the statistics of cluster `l` from cluster `k`; `l` does not change.
+
+        Parameters
+        ----------
+        k, l : int
+            Slots; the data of cluster `l` are among those of cluster `k`.
+        """
         self._check(0, k)
         self._check(0, l)
         cdef int code = self.c.subtract(self.c.self, k, l)
@@ -709,7 +807,12 @@ cdef class Components:
     def load(self, n, S):
         """Set the statistics of the slots 0..len(n)-1 and empty the others.
 
-        `S` (K, F) may be dense or CSR.
+        Parameters
+        ----------
+        n : (K,) array_like of float
+            Number of data of each cluster.
+        S : (K, F) ndarray or CSR
+            Sums of their phi.
         """
         n = np.ascontiguousarray(n, dtype=np.float64)
         self.reserve(n.shape[0])

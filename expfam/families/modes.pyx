@@ -35,7 +35,15 @@ cdef class ModeLaw:
         return &view[0]
 
     def mode(self, double n, S):
-        """Return theta (F,) and g at the mode of the posterior of one cluster."""
+        """Return theta (F,) and g at the mode of the posterior of one cluster.
+
+        Parameters
+        ----------
+        n : float
+            Number of data of the cluster.
+        S : (F,) float64 ndarray
+            Sum of their phi.
+        """
         cdef const double[::1] statistics = np.ascontiguousarray(S, dtype=np.float64)
         out = np.empty(statistics.shape[0])
         cdef double[::1] theta = out
@@ -45,7 +53,15 @@ cdef class ModeLaw:
         return out, g
 
     def log_prior(self, theta, double g):
-        """Return the unnormalised log prior density of the parameters of one cluster, nats."""
+        """Return the unnormalised log prior density of the parameters of one cluster, nats.
+
+        Parameters
+        ----------
+        theta : (F,) float64 ndarray
+            Natural parameter.
+        g : float
+            Its log-partition function, nats.
+        """
         cdef const double[::1] given = np.ascontiguousarray(theta, dtype=np.float64)
         return self.law.log_prior(self.law, &given[0], g)
 

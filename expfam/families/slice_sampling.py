@@ -40,7 +40,7 @@ def log_target(
 
 
 def finite(target: Callable[[float], float]) -> Callable[[float], float]:
-    """Return a log target that is -inf where it cannot be computed, far out."""
+    """Return a log target that is -inf where it cannot be computed, far from the mode."""
 
     def of(t: float) -> float:
         try:

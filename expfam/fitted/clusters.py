@@ -73,7 +73,7 @@ class FittedClusters:
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters, that without data not counted."""
+        """Number of clusters, without the empty one."""
         return len(self.n)
 
     # ---- rows --------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResultForm:
-    """What results look like.
+    """Form of results: arrays or frames, with names, types and levels.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ class Summary(str):
     ----------
     text : str
     facts : dict
-        Numbers and truth values by name, None where they are not known.
+        Numbers and booleans by name, None where they are not known.
     frame : callable
         Returns the frame with one row a cluster.
 

@@ -63,7 +63,7 @@ class Begun(NamedTuple):
 
 
 def kept_begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
-    """Return what `begin` returns, or has returned when the run was kept; see there."""
+    """Return the result of `begin`, or the one that a kept run has stored."""
     return kept_value(lambda: begin(plan, on_sample=on_sample), _packed, lambda arrays: _unpacked(plan, arrays))
 
 
@@ -170,12 +170,12 @@ def has_small_clusters(labels: npt.NDArray[Any], n_rows: int) -> bool:
 
 
 def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> npt.NDArray[np.int32]:
-    """Return the labels of the higher mode, of those above the best draw and above the start.
+    """Return the labels of the higher of two modes: above the best draw, and above the start.
 
-    Draws are chosen by the log joint of their labels, which prefers lopsided clusters where clusters overlap. Labels
-    stay as they are where the search has drawn a sample of the rows, where these are the labels of EM already, where
-    clusters are so many that their labels are drawn together, for families without a mode, and where the best draw of
-    more than 6,000 rows is the start: if rows lay between clusters, some would have moved.
+    Draws are chosen by the log joint of their labels, which prefers clusters of unequal sizes where clusters overlap.
+    Labels stay as they are where the search has drawn a sample of the rows, where these are the labels of EM already,
+    where clusters are so many that their labels are drawn together, for families without a mode, and where the best
+    draw of more than 6,000 rows is the start: if rows lay between clusters, some would have moved.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Families in question, each with the rows as it reads them."""
+"""Candidate families, each with the rows in the form that it reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Candidate(NamedTuple):
-    """A family in question, and the rows as it reads them.
+    """A candidate family, and the rows in the form that it reads.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name by which the scores have it."""
+        """Return the name of the family in the scores."""
         return name_of(self.family)
 
 

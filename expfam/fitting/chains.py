@@ -95,12 +95,12 @@ def check_chains(kernel: Kernel, n_chains: int, start: Any = "auto") -> None:
 
 
 def is_in_numpy(family: Family) -> bool:
-    """Tell whether the kernels of a family hold the interpreter, so that chains take turns."""
+    """Tell whether the kernels of a family hold the gil, so that chains run one after the other."""
     return not family.is_compiled
 
 
 def n_rounds(n_chains: int, n_threads: int | None, family: Family) -> int:
-    """Return how many chains run one after the other, as long as all chains are counted."""
+    """Return in how many rounds all chains run; the chains of a round run together."""
     return n_chains if is_in_numpy(family) else -(-n_chains // resolve_n_threads(n_threads))
 
 

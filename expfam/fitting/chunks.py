@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Opened(NamedTuple):
-    """A stream that was opened, its first chunk, and whether a better family was told of."""
+    """A stream that was opened, its first chunk, and whether a warning named a better family."""
 
     stream: Any
     data: Dataset
@@ -181,7 +181,7 @@ def learned_passes(
     ----------
     plan : ChunkPlan
     first : list of Chunk
-        The first one, validated. The list is emptied, so that nobody holds the chunk while the others come.
+        The first one, validated. The list is emptied, so that the memory of the chunk is free while the others come.
     others : iterator
         The other chunks of the first pass, as the user gives them.
     again : iterable

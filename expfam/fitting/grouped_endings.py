@@ -72,7 +72,7 @@ def grouped_ending(
     Notes
     -----
     Clusters of counts, categories and tables with these are merged where that raises the log joint. Those of real
-    values are not: the joint density of a partition prefers lopsided clusters where clusters overlap.
+    values are not: the joint density of a partition prefers clusters of unequal sizes where clusters overlap.
     """
     best = _settled(model, data, labels, n_threads)
     best_joint = model.log_joint(data, best.labels)
@@ -139,7 +139,7 @@ def _best_numbered(model, data, labels):
 
 
 def slots_joined(slots: npt.NDArray[np.int64], *parts: Any) -> list[Any]:
-    """Give what belongs to each cluster to the cluster that takes its rows.
+    """Add sums of each cluster to those of the cluster that takes its rows.
 
     Parameters
     ----------

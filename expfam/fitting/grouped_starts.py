@@ -33,7 +33,7 @@ _STEPS = 10
 
 
 def kept_state(begin: Callable[[], Any], blank: Callable[[], Any]) -> Any:
-    """Return the state that `begin` makes, or has made when the run was kept.
+    """Return the state that `begin` makes, or the one that a kept run has stored.
 
     Parameters
     ----------

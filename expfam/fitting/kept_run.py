@@ -55,7 +55,7 @@ class KeptRun:
         self.path, self.every_seconds, self.least_share, self._n_parts = path, every_seconds, least_share, 0
 
     def next_part(self) -> Path:
-        """Return the place of the next part of the line."""
+        """Return the path of the next part of the run; parts are numbered."""
         self._n_parts += 1
         return self.path / f"part{self._n_parts}"
 
@@ -206,7 +206,7 @@ def refuse_chains(resume: Any, n_chains: int, owner: str) -> None:
 
 
 def kept_value(make: Callable[[], Any], pack: Callable[[Any], dict], unpack: Callable[[dict], Any]) -> Any:
-    """Return what `make` returns, or what it has returned when the run was kept.
+    """Return the result of `make`, or the one that the kept run has stored.
 
     Parameters
     ----------

@@ -226,7 +226,7 @@ class Plan:
 
 
 def n_automatic_draws(n_rows: int, n_components: int | None) -> int:
-    """Return how many draws are kept where nobody said how many.
+    """Return how many draws are kept where the number was left open.
 
     Examples
     --------

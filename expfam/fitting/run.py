@@ -71,7 +71,7 @@ class ChainRun(NamedTuple):
     divisions: Divisions | None = None
 
     def others(self) -> list[npt.NDArray[np.integer]]:
-        """Return the partitions on the way of the run to which its end is compared."""
+        """Return earlier partitions of the run to which its end is compared."""
         found = [None if self.highest is None else self.highest.labels, self.best.labels, self.start]
         return [labels for labels in found if isinstance(labels, np.ndarray)]
 
@@ -86,7 +86,7 @@ class ChainRun(NamedTuple):
         return bool(ruled.rule.is_reached or (is_through and ruled.rule.is_level))
 
     def rises_still(self) -> bool:
-        """Return whether the rule has let all its steps be made, and the log joint rises still."""
+        """Return whether all steps of the rule were made while the log joint still rose."""
         last, ruled = self.phases[-1], ruled_phase(self.phases)
         n_counted = len(self.trace) - self.trace.n_warmup
         is_through = n_counted == MOST_STEPS if ruled is last else n_counted > 0

@@ -38,7 +38,7 @@ _UNIT = 11  # stream of the purpose "start"
 
 
 def kept_start(kernel: Any, model: Any, data: Dataset, own: Any, **options: Any) -> Any:
-    """Return what `topic_start` returns, or has returned when the run was kept; see there."""
+    """Return the result of `topic_start`, or the one that a kept run has stored."""
     return kept_value(
         lambda: topic_start(kernel, model, data, own, **options),
         lambda start: {} if isinstance(start, str) else {"start": np.asarray(start)},

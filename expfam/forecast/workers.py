@@ -1,4 +1,4 @@
-"""Memory that each worker of a cluster needs for its rows, and how many workers would do."""
+"""Memory that each worker of a cluster needs for its rows, and how many workers suffice."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WorkerForecast:
         return -(-(self.rows + self.labels) // self.n_workers) + self.clusters
 
     def enough(self, limit: float) -> int | None:
-        """Return the number of workers that need at most `limit` bytes each; None if none would do."""
+        """Return the number of workers that need at most `limit` bytes each; None if none suffices."""
         left = limit - self.clusters
         return math.ceil((self.rows + self.labels) / left) if left > 0 else None
 
@@ -82,7 +82,7 @@ def forecast_workers(
 def check_workers(forecast: WorkerForecast, free: int) -> None:
     """Raise ResourceError where a worker needs more than `free` bytes.
 
-    The message names the number of workers that would do.
+    The message names the number of workers that suffices.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a column of text may be in truth: numbers, dates, codes for missing cells, free text.
+"""What a column of text may be instead: numbers, dates, codes for missing cells, free text.
 
 Nothing is changed silently: the user gets a warning that has the line to type.
 """
@@ -33,7 +33,7 @@ _UNKNOWN = Notation("text", "", 0, ("text",), (), is_plain=True, has_fractions=F
 
 
 class Doubt(NamedTuple):
-    """What a column of text may be in truth.
+    """What a column of text may be instead of categories.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Doubt(NamedTuple):
 
 
 def doubt_of(column: Column, backend: str = "pandas") -> Doubt | None:
-    """Return what a column of text may be in truth; None if it is taken at its word.
+    """Return what a column of text may be instead of categories; None if there is no doubt.
 
     Parameters
     ----------

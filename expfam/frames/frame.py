@@ -318,7 +318,7 @@ def _category_column(name, series, missing):
 
 
 def level_of(value: Any) -> Any:
-    """Return a level as text, a number or a truth value; intervals and dates as their text."""
+    """Return a level as text, a number or a boolean; intervals and dates as their text."""
     value = value.item() if isinstance(value, np.generic) and value.dtype.kind in "biufU" else value
     return value if isinstance(value, (str, bool, int, float)) else str(value)
 

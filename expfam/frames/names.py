@@ -59,7 +59,7 @@ _PLACES = re.compile(  # a name in brackets may follow already
 
 
 def with_places(text: str, column: Callable[[int], str | None], row: Callable[[int], str | None] | None = None) -> str:
-    """Return a message in which numbers of columns and rows are other words.
+    """Return a message in which names replace the numbers of columns and rows.
 
     Parameters
     ----------

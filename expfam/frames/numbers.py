@@ -125,7 +125,7 @@ def _hole(column, values, missing_values):
 
 
 def require_seconds(column: Column) -> None:
-    """Refuse times that are no points in time."""
+    """Refuse periods and times of day, which are no points in time."""
     if np.isnan(column.present).any():
         raise DataTypeError(
             f"column {column.name!r} holds periods or times of day, which are no points in time: convert them to dates,"

@@ -1,7 +1,7 @@
 """Documents: texts and lists of tokens, and the counts of their words.
 
 Documents are counted by scikit-learn's `CountVectorizer` with its default settings. The words become the names of the
-columns, so that results speak of words; a model keeps the words and the kind of the documents, from which the same
+columns, so that results name words; a model keeps the words and the kind of the documents, from which the same
 vectorizer is made again.
 """
 

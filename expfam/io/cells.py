@@ -1,4 +1,4 @@
-"""Cells of delimited text as columns of numbers, truth values, dates or text.
+"""Cells of delimited text as columns of numbers, booleans, dates or text.
 
 pyarrow splits the lines where it is installed, and the standard library otherwise. What a column holds is decided in
 one place for both, so the result is the same.
@@ -124,7 +124,7 @@ def _itself(value):
 
 
 def column_of_text(name: str, cells: Sequence[str]) -> Column:
-    """Return a column of integers, floats, truth values, dates or text from its cells.
+    """Return a column of integers, floats, booleans, dates or text from its cells.
 
     Numbers that begin with 0, such as postal codes, are text.
 

@@ -165,7 +165,7 @@ class Dataset:
         return other
 
     def without_known(self) -> Dataset:
-        """Return the same data of which nothing is known; the arrays are shared."""
+        """Return the data without what is known of their rows; the arrays are shared."""
         if self.known is None:
             return self
         other = copy.copy(self)

@@ -299,7 +299,7 @@ def moved_sums(
 def updated_sums(
     data: Dataset, sums: LabelSums, old: npt.NDArray[np.int32], new: npt.NDArray[np.int32], scale: Scale
 ) -> LabelSums:
-    """Return the sums of labels `new`, the bits of `label_sums`, from those of labels `old`.
+    """Return the sums of labels `new` from those of labels `old`, with the bits of `label_sums`.
 
     All rows are read where more than half of the labels differ, else those whose label differs.
 

@@ -71,7 +71,7 @@ class CountTable:
         return table
 
     def without(self, counts: npt.ArrayLike) -> CountTable:
-        """Return the table of one group without these counts, each of which it has or is 0."""
+        """Return the table of one group without some of its counts; counts of 0 change nothing."""
         left, found = self.times.copy(), np.asarray(counts, dtype=np.int64)
         np.subtract.at(left, np.searchsorted(self.count, found[found > 0]), 1)
         return CountTable.of_pairs(self.group[left > 0], self.count[left > 0], left[left > 0], 1)

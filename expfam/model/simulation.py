@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def draw_partition(
     weights: Any, n_rows: int, rng: np.random.Generator, *, given: npt.ArrayLike = ()
 ) -> npt.NDArray[np.int32]:
-    """Draw a partition from its prior, by seating one datum after the other.
+    """Draw a partition from its prior: the cluster of one datum after the other.
 
     Parameters
     ----------

@@ -22,8 +22,23 @@ cdef Py_ssize_t TABLE_BYTES = 1 << 25       # up to this size, sparse sums use a
 def label_statistics(data, labels, Py_ssize_t n_clusters):
     """Return counts (K,) and sums of phi (K, F) of the data in each cluster.
 
-    The sums are CSR where phi is sparse. A negative label leaves its datum out. Labels of another length, or not below
-    `n_clusters`, raise ValueError.
+    Parameters
+    ----------
+    data : Dataset
+    labels : (N,) array_like of int
+        A negative label leaves its datum out.
+    n_clusters : int
+        K, above all labels.
+
+    Returns
+    -------
+    n : (K,) float64 ndarray
+    S : (K, F) float64 ndarray, or CSR where phi is sparse
+
+    Raises
+    ------
+    ValueError
+        Labels have another length, or one is not below `n_clusters`.
     """
     labels = np.ascontiguousarray(labels, dtype=np.int32)
     if labels.shape != (data.n_rows,):
@@ -108,7 +123,17 @@ def _occurring(labels, Py_ssize_t n_clusters):
 def weighted_statistics(data, labels, Py_ssize_t n_clusters):
     """Return counts (K,) and sums of phi (K, F) in each cluster, weighted by the rows' weights.
 
-    Labels are not negative. The sums are CSR where phi is sparse.
+    Parameters
+    ----------
+    data : Dataset
+    labels : (N,) array_like of non-negative int
+    n_clusters : int
+        K, above all labels.
+
+    Returns
+    -------
+    n : (K,) float64 ndarray
+    S : (K, F) float64 ndarray, or CSR where phi is sparse
     """
     if data.weight is None:
         return label_statistics(data, labels, n_clusters)
@@ -127,6 +152,15 @@ def moved_statistics(data, n, S, old, new):
 
     Only data whose label differs are read, in the order of rows. Counts are exact. Sums differ from a recount by
     rounding; sums of empty clusters are exactly 0.
+
+    Parameters
+    ----------
+    data : Dataset
+    n : (K,) float64 ndarray
+    S : (K, F) float64 ndarray or CSR
+        Statistics of the labels `old`.
+    old, new : (N,) int32 ndarrays
+        Labels before and after.
     """
     moved = np.flatnonzero(old != new)
     old, new = old[moved], new[moved]
@@ -225,6 +259,14 @@ def sparse_sums(data, labels, Py_ssize_t n_clusters):
 
     If a dense table is small, it is filled in blocks of rows. Otherwise the sums are made cluster by cluster with one
     dense row of scratch.
+
+    Parameters
+    ----------
+    data : Dataset
+        With CSR statistics.
+    labels : (N,) int32 ndarray
+    n_clusters : int
+        K, above all labels.
     """
     F = data.n_statistics
     if 8 * n_clusters * F <= TABLE_BYTES:

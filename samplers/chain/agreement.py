@@ -1,4 +1,4 @@
-"""Agreement of several chains on a partition, whatever they call their clusters.
+"""Agreement of several chains on a partition, however each chain numbers its clusters.
 
 Only functions of the partition are compared: log joint, number of clusters, share of the largest cluster, entropy of
 the sizes, and for some pairs of rows whether they are together. The log joint and the number of clusters alone are too
@@ -247,7 +247,7 @@ class StepRecord(NamedTuple):
 
 
 class PartitionRecorder:
-    """Callback that records, of every step, what several chains are compared by.
+    """Callback that records, at every step, the quantities by which chains are compared.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ def steps(kernel: Kernel, state: Any) -> Iterator[Info]:
 
 
 def advance(kernel: Kernel, state: Any, n_steps: int, *, rule: Callback | None = None) -> Info | None:
-    """Make up to `n_steps` steps that nobody watches; stop where the kernel has converged.
+    """Make up to `n_steps` steps without a record; stop where the kernel has converged.
 
     Starts and other kernels use it for their inner runs. `sample` records the steps and calls back.
 

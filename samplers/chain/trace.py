@@ -69,7 +69,7 @@ class WarmedColumns:
         Returns
         -------
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            A column of truth values, "is_warmup", says which steps were the warm-up.
+            A column of booleans, "is_warmup", says which steps were the warm-up.
 
         Examples
         --------

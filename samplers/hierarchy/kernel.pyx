@@ -341,7 +341,7 @@ class HierarchicalClustering(Kernel):
         "exact" makes a leaf of each datum, and computes scores of equal data once. "collapse" merges equal data first,
         with the weight of a chain of merges: this is faster still, and may change the tree.
     index : {"exact", "overlap", None}
-        For multinomial and Poisson data. An inverted index finds pairs that share a word, and one score speaks for all
+        For multinomial and Poisson data. An inverted index finds pairs that share a word, and one score stands for all
         leaves of equal size that share none: the merges of "exact" are those of None, which scores all pairs. With
         "overlap" only clusters that share a word merge while there are any, a heuristic. Other families score all.
     candidates : None, "knn", "hash" or (N, N) sparse matrix

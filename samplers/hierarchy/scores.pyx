@@ -27,6 +27,12 @@ def log_sizes(n_data, by_size):
     """Return what the order by size subtracts, by number of data: (n_data + 1,) nats.
 
     All are zero where clusters are not ordered by size.
+
+    Parameters
+    ----------
+    n_data : int
+    by_size : bool
+        Whether clusters are ordered by size.
     """
     return np.log(np.maximum(np.arange(n_data + 1), 1)) if by_size else np.zeros(n_data + 1)
 
@@ -181,7 +187,13 @@ cdef class OddsScores:
         return self.components.pending
 
     def score(self, Py_ssize_t k, slots):
-        """Return the scores of slot k with other slots: (m,) nats."""
+        """Return the scores of slot k with other slots: (m,) nats.
+
+        Parameters
+        ----------
+        k : int
+        slots : (m,) sequence of int
+        """
         cdef const Py_ssize_t[::1] ls = np.ascontiguousarray(slots, dtype=np.intp)
         out = np.empty(ls.shape[0])
         cdef double[::1] view = out
@@ -192,7 +204,16 @@ cdef class OddsScores:
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
         """Move the data of slot l into slot k.
 
-        Return the log weight of both as one block, and its growth over that of the two apart; nats.
+        Parameters
+        ----------
+        k, l : int
+
+        Returns
+        -------
+        block : float
+            Log weight of both clusters as one block, nats.
+        growth : float
+            How much more it is than the log weight of the two apart, nats.
         """
         cdef double together = 0.0, block, apart, growth
         cdef int code = self.s.c.log_merged(self.s.c.self, k, &l, 1, &together, self.s.work)

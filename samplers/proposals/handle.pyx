@@ -73,6 +73,13 @@ cdef class ProposalHandle:
         """Update the statistics by data that were added and removed.
 
         A proposal without `shift` is refreshed.
+
+        Parameters
+        ----------
+        snapshot : Snapshot
+            Statistics after the change.
+        added, removed : pair of (m,) intp ndarrays
+            Data that were added and then removed, and the slot of each.
         """
         if hasattr(self.owner, "shift"):
             self.owner.shift(snapshot, added, removed)
@@ -87,9 +94,21 @@ cdef class ProposalHandle:
             self.take()
 
     def draw(self, Py_ssize_t i, Py_ssize_t k_old, rng):
-        """Draw a cluster for datum `i`; return it and log q(k_old | i) - log q(k_new | i), nats.
+        """Draw a cluster for datum `i`, with the log ratio of the reverse and the forward law.
 
-        `k_old` is the slot of the reverse move; -1 for a cluster that has no slot.
+        Parameters
+        ----------
+        i : int
+        k_old : int
+            Slot of the reverse move; -1 for a cluster that has no slot.
+        rng : numpy Generator
+
+        Returns
+        -------
+        k_new : int
+            Slot; -1 for a new cluster.
+        float
+            log q(k_old | i) - log q(k_new | i), nats.
         """
         cdef bitgen_t *bits = <bitgen_t *> PyCapsule_GetPointer(rng.bit_generator.capsule, "BitGenerator")
         cdef Py_ssize_t k_new = 0
@@ -100,9 +119,20 @@ cdef class ProposalHandle:
         return k_new, log_back
 
     def log_prob(self, Py_ssize_t i, Py_ssize_t k_old, ks):
-        """Compute the log probability (m,) of each draw for datum `i`, in nats.
+        """Compute the log probability of each draw for datum `i`.
 
-        `ks` are slots; -1 stands for a new cluster.
+        Parameters
+        ----------
+        i : int
+        k_old : int
+            As in `draw`.
+        ks : (m,) sequence of int
+            Slots; -1 stands for a new cluster.
+
+        Returns
+        -------
+        (m,) float64 ndarray
+            Nats.
         """
         cdef const Py_ssize_t[::1] slots = np.ascontiguousarray(ks, dtype=np.intp)
         out = np.empty(slots.shape[0])
@@ -115,15 +145,37 @@ cdef class ProposalHandle:
         return out
 
     def hold_out(self, Py_ssize_t i, Py_ssize_t k):
-        """Remove datum `i`, which is in slot `k`, from the statistics."""
+        """Remove datum `i`, which is in slot `k`, from the statistics.
+
+        Parameters
+        ----------
+        i : int
+            Number of the datum.
+        k : int
+            Its slot.
+        """
         self._single(self.p.hold_out(self.p.self, i, k) if self.takes_single_moves else EXPFAM_RANGE, i, k)
 
     def restore(self, Py_ssize_t i, Py_ssize_t k):
-        """Undo `hold_out`."""
+        """Undo `hold_out`.
+
+        Parameters
+        ----------
+        i, k : int
+            Those of `hold_out`.
+        """
         self._single(self.p.restore(self.p.self, i, k) if self.takes_single_moves else EXPFAM_RANGE, i, k)
 
     def moved(self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t target):
-        """Put datum `i`, which was in `source`, into `target`; call it after `hold_out`."""
+        """Put datum `i`, which was in `source`, into `target`; call it after `hold_out`.
+
+        Parameters
+        ----------
+        i, source : int
+            Those of `hold_out`.
+        target : int
+            New slot of the datum.
+        """
         cdef int code = EXPFAM_RANGE
         if self.takes_single_moves:
             code = self.p.moved(self.p.self, i, source, target)

@@ -63,7 +63,7 @@ class FrozenSplitMerge(Kernel):
     n_moves : int
         Pairs of rows of a step that are drawn uniformly, with sides by rounds of hard assignment. They find splits.
     n_merges : int
-        Pairs of near rows of a step, with sides by passes and by urns in turns. They find merges.
+        Pairs of near rows of a step, with sides by passes and by urns alternately. They find merges.
     n_rounds : int
         Rounds of hard assignment after the first one.
 

@@ -261,7 +261,7 @@ class CodeAllocator(Allocator):
 
 
 class DelayedAllocator(Allocator):
-    """The sequential pass, with tests after its first items that end hopeless moves early.
+    """The sequential pass with early tests, which end moves that would probably be refused.
 
     Parameters
     ----------

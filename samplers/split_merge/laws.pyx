@@ -11,10 +11,21 @@ from expfam.structures.partitions.members cimport members_move
 
 
 def moved_partitions(kernel, CollapsedState state, starts):
-    """Make one move from each of many partitions `starts` (R, N) int32.
+    """Make one move from each of many partitions.
 
-    The labels of the state, which has the same model and data, are overwritten. Return the slots after the move (R, N)
-    int32, and the change of the log joint that each move reports (R,), nats.
+    Parameters
+    ----------
+    kernel : CollapsedSplitMerge
+    state : CollapsedState
+        With the model and the data of the partitions; its labels are overwritten.
+    starts : (R, N) int32 ndarray
+
+    Returns
+    -------
+    slots : (R, N) int32 ndarray
+        Slots after the move.
+    gains : (R,) float64 ndarray
+        Change of the log joint that each move reports, nats.
     """
     cdef MoveRunner runner = kernel.runner(state)
     cdef Py_ssize_t place, at = 0, n = len(starts)

@@ -1,4 +1,4 @@
-"""Exchanges at an equal number of clusters: what one place loses, another one gains.
+"""Exchanges at an equal number of clusters: a merge in one place, and a cut in another.
 
 Where groups have no borders, as along a ring, a partition can have a wide cluster in one place and two narrow ones in
 another, or two clusters that divide their rows the wrong way: no merge and no cut alone raises its log joint, and rows

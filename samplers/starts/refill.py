@@ -37,7 +37,7 @@ def refilled(
     seed: int,
     n_threads: int | None = None,
 ) -> npt.NDArray[np.int32]:
-    """Ascend to labels with a number of clusters; open anew those missing or of one strange row.
+    """Ascend to labels with a given number of clusters; replace missing ones and outliers.
 
     Parameters
     ----------

@@ -127,10 +127,10 @@ def starting_labels(
 def automatic_rule(model: MixtureModel) -> str:
     """Return the name of the rule that ``start="auto"`` is, for every kernel.
 
-    Discrete data begin at "random": a sequential pass over counts gives most data to the clusters that come first,
-    and Gibbs sweeps hardly change that. Real-valued data begin at "kmeans++" where the number of clusters is given, and
-    at "variational" where it is open: from the many clusters of k-means++ it takes dozens of sweeps to come down to as
-    few. Estimators search a start instead, before a kernel begins.
+    Discrete data begin at "random": a sequential pass over counts gives most data to the clusters that come first, and
+    Gibbs sweeps hardly change that. Real-valued data begin at "kmeans++" where the number of clusters is given, and at
+    "variational" where it is open: from the many clusters of k-means++ dozens of sweeps are needed to reach as few.
+    Estimators search a start instead, before a kernel begins.
 
     Parameters
     ----------

@@ -261,7 +261,7 @@ class UncollapsedGibbs(UncollapsedKernel):
         return dense
 
     def reversed(self) -> UncollapsedGibbs | None:
-        """Return the kernel itself: labels and parameters are drawn in turns, which is reversible."""
+        """Return the kernel itself: alternate draws of labels and parameters are reversible."""
         return self if self.is_sampler else None
 
     def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:

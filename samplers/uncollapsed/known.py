@@ -21,7 +21,7 @@ _UNIT = 1 << 62  # of the random stream: rows and moves have smaller numbers
 
 
 def with_known(state: Any, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Return drawn labels with those of known rows and of link groups put right.
+    """Return drawn labels, with the right ones for known rows and link groups.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class PhiBlocks:
         self.family = family
 
     def mend_sums(self, n: npt.NDArray[np.float64], S: npt.NDArray[np.float64]) -> None:
-        """Undo, in place, what rounding has made of sums that no rows have.
+        """Correct sums, in place, that rounding has made impossible for any rows.
 
         Sums of non-negative statistics are set to 0 where they are negative, which families of counts refuse. Sums of
         squares in single precision are raised to those of equal rows.

@@ -1,4 +1,4 @@
-"""Divisions of rows that anybody could write down: by k-means, or by single columns."""
+"""Simple divisions of rows: by k-means, or by the values of single columns."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Divisions:
         return found
 
     def of_best_column(self, n_clusters: int) -> npt.NDArray[np.int32] | None:
-        """Return k-means on the one column that tells most rows apart; None where none does."""
+        """Return k-means on the column that separates the rows best; None where no column does."""
         points = self._points["own"]
         if n_clusters < 2 or points.shape[1] < 2 or (cut := best_cut(points, self._data.weight)) is None:
             return None
@@ -96,7 +96,7 @@ class Divisions:
 
 
 def may_be_passed(log_joint: float, of_runs: npt.NDArray[np.float64]) -> bool:
-    """Tell whether another run of k-means may be above an end.
+    """Tell whether another run of k-means may have a higher log joint than the end of a run.
 
     Parameters
     ----------

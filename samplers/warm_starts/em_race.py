@@ -1,7 +1,7 @@
 """The best of several partitions by the posterior density that EM reaches from each.
 
-The joint density of a hard partition prefers lopsided clusters where clusters overlap: it gains by cutting them so that
-each is tight. The posterior density of parameters, with labels summed out, does not.
+The joint density of a hard partition prefers clusters of unequal sizes where clusters overlap: it gains by cutting them
+so that each is tight. The posterior density of parameters, with labels summed out, does not.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The start of a fit without settings: candidates race, each under the prior that fits it.
+"""The start of a fit without settings: candidates are compared, each under its own prior.
 
-No start suits all data. k-means in standardised columns fails where columns of noise outvote the one that tells the
-groups apart, k-means in raw columns where units differ; pieces of one wide cluster are never merged one by one; one
+No start suits all data. k-means in standardised columns fails where columns of noise outweigh the one that separates
+the groups, k-means in raw columns where units differ; pieces of one wide cluster are never merged one by one; one
 cluster is right for a blob. So all of these are candidates. Each learns the hyper-parameters that fit its labels before
 any row moves; then merges, splits and moves of rows take it uphill, and the highest log joint wins.
 
 A given number of clusters of real values is judged by the posterior density that EM reaches: the joint density of a
-hard partition prefers lopsided clusters where clusters overlap. Where a k-means division holds one group of rows in
-each cluster, far from the others, nothing is left to be judged.
+hard partition prefers clusters of unequal sizes where clusters overlap. Where a k-means division holds one group of
+rows in each cluster, far from the others, nothing is left to be judged.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class Settler:
         ----------
         present : Fitted
         tried : set of bytes, optional
-            Clusters whose cuts are known to bring nothing; those that are tried here are added.
+            Clusters whose cuts are known to raise nothing; those that are tried here are added.
         is_quick : bool
             Whether cuts are made in the metric of the family alone, and not judged under hyper-parameters of their own.
 
@@ -208,7 +208,7 @@ class Settler:
         return best if best.log_joint > present.log_joint + _LEAST_GAIN else present
 
     def exchanged(self, present: Fitted) -> Fitted:
-        """Take the first exchange of clusters that leads higher; else keep the present ones."""
+        """Make the first exchange of clusters that raises the log joint, if there is one."""
         exchanges = Exchanges(present.model, self.data, seed=self.seed, n_threads=self.n_threads)
         for one in exchanges.best(present.labels, most=_TRIED_EXCHANGES):
             if one.rise < 0.0:

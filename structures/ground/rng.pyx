@@ -45,9 +45,23 @@ cdef int _number_of(str purpose) except -1:
 def generator(seed, purpose, *, unit=0, step=0):
     """Return a NumPy generator for the stream of one (seed, purpose; unit, step).
 
-    `seed` is in [0, 2**64). `purpose` is a RandomPurpose or its lower-case name. `unit` is the number of a datum, move
-    or cluster.
+    Parameters
+    ----------
+    seed : int
+        In [0, 2**64).
+    purpose : RandomPurpose or str
+        What the numbers are used for; a str is the lower-case name of a purpose.
+    unit : int
+        Number of a datum, move or cluster.
+    step : int
+        Number of the step.
 
+    Returns
+    -------
+    numpy.random.Generator
+
+    Examples
+    --------
     >>> from expfam.structures.ground.rng import generator
     >>> a = generator(7, "start", unit=3).random()
     >>> a == generator(7, "start", unit=3).random()
@@ -141,6 +155,16 @@ def log_uniforms(seed, purpose, uint64_t first_unit, Py_ssize_t n, uint64_t step
 
     Each is the first of the stream of (seed, purpose; unit, step).
 
+    Parameters
+    ----------
+    seed, purpose, step
+        As in `generator`.
+    first_unit : int
+    n : int
+        The units are first_unit..first_unit + n - 1.
+
+    Examples
+    --------
     >>> from expfam.structures.ground.rng import log_uniforms
     >>> both = log_uniforms(3, "slice", 5, 2, 0)
     >>> bool(both[1] == log_uniforms(3, "slice", 6, 1, 0)[0] < 0.0)
@@ -161,6 +185,14 @@ def log_uniforms(seed, purpose, uint64_t first_unit, Py_ssize_t n, uint64_t step
 def log_uniforms_of(seed, purpose, const uint64_t[::1] units, uint64_t step):
     """Return what `log_uniforms` returns, for units that do not follow each other: (n,) float64.
 
+    Parameters
+    ----------
+    seed, purpose, step
+        As in `generator`.
+    units : (n,) uint64 ndarray
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from expfam.structures.ground.rng import log_uniforms, log_uniforms_of
     >>> both = log_uniforms(3, "slice", 5, 2, 0)
@@ -180,7 +212,17 @@ def log_uniforms_of(seed, purpose, const uint64_t[::1] units, uint64_t step):
 
 
 def stream_words(uint64_t seed, uint64_t purpose, uint64_t unit, uint64_t step, Py_ssize_t size):
-    """Return the first words of a stream, (size,) uint64, as the compiled samplers read them."""
+    """Return the first words of a stream, (size,) uint64, as the compiled samplers read them.
+
+    Parameters
+    ----------
+    seed, unit, step : int
+        As in `generator`.
+    purpose : int
+        Value of the RandomPurpose.
+    size : int
+        Number of words.
+    """
     cdef philox_stream stream
     cdef Py_ssize_t i
     words = np.empty(size, dtype=np.uint64)

@@ -62,7 +62,18 @@ def count_values(loss, Py_ssize_t n_rows):
 
 
 def loss_value(loss, C, P, Q, Py_ssize_t n_rows, *, split_cost=1.0):
-    """Return the expected loss from the sums C, P and Q; arrays give arrays."""
+    """Return the expected loss from the sums C, P and Q; arrays give arrays.
+
+    Parameters
+    ----------
+    loss : {"vi", "binder", "omari"}
+    C, P, Q : float or ndarray
+        Sum of f over the clusters of the partition, and means over draws of the sums of f over shared blocks and over
+        the blocks of a draw.
+    n_rows : int
+    split_cost : float
+        Cost s of splitting what draws join.
+    """
     if loss != "omari":
         total = C - (1.0 + split_cost) * P + split_cost * Q
         return np.maximum(total, 0.0) / (n_rows if loss == "vi" else float(n_rows) ** 2)

@@ -69,8 +69,17 @@ cdef void extremes(const real *rows, Py_ssize_t n_rows, Py_ssize_t stride, Py_ss
 def sum_entries(values, columns, bounds):
     """Return the sum of the values of each column (F,), the same bits in any order.
 
-    Value i belongs to column ``columns[i]`` and is at most ``bounds[columns[i]]`` in size; bounds are at most 2^900.
+    Parameters
+    ----------
+    values : (n,) ndarray of float
+        Value i is at most ``bounds[columns[i]]`` in size.
+    columns : (n,) ndarray of int
+        Column of each value.
+    bounds : (F,) float64 ndarray
+        At most 2^900.
 
+    Examples
+    --------
     >>> from expfam.structures.rows.exact_sums import sum_entries
     >>> import numpy as np
     >>> sum_entries(np.array([1e16, 2.0, 1.0, -1e16]), np.array([0, 1, 0, 0]), np.array([1e16, 2.0])).tolist()
@@ -85,7 +94,15 @@ def sum_entries(values, columns, bounds):
 
 
 def lifts(bounds, n_terms):
-    """Return the numbers (pieces, F) that round a term to a piece: 1.5 * 2^52 of its units."""
+    """Return the numbers (pieces, F) that round a term to a piece: 1.5 * 2^52 of its units.
+
+    Parameters
+    ----------
+    bounds : (F,) float64 ndarray
+        Largest size of a term of each column.
+    n_terms : int
+        Largest number of terms.
+    """
     bits = 52 - (int(n_terms) - 1).bit_length()
     exponents = np.frexp(bounds)[1]
     units = np.array([exponents + 1 - bits * (piece + 1) for piece in range(N_PIECES)])
@@ -145,12 +162,25 @@ cdef class ExactSums:
         self.sums = np.zeros((N_PIECES, self.fold * self.n_columns))
 
     def add(self, rows, shift=None):
-        """Add the rows (n, F), less `shift` (F,), to the sums; float32 or float64, C-contiguous."""
+        """Add the rows, less a shift, to the sums.
+
+        Parameters
+        ----------
+        rows : (n, F) float32 or float64 ndarray, C-contiguous
+        shift : (F,) float64 ndarray, optional
+            Zero if not given.
+        """
         shift = np.zeros(self.n_columns) if shift is None else shift
         add_rows(rows, self._wide(shift), None, self.lift, self.sums, self.n_columns)
 
     def add_squares(self, rows, shift, centre):
-        """Add (x - shift - centre)^2 of each cell of the rows (n, F); `shift` and `centre` are (F,)."""
+        """Add (x - shift - centre)^2 of each cell x of the rows.
+
+        Parameters
+        ----------
+        rows : (n, F) float32 or float64 ndarray, C-contiguous
+        shift, centre : (F,) float64 ndarrays
+        """
         add_rows(rows, self._wide(shift), self._wide(centre), self.lift, self.sums, self.n_columns)
 
     def merge(self, ExactSums other):

@@ -408,7 +408,7 @@ cdef class _Seeding:
             self.near[i] = INFINITY if i < self.rows.n_rows else 0.0
 
     def first(self, double uniform):
-        """Make a row the only drawn one, any with the probability of its weight; return its number."""
+        """Draw the first row, in proportion to its weight; return its number."""
         if self.rows.weight is None:
             self.drawn[:] = min(<Py_ssize_t> (uniform * self.rows.n_rows), self.rows.n_rows - 1)
         else:

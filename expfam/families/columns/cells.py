@@ -79,7 +79,7 @@ def whole_rows(table: Columns) -> tuple[Columns, npt.NDArray[np.intp]]:
 
 
 def about_columns(table: Columns, known: npt.NDArray[np.bool_]) -> tuple[Columns, npt.NDArray[np.intp]]:
-    """Return the table that says nothing of unknown columns, and its columns of phi.
+    """Return the table without the unknown columns, and its columns of phi.
 
     Missing cells of a row are integrated out; with ``missing="informative"`` they are a fact about the row besides. In
     the result this fact is summed out where a column is unknown. Cells of unknown columns must be NaN.
@@ -93,7 +93,7 @@ def about_columns(table: Columns, known: npt.NDArray[np.bool_]) -> tuple[Columns
     Raises
     ------
     CapabilityError
-        A family of a part, of somebody's own, takes absence for a fact.
+        The family of a part, which is not of this package, models which cells are missing.
     """
     for part in table._parts:
         if getattr(part.family, "missing", None) == "informative":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PartHyper(PartSums):
-    """Base of `Columns`: hyper-parameters of the parts as its own."""
+    """Base of `Columns` with the hyper-parameters of the parts."""
 
     def _families_named(self, name):
         if "n_features_in_" in self.__dict__:  # bound: thousands of calls in a fit

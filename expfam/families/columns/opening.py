@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Opening(PartsLayout):
-    """Base of `Columns`: opening of parts, and sums of statistics in the new layout."""
+    """Base of `Columns` with the opening of parts, and sums of statistics in the new layout."""
 
     def opened_for(self, X: Any) -> Self:
         """Return the family with a layout that fits the holes of other data.

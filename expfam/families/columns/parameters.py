@@ -20,7 +20,7 @@ _IN_UNITS = ("mean", "median")  # parameters that move with the data
 
 
 class PartParameters(PartSums):
-    """Base of `Columns`: natural and usual parameters.
+    """Base of `Columns` with natural and usual parameters.
 
     -g of a part with an indicator is the natural parameter of the indicator.
     """
@@ -117,7 +117,7 @@ def _without_level(codes, levels):
 
 
 class ColumnParameters(PartSums):
-    """Base of `Columns`: `cluster_params`."""
+    """Base of `Columns` with the method `cluster_params`."""
 
     names: Any
     roles: Any

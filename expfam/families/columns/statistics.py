@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PartSums(Opening):
-    """Base of `Columns`: phi and log evidence, those of the parts side by side."""
+    """Base of `Columns` with phi and the log evidence, those of the parts side by side."""
 
     def sufficient_statistics(self, X: Any) -> Any:
         """Return phi of each row: (N, F), part by part; a part with holes begins with its indicator.

@@ -317,7 +317,7 @@ def renamed_places(rows: npt.NDArray[np.intp] | None, columns: Sequence[int], ta
 
 
 class PartsLayout(Family):
-    """Base of `Columns`: its parts, and the columns of phi that are theirs."""
+    """Base of `Columns` with its parts, and the columns of phi of each part."""
 
     parts: Any
     missing: str

@@ -262,7 +262,7 @@ class VonMisesFisher(Family):
         return np.array([self.shared_kappa if self.kappa == "shared" else self.kappa], dtype=np.float64), np.zeros(1)
 
     def prior_rows(self) -> tuple[float, float]:
-        """Return how many rows the prior of a concentration weighs, and the length of their sum."""
+        """Return how many rows the prior of a concentration is worth, and the length of their sum."""
         if self.kappa != "cluster":
             return 0.0, 0.0
         d, overall = self.n_features_in_, self.kappa_nodes_[0] / _RANGE[0]

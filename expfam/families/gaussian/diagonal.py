@@ -266,7 +266,7 @@ class DiagonalGaussian(RealFamily):
     # ---- columns that are alike in all clusters ----------------------------------------------------------------------
 
     def complete_saved(self) -> None:
-        """Let no column be alike in a family that was saved before one could; see `Family`."""
+        """Set that no column is alike, in a family of a version without `alike`; see `Family`."""
         if is_auto(self.alike):
             d = self.n_features_in_
             self.__dict__.update(alike=np.zeros(d), spread_=np.ones(d), mass_=0.0)
@@ -292,7 +292,7 @@ class DiagonalGaussian(RealFamily):
         return known
 
     def log_odds_of_yes(self, name: str) -> float:
-        """Return the log prior odds that a column is alike in all clusters: of one among all rows."""
+        """Return the log prior odds that a column is alike in all clusters: one row against all."""
         return -float(np.log(self.mass_)) if self.mass_ > 0.0 else -np.inf  # of files of earlier versions
 
     def log_odds_given(self, name: str, n: Floats, S: Any) -> Floats:

@@ -77,7 +77,7 @@ class ColumnFacts:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the values are integers, also those that holes have made floats of."""
+        """Return whether the values are integers, or floats only because cells are missing."""
         may_be = self.holes_make_floats and bool(self.column.missing.any())
         return self.column.kind == "integer" or (may_be and bool(np.all(self.distinct == np.rint(self.distinct))))
 

@@ -117,7 +117,7 @@ class Binary(Category):
         return False
 
     def laws(self, family: Any, n: Floats, S: Any, *, has_missing_level: bool) -> list[CellLaw]:
-        """Return the probabilities of both values; those of a categorical family as of categories."""
+        """Return the probabilities of both values in each cluster."""
         if hasattr(family, "levels_"):
             return super().laws(family, n, S, has_missing_level=has_missing_level)
         params = family.to_params(*family.map_natural(n, S))

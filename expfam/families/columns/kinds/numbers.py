@@ -77,7 +77,7 @@ class Real(ColumnKind):
     default_family = "gaussian_diag"
 
     def candidate(self, base: Any, facts: ColumnFacts) -> Any | None:
-        """Return the role: it takes whatever no kind before it took."""
+        """Return the role: this kind accepts all columns that no earlier kind has accepted."""
         return replace(base, role=self.name, family=self.default_family)
 
 
