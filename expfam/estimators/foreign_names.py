@@ -169,6 +169,15 @@ def _of_frames(owner, name, value, known, texts):
 def arguments_for(owner: type, name: str, value: Any) -> str | None:
     """Return the arguments that do what a keyword of another library does, or None.
 
+    Parameters
+    ----------
+    owner : type
+        Class of the estimator.
+    name : str
+        The keyword.
+    value : object
+        Its value.
+
     Examples
     --------
     >>> from expfam import Mixture

@@ -55,7 +55,18 @@ def refuse_missing(estimator: Any, X: Any, names: Sequence[str] | None, *, of_fi
 def refuse_infinity(estimator: Any, X: Any, *, may_lack: bool) -> None:
     """Raise DataError for the first infinite value of a matrix, dense or CSR.
 
-    The message says what to type; where cells `may_lack`, or the family is left to the data, that makes missing cells.
+    Parameters
+    ----------
+    estimator : Estimator
+    X : (N, V) ndarray or CSR
+    may_lack : bool
+        Whether cells may be missing. Then, and where the family is left to the data, the line to type makes infinite
+        cells missing.
+
+    Raises
+    ------
+    DataError
+        The message names row and column, and says what to type.
     """
     found = first_where(X, np.isinf)
     if found is not None:

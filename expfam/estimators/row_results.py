@@ -107,6 +107,13 @@ def drop_row_names(estimator: Any) -> None:
 def rows_frame(columns: dict[str, Any], index: RowIndex | None, *, backend: str) -> Any:
     """Return a frame of rows; their names are its index, or its first column without pandas.
 
+    Parameters
+    ----------
+    columns : dict of str to (N,) ndarray
+    index : RowIndex or None
+        Names of the rows; None where they have none.
+    backend : {"pandas", "polars"}
+
     Examples
     --------
     >>> import numpy as np

@@ -171,12 +171,38 @@ def learns_concentrations(estimator: Any) -> bool:
 
 
 def refuse_unknown(owner: str, what: str, line: str) -> None:
-    """Raise the error of what needs a given number of topics or clusters."""
+    """Raise the error of what needs a given number of topics or clusters.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the estimator.
+    what : str
+        What needs the number.
+    line : str
+        What to type, the end of the message.
+
+    Raises
+    ------
+    CapabilityError
+    """
     raise CapabilityError(f"{owner}: {what} needs a given number, and n_components is None: write {line}")
 
 
 def refuse_rest(estimator: Any, rest: bool, line: str) -> None:
-    """Raise where `rest` is asked for and all clusters are listed, with the line that works."""
+    """Raise where `rest` is asked for and all clusters are listed, with the line that works.
+
+    Parameters
+    ----------
+    estimator : TopicModel or GroupedMixture
+    rest : bool
+    line : str
+        What to type, for the message.
+
+    Raises
+    ------
+    ValueError
+    """
     if rest and not hasattr(estimator, "rest_"):
         owner, what = type(estimator).__name__, f"{estimator.of_clusters}s"
         raise ValueError(

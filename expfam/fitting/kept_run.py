@@ -331,7 +331,15 @@ class KeptSteps:
 
 
 def kept_steps(state: Any, trace: Trace, watchers: Sequence[Any]) -> KeptSteps | None:
-    """Return what keeps the steps of a run of phases, None where no run is kept."""
+    """Return what keeps the steps of a run of phases, None where no run is kept.
+
+    Parameters
+    ----------
+    state : State
+    trace : Trace
+    watchers : sequence of callable
+        Callbacks whose arrays are stored with the state.
+    """
     run = _RUN.get()
     return None if run is None else KeptSteps(run, state, trace, watchers)
 

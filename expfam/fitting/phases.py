@@ -174,7 +174,17 @@ def ruled_phase(phases: Sequence[Phase]) -> Phase:
 
 
 def adapted_kernel(kernel: Any, former: Any, state: Any) -> Any:
-    """Return the kernel of the steps that count, with what the warm-up has adapted."""
+    """Return the kernel of the steps that count, with what the warm-up has adapted.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of the phase that begins.
+    former : Kernel
+        Of the phase before.
+    state : State
+        State at the end of the phase before.
+    """
     if former is kernel:
         return kernel.frozen(state)
     if learns(kernel, former):

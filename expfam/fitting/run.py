@@ -103,7 +103,16 @@ class Shared(Protocol):
         """Take note of a step on a sample of the rows; return whether the run is over."""
 
     def entered(self, kernel: Any, state: Any, *, is_last: bool) -> None:
-        """Take note of a phase that begins."""
+        """Take note of a phase that begins.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Of the phase.
+        state : State
+        is_last : bool
+            Whether the phase is the last one.
+        """
 
 
 def run_chain(plan: Plan, *, chain: int = 0, shared: Shared | None = None) -> ChainRun:

@@ -133,7 +133,20 @@ def _join_known(labels, known, counted, rest):
 def label_sizes(
     labels: npt.NDArray[np.integer], n_clusters: int, weight: npt.NDArray[np.float64] | None
 ) -> npt.NDArray[Any]:
-    """Return the rows of each label (int64), or the sums of their weights (float64)."""
+    """Return the rows of each label (int64), or the sums of their weights (float64).
+
+    Parameters
+    ----------
+    labels : (N,) int ndarray
+    n_clusters : int
+        K, above all labels.
+    weight : (N,) float64 ndarray or None
+        Multiplicity of each row; None for rows that count once.
+
+    Returns
+    -------
+    (K,) int64 or float64 ndarray
+    """
     sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
     return sizes.astype(np.int64) if weight is None else sizes
 

@@ -332,7 +332,20 @@ def _object_column(name, cells, missing, is_missing):
 
 
 def column_of_objects(name: str, cells: Sequence[Any], missing: npt.NDArray[np.bool_]) -> Column:
-    """Return a column from Python objects, which must be of one kind."""
+    """Return a column from Python objects, which must be of one kind.
+
+    Parameters
+    ----------
+    name : str
+    cells : (N,) sequence
+    missing : (N,) bool ndarray
+        Which cells are missing; their values are not read.
+
+    Raises
+    ------
+    DataTypeError
+        The cells are of several kinds, or of none that a column can hold.
+    """
     types = set(map(type, compress(cells, (~missing).tolist())))
     for kind, allowed in _KINDS.items():
         if all(_is_of(found, kind, allowed) for found in types):

@@ -91,8 +91,18 @@ def _as_numbers(column, backend):
 def check_finite(column: Column, missing_values: Sequence[Any] = (), *, may_lack: bool = True) -> None:
     """Refuse infinite cells.
 
-    `missing_values` are those that stand for missing cells of this column, for the line to type. There is no such line
-    where cells may not be missing.
+    Parameters
+    ----------
+    column : Column
+    missing_values : sequence
+        Values that stand for missing cells of this column, for the line to type.
+    may_lack : bool
+        Whether cells may be missing; if not, the message has no such line.
+
+    Raises
+    ------
+    DataError
+        The message names column and row.
     """
     if column.kind != "float":
         return

@@ -167,7 +167,21 @@ def check_keywords(params: Any, made: type, what: str) -> None:
 
 
 def check_statistics(results: Mapping[str, Any], family: Any, n: str = "n_", S: str = "S_") -> int:
-    """Refuse counts (K,) and sums (K, F) that do not fit a family; return K."""
+    """Refuse counts (K,) and sums (K, F) that do not fit a family; return K.
+
+    Parameters
+    ----------
+    results : mapping of str to object
+        Attributes that were read from a file.
+    family : Family
+        Bound.
+    n, S : str
+        Names of the counts and of the sums.
+
+    Raises
+    ------
+    ArchiveError
+    """
     most = _LARGEST if _is_own(family) else MOST
     K = len(numbers(results, n, (None,), low=0.0, high=most))
     if K < 1:

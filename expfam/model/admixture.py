@@ -246,7 +246,18 @@ def checked_seeds(seeds: Any, n_topics: int) -> Any:
 def check_clusters(labels: npt.ArrayLike, n_rows: int, n_clusters: int) -> npt.NDArray[np.int32]:
     """Return the clusters of all rows as (N,) int32 after checking them.
 
-    Raises a ValueError for another shape, another type, or numbers outside of 0..K-1.
+    Parameters
+    ----------
+    labels : (N,) array_like of int
+    n_rows : int
+        N.
+    n_clusters : int
+        K, above all labels.
+
+    Raises
+    ------
+    ValueError
+        The labels have another shape or type, or lie outside of 0..K-1.
     """
     labels = np.asarray(labels)
     if labels.shape != (n_rows,) or labels.dtype.kind not in "iu":

@@ -114,6 +114,13 @@ def compact_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int32]:
 def fitted_labels(labels: Any, n_components: int, kernel: Any) -> Any:
     """Return labels within 0..n_components-1, renumbered only if some are larger.
 
+    Parameters
+    ----------
+    labels : (N,) array_like of non-negative int
+    n_components : int
+    kernel : Kernel
+        For the message.
+
     Raises
     ------
     CapabilityError

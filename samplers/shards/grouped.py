@@ -139,7 +139,17 @@ class GroupedShard(Shard):
     def redraw_in_groups(
         self, kernel: Any, parameters: Parameters, n_groups: int, log_weights: npt.NDArray[np.float64]
     ) -> GroupedReply:
-        """Draw new labels given parameters and log weights (g, K) of the groups of the part."""
+        """Draw new labels given parameters and log weights (g, K) of the groups of the part.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        parameters : Parameters
+        n_groups : int
+            Number of groups of all parts.
+        log_weights : (g, K) float64 ndarray
+            Log weights of the clusters in the groups of the part, nats.
+        """
         state = GroupedPartState(self, parameters, log_weights)
         reply = self.take_drawn(parameters.K, *kernel.new_labels(state))
         return GroupedReply(reply.n_moved, reply.sums, reply.extra, self.group_counts(n_groups, parameters.K))
@@ -193,6 +203,15 @@ class GroupedPartState(PartState):
 
 def groups_of(groups: Any, n_rows: int, first_row: int = 0) -> Groups:
     """Return the groups of the rows of a part.
+
+    Parameters
+    ----------
+    groups : (n,) array_like
+        Number or name of the group of each row.
+    n_rows : int
+        Number of rows of the part.
+    first_row : int
+        Number of its first row among all rows, for messages.
 
     Raises
     ------

@@ -25,7 +25,19 @@ _SEED = 0  # the prior of a family does not depend on the seed of a chain
 
 
 def chosen_rows(n_rows: int, most: int, seed: int, unit: int) -> npt.NDArray[np.int64]:
-    """Return global numbers of at most `most` rows, drawn without replacement, in order."""
+    """Return global numbers of at most `most` rows, drawn without replacement, in order.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of all rows.
+    most : int
+        Largest number of rows that are drawn.
+    seed : int
+        Seed of the chain, 64 bits.
+    unit : int
+        Names the stream of random numbers of the purpose "subsample".
+    """
     if n_rows <= most:
         return np.arange(n_rows)
     return np.sort(generator(seed, "subsample", unit=unit).choice(n_rows, most, replace=False, shuffle=False))

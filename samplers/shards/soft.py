@@ -93,6 +93,14 @@ class SoftReply:
 def cuts_of(part: Part, n_rows: int, segment_rows: int) -> Cuts:
     """Return where segments of all data lie in a part.
 
+    Parameters
+    ----------
+    part : Part
+    n_rows : int
+        Number of rows of all parts.
+    segment_rows : int
+        Number of rows of a segment.
+
     Examples
     --------
     >>> from expfam.engines import Part
@@ -110,7 +118,18 @@ def cuts_of(part: Part, n_rows: int, segment_rows: int) -> Cuts:
 
 
 def lend(engine: Engine, sizes: Sizes, bounds: Bounds, *, is_weighted: bool) -> None:
-    """Give each part the rows that complete its last segment."""
+    """Give each part the rows that complete its last segment.
+
+    Parameters
+    ----------
+    engine : Engine
+    sizes : Sizes
+        Sizes of all data, which say where segments begin.
+    bounds : Bounds
+        Bounds of the statistics of all rows.
+    is_weighted : bool
+        Whether rows have weights.
+    """
     cuts = [cuts_of(part, sizes.n_rows, sizes.segment_rows) for part in engine.parts]
     ends = [part.first_row + part.n_rows for part in engine.parts]
     wanted = [np.arange(end, end + cut.n_borrowed) for end, cut in zip(ends, cuts)]

@@ -57,7 +57,16 @@ class Divisions:
         self.metrics = list(self._points)
 
     def kmeans(self, metric: str, n_clusters: int, run: int = 0) -> npt.NDArray[np.int32]:
-        """Return the labels of a k-means run, which is made once, in a metric: (N,) int32."""
+        """Return the labels of a k-means run, which is made once, in a metric: (N,) int32.
+
+        Parameters
+        ----------
+        metric : str
+            One of `metrics`.
+        n_clusters : int
+        run : int
+            Number of the run, from 0; each has its own seeds.
+        """
         if (name := (metric, n_clusters, run)) in self._made:
             return self._made[name]
         if metric not in self._tiles:
