@@ -141,7 +141,19 @@ class GroupedVariational(CandidatePasses):
             model.family.require("variational", "GroupedVariational")
 
     def schedule_of(self, n_clusters: int, data: Any) -> Any:
-        """Return the schedule for `n_clusters` and the rows and groups of the data."""
+        """Return the schedule for `n_clusters` and the rows and groups of the data.
+
+        Parameters
+        ----------
+        n_clusters : int
+        data : Dataset
+            With groups, which batches do not divide.
+
+        Returns
+        -------
+        Full, Memoized or Stochastic
+            The setting `schedule`; "auto" is resolved.
+        """
         if not self.has_auto_schedule():
             return self.schedule
         return automatic_schedule(n_clusters, data.n_rows, data.groups.n_groups)

@@ -87,7 +87,20 @@ class GroupAllocation(JudgedTopics):
         sums: Sums,
         M: npt.NDArray[np.float64],
     ) -> list[RowColumn]:
-        """Return the clusters of the responsibilities (m, L) of all rows, at pseudo-counts (K,)."""
+        """Return the clusters of the responsibilities (m, L) of all rows, at pseudo-counts (K,).
+
+        Parameters
+        ----------
+        rows : (m,) int64 ndarray
+        indices : (m, L) int32 ndarray
+            Clusters of each row.
+        values : (m, L) ndarray
+            Its responsibilities.
+        sums : Sums
+            Statistics of the K clusters.
+        M : (K,) float64 ndarray
+            Pseudo-count of each cluster in a group.
+        """
         row, _ = np.nonzero(values > 0)
         cluster, r = indices[values > 0], values[values > 0].astype(np.float64)
         order = np.lexsort((rows[row], cluster))
@@ -101,7 +114,21 @@ class GroupAllocation(JudgedTopics):
     def column(
         self, rows: npt.NDArray[np.int64], r: npt.NDArray[np.float64], n: float, S: npt.NDArray[np.float64], M: float
     ) -> RowColumn:
-        """Return a cluster with given responsibilities and their statistics, at a pseudo-count."""
+        """Return a cluster with given responsibilities and their statistics, at a pseudo-count.
+
+        Parameters
+        ----------
+        rows : (m,) int64 ndarray
+            Rows of the cluster, ascending.
+        r : (m,) float64 ndarray
+            Their responsibilities.
+        n : float
+            Weight of the cluster.
+        S : (F,) float64 ndarray
+            Sum of its statistics.
+        M : float
+            Its pseudo-count in a group.
+        """
         n_of, S_of = np.array([n]), S[None].copy()
         self.phi.mend_sums(n_of, S_of)
         weighted = self.weight[rows] * r
@@ -175,7 +202,13 @@ class GroupAllocation(JudgedTopics):
     def halves(self, k: int, rng: np.random.Generator) -> tuple[RowColumn, RowColumn] | None:
         """Return two clusters that share the rows of one, or None where its rows are equal.
 
-        Rows begin with the nearer one of two distant rows; then they take two-way steps.
+        Each row begins with the nearer one of two distant rows; then local steps with two clusters follow.
+
+        Parameters
+        ----------
+        k : int
+            Number of the cluster.
+        rng : numpy Generator
         """
         column, data = self.columns[k], self.state.data
         rows = column.rows[column.r * self.weight[column.rows] > 0.5]

@@ -1,4 +1,4 @@
-"""Exact splits and merges of clusters of rows in groups, their number unknown.
+"""Exact splits and merges for an unknown number of clusters of rows in groups.
 
 Sweeps move one row at a time, so a cluster of two kinds of rows hardly divides, and pieces of one cluster stay apart
 for long. A move changes all rows of a cluster at once.
@@ -26,7 +26,7 @@ _SPARE = 3  # free slots that a move needs
 
 
 class GroupedProcessSplitMerge(GroupedProcessGibbs):
-    """Exact splits and merges of clusters of rows in groups, their number unknown.
+    """Exact splits and merges for an unknown number of clusters of rows in groups.
 
     Two rows are drawn, whatever their clusters. Where both are in one cluster, its other rows are divided between them,
     group by group; where they are in two, the clusters become one. Parameters and weights of the groups are integrated

@@ -1,4 +1,4 @@
-"""State and sweep of a chain over clusters of rows in groups, their number unknown.
+"""State and sweep of a chain over an unknown number of clusters of rows in groups.
 
 One empty slot stands for all clusters that are not listed. A datum that is drawn to it gives that slot a share of their
 weight, and a free slot stands for the rest from then on.
@@ -25,7 +25,7 @@ from expfam.structures.ground.stored import TINY, numbers
 
 
 cdef class GroupedProcessState(GroupedState):
-    """Clusters of rows in groups, their number unknown, and the weights that all groups share.
+    """An unknown number of clusters of rows in groups, and the weights that all groups share.
 
     Parameters of the clusters and weights of the groups are integrated out.
 

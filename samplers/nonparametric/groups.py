@@ -40,7 +40,17 @@ def default_n_rows_clusters(n_rows: int) -> int:
 def check_process_of_rows(model: Any, data: Dataset, kernel: str) -> None:
     """Raise CapabilityError for models of another kind, and for data without groups.
 
-    `kernel` is the name of the kernel in the message.
+    Parameters
+    ----------
+    model : HierarchicalProcess
+        Any other model is refused.
+    data : Dataset
+    kernel : str
+        Name of the kernel, for the message.
+
+    Raises
+    ------
+    CapabilityError
     """
     if not isinstance(model, HierarchicalProcess):
         raise CapabilityError(
@@ -56,7 +66,14 @@ def first_labels_of_rows(
 ) -> npt.NDArray[np.int32]:
     """Return the clusters that a start gives the rows: (N,) int32.
 
-    `n_clusters` is the number of clusters to begin with; by default `default_n_rows_clusters`.
+    Parameters
+    ----------
+    start, model, data, seed
+        As in `Kernel.first_labels`.
+    n_clusters : int or None
+        Number of clusters to begin with; None for `default_n_rows_clusters`.
+    n_threads : int or None
+        Number of threads; the labels do not depend on it.
     """
     if not isinstance(start, str) and not callable(getattr(start, "labels", None)):
         return checked_labels(start, data.n_rows)

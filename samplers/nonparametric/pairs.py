@@ -38,7 +38,15 @@ class Tries(NamedTuple):
 def number_of_pairs(n_tries: int | Literal["auto"], work: float, n_data: int, always: int) -> int:
     """Return the number of pairs of a step.
 
-    "auto" visits `work` times all data by pairs whose clusters hold `always` data.
+    Parameters
+    ----------
+    n_tries : int or "auto"
+        Number of pairs; "auto" takes as many as visit `work` times all data.
+    work : float
+    n_data : int
+        Number of rows or tokens.
+    always : int
+        Number of data in the clusters of a pair.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Splits and merges of clusters of rows in groups, their number unknown.
+"""Splits and merges for an unknown number of clusters of rows in groups.
 
 Two rows, the anchors, are drawn without a look at clusters. Where both are in one cluster, its other rows are divided
 between them; where they are in two, the clusters become one. Rows are visited group by group, in a random order, those

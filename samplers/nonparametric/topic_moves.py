@@ -26,7 +26,7 @@ _OF_WORD, _OF_DOCUMENT = 0.45, 0.45  # probabilities that a pair is of one word,
 
 
 class TopicProcessSplitMerge(TopicProcessGibbs):
-    """Exact splits and merges of topics, their number unknown.
+    """Exact splits and merges of an unknown number of topics.
 
     Two tokens are drawn, whatever their topics. Where both have one topic, its other tokens are divided between them,
     document by document; where they have two, the topics become one. Weights of documents and topics are integrated

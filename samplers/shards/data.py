@@ -190,7 +190,20 @@ class ShardedData:
         return self.engine.change("begin_near", model, *weighted_statistics(rows, labels, K), K, self.scale)
 
     def by_part(self, labels: npt.ArrayLike, n_clusters: int) -> list[Any]:
-        """Cut labels of all rows into those of the parts, (n,) int32 each."""
+        """Cut labels of all rows into those of the parts, (n,) int32 each.
+
+        Parameters
+        ----------
+        labels : (N,) array_like of int
+            Labels of all rows, in the order of the parts.
+        n_clusters : int
+            K, above all labels.
+
+        Raises
+        ------
+        ValueError
+            The labels have another shape or type, or lie outside of 0..K-1.
+        """
         labels = np.asarray(labels)
         if labels.shape != (self.n_rows,) or labels.dtype.kind not in "iu":
             raise ValueError(f"labels must be integers of shape ({self.n_rows},); got {labels.dtype} {labels.shape}")

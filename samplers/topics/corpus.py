@@ -31,7 +31,18 @@ def memory_of_tokens(n_tokens: float, n_entries: float, n_docs: float, n_topics:
 def check_admixture(model: Any, kernel: str) -> None:
     """Raise a CapabilityError unless the model is an AdmixtureModel of the family Multinomial.
 
-    Only a Multinomial counts words, which have one topic each. `kernel` is the name in the message.
+    Only a Multinomial counts words, which have one topic each.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Any other model is refused.
+    kernel : str
+        Name of the kernel, for the message.
+
+    Raises
+    ------
+    CapabilityError
     """
     if getattr(model, "n_components", None) is None:
         raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")

@@ -97,12 +97,30 @@ class DocumentShard:
         self.starts = np.ascontiguousarray(ends[counts.indptr], dtype=np.int64)
 
     def begin(self, phi: npt.NDArray[np.float64], alpha: npt.NDArray[np.float64], seed: int) -> TopicCounts:
-        """Draw the first topics, given those of words."""
+        """Draw the first topics, given those of words.
+
+        Parameters
+        ----------
+        phi : (V, K) float64 ndarray
+            Probability of each word in each topic.
+        alpha : (K,) float64 ndarray
+            Pseudo-count of each topic in a document.
+        seed : int
+            Seed of the chain, 64 bits.
+        """
         self.topics = np.full(len(self.words), -1, dtype=np.int32)
         return self._draw(phi, alpha, seed, 0, is_first=True)
 
     def redraw(self, phi: npt.NDArray[np.float64], alpha: npt.NDArray[np.float64], seed: int, step: int) -> TopicCounts:
-        """Draw the topics of all tokens anew; return their counts."""
+        """Draw the topics of all tokens anew; return their counts.
+
+        Parameters
+        ----------
+        phi, alpha, seed
+            As in `begin`.
+        step : int
+            Number of the step.
+        """
         return self._draw(phi, alpha, seed, step)
 
     def _draw(self, phi, alpha, seed, step, *, is_first=False):

@@ -90,6 +90,13 @@ class Counts:
     def from_arrays(cls, arrays: dict[str, Any], n_rows: int, n_topics: int) -> Counts:
         """Restore what `to_arrays` returned.
 
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
+        n_rows, n_topics : int
+            Number of documents and of topics, against which the arrays are checked.
+
         Raises
         ------
         ArchiveError
@@ -110,7 +117,19 @@ class Counts:
 def check_distinct(sizes: npt.NDArray[Any], topics: npt.NDArray[Any], n_topics: int) -> None:
     """Raise an ArchiveError where a document has a topic twice.
 
-    `sizes` says how many of the `topics` each document has. Compiled code has room for each topic once.
+    Compiled code has room for each topic once.
+
+    Parameters
+    ----------
+    sizes : (R,) int ndarray
+        Number of topics of each document.
+    topics : (P,) int ndarray
+        Topics of one document after the other.
+    n_topics : int
+
+    Raises
+    ------
+    ArchiveError
     """
     document = np.repeat(np.arange(len(sizes)), sizes)
     if len(np.unique(document * n_topics + topics)) != len(topics):
@@ -217,7 +236,17 @@ class TopicPass:
         return Documents(rows, self.X[rows], self.weight)
 
     def parts(self, step: LocalStep, rows: npt.NDArray[np.int64], stored: Counts | None = None) -> Iterator[Part]:
-        """Yield the results of the local step for ascending documents, with one chunk in memory."""
+        """Yield the results of the local step for ascending documents, with one chunk in memory.
+
+        Parameters
+        ----------
+        step : LocalStep
+            Result of the method `step`.
+        rows : (R,) int64 ndarray
+            Numbers of the documents, ascending.
+        stored : Counts, optional
+            Counts of topics in these documents after an earlier local step.
+        """
         if stored is not None and len(stored.topics) == 0:  # all documents are empty
             stored = None
         for start, stop in self._cut(rows, 0, len(rows), _CHUNK_ENTRIES):
@@ -257,7 +286,16 @@ class TopicPass:
         return found
 
     def add(self, part: Part, total: npt.NDArray[np.float64], sign: float = 1.0) -> None:
-        """Add `sign` times a part's responsibilities to `total`, the counts of words (V, K)."""
+        """Add `sign` times a part's responsibilities to `total`, the counts of words (V, K).
+
+        Parameters
+        ----------
+        part : Part
+        total : (V, K) float64 ndarray
+            Changed in place.
+        sign : float
+            1 to add, -1 to subtract.
+        """
         documents, places = part.documents, part.places
         if documents is None:
             documents, places = self.documents_of(part.rows), np.arange(len(part.rows), dtype=np.int64)
@@ -273,7 +311,16 @@ class TopicPass:
         return float(bounds.sum()) - expected
 
     def add_tangent(self, part: Part, sums: TopicSums, alpha: npt.NDArray[np.float64]) -> None:
-        """Add to the sums the tangent of a part's bound as a function of alpha (K,)."""
+        """Add to the sums the tangent of a part's bound as a function of alpha (K,).
+
+        Parameters
+        ----------
+        part : Part
+        sums : TopicSums
+            Changed in place.
+        alpha : (K,) float64 ndarray
+            Where the tangent touches the bound.
+        """
         lengths, weight = part.documents.lengths[part.places], 1.0
         if part.documents.weight is not None:
             weight = part.documents.weight[part.places]

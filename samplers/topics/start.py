@@ -43,7 +43,16 @@ class VariationalStart:
     def topics(self, model: Any, data: Dataset, *, seed: int, kernel: TopicGibbs) -> npt.NDArray[np.int32]:
         """Draw the topics of all tokens: (T,) int32, sorted by word, and within a word by document.
 
-        The family is bound, the data are whole counts, and `kernel` makes the sweeps.
+        Parameters
+        ----------
+        model : AdmixtureModel
+            With a bound family.
+        data : Dataset
+            Whole counts.
+        seed : int
+            Seed of the chain, 64 bits.
+        kernel : TopicGibbs
+            It makes the sweeps.
         """
         X = sparse.csr_array(data.X)
         rows = self.part_of(X, seed)

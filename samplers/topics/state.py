@@ -122,10 +122,22 @@ class TopicPosterior(Learner):
         *,
         keep: bool = False,
     ) -> TopicLocalStep:
-        """Make the local step of the documents `rows`, in ascending order.
+        """Make the local step of some documents.
 
-        `stored` are counts of topics in these documents after an earlier local step. With `keep`, copies of the parts
-        are returned, too.
+        Parameters
+        ----------
+        passes : TopicPass
+            Passes over the documents of a data set.
+        rows : (R,) int64 ndarray
+            Numbers of the documents, ascending.
+        stored : Counts, optional
+            Counts of topics in these documents after an earlier local step.
+        keep : bool
+            Whether copies of the parts are returned, too.
+
+        Returns
+        -------
+        TopicLocalStep
         """
         alpha, sums, diagnostics = self.model.pseudocounts, self.empty_sums(), TopicDiagnostics()
         tables = passes.tables(self.model.seeded(self.word_counts), self.eta)
@@ -178,6 +190,12 @@ def pseudocount_arrays(model: Any) -> dict[str, npt.NDArray[np.float64]]:
 
 def with_pseudocounts(model: Any, arrays: dict[str, Any]) -> Any:
     """Return the model with pseudo-counts from a file.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+    arrays : dict of ndarrays
+        With "alpha" and "eta".
 
     Raises
     ------

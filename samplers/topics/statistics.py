@@ -59,13 +59,30 @@ class TopicSums(PseudoCountBound, Additive):
 
     @classmethod
     def of_counts(cls, counts: npt.NDArray[np.float64], *, rest: float = 0.0, weight: float = 0.0) -> TopicSums:
-        """Return the sums with given counts of words in topics (V, K), without tangents."""
+        """Return the sums with given counts of words in topics (V, K), without tangents.
+
+        Parameters
+        ----------
+        counts : (V, K) float64 ndarray
+            Counts of words in topics.
+        rest : float
+            Documents' part of the bound, nats.
+        weight : float
+            Number of documents, or the sum of their weights.
+        """
         return cls(counts, np.zeros((2, counts.shape[1])), rest=rest, weight=weight)
 
     def bound(self, alpha: npt.NDArray[np.float64], eta: npt.NDArray[np.float64], seeds: Any = None) -> float:
         """Return the lower bound of the documents' log evidence, nats.
 
-        `alpha` (K,), `eta` (V,); `seeds` (V, K) CSR or None.
+        Parameters
+        ----------
+        alpha : (K,) float64 ndarray
+            Pseudo-count of each topic in a document.
+        eta : (V,) float64 ndarray
+            Pseudo-count of each word in a topic.
+        seeds : (V, K) CSR, optional
+            Further pseudo-counts of words in topics.
         """
         return self.documents_bound(alpha) + log_evidence_of_topics(self.counts, eta, seeds)
 
@@ -114,7 +131,13 @@ class TopicSums(PseudoCountBound, Additive):
 def log_evidence_of_topics(word_counts: Any, eta: npt.NDArray[np.float64], seeds: Any = None) -> float:
     """Return the sum over topics of log B(eta + seeds + counts) - log B(eta + seeds), nats.
 
-    `word_counts` (V, K), an ndarray or CSR; `eta` (V,); `seeds` (V, K) CSR or None.
+    Parameters
+    ----------
+    word_counts : (V, K) ndarray or CSR
+    eta : (V,) float64 ndarray
+        Pseudo-count of each word in a topic.
+    seeds : (V, K) CSR, optional
+        Further pseudo-counts of words in topics.
     """
     if sparse.issparse(word_counts):
         v, n = word_counts.tocoo().coords[0], word_counts.data
@@ -139,7 +162,16 @@ def _log_rising(a, n):
 def better_shared_pseudocount(word_counts: npt.NDArray[np.float64], eta: float) -> float:
     """Raise the log evidence of topics by a few steps of the pseudo-count that all words share.
 
-    `word_counts` is (V, K), `eta` the present pseudo-count; return the new one.
+    Parameters
+    ----------
+    word_counts : (V, K) float64 ndarray
+    eta : float
+        Present pseudo-count.
+
+    Returns
+    -------
+    float
+        The new pseudo-count.
     """
     n_words, sizes = len(word_counts), word_counts.sum(axis=0)
     flat = word_counts.ravel()

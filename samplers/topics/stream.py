@@ -55,7 +55,15 @@ class TopicContribution:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], stream: TopicStream) -> TopicContribution:
-        """Restore what `to_arrays` returned, for a chunk of `stream`."""
+        """Restore what `to_arrays` returned, for a chunk of `stream`.
+
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
+        stream : TopicStream
+            It determines the shapes, against which the arrays are checked.
+        """
         n_rows, weight = int(integers(arrays, "n_rows", ())), float(numbers(arrays, "weight", (), low=0.0))
         counts = None
         if "counts" in arrays:
@@ -107,6 +115,13 @@ class TopicStream(ChunkStream, TopicPosterior):
         """Begin with counts of words in topics (V, K) that stand for the chunk `data`.
 
         The first chunk that is learned replaces them.
+
+        Parameters
+        ----------
+        data : Dataset
+            The first chunk.
+        word_counts : (V, K) float64 ndarray
+            Counts of words in topics.
         """
         weight = weight_of(data)
         self.start_from(TopicSums.of_counts(word_counts, weight=weight), weight)
@@ -169,6 +184,15 @@ class TopicStream(ChunkStream, TopicPosterior):
     @classmethod
     def from_arrays(cls, model: Any, settings: TopicVariational, arrays: dict[str, Any]) -> TopicStream:
         """Restore the stream that `to_arrays` described, for the same model and settings.
+
+        Parameters
+        ----------
+        model : AdmixtureModel
+            With the bound family of the stored stream.
+        settings : TopicVariational
+            Kernel of the stored stream.
+        arrays : dict of ndarrays
+            Result of `to_arrays`.
 
         Raises
         ------

@@ -332,7 +332,7 @@ cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t s
 
 cdef int64_t sweep_open(chain *c, philox_stream *rng, int64_t first, Py_ssize_t stop, uint64_t seed, uint64_t step,
                         int64_t *histogram, int64_t *n_moved) noexcept nogil:
-    """Redraw the topics of all tokens from `first` up to the word `stop`, their number unknown.
+    """Redraw the topics of all tokens from `first` up to the word `stop`; new topics may begin.
 
     Return the first token that was not drawn: where no topic is free for the rest, the sweep stops before it, and goes
     on with the same random stream when it is called again.
@@ -509,7 +509,7 @@ cdef class TokenTopics:
     def sweep_open(self, double[::1] alpha, const double[::1] eta, int64_t first, Py_ssize_t stop, uint64_t seed,
                    uint64_t step, int64_t[::1] histogram, Py_ssize_t rest, const int32_t[::1] free, Py_ssize_t n_free,
                    double gamma):
-        """Redraw the topics of all tokens from `first` up to the word `stop`, their number unknown.
+        """Redraw the topics of all tokens from `first` up to the word `stop`; new topics may begin.
 
         `alpha` (K,) are the pseudo-counts of the topics; that of the topic `rest` is shared by all topics not listed,
         those of free topics are 0. They are changed where a topic begins: it is the one that stood for the rest, and

@@ -418,8 +418,16 @@ def seed_counts(data: Dataset, n_topics: int, rng: np.random.Generator, seeds: A
     """Draw counts of words in topics (V, K) for the start.
 
     They are the mean of two parts with about the same total. In the first part all tokens are divided among the topics
-    in random shares; in the second part each topic has the words of a few random documents. A topic with seeds, a
-    column of `seeds` (V, K) CSR, has those of the documents with most tokens of its seeds.
+    in random shares; in the second part each topic has the words of a few random documents.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_topics : int
+        K.
+    rng : numpy Generator
+    seeds : (V, K) CSR, optional
+        A topic with seeds has the words of the documents with most tokens of its seeds.
     """
     rows = np.arange(data.n_rows) if data.weight is None else np.flatnonzero(data.weight > 0)
     D = len(rows)

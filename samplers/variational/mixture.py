@@ -159,11 +159,27 @@ class SparseVariational(CandidatePasses):
         return model.weights.max_components or self.truncation
 
     def n_clusters_of(self, model: MixtureModel, data: Dataset) -> int:
-        """Return K: the components of finite weights, or the truncation, at most one for each row."""
+        """Return K: the components of finite weights, or the truncation, at most one for each row.
+
+        Parameters
+        ----------
+        model : MixtureModel
+        data : Dataset
+        """
         return model.weights.max_components or min(self.truncation, data.n_rows)
 
     def schedule_of(self, n_clusters: int, n_rows: int) -> Any:
-        """Return the schedule for `n_clusters` and `n_rows`."""
+        """Return the schedule for `n_clusters` and `n_rows`.
+
+        Parameters
+        ----------
+        n_clusters, n_rows : int
+
+        Returns
+        -------
+        Full, Memoized or Stochastic
+            The setting `schedule`; "auto" is resolved.
+        """
         return automatic_schedule(n_clusters, n_rows, n_rows) if self.has_auto_schedule() else self.schedule
 
     def memo_of(self, n_clusters: int, data: Dataset) -> Literal["rows", "statistics"] | None:
