@@ -42,7 +42,7 @@ def parts_of(
 
     Parameters
     ----------
-    X : dask array, dask frame, names of Parquet files, or array_like
+    X : dask array, dask frame, list of delayed blocks or futures, path or list of paths, or ndarray
     client : distributed.Client
     columns : sequence of str, optional
         Columns of a frame or of files; all if not given.

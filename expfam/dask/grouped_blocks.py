@@ -30,7 +30,7 @@ def parts_in_groups(
 
     Parameters
     ----------
-    X : dask array, dask frame, names of Parquet files, or array_like
+    X : dask array, dask frame, list of delayed blocks or futures, path or list of paths, or ndarray
     groups : str, dask array, dask series or array_like
         Name of the column with the groups, or the group of each row (N,).
     client : distributed.Client
