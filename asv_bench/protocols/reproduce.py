@@ -71,6 +71,9 @@ def parser():
     command.add_argument(
         "--rows-in", type=Path, metavar="FOLDER", help="keep the file of these rows there, and take it if it is there"
     )
+    command.add_argument(
+        "--kept", type=Path, metavar="FILE", help="for the same row: take what a run of scale.py --json has found"
+    )
     command.add_argument("--page", action="store_true", help="measure nothing: page and pictures of the kept results")
     return command
 
@@ -93,7 +96,7 @@ def main(arguments=None):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                how = Run(args.data, args.quick, args.seed, args.rows, args.clusters, args.rows_in)
+                how = Run(args.data, args.quick, args.seed, args.rows, args.clusters, args.rows_in, args.kept)
                 found = measured(row, how)
         except (Exception, SystemExit) as error:  # the others go on, and the status tells
             failed.append(f"{row.name}: {type(error).__name__}: {error}")

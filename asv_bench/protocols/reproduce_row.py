@@ -26,6 +26,7 @@ class Run(NamedTuple):
     n_rows: int | None = None  # of the row with rows on disk, in place of its own
     n_clusters: int | None = None
     folder: Path | None = None  # where that file of rows is kept; a temporary one if None
+    kept: Path | None = None  # what `scale.py --json` has written, in place of a run
 
     def size(self, quick, full):
         """One of two sizes."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from expfam.errors import CapabilityError
 from expfam.fitting.rivals import NUMBERS_BESIDE_ONE, best_of_given_number
 from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
@@ -27,6 +28,7 @@ from expfam.samplers.starts.exchanges import Exchanges
 from expfam.samplers.starts.many_exchanges import ManyExchanges, has_many_clusters
 from expfam.samplers.starts.refill import Refill
 from expfam.samplers.warm_starts.candidates import Divisions
+from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_rows
 from expfam.samplers.warm_starts.settle import Fitted, Settler, least_gain
 
@@ -396,11 +398,27 @@ class _GivenNumber:
         exchanges = Exchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads)
         for _ in range(_MOST_EXCHANGES):
             begun = (one.labels for one in exchanges.best(labels, most=_TRIED_EXCHANGES))
-            better = self.best(labels, begun, takes_first=True)
+            better = self.best(labels, begun, is_exchange=True)
             if better is labels:
                 break
             labels = better
         return labels
+
+    def _is_crumb_for_a_pair(self, better, labels):
+        """Tell whether two clusters were joined, and a few strange rows made a cluster, for less than it costs.
+
+        Where two clusters overlap, that raises the log joint of the partition. The density with labels summed out falls
+        by more than that, if there are two groups.
+        """
+        if np.bincount(better).min() > max(_CRUMBS * self.data.n_rows, self.data.n_features):
+            return False
+        try:
+            found = {"better": better, "labels": labels}
+            scores = best_by_em(self.model, self.data, found, seed=self.seed, n_threads=self.n_threads).scores
+        except CapabilityError:  # no mode or prior density
+            return False
+        gain = self._log_joint(better) - self._log_joint(labels)
+        return scores["labels"] - scores["better"] > gain
 
     def exchanged_together(self, labels, others):
         """Return the mode above the best of some labels, by exchanges of many clusters at once.
@@ -415,8 +433,8 @@ class _GivenNumber:
         is_full = np.count_nonzero(np.bincount(found)) == self.n_clusters
         return by_first_appearance(found)[1] if is_full else self.mode(found)
 
-    def best(self, labels, begun, *, takes_first=False):
-        """Return the labels, or a better mode with all clusters."""
+    def best(self, labels, begun, *, is_exchange=False):
+        """Return the labels, or a better mode with all clusters; of exchanges the first one."""
         rows, gain = self.refill.rows, least_gain(self.data.n_rows)
         best, least = labels, rows.log_joint(compact_labels(labels)) + gain
         for one in begun:
@@ -425,9 +443,11 @@ class _GivenNumber:
                 continue
             if self.spread_rows is not None and is_below(self.spread_rows, mode, best):
                 continue
+            if is_exchange:
+                if self._is_crumb_for_a_pair(mode, labels):
+                    continue
+                return mode
             best, least = mode, log_joint + gain
-            if takes_first:
-                break
         return best
 
     def _n_runs(self):
