@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _CLOSE = 2e-3  # nats a row
 _CRUMBS = 1e-3  # share of the rows
 _MOST_EXCHANGES, _TRIED_EXCHANGES = 20, 8
+_MOST_DENSE, _TRIED_DENSE = 10, 32  # the same of those that do not lower the density, many of which are refused
+_CLEARLY_LOWER = 2.0  # nats of a density with labels summed out
 FEW_ROWS, _RUNS_OF_FEW_ROWS = 6000, 4  # k-means runs in each metric to which the end is compared
 # clusters that may hold several groups each, which can be divided among them in many ways; of fewer rows these ways
 # differ by few nats
@@ -392,33 +394,44 @@ class _GivenNumber:
         return self.refill.rows.log_joint(compact_labels(labels))
 
     def exchanged(self, labels):
-        """Make exchanges of clusters, each time the first one that leads to a better mode."""
+        """Make exchanges of clusters, unless these end with a lower density: then those alone that do not lower it."""
         if self.data.n_rows > FEW_ROWS or has_few_rows(self.model, self.data):
             return labels
         exchanges = Exchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads)
-        for _ in range(_MOST_EXCHANGES):
-            begun = (one.labels for one in exchanges.best(labels, most=_TRIED_EXCHANGES))
-            better = self.best(labels, begun, is_exchange=True)
+        found = self._risen(exchanges, labels, rounds=_MOST_EXCHANGES, most=_TRIED_EXCHANGES)
+        if found is labels or not self._is_less_dense(found, labels):
+            return found
+        less_dense = set()  # modes; what labels they are compared with later is denser still
+
+        def refuses(mode, best):
+            if (key := division_of(mode)) not in less_dense and self._is_less_dense(mode, best):
+                less_dense.add(key)
+            return key in less_dense
+
+        return self._risen(exchanges, labels, rounds=_MOST_DENSE, most=_TRIED_DENSE, refuses=refuses)
+
+    def _risen(self, exchanges, labels, *, rounds, most, refuses=None):
+        """Return what exchanges lead to, each time the first one to a better mode."""
+        for _ in range(rounds):
+            begun = (one.labels for one in exchanges.best(labels, most=most))
+            better = self.best(labels, begun, takes_first=True, refuses=refuses)
             if better is labels:
                 break
             labels = better
         return labels
 
-    def _is_crumb_for_a_pair(self, better, labels):
-        """Tell whether two clusters were joined, and a few strange rows made a cluster, for less than it costs.
+    def _is_less_dense(self, labels, begun):
+        """Tell whether labels of a higher log joint have a lower density with labels summed out.
 
-        Where two clusters overlap, that raises the log joint of the partition. The density with labels summed out falls
-        by more than that, if there are two groups.
+        Where two clusters overlap, the log joint of a partition rises when they are joined and a strange row is made a
+        cluster of its own. Nobody wants that of the number that he has given.
         """
-        if np.bincount(better).min() > max(_CRUMBS * self.data.n_rows, self.data.n_features):
-            return False
         try:
-            found = {"better": better, "labels": labels}
+            found = {"labels": labels, "begun": begun}
             scores = best_by_em(self.model, self.data, found, seed=self.seed, n_threads=self.n_threads).scores
         except CapabilityError:  # no mode or prior density
             return False
-        gain = self._log_joint(better) - self._log_joint(labels)
-        return scores["labels"] - scores["better"] > gain
+        return scores["begun"] > scores["labels"] + _CLEARLY_LOWER
 
     def exchanged_together(self, labels, others):
         """Return the mode above the best of some labels, by exchanges of many clusters at once.
@@ -433,8 +446,8 @@ class _GivenNumber:
         is_full = np.count_nonzero(np.bincount(found)) == self.n_clusters
         return by_first_appearance(found)[1] if is_full else self.mode(found)
 
-    def best(self, labels, begun, *, is_exchange=False):
-        """Return the labels, or a better mode with all clusters; of exchanges the first one."""
+    def best(self, labels, begun, *, takes_first=False, refuses=None):
+        """Return the labels, or a better mode with all clusters."""
         rows, gain = self.refill.rows, least_gain(self.data.n_rows)
         best, least = labels, rows.log_joint(compact_labels(labels)) + gain
         for one in begun:
@@ -443,11 +456,11 @@ class _GivenNumber:
                 continue
             if self.spread_rows is not None and is_below(self.spread_rows, mode, best):
                 continue
-            if is_exchange:
-                if self._is_crumb_for_a_pair(mode, labels):
-                    continue
-                return mode
+            if refuses is not None and refuses(mode, best):
+                continue
             best, least = mode, log_joint + gain
+            if takes_first:
+                break
         return best
 
     def _n_runs(self):
