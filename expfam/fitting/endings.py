@@ -394,7 +394,7 @@ class _GivenNumber:
         return self.refill.rows.log_joint(compact_labels(labels))
 
     def exchanged(self, labels):
-        """Make exchanges of clusters, unless these end with a lower density: then those alone that do not lower it."""
+        """Make exchanges of clusters; if they lower the density, those that do not."""
         if self.data.n_rows > FEW_ROWS or has_few_rows(self.model, self.data):
             return labels
         exchanges = Exchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads)
