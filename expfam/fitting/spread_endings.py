@@ -127,7 +127,8 @@ def has_few_distinct_rows(data: Dataset) -> bool:
 def seeks_single_values(data: Dataset) -> bool:
     """Tell whether all values are repeated, though the rows are not categories.
 
-    So it is in ratings and in rounded values. The log joint of such rows as they are prefers clusters of single values to groups.
+    So it is in ratings and in rounded values. The log joint of such rows as they are prefers clusters of single values
+    to groups.
 
     Examples
     --------
