@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expfam.amounts import counted
-from expfam.cli.arguments import add_data, add_model, add_threads, column_name, positive_float, positive_int
+from expfam.cli.arguments import add_data, add_model, add_threads, positive_float, positive_int
 from expfam.cli.coarsened import other_numbers
 from expfam.cli.errors import UsageError
 from expfam.cli.figures import FIGURE_SUFFIXES, require_matplotlib
@@ -15,6 +15,7 @@ from expfam.cli.groups_of_rows import add_groups
 from expfam.cli.model_rows import given_rows, load_model
 from expfam.cli.outputs import check_file, save_figure
 from expfam.cli.results import print_json, say
+from expfam.cli.texts import OF_MODEL, add_text
 
 if TYPE_CHECKING:
     import argparse
@@ -26,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", type=Path, metavar="OUT", help="save the coarser model to this directory")
     add_data(parser, is_optional=True)
     add_groups(parser, required=False)
-    parser.add_argument(
-        "--text", type=column_name, metavar="COLUMN", help="tables: column with the texts, for a model of texts"
-    )
+    add_text(parser, help=OF_MODEL)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("-k", "--n-clusters", type=positive_int, metavar="K", help="merge to exactly K clusters or topics")
     how.add_argument(

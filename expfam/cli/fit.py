@@ -48,6 +48,7 @@ from expfam.cli.results import (
     table_scores,
 )
 from expfam.cli.running import add_kept_run, add_limits, add_outputs, kept_run, output_line
+from expfam.cli.texts import add_text, check_text, data_name, with_texts
 
 if TYPE_CHECKING:
     import argparse
@@ -59,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam fit`."""
     add_data(parser)
     add_column_names(parser)
+    add_text(parser)
     add_columns(parser)
     add_known(parser)
     model = add_family(parser)
@@ -127,15 +129,17 @@ def run(args: argparse.Namespace) -> int:
     if args.figure is not None:
         require_matplotlib()
     check_family(args)
+    check_text(args)
     check_known_arguments(args)
     find_sampler(args.sampler)
     resume = kept_run(args)
-    table = read_table(args, frame=is_automatic(args), vocab=args.vocab, memory_limit=args.memory_limit)
+    options = {"frame": is_automatic(args) or args.text is not None, "vocab": args.vocab}
+    table = with_texts(args, read_table(args, memory_limit=args.memory_limit, **options))
     given = read_known(args, table)
     X, family = given_data(args, table)
     mixture = _mixture(args, family, given.labels)
     bar = Progress(total_steps(mixture), disable=True if args.quiet else None, leave=False, file=sys.stderr)
-    say(args, f"data      {args.data}: {shape_line(table.X)}")
+    say(args, f"data      {data_name(args)}: {shape_line(table.X)}")
     plan = mixture.set_params(callbacks=[bar]).plan_fit(X, given.y, links=given.links)
     mixture.set_params(callbacks=None)  # the saved model must not hold the bar
     before, forecast, line = plan.model.family, plan.forecast(), f"{whole_line_of(mixture)}.{_call(given)}"

@@ -33,6 +33,7 @@ from expfam.cli.results import (
     table_scores,
 )
 from expfam.cli.running import add_kept_run, add_limits, add_outputs, fit_shown, kept_run, output_line
+from expfam.cli.texts import add_text, check_text, data_name, with_texts
 
 if TYPE_CHECKING:
     import argparse
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     add_groups(parser, required=True)
     add_column_names(parser)
+    add_text(parser)
     add_columns(parser)
     model = add_family(parser)
     size = model.add_mutually_exclusive_group()
@@ -75,15 +77,17 @@ def run(args: argparse.Namespace) -> int:
     if args.figure is not None:
         require_matplotlib()
     check_family(args)
+    check_text(args)
     find_sampler(args.sampler, model="GroupedMixture")
     resume = kept_run(args)
-    options = {"frame": is_automatic(args), "vocab": args.vocab, "memory_limit": args.memory_limit}
-    table = reading_groups(args, lambda column: read_data(args, link_column=column, **options))
+    options = {"frame": is_automatic(args) or args.text is not None, "vocab": args.vocab}
+    options["memory_limit"] = args.memory_limit
+    table = with_texts(args, reading_groups(args, lambda column: read_data(args, link_column=column, **options)))
     groups = groups_of(args, table)
     X, family = given_data(args, table)
     mixture = _mixture(args, family)
     line = f"{whole_line_of(mixture)}.fit(X, groups=groups)"
-    say(args, f"data      {args.data}: {shape_line(table.X)}, {counted(groups.n_groups, 'group', spec=',')}")
+    say(args, f"data      {data_name(args)}: {shape_line(table.X)}, {counted(groups.n_groups, 'group', spec=',')}")
     say(args, f"python    {line}")
     if output_line(args):
         say(args, output_line(args))

@@ -22,7 +22,8 @@ _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _ROLE = "'(binary|category|count|positive|real|numeric|drop)'"
 _COLUMN = re.compile(rf"(Columns\.from_frame\(df, )?(?:\b([^\W\d]\w*)={_ROLE}|\*\*\{{({_TEXT}): {_ROLE}\}})(?(1)\))")
 _MISSING = re.compile(rf"Columns\.from_frame\(df, missing_values=(\[{_TEXT}(?:, {_TEXT})*\])\)")
-_TEXTS = re.compile(rf"write X = X\[{_TEXT}\], whose words are counted")
+_TEXTS = re.compile(rf"\bfit\(df\[({_TEXT})\]\) counts its words|\bwrite X = X\[({_TEXT})\], whose words are counted")
+_FAMILY_ALONE = re.compile(r"\bwrite \w+\('(\w+)'\)(?![\w.])")
 _OPTION_LIKE = re.compile(r"-(?!\d+$|\d*\.\d+$).")  # negative numbers written plainly are none
 
 _PART = r"(?:[^()]|\([^()]*\))*"
@@ -53,8 +54,20 @@ def in_shell(message: str, args: argparse.Namespace) -> str:
     message = _UNKNOWN.sub(r"\1n_components=None, ", message)
     if hasattr(args, "known"):
         message = _FIT_WITH_CLASSES.sub(r"\1 --known \2, without --components", message)
-    message = _TEXTS.sub("give a .txt file with one of them a line", _CALL.sub(options, message))
+    if hasattr(args, "text") or hasattr(args, "data"):
+        message = _TEXTS.sub(lambda match: _text_option(match, args), message)
+    if hasattr(args, "family"):
+        message = _FAMILY_ALONE.sub(r"write --family \1", message)
+    message = _CALL.sub(options, message)
     return _of_columns(message) if hasattr(args, "missing_values") else message
+
+
+def _text_option(match, args):
+    """Return the option of the column of texts, of `expfam fit` where the command has none."""
+    option = f"--text {shlex.quote(ast.literal_eval(match[1] or match[2]))}"
+    if not hasattr(args, "text"):
+        option = f"expfam fit {shlex.quote(str(args.data))} {option}"
+    return option + " counts its words" if match[1] else "write " + option
 
 
 def _of_columns(message):

@@ -9,7 +9,7 @@ from expfam.cli.arguments import read_data
 from expfam.cli.columns import rows_of_table
 from expfam.cli.errors import UsageError
 from expfam.cli.groups_of_rows import groups_of, reading_groups
-from expfam.cli.topics import texts_of_column
+from expfam.cli.texts import texts_of_column
 
 if TYPE_CHECKING:
     import argparse
@@ -40,11 +40,16 @@ def rows_for_model(args: argparse.Namespace, model: Any, **options: Any) -> tupl
 
     Options are those of reading.
     """
+    is_of_texts = getattr(model, "documents_", None) is not None
+    if args.text is not None and not is_of_texts:
+        raise UsageError(f"--text: {args.model} is no model of texts: leave out --text")
     # the last columns of a sparse file may be empty; the model knows the number of columns
     known: dict[str, Any] = {"n_features": model.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
-    if getattr(model, "documents_", None) is not None:
+    if is_of_texts and args.text is None:
         known["texts"] = True
     table = read_data(args, frame=True, **known, **options)
+    if args.text is not None:
+        return table, texts_of_column(args, table)
     if table.documents is not None:
         return table, table.documents
     return table, table.X if getattr(model.family_, "roles", None) else rows_of_table(table)
@@ -61,9 +66,6 @@ def given_rows(args: argparse.Namespace, model: Any) -> tuple[Any, Any, dict[str
     if model.saved_kind != "grouped_mixture":
         if args.groups is not None:
             raise UsageError(f"--groups: {args.model} is no model of rows in groups: leave out --groups")
-        if getattr(args, "text", None) is not None:
-            table = read_data(args, frame=True)
-            return table, texts_of_column(args, table), {}
         return (*rows_for_model(args, model), {})
     if args.groups is None:
         raise UsageError(f"{args.model} is a model of rows in groups: write --groups COLUMN, the group of each new row")

@@ -14,6 +14,7 @@ from expfam.cli.groups_of_rows import add_groups
 from expfam.cli.model_rows import given_rows, load_model
 from expfam.cli.outputs import check_file, ranked, replacing, write_csv, write_labels
 from expfam.cli.results import print_json, score_line, table_scores
+from expfam.cli.texts import OF_MODEL, add_text
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_data(parser)
     add_groups(parser, required=False)
+    add_text(parser, help=OF_MODEL)
     parser.add_argument(
         "--output",
         type=Path,

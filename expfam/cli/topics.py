@@ -9,7 +9,6 @@ from expfam.amounts import counted
 from expfam.cli.arguments import (
     add_data,
     add_numbers_of_steps,
-    column_name,
     concentration,
     positive_int,
     read_data,
@@ -33,6 +32,7 @@ from expfam.cli.results import (
     table_scores,
 )
 from expfam.cli.running import add_kept_run, add_limits, add_outputs, fit_shown, kept_run, output_line
+from expfam.cli.texts import add_text, check_text, texts_of_column
 
 if TYPE_CHECKING:
     import argparse
@@ -65,9 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam topics`."""
     add_data(parser)
     parser.add_argument("--vocab", type=Path, metavar="FILE", help="file with the words of the columns, one per line")
-    parser.add_argument(
-        "--text", type=column_name, metavar="COLUMN", help="tables: column that holds the text of each document"
-    )
+    add_text(parser)
     model = parser.add_argument_group("model")
     size = model.add_mutually_exclusive_group()
     size.add_argument(
@@ -100,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
     from expfam.samplers.named import find_sampler
 
     check_outputs(args, "topic_model", figure=FIGURE_SUFFIXES)
+    check_text(args)
     if args.figure is not None:
         require_matplotlib()
     find_sampler(args.sampler, model="TopicModel")
@@ -138,40 +137,15 @@ def _documents(args):
 
     options = {"frame": True, "texts": args.text is None, "vocab": args.vocab, "memory_limit": args.memory_limit}
     table = read_data(args, **options)
-    if table.documents is not None:
-        if args.text is not None:
-            raise UsageError(f"--text: {args.data} holds texts, one a line: leave out --text")
-        return Documents(table, table.documents, None)
     if args.text is not None:
         return Documents(table, texts_of_column(args, table), None)
+    if table.documents is not None:
+        return Documents(table, table.documents, None)
     if isinstance(table.X, Frame):
         _check_counts(args, table.X)
         rows = rows_of_table(table)
         return Documents(table, rows, None if isinstance(rows, Frame) and args.vocab is None else table.column_names)
     return Documents(table, table.X, table.column_names)
-
-
-def texts_of_column(args: argparse.Namespace, table: Table) -> list[str]:
-    """Return the texts of the column that ``--text`` names.
-
-    Raises
-    ------
-    UsageError
-        There is no such column, or it holds no text.
-    """
-    from expfam.frames.frame import Frame
-
-    frame = table.X
-    if not isinstance(frame, Frame):
-        raise UsageError("--text needs a table: a CSV, TSV, Parquet, Feather or JSON lines file")
-    names = frame.names
-    name = names[args.text] if isinstance(args.text, int) and args.text < len(names) else args.text
-    if name not in names:
-        raise UsageError(f"--text: {args.data} has no column {args.text!r} (it has {', '.join(names[:20])})")
-    column = frame.column(name)
-    if column.kind not in ("text", "category"):
-        raise UsageError(f"--text: column {name!r} of {args.data} holds values of kind {column.kind!r}, no text")
-    return ["" if lacks else column.levels[code] for code, lacks in zip(column.values, column.missing)]
 
 
 def _check_counts(args, frame):

@@ -23,6 +23,7 @@ from expfam.cli.figures import FIGURE_SUFFIXES, require_matplotlib
 from expfam.cli.outputs import check_outputs, replacing, result_writers, save_all, save_figure
 from expfam.cli.results import exit_code, print_json, say, score_line, shape_line, table_scores
 from expfam.cli.running import add_kept_run, kept_run
+from expfam.cli.texts import add_text, check_text, data_name, with_texts
 
 if TYPE_CHECKING:
     import argparse
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam tree`."""
     add_data(parser)
+    add_text(parser)
     add_columns(parser)
     model = add_family(parser)
     model.add_argument(
@@ -88,11 +90,12 @@ def run(args: argparse.Namespace) -> int:
     if args.figure is not None:
         require_matplotlib()
     check_family(args)
+    check_text(args)
     resume = kept_run(args)
     seed = resolve_seed(args.seed)
-    table = read_data(args, frame=is_automatic(args))
+    table = with_texts(args, read_data(args, frame=is_automatic(args) or args.text is not None))
     X, family = model_data(args, table)
-    say(args, f"data      {args.data}: {shape_line(table.X)}")
+    say(args, f"data      {data_name(args)}: {shape_line(table.X)}")
     kernel = HierarchicalClustering(
         order=args.order,
         candidates=args.candidates or (None if args.neighbors is None else "knn"),

@@ -340,6 +340,22 @@ class GroupedMixture(BaseEstimator):
         """
         return self._answered("predict_proba", X, groups, np.float64, self.n_components)
 
+    def predict_log_proba(self, X: Any, groups: Any = None) -> Any:
+        """Return the log of the probability of each cluster for each row of new groups.
+
+        It is finite also where a probability is too small for a float and `predict_proba` gives 0.
+
+        Parameters
+        ----------
+        X, groups
+            As in `predict`.
+
+        Returns
+        -------
+        (N, K) float64 dask array or ndarray, nats
+        """
+        return self._answered("predict_log_proba", X, groups, np.float64, self.n_components)
+
     def score_samples(self, X: Any, groups: Any = None) -> Any:
         """Return the log density of each row under the weights of its group, nats.
 

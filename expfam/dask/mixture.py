@@ -314,6 +314,13 @@ class Mixture(BaseEstimator):
         """Return the probability of each cluster for each row, as `predict` does."""
         return self._mapped("predict_proba", X, np.float64, int(np.count_nonzero(self.n_)))
 
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the log of the probability of each cluster for each row, as `predict` does.
+
+        It is finite also where a probability is too small for a float and `predict_proba` gives 0.
+        """
+        return self._mapped("predict_log_proba", X, np.float64, int(np.count_nonzero(self.n_)))
+
     def score_samples(self, X: Any) -> Any:
         """Return the log density of each row, as `predict` does."""
         return self._mapped("score_samples", X, np.float64, None)

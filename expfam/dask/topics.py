@@ -254,6 +254,14 @@ class TopicModel(BaseEstimator):
         """Return the weights of the topics in each document, (D, K), as `predict` does."""
         return mapped(self.to_local().transform, X, np.float64, self.n_components)
 
+    def predict_proba(self, X: Any) -> Any:
+        """Return the weights of the topics in each document, as `transform` does."""
+        return self.transform(X)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the log of the weights of the topics in each document, (D, K), as `predict` does."""
+        return mapped(self.to_local().predict_log_proba, X, np.float64, self.n_components)
+
     def score_samples(self, X: Any) -> Any:
         """Return the log probability of each document, as `expfam.TopicModel` and `predict` do."""
         return mapped(self.to_local().score_samples, X, np.float64, None)

@@ -108,7 +108,8 @@ class CoarseningDisplay:
         curve, K = self.curve, len(self.curve.sizes)
         tree = LinkageTree(curve.trees[curve.tree], curve.sizes)
         n_drawn = min(K, max(n_tips, curve.n_clusters))
-        DendrogramDisplay(tree).plot(ax, n_tips=n_drawn, height="rank")
+        unit = "token" if self.noun == "topic" else "row"
+        DendrogramDisplay(tree, noun=self.noun, unit=unit).plot(ax, n_tips=n_drawn, height="rank")
         if K > 1:
             ax.axhline(n_drawn - curve.n_clusters + 0.5, color=_SECOND, lw=1.2, ls="--")
         ax.set_title(f"{_NAMES[curve.tree]}, cut into {curve.n_clusters}", loc="left", fontsize="medium", color=_GREY)

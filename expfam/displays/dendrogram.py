@@ -213,6 +213,14 @@ class DendrogramDisplay:
         turned = 90 if max(map(len, names)) > 2 and len(tips) > 12 else 0
         ax.set_xticks(range(len(tips)), names, rotation=turned, fontsize="small")
         ax.tick_params(axis="x", length=0)
+        ax.set_xlabel(self._about_tips(tips))
+
+    def _about_tips(self, tips):
+        """Return in words what the names below the tips are."""
+        tree = self.tree
+        own = self.unit if tree.n_leaves == tree.counts[tree.roots].sum() else "leaf"
+        leaf = self.noun if isinstance(tree, LinkageTree) else own
+        return f"{leaf}, or (number of {self.unit}s)" if max(tips) >= tree.n_leaves else leaf
 
     def _name(self, tip):
         if tip < self.tree.n_leaves:

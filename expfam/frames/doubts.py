@@ -18,7 +18,6 @@ from expfam.frames.notation import PLACEHOLDERS, Notation, notation_of
 _FEW_LEVELS = 20  # categories of so many levels may be numbers on purpose
 _LEAST_NUMBERS = 3
 _LEAST_ROWS = 20
-FREE_TEXT = "looks like free text"
 _NEARLY_ALL = 0.9  # share of distinct cells from which text is free text
 _SHARE_OF_DATES = 0.9
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -177,7 +176,8 @@ def _free_text(column, levels, n_rows, is_long):
         what = f"{counted(len(levels), 'level')} in {counted(n_rows, 'row')}, so that few rows share one"
         return Doubt(what, f"{keyword(column.name, 'drop')} leaves it out", False)
     if has_words:
-        return Doubt(f"{FREE_TEXT}, {counted(len(levels), 'level')} in {counted(n_rows, 'row')}", "", True)
+        what = f"looks like free text, {counted(len(levels), 'level')} in {counted(n_rows, 'row')}"
+        return Doubt(what, f"fit(df[{column.name!r}]) counts its words", True)
     return (
         None
         if len(levels) == n_rows

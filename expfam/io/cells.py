@@ -110,10 +110,18 @@ def _by_lines(path, names, delimiter, has_header):
             if not row or (number == 1 and has_header):
                 continue
             if len(row) != len(names):
-                raise DataError(f"{path}: line {line} has {counted(len(row), 'cell')}; the first line has {len(names)}")
+                raise DataError(
+                    f"{path}: line {line} has {counted(len(row), 'cell')}; the first line has {len(names)}: put cells"
+                    f" that hold {_name_of(delimiter)} in double quotes; if each line is a text, name the file"
+                    f" {path.stem}.txt"
+                )
             rows.append(row)
     columns = [list(column) for column in zip(*rows)]
     return Cells(names, [partial(_itself, column) for column in columns], len(rows))
+
+
+def _name_of(delimiter):
+    return "white space" if delimiter is None else repr(delimiter)
 
 
 def _itself(value):

@@ -727,7 +727,7 @@ def _head(path, delimiter, header, special, is_header):
     if not lines:
         raise DataError(f"{path}: the file has no rows")
     if delimiter is None:
-        delimiter = "\t" if _suffix(path) == ".tsv" else _guess_delimiter(lines[0])
+        delimiter = "\t" if _suffix(path) == ".tsv" else _guess_delimiter(lines, _suffix(path) == ".csv")
     with _parsing(path, "cannot be read as UTF-8 text"):
         check_quotes(path, delimiter)
     if ends_in_quotes(lines[0], delimiter):
@@ -746,13 +746,17 @@ def _head(path, delimiter, header, special, is_header):
     return delimiter, header, names, numbers
 
 
-def _guess_delimiter(line):
-    """Return the most frequent of comma, semicolon and tab in a line, or else a vertical bar.
+def _guess_delimiter(lines, is_csv):
+    """Return the most frequent of comma, semicolon and tab in the first line.
 
-    Return None, for any white space, if there is none of them.
+    If there is none of them, return a vertical bar that is there, or else None, for any white space. A CSV file is
+    one column, whose cells may be texts, unless its first two lines have the same number of words, two or more.
     """
-    best = max(",;\t|", key=lambda each: line.count(each) if each != "|" else 0.5)
-    return best if best in line else None
+    best = max(",;\t|", key=lambda each: lines[0].count(each) if each != "|" else 0.5)
+    if best in lines[0]:
+        return best
+    counts = {len(line.split()) for line in lines}
+    return "," if is_csv and (len(counts) > 1 or counts == {1}) else None
 
 
 def _is_number(text):

@@ -63,7 +63,8 @@ def test_the_key_of_an_archive(tmp_path, capsys):
         ("or write TopicModel(None, sampler='gibbs').fit(X)", "or write --infinite --sampler gibbs"),
         ("or write Columns.from_frame(df, missing_values=['?', '1e9']), x", "or write --missing-values '?' 1e9, x"),
         ("write Columns.from_frame(df, missing_values=['-1.5'])", "write --missing-values -1.5"),
-        ("texts write X = X['a b'], whose words are counted", "texts give a .txt file with one of them a line"),
+        ("texts write X = X['a b'], whose words are counted", "texts write --text 'a b'"),
+        ("text: fit(df['a b']) counts its words, or", "text: --text 'a b' counts its words, or"),
         *[  # as words of their own they would be options
             (f"write Columns.from_frame(df, missing_values=['{word}'])", f"write --missing-values={word}")
             for word in ("-inf", "-1e9", "--")
@@ -72,7 +73,7 @@ def test_the_key_of_an_archive(tmp_path, capsys):
     ],
 )
 def test_lines_become_options_that_the_command_has(message, said):
-    options = {"zero_based": None, "n_features": None, "components": 3, "missing_values": []}
+    options = {"text": None, "zero_based": None, "n_features": None, "components": 3, "missing_values": []}
     assert in_shell(message, Namespace(**options, infinite=False, sampler="auto")) == said
     if "None" in message:
         assert in_shell(message, Namespace(**options, sampler="auto")).endswith(message[-9:])  # as of `expfam tree`

@@ -251,7 +251,7 @@ def test_results_are_those_of_a_local_mixture(client, tmp_path):
     local = mixture.to_local()
     local.save(tmp_path / "model.npz")
     local = LocalMixture.load(tmp_path / "model.npz")
-    for method in ("predict", "predict_proba", "score_samples"):
+    for method in ("predict", "predict_proba", "predict_log_proba", "score_samples"):
         lazy = getattr(mixture, method)(rows)
         assert isinstance(lazy, da.Array)
         found = lazy.compute()

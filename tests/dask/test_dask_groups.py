@@ -109,7 +109,7 @@ def test_results_are_lazy_and_those_of_the_local_model(whole, tmp_path):
     lazy_rows, local = da.from_array(rows, chunks=(sizes, 2)), whole.to_local()
     local.save(tmp_path / "model")
     local = LocalGroupedMixture.load(tmp_path / "model")
-    for method in ("predict", "predict_proba", "score_samples", "transform"):
+    for method in ("predict", "predict_proba", "predict_log_proba", "score_samples", "transform"):
         lazy = getattr(whole, method)(lazy_rows, groups)
         assert isinstance(lazy, da.Array)
         np.testing.assert_allclose(lazy.compute(), getattr(local, method)(rows, groups=groups), rtol=1e-9)

@@ -98,7 +98,7 @@ def test_parquet_and_frames_in_memory_give_the_labels_of_partitions(client, whol
 def test_results_are_lazy_and_those_of_the_saved_model(whole, tmp_path):
     whole.to_local().save(tmp_path / "model")
     local = LocalMixture.load(tmp_path / "model")
-    for method in ("predict", "predict_proba", "score_samples"):
+    for method in ("predict", "predict_proba", "predict_log_proba", "score_samples"):
         lazy = getattr(whole, method)(partitioned(3))
         assert isinstance(lazy, da.Array)
         np.testing.assert_allclose(lazy.compute(), getattr(local, method)(FRAME), rtol=1e-9)

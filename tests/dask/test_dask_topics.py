@@ -70,7 +70,7 @@ def test_a_start_from_some_documents_finds_the_topics(client, monkeypatch):
 def test_results_are_lazy_and_those_of_the_local_model(client, whole, tmp_path):
     rows = da.from_array(X, chunks=(100, 15))
     local = whole.to_local()
-    for method in ("predict", "transform", "score_samples"):
+    for method in ("predict", "transform", "predict_proba", "predict_log_proba", "score_samples"):
         lazy = getattr(whole, method)(rows)
         assert isinstance(lazy, da.Array)
         np.testing.assert_allclose(lazy.compute(), getattr(local, method)(X), rtol=1e-6)

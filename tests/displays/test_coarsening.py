@@ -40,6 +40,7 @@ def test_topics_are_counted_as_topics():
     X = np.random.default_rng(0).poisson([[5, 5, 5, 0, 0, 0], [0, 0, 0, 5, 5, 5]] * 30)
     display = CoarseningDisplay.from_estimator(TopicModel(3, n_steps=20, random_state=0).fit(X)).plot()
     assert display.ax_.get_xlabel() == "number of topics"
+    assert display.tree_ax_.get_xlabel() == "topic"
     assert display.ax_.get_title(loc="left") == f"halves of the data agree on {display.curve.n_clusters} of 3 topics"
     assert {line.get_label() for line in display.ax_.get_lines()} >= {"merges of like words"}
     plt.close("all")

@@ -321,6 +321,7 @@ def test_the_dendrogram_of_a_mixture_shows_its_merges():
     np.testing.assert_allclose([points[1][1] for points in segments], mixture.coarsening_[-4:, 2])
     assert ax.get_title(loc="left") == "120 rows in 12 clusters"
     assert "log joint" in ax.get_ylabel()
+    assert ax.get_xlabel() == "cluster, or (number of rows)"
     names = [label.get_text() for label in ax.get_xticklabels()]
     sizes = [int(name[1:-1]) if name[0] == "(" else mixture.cluster_sizes_[int(name)] for name in names]
     assert sorted(sizes) == sorted(mixture.coarsen(n_clusters=5).cluster_sizes_)

@@ -1,5 +1,7 @@
 """Documents at the door of the estimators: texts and lists of tokens are counted, and their words name the columns."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -195,14 +197,27 @@ def test_documents_of_the_other_kind_are_refused_with_a_line_that_works(document
     assert mixture.predict(space["X"]).tolist() == mixture.labels_.tolist()
 
 
+@pytest.mark.parametrize("make", [lambda: Mixture(random_state=0), lambda: TopicModel(2, n_steps=5, random_state=0)])
+def test_a_table_is_refused_by_a_model_of_texts_with_a_line_that_works(make):
+    pandas = pytest.importorskip("pandas")
+    model, X = make().fit(TEXTS), pandas.DataFrame({"stars": range(6), "my review": TEXTS[:6]})
+    with pytest.raises(DataTypeError, match="fitted to texts, and this is a table of 2 columns") as error:
+        model.predict(X)
+    space = {"X": X}
+    exec(str(error.value).split(": write ")[1].split(", whose")[0], space)
+    assert model.predict(space["X"]).tolist() == model.predict(TEXTS[:6]).tolist()
+    words = pandas.DataFrame(counts_of().toarray(), columns=CountVectorizer().fit(TEXTS).get_feature_names_out())
+    assert model.predict(words).tolist() == model.predict(TEXTS).tolist()  # counts by word are no table of texts
+
+
 def test_a_frame_of_texts_alone_is_refused_with_a_line_that_works():
     pandas = pytest.importorskip("pandas")
     X = pandas.DataFrame({"said": [f"{text} {at}" for at, text in enumerate(TEXTS)]})
     with pytest.raises(DataError, match="no column is left: 'said'") as error:
         Mixture().fit(X)
-    space = {"X": X}
-    exec(str(error.value).split("write ")[1].split(",")[0], space)
-    assert adjusted_rand_score(KINDS, Mixture(n_components=2, random_state=0).fit_predict(space["X"])) == 1.0
+    line = re.search(r"fit\(df\['said'\]\) counts its words", str(error.value))[0].removesuffix(" counts its words")
+    model = eval(f"Mixture(n_components=2, random_state=0).{line}", {"Mixture": Mixture, "df": X})
+    assert adjusted_rand_score(KINDS, model.labels_) == 1.0
 
 
 # ---- arrays and sparse rows ------------------------------------------------------------------------------------------

@@ -259,11 +259,13 @@ def test_a_dendrogram_shows_the_highest_merges():
     np.testing.assert_allclose(sorted(lines.get_array()), top)
     names = [label.get_text() for label in ax.get_xticklabels()]
     assert sum(int(n[1:-1].replace(",", "")) if n[0] == "(" else 1 for n in names) == 60
+    assert ax.get_xlabel() == "row, or (number of rows)"
     heights = [points[1][1] for points in lines.get_segments()]
     assert heights == sorted(heights)
     whole = display.plot(n_tips=100, height="rank").ax_
     assert len(whole.collections[0].get_segments()) == 59
     assert sorted(label.get_text() for label in whole.get_xticklabels()) == sorted(f"row {i}" for i in range(60))
+    assert whole.get_xlabel() == "row"
     with pytest.raises(ValueError, match="2 names for 60 leaves"):
         DendrogramDisplay(model.tree_, names=["a", "b"])
     with pytest.raises(ValueError, match="height must be"):

@@ -132,6 +132,22 @@ def test_a_table_of_words_alone_has_a_header(tmp_path):
     assert read(path, frame=True).X.names == ("column 0", "b")
 
 
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("header", ["review", "customer review", '"review"'])
+def test_a_table_may_be_one_column_of_texts(header, tmp_path):
+    path = tmp_path / "texts.csv"
+    path.write_text(f'{header}\nthe best of all\n"no, not again"\nwell\n')
+    column = read(path, frame=True).X.column(header.strip('"'))
+    assert [column.levels[code] for code in column.values] == ["the best of all", "no, not again", "well"]
+
+
+@pytest.mark.parametrize("text", ["x y\n1 2\n3 4\n", "1 2\n3 4\n", "  x   y\n  1   2\n  3   4\n"])
+def test_a_csv_file_may_be_separated_by_white_space(text, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    assert read(path).X.tolist()[-1] == [3.0, 4.0]
+
+
 def test_names_of_rows_and_classes_are_no_columns(path):
     table = read(path, frame=True, id_column="name", label_column="kind")
     assert table.row_ids.tolist() == ["a", "b", "c"]
@@ -140,7 +156,10 @@ def test_names_of_rows_and_classes_are_no_columns(path):
 
 
 ERRORS = {
-    "another number of cells": ("a,b\nx,1\ny\n", r"line 3 has 1 cell; the first line has 2"),
+    "another number of cells": (
+        "a,b\nx,1\ny\n",
+        r"line 3 has 1 cell; the first line has 2: put cells that hold ',' in double quotes; .* name the file .*\.txt",
+    ),
     "names that occur twice": ("a,a\nx,1\ny,2\n", r"more than one column named 'a'"),
     "no rows": ("a,b\n", r"header line and no rows|no rows"),
 }

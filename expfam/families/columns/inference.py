@@ -30,7 +30,7 @@ from expfam.families.columns.kinds.registry import (
 from expfam.families.columns.roles import ColumnRole, Roles, read_column, type_of
 from expfam.families.counts.categorical import Categorical
 from expfam.families.counts.poisson import Poisson
-from expfam.frames.doubts import FREE_TEXT, conversion_of, doubt_of
+from expfam.frames.doubts import conversion_of, doubt_of
 from expfam.frames.frame import Column, Frame, as_frame, listed
 from expfam.frames.missing_values import column_with_holes, missing_values_of
 from expfam.frames.names import keyword
@@ -143,7 +143,7 @@ def _report(found, doubts, owner):
     dropped = [role for role in found if role.role == "dropped"]
     if len(dropped) == len(found):
         said = ", ".join(_reason(role, doubts) for role in dropped)
-        raise DataError(f"{owner}: no column is left: {said}{_of_words(dropped)}")
+        raise DataError(f"{owner}: no column is left: {said}")
     own = [_reason(role, doubts) for role in dropped if role.column in doubts]
     if own:
         noun = "column is" if len(own) == 1 else "columns are"
@@ -155,12 +155,6 @@ def _report(found, doubts, owner):
             f"{owner}: {len(kept)} {noun} read as categories, and may be meant otherwise: {', '.join(kept)}",
             DataWarning,
         )
-
-
-def _of_words(dropped):
-    """Return the end of a message: the line that counts the words of a column of free text."""
-    text = next((role.column for role in dropped if role.note.startswith(FREE_TEXT)), None)
-    return "" if text is None else f"; for the groups of its texts write X = X[{text!r}], whose words are counted"
 
 
 def _reason(role, doubts):
