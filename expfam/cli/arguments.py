@@ -170,6 +170,14 @@ def add_data(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> N
         help="tables: column with known classes, used for scores only, unless `fit` is given --known",
     )
     reading.add_argument(
+        "--numbers",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME",
+        help="tables: columns of text that are numbers, with decimal commas, thousands, currencies or units",
+    )
+    reading.add_argument(
         "--zero-based",
         action=argparse.BooleanOptionalAction,
         default=None,
@@ -251,14 +259,23 @@ def read_data(args: argparse.Namespace, **more: Any) -> Table:
     UsageError
         The format of the file does not take an option; the message has the word of the command line for it.
     """
+    from expfam.cli.numbers import with_numbers
+    from expfam.frames.frame import Frame
     from expfam.io.readers import NoOptionError, read
 
+    if args.numbers:
+        more["frame"] = True
     given = {name: getattr(args, name) for name in _READING}
     options = {name: value for name, value in (given | more).items() if value is not None}
     try:
-        return read(args.data, **options)
+        table = read(args.data, **options)
     except NoOptionError as error:
         if error.option not in _READING:
             raise
         flag = f"--{error.option.replace('_', '-')}"
         raise UsageError(f"{flag}: {args.data} is of a format that does not take it: leave out {flag}") from error
+    if not args.numbers:
+        return table
+    if not isinstance(table.X, Frame):
+        raise UsageError(f"--numbers: {args.data} is no table with columns of text: leave out --numbers")
+    return table._replace(X=with_numbers(table.X, args.numbers))

@@ -23,6 +23,10 @@ _ROLE = "'(binary|category|count|positive|real|numeric|drop)'"
 _COLUMN = re.compile(rf"(Columns\.from_frame\(df, )?(?:\b([^\W\d]\w*)={_ROLE}|\*\*\{{({_TEXT}): {_ROLE}\}})(?(1)\))")
 _MISSING = re.compile(rf"Columns\.from_frame\(df, missing_values=(\[{_TEXT}(?:, {_TEXT})*\])\)")
 _TEXTS = re.compile(rf"\bfit\(df\[({_TEXT})\]\) counts its words|\bwrite X = X\[({_TEXT})\], whose words are counted")
+_NUMBERS = re.compile(
+    rf"(?:df = df\.to_pandas\(\); )?df\[({_TEXT})\] = pd\.to_numeric\(df\[{_TEXT}\]"
+    rf"(?:\.str\.replace\(r?{_TEXT}, r?{_TEXT}, regex=True\))*(?:, errors='coerce')?\)"
+)
 _FAMILY_ALONE = re.compile(r"\bwrite \w+\('(\w+)'\)(?![\w.])")
 _OPTION_LIKE = re.compile(r"-(?!\d+$|\d*\.\d+$).")  # negative numbers written plainly are none
 
@@ -56,6 +60,8 @@ def in_shell(message: str, args: argparse.Namespace) -> str:
         message = _FIT_WITH_CLASSES.sub(r"\1 --known \2, without --components", message)
     if hasattr(args, "text") or hasattr(args, "data"):
         message = _TEXTS.sub(lambda match: _text_option(match, args), message)
+    if hasattr(args, "numbers"):
+        message = _NUMBERS.sub(lambda match: f"--numbers {shlex.quote(ast.literal_eval(match[1]))}", message)
     if hasattr(args, "family"):
         message = _FAMILY_ALONE.sub(r"write --family \1", message)
     message = _CALL.sub(options, message)

@@ -30,7 +30,9 @@ def holds_whole_numbers(X: npt.NDArray[Any]) -> bool:
     if X.dtype.kind not in "iuf" or not X.size:
         return False
     with np.errstate(invalid="ignore"):
-        is_small = bool(X.max() <= _MOST_WHOLE) and bool(X.min() >= -_MOST_WHOLE)
+        is_small = bool(X.max().item() <= _MOST_WHOLE) and bool(
+            X.min().item() >= -_MOST_WHOLE
+        )  # a float16 cannot hold the bound
     if X.dtype.kind != "f" or not is_small:
         return is_small
     return bool(X.flat[0] == np.rint(X.flat[0])) and bool((np.rint(X) == X).all())

@@ -119,7 +119,9 @@ class Frame:
         self.names = tuple(names)
         repeated = sorted({name for name in self.names if self.names.count(name) > 1}) if _repeats(names) else []
         if repeated:
-            raise DataError(f"the frame has more than one column named {listed(repeated)}: rename or drop them")
+            keep = "X = X.loc[:, ~X.columns.astype(str).duplicated()]"
+            line = f": write {keep}, which keeps the first" if backend == "pandas" else ""
+            raise DataError(f"the frame has more than one column named {listed(repeated)}: rename or drop them{line}")
         self._columns = dict(zip(self.names, columns))
         self._read: dict[tuple[str, Any], Column] = {}
         self.n_rows, self.backend = int(n_rows), backend
@@ -190,6 +192,11 @@ def as_frame(X: Any, *, owner: str = "expfam") -> Frame:
         return X
     import narwhals as nw
 
+    if type(X).__module__.startswith("dask"):
+        raise DataTypeError(
+            f"{owner}: the data are a Dask frame: write X = X.compute(), or from expfam.dask import Mixture, which"
+            " leaves the rows where they are"
+        )
     if type(X).__name__ == "RecordBatch":
         import pyarrow
 
@@ -197,10 +204,10 @@ def as_frame(X: Any, *, owner: str = "expfam") -> Frame:
     of_pandas = getattr(X, "columns", ()) if type(X).__module__.startswith("pandas") else ()
     labels = [str(name) for name in getattr(X, "column_names", of_pandas)]  # of Arrow, and of pandas
     if _repeats(labels):
-        Frame(labels, [], 0)  # raises the error
+        Frame(labels, [], 0, "pandas" if len(of_pandas) else "pyarrow")  # raises the error
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
-        raise DataTypeError(f"{owner}: the data are a lazy frame ({type(X).__module__}): collect() it first")
+        raise DataTypeError(f"{owner}: the data are a lazy frame ({type(X).__module__}): write X = X.collect()")
     if not isinstance(frame, nw.DataFrame):
         raise DataTypeError(
             f"{owner}: the data are a {type(X).__module__}.{type(X).__name__}, which is no frame that expfam can read:"

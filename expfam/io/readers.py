@@ -869,6 +869,12 @@ def _read_delimited_frame(
     if not kept:
         raise DataError(f"{path}: no column of data is left beside {names}")
     side = _side(path, {part: cells.column(column) for part, column in special.items()}, limit)
+    named = [names[column] for column in kept if names[column]]
+    repeated = next((name for name in named if named.count(name) > 1), None) if len(set(named)) < len(named) else None
+    if repeated is not None:
+        raise DataError(
+            f"{path}: there is more than one column named {repeated!r}: give each a name of its own in the first line"
+        )
     with _parsing(path, "has no usable header"):
         frame = cells.frame(kept)
     return Table(frame, column_names=np.array(frame.names), **side)

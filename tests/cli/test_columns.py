@@ -297,3 +297,53 @@ def test_a_named_family_predicts_rows_with_holes(tmp_path, capsys):
     table = pd.read_csv(path)
     table.assign(u=table["u"].mask(table.index == 0)).to_csv(tmp_path / "holes.csv", index=False)
     assert labels_of(model, tmp_path / "holes.csv", capsys=capsys) == expected
+
+
+@pytest.fixture
+def prices(tmp_path):
+    """A table as spreadsheets write it where commas come before fractions."""
+    rng = np.random.default_rng(0)
+    values = np.round(np.exp(rng.normal(np.repeat([1.0, 7.0], 30), 0.3)), 2)
+    texts = [f"{value:,.2f}".translate(str.maketrans(",.", ".,")) for value in values]
+    rows = [f"{text};{row % 7}" for row, text in enumerate(texts)]
+    (tmp_path / "prices.csv").write_text("\n".join(["unit price;visits", *rows, "?;1"]) + "\n")
+    return tmp_path / "prices.csv", values
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_option_for_numbers_that_are_text_works(prices, tmp_path, capsys):
+    path, values = prices
+    assert main(["fit", str(path), "--seed", "0"]) == 0
+    said = capsys.readouterr().err
+    assert "or --column 'unit price=category' keeps it" in said
+    found = re.search(r"--numbers '[^']+'", said)[0]
+    assert found == "--numbers 'unit price'"
+    line = ["fit", str(path), "--seed", "0", *shlex.split(found), "--output", str(tmp_path / "model"), "--json"]
+    assert main(line) == 0
+    printed = capsys.readouterr()
+    assert "left out" not in printed.err
+    assert main(["predict", str(tmp_path / "model"), str(path), *shlex.split(found), "--json"]) == 0
+    labels = json.loads(capsys.readouterr().out)["labels"][:60]
+    assert len(set(labels[:30])) == len(set(labels[30:])) == 1
+    plain = tmp_path / "plain.csv"
+    plain.write_text("\n".join(["unit price,visits", *(f"{v},{i % 7}" for i, v in enumerate(values)), ",1"]) + "\n")
+    assert main(["fit", str(plain), "--seed", "0", "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    assert main([*line[:6], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["log_joint"] == expected["log_joint"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("unit", "--numbers: the table has no column 'unit'"),
+        ("kind", "--numbers: column 'kind' holds 'a', which is no number: leave it out"),
+    ],
+)
+def test_what_is_said_of_columns_without_numbers(given, told, tmp_path, capsys):
+    (tmp_path / "table.csv").write_text("unit price;kind\n" + "1,5;a\n2,5;b\n" * 5)
+    assert main(["fit", str(tmp_path / "table.csv"), "--numbers", given]) == 2
+    assert told in capsys.readouterr().err
+    np.save(tmp_path / "x.npy", np.ones((3, 2)))
+    assert main(["fit", str(tmp_path / "x.npy"), "--numbers", given]) == 2
+    assert "x.npy is no table with columns of text: leave out --numbers" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from expfam import BayesianHierarchy, GroupedMixture, Mixture
 
@@ -54,3 +55,9 @@ def test_counts_in_small_integers_are_counts():
     answers = [Mixture("poisson", random_state=0).fit(X.astype(kind)) for kind in (np.uint8, np.int16, np.int64)]
     assert len({mixture.n_components_ for mixture in answers}) == 1
     assert all(np.array_equal(mixture.labels_, answers[0].labels_) for mixture in answers)
+
+
+def test_a_default_fit_of_half_precision_warns_of_nothing():
+    X, labels = np.random.default_rng(0).normal(size=(90, 4)), np.repeat(np.arange(3), 30)
+    mixture = Mixture(random_state=0).fit((X + 8.0 * labels[:, None]).astype(np.float16))  # a warning is an error here
+    assert adjusted_rand_score(labels, mixture.labels_) == 1.0

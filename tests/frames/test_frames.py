@@ -119,7 +119,7 @@ def test_dates_are_seconds():
 
 
 def test_a_lazy_frame_is_refused_with_the_remedy():
-    with pytest.raises(DataTypeError, match=r"Mixture: the data are a lazy frame \(polars.*collect\(\) it first"):
+    with pytest.raises(DataTypeError, match=r"Mixture: the data are a lazy frame \(polars.*write X = X\.collect\(\)"):
         as_frame(pl.DataFrame(CELLS).lazy(), owner="Mixture")
 
 
@@ -135,8 +135,21 @@ def test_names_that_occur_twice_are_refused():
     X = pd.DataFrame([[1, 2, 3, 4]], columns=["a", "b", "a", "b"])
     with pytest.raises(DataError, match=r"more than one column named 'a', 'b': rename or drop them"):
         as_frame(X)
-    with pytest.raises(DataError, match=r"more than one column named '1'"):
-        as_frame(pd.DataFrame([[1, 2]], columns=[1, "1"]))
+    for columns in ([1, "1"], ["1", "1"]):
+        X = pd.DataFrame([[1, 2]], columns=columns)
+        with pytest.raises(DataError, match=r"more than one column named '1'") as error:
+            as_frame(X)
+        space = {"X": X}
+        exec(str(error.value).split(": write ")[1].split(", which")[0], space)
+        assert as_frame(space["X"]).names == ("1",)
+    with pytest.raises(DataError, match=r"named 'a': rename or drop them$"):
+        as_frame(pa.table([[1], [2]], names=["a", "a"]))
+
+
+def test_a_frame_of_dask_is_refused_with_two_ways_on():
+    dask = pytest.importorskip("dask.dataframe")
+    with pytest.raises(DataTypeError, match=r"Mixture: .* Dask frame: write X = X\.compute\(\), or from expfam\.dask"):
+        as_frame(dask.from_pandas(pd.DataFrame({"a": [1, 2]}), npartitions=1), owner="Mixture")
 
 
 @pytest.mark.parametrize(

@@ -163,9 +163,8 @@ def _reason(role, doubts):
     if doubt is None or not role.note.startswith(doubt.what):
         return f"{role.column!r} ({role.note})"
     line = f": {doubt.line}" if doubt.line else ""
-    return (
-        f"{role.column!r} ({doubt.what}{line}{role.note[len(doubt.what) :].replace(': ', ', or ' if line else ': ')})"
-    )
+    note = role.note[len(doubt.what) :].replace(": ", ", or " if line else ": ", 1)  # a later one may be in its line
+    return f"{role.column!r} ({doubt.what}{line}{note})"
 
 
 def parts_of(roles: Roles, families: Mapping[str, Any] | None = None) -> tuple[tuple[Any, tuple[int, ...]], ...]:
