@@ -54,6 +54,7 @@ from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.components import Components
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitted.scoring import opened_data, opened_rows
+from expfam.fitting.constant_columns import added_statistics
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.fitting.grouped_endings import grouped_ending, slots_joined
 from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, kept_state
@@ -301,7 +302,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             if is_sampled and held is None:
                 self._end(state, phases, trace, groups)
             if seen is not data:
-                self._take_back(data)
+                self._take_back(data, seen)
         set_trace(self, trace)
         self.converged_ = was_level(trace, kernel, state, data.n_rows)
         counted_labels = self.labels_
@@ -361,12 +362,15 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self.n_, self.S_ = state.data.statistics(ending.labels, K)
         self.group_counts_ = sparse.csr_array(counts_of_groups(state.data, ending.labels, K))
 
-    def _take_back(self, data):
+    def _take_back(self, data, seen):
         """Set sums and the log joint of the rows as they are, after a run on spread ones."""
         n, S = data.statistics(self.labels_, len(self.n_))
         has_rows = n > 0
         share = np.divide(self.n_, n, out=np.zeros_like(self.n_), where=has_rows)  # means over sweeps count rows
         self.S_ = np.where(has_rows[:, None], S * share[:, None], self.S_)
+        added = added_statistics(self.family_, data, seen)
+        if added is not None:
+            self.S_ += np.where(has_rows, self.n_, 0.0)[:, None] * added
         self.log_joint_ = self._fitted_model().log_joint(data, self.labels_)
 
     def _set_certainty(self, data, groups):

@@ -193,6 +193,12 @@ class Plan:
         """Columns of the data with repeated values, which the chains see spread."""
         return tied_columns(self.data, self.max_clusters)
 
+    @cached_property
+    def has_constants(self) -> bool:
+        """Whether the chains see constant columns spread; those of a table are not."""
+        X = self.data.X
+        return self.seen is not self.data and any((X[:, j] == X[0, j]).all() for j in self._tied)
+
     def of_chain(self, chain: int, *, n_threads: int, callback: Callable[[Any, Any], Any]) -> Plan:
         """Return the plan of one of several chains, with its own start, threads and callback."""
         kernel = kernel_of_rows(self.sampler, self.model, self.seen, n_threads=n_threads)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.automatic import summed_out
+from expfam.fitting.constant_columns import added_statistics, predicted_labels, with_constants
 from expfam.fitting.endings import FEW_ROWS, best_labels, exchanged_ending, given_ending, open_ending
 from expfam.fitting.plan import LOSSES
 from expfam.fitting.spread_endings import above_simple, has_few_distinct_rows, seeks_single_values
@@ -65,15 +66,26 @@ def chosen_partition(plan: Plan, run: ChainRun, start: Any, posterior: Callable[
             return Chosen(state.model, _least_loss(plan, state, posterior()))
         if plan.partition == "mode":
             with single_blas():  # once: to make the setting takes as long as a pass over a few rows
-                return _mode(plan, run, start)
+                chosen = _mode(plan, run, start)
+                return _predicted(plan, state, chosen) if plan.has_constants else chosen
     except KeyboardInterrupt:
         run.trace.interrupted = True
     return Chosen(state.model, state.partition)
 
 
+def _predicted(plan, state, chosen):
+    """Return what the clusters of a mode predict, of which constant columns tell nothing."""
+    added = added_statistics(chosen.model.family, plan.data, state.data)
+    if added is None or plan.data.known is not None:
+        return chosen
+    found = predicted_labels(chosen.model, plan.data, chosen.labels, added, n_threads=plan.n_threads)
+    return Chosen(chosen.model, by_first_appearance(found)[1])
+
+
 def _mode(plan, run, start):
     """Return the model and the mode that is reached from the best draw."""
-    state, ending, data = run.state, run.ending, plan.data
+    state, ending = run.state, run.ending
+    data = with_constants(plan.data, state.data) if plan.has_constants else plan.data
     best = state.partition if run.best.labels is None else run.best.labels
     if plan.keeps_number and data.known is None:  # a cluster of known rows is never halved
         return Chosen(state.model, _mode_of_given_number(plan, run, best, start))
@@ -90,7 +102,7 @@ def _mode(plan, run, start):
         # the last model differs from those under which they were compared, and so may the rows
         before = found
         found = best_labels(rows, found, [rows.climb(each, **options).labels for each in run.others()])
-        if state.data is not data:
+        if state.data is not plan.data:
             found = above_simple(model, data, found, seed=state.seed, n_threads=plan.n_threads, spread=state.data)
         shares = shares if found is before else None
     return Chosen(model, by_first_appearance(found)[1], shares)
@@ -118,16 +130,17 @@ def _mode_of_spread_rows(plan, run, labels, options):
     What exchanges gain on spread rows may be due to the random numbers: the rows as they are decide.
     """
     state, n_clusters = run.state, plan.asked.n_components
+    compared = with_constants(plan.data, state.data) if plan.has_constants else plan.data
     before = given_ending(state.model, state.data, labels, n_clusters, run.others(), exchanges=False, **options)
     after = exchanged_ending(state.model, state.data, before, n_clusters, **options)
     # of more rows none are made, and to look at all of them takes time; those of categories seek no dense value
     exchanges = plan.data.n_rows <= FEW_ROWS and has_few_distinct_rows(plan.data)
     ways = {"exchanges": exchanges, "spread": state.data if seeks_single_values(plan.data) else None}
-    found = given_ending(state.model, plan.data, before, n_clusters, run.others(), **ways, **options)
-    if after is before:
-        return found
-    rows = EqualRows(state.model, plan.data, n_threads=plan.n_threads)
-    return best_labels(rows, found, [refilled(state.model, plan.data, after, n_clusters, **options)])
+    found = given_ending(state.model, compared, before, n_clusters, run.others(), **ways, **options)
+    if after is not before:
+        rows = EqualRows(state.model, compared, n_threads=plan.n_threads)
+        found = best_labels(rows, found, [refilled(state.model, compared, after, n_clusters, **options)])
+    return found
 
 
 def _least_loss(plan, state, posterior):

@@ -4,9 +4,6 @@ There clusters of single values are dense, and the log joint has many modes. A r
 k-means of the rows as they are leads to others, some of which are higher. Which one k-means reaches is chance: where
 its runs differ by as much as the end is above them, the next run may pass the end, which is then taken uphill itself.
 Where the end is clearly above them it stays, since merges and splits of these rows would seek single values.
-
-Constant columns stay as the run has seen them. They say nothing of clusters, but each cluster would have to learn anew
-how narrow they are: ten of them outweigh three far groups.
 """
 
 from __future__ import annotations
@@ -17,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.endings import FEW_ROWS, best_labels, simple_rivals
-from expfam.model.data import Dataset
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.warm_starts.candidates import Divisions, may_be_passed
 from expfam.samplers.warm_starts.settle import Settler
 
 if TYPE_CHECKING:
+    from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
 
 _RUNS, _MOST_RUNS = 8, 32  # of k-means in each metric
@@ -49,23 +46,22 @@ def above_simple(
     model : MixtureModel
         Of the end of the run, which stays.
     data : Dataset
-        The rows as they are.
+        The rows as they are, constant columns as the run has seen them.
     labels : (N,) int32 ndarray
         A mode of these rows.
     seed : int
     n_threads : int or None
         No result depends on it.
     spread : Dataset, optional
-        The rows that the run has seen, of which constant columns are taken.
+        The rows that the run has seen.
 
     Returns
     -------
     (N,) int32 ndarray
         The given array itself where nothing is better.
     """
-    compared = data if spread is None else with_constants(data, spread)
-    rows = EqualRows(model, compared, n_threads=n_threads)
-    settler = Settler(model, compared, seed=seed, n_threads=n_threads)
+    rows = EqualRows(model, data, n_threads=n_threads)
+    settler = Settler(model, data, seed=seed, n_threads=n_threads)
     divisions, is_of_few = Divisions(data, seed=seed, n_threads=n_threads), has_few_distinct_rows(data)
     seen = EqualRows(model, spread, n_threads=n_threads) if spread is not None and seeks_single_values(data) else None
     while True:
@@ -83,26 +79,6 @@ def above_simple(
         if better is labels:
             return labels
         labels = by_first_appearance(better)[1]
-
-
-def with_constants(data: Dataset, spread: Dataset) -> Dataset:
-    """Return the rows, with constant columns as `spread` has them.
-
-    They are the rows themselves if no column is constant.
-
-    Examples
-    --------
-    >>> from expfam import Dataset, SphericalGaussian
-    >>> from expfam.fitting.spread_endings import with_constants
-    >>> spread = Dataset([[0.1, 1.2], [1.9, 0.9]], SphericalGaussian())
-    >>> with_constants(Dataset([[0.0, 1.0], [2.0, 1.0]], spread.family), spread).X
-    array([[0. , 1.2],
-           [2. , 0.9]])
-    """
-    is_constant = (data.X[:1] == data.X).all(axis=0)
-    if not is_constant.any():
-        return data
-    return Dataset(np.where(is_constant, spread.X, data.X), data.family, weight=data.weight, known=data.known)
 
 
 def has_few_distinct_rows(data: Dataset) -> bool:
