@@ -74,6 +74,7 @@ def parser():
     command.add_argument(
         "--kept", type=Path, metavar="FILE", help="for the same row: take what a run of scale.py --json has found"
     )
+    command.add_argument("--note", metavar="TEXT", help="what readers of the page must know of this run")
     command.add_argument("--page", action="store_true", help="measure nothing: page and pictures of the kept results")
     return command
 
@@ -102,6 +103,8 @@ def main(arguments=None):
             failed.append(f"{row.name}: {type(error).__name__}: {error}")
             print(f"FAILED {failed[-1]}", flush=True)
             continue
+        if args.note:
+            found["says"] = f"{found.get('says', '')} {args.note}".strip()
         (folder / f"{row.name}.json").write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         tell(row, found)
     write(stored(folder), ROWS, page, images)
