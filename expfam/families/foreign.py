@@ -22,6 +22,7 @@ _OF_PAIRS = "from gensim.matutils import corpus2csc; X = corpus2csc(X, num_terms
 _OF_DICTS = "from sklearn.feature_extraction import DictVectorizer; X = DictVectorizer().fit_transform(X)"
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 _MOST_LOOKED_AT = 1000  # rows whose kinds are compared; later ones are left to NumPy
+_LONGEST_PATH = 500  # characters; what is longer is hardly a path
 
 
 def refuse_foreign(X: Any, *, owner: str) -> None:
@@ -62,7 +63,7 @@ CountVectorizer(analyzer=list).fit_transform(X)
     if isinstance(X, (str, bytes, PathLike)):
         raise DataTypeError(
             f"{owner}: the data are {_short(X)}, which is no matrix: to read a file, write from expfam.io.readers"
-            f" import read; X = read({_short(X)}, frame=True).X"
+            f" import read; {_of_file(X)}"
         )
     if isinstance(X, Mapping):
         raise DataTypeError(f"{owner}: the data are a {type(X).__name__}, which is no matrix: {_of_mapping(X)}")
@@ -77,6 +78,14 @@ CountVectorizer(analyzer=list).fit_transform(X)
 def _short(value):
     text = repr(value if isinstance(value, bytes) else str(value))
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _of_file(path):
+    """Return the line that reads a file, whose lines may be texts."""
+    name = _short(path) if isinstance(path, bytes) or len(str(path)) > _LONGEST_PATH else repr(str(path))
+    if str(path).endswith((".txt", ".txt.gz")):
+        return f"table = read({name}, frame=True, texts=True); X = table.documents or table.X"
+    return f"X = read({name}, frame=True).X"
 
 
 def _of_mapping(X):

@@ -168,3 +168,14 @@ def test_a_column_of_text_is_named_where_the_family_needs_numbers(make):
     for name in ("Mixture of words", "TopicModel", "GroupedMixture", "BayesianHierarchy"):
         with pytest.raises(DataTypeError, match=r"column 'c' holds text \(row 1: 'x y'\).*fit_transform\(X\['c'\]\)"):
             ENTRIES[name](X)
+
+
+@pytest.mark.parametrize("content", ["the cat sat\na dog, too\nno more\n", "1.5 2\n3 4\n"], ids=["texts", "table"])
+def test_the_line_for_a_file_of_text_works(content, tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text(content)
+    with pytest.raises(DataTypeError, match="to read a file, write ") as error:
+        Mixture().fit(str(path))
+    space = {}
+    exec(str(error.value).split(", write ")[1], space)
+    assert space["X"] == content.splitlines() if "cat" in content else space["X"].shape == (2, 2)

@@ -143,7 +143,9 @@ def _report(found, doubts, owner):
     dropped = [role for role in found if role.role == "dropped"]
     if len(dropped) == len(found):
         said = ", ".join(_reason(role, doubts) for role in dropped)
-        raise DataError(f"{owner}: no column is left: {said}")
+        are_equal = all(role.note.startswith("all cells hold") for role in dropped)
+        end = "; all rows are equal, so that they are one cluster: give rows that differ" if are_equal else ""
+        raise DataError(f"{owner}: no column is left: {said}{end}")
     own = [_reason(role, doubts) for role in dropped if role.column in doubts]
     if own:
         noun = "column is" if len(own) == 1 else "columns are"
