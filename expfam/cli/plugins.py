@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import argparse
 
 _KERNEL_STARTS = 1000  # starts for the laws of a kernel that uses a part of split-merge moves
+_GROUPED_MOVES = 800  # of the chains over rows in groups
 _MOVE_LAWS = (  # without `partitions_are_reached`: only the complete kernel has to reach all partitions
     "holds_nothing_of_a_run",
     "states_stay_consistent",
@@ -112,14 +113,19 @@ def _broken_laws(plugin):
 def _laws(plugin):
     """Return a report on a plugin at its default settings.
 
-    Parts of split-merge moves are tried alone and in a kernel.
+    A family that keeps its laws is tried in groups, too; parts of split-merge moves are tried alone and in a kernel.
     """
-    from expfam.plugins.conformance import Report, check_family, check_kernel, check_proposal
+    from expfam.plugins.conformance import Report, check_family, check_grouped, check_kernel, check_proposal
     from expfam.plugins.registry import load_family, load_proposal
     from expfam.samplers import SplitMerge
 
     if plugin.group == "expfam.families":
-        return check_family(load_family(plugin.qualified_name), raises=False)
+        family = load_family(plugin.qualified_name)
+        report = check_family(family, raises=False)
+        if not report.passed:
+            return report  # the laws of groups build upon these
+        grouped = check_grouped(family, n_moves=_GROUPED_MOVES, raises=False)
+        return Report(report.subject, report.results + grouped.results)
     part = load_proposal(plugin.qualified_name)
     report = check_proposal(part, raises=False)
     if part.kind == "assignment":

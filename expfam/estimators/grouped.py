@@ -6,6 +6,7 @@ found them; weights of new groups, labels, scores and saved files need no more t
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -258,7 +259,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         groups = as_groups(groups, X.shape[0])
         check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
         if links is not None and K is None:
-            line = line_of(self, n_components=GIVEN_CLUSTERS)
+            sampler = {} if is_auto(self.sampler) else {"sampler": "gibbs"}  # which takes links
+            line = line_of(self, n_components=GIVEN_CLUSTERS, **sampler)
             refuse_unknown("GroupedMixture", "links", f"{line}.fit(X, groups=groups, links=links)")
         known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])
         held = known if known is not None and (known.n_classes or known.groups) else None
@@ -980,20 +982,36 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         """Return expected rows of each group in each cluster (G, K), and labels of rows (N,).
 
         `columns` are the columns of phi that `family` has of those of the fit, all by default. `alpha` has one number
-        more than there are clusters where the last one stands for clusters without rows.
+        more than there are clusters where the last one stands for clusters without rows. Rows without a cell are not
+        counted: they tell nothing of weights, which expected counts of them would narrow.
         """
-        is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
+        blank, family = _blank_rows(X), self.family_ if family is None else family
+        if not len(blank):
+            return self._place_told(X, groups, alpha, family, columns)
+        opened_data(X, family, names=names_of_fit(self))  # refuses cells that must not be missing
+        told = np.ones(X.shape[0], dtype=bool)
+        told[blank] = False
+        part = _without(groups, told)
+        counts, labels = np.zeros((groups.n_groups, len(alpha))), np.zeros(X.shape[0], dtype=np.int32)
+        if told.any():
+            counts, labels = self._place_told(X, part, alpha, family, columns)
+        labels[blank] = (counts + alpha).argmax(axis=1)[groups.of_row[blank]]
+        return counts, labels
+
+    def _place_told(self, X, groups, alpha, family, columns):
+        """Return what `_place` does, of rows that have cells."""
+        is_in_order = len(groups.rows) == X.shape[0] and (groups.rows == np.arange(X.shape[0])).all()
         S = self.S_ if columns is None else self.S_[:, columns]
-        family = self.family_ if family is None else family
         names = names_of_fit(self)
         try:
+            # data on a disk stay there where they are in order
             data, S = opened_rows(X if is_in_order else X[groups.rows], family, self.n_, S, names=names)
         except DataError:
             opened_data(X, family, names=names)  # its error has the numbers of the rows as they were given
             raise
         K = len(alpha)
         components = _densities(data, *_with_empty(self.n_, S, K - len(self.n_)))
-        counts, labels = np.zeros((groups.n_groups, K)), np.empty(data.n_rows, dtype=np.int32)
+        counts, labels = np.zeros((groups.n_groups, K)), np.empty(X.shape[0], dtype=np.int32)
         starts, most = groups.starts.astype(np.int64), max(16, _SCORES // K)
 
         def place(first, stop):
@@ -1012,6 +1030,22 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         tags = super().__sklearn_tags__()
         tags._skip_test = True  # the common checks bring no groups
         return tags
+
+
+def _blank_rows(X):
+    """Return the rows of which every cell is missing: (M,) int."""
+    if sparse.issparse(X) or X.dtype.kind != "f":
+        return np.empty(0, dtype=np.intp)
+    found = np.flatnonzero(np.isnan(X[:, 0]))
+    return found[np.isnan(X[found]).all(axis=1)]
+
+
+def _without(groups, told):
+    """Return the groups without rows that are not `told`; all rows keep their numbers."""
+    part = copy(groups)
+    part.rows = groups.rows[told[groups.rows]]
+    part.starts = np.append(0, np.cumsum(np.bincount(groups.of_row[told], minlength=groups.n_groups))).astype(np.intp)
+    return part
 
 
 def _with_empty(n, S, n_empty):

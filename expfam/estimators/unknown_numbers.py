@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 LONGEST_WARMUP = 600  # sweeps of a warm-up whose number of large clusters goes on falling
 KEEP_EVERY = 4  # sweeps from one that counts to the next
 _LEAST = 1e-10  # pseudo-count of the rest
-_EVERY, _FALL = 20, 0.01
+_EVERY, _FALL = 10, 0.01  # sweeps from one look to the next, and the share of the clusters
+_PART = 10  # of the sweeps so far, one in this many is compared with as many before
+_SHORTEST = 8  # sweeps that are compared: few differ by chance
 
 
 class StillFalling:
     """Rule of a warm-up: it ends where the number of large clusters no longer falls.
 
-    The mean over the last quarter of the sweeps is compared with that over the quarter before.
+    The mean over the last tenth of the sweeps is compared with that over the tenth before.
     """
 
     def __init__(self) -> None:
@@ -42,11 +44,11 @@ class StillFalling:
     def __call__(self, info: Any, state: Any) -> bool:
         """Note the number of large clusters; return whether it has stopped to fall."""
         self.watch(info, state)
-        quarter = len(self.numbers) // 4
-        if quarter == 0 or len(self.numbers) % _EVERY:
+        part = len(self.numbers) // _PART
+        if part < _SHORTEST or len(self.numbers) % _EVERY:
             return False
-        before = sum(self.numbers[-2 * quarter : -quarter]) / quarter
-        return before - sum(self.numbers[-quarter:]) / quarter < max(_FALL * before, 0.05)
+        before = sum(self.numbers[-2 * part : -part]) / part
+        return before - sum(self.numbers[-part:]) / part < max(_FALL * before, 0.05)
 
 
 class MeansBySweeps:

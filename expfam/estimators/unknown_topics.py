@@ -49,6 +49,9 @@ from expfam.samplers.variational.learner import weight_of
 _SAMPLED = "TopicModel(None, sampler='gibbs')"
 _ETA = 0.01  # where learning begins
 _EARLY = 20  # sweeps before the pseudo-count of words is learned
+_LEARN_EVERY = 5  # sweeps from one draw of the pseudo-count of words to the next
+_LEAST_WARMUP = 80  # sweeps before a rule ends the warm-up
+_WORK = 0.1  # of splits and merges: more of them raises no score, and the search of the warm-up joins topics
 _SHARES = 20  # topics among which pseudo-tokens of seeds are divided, or as many as have seeds
 _SEARCH_EVERY = 10  # steps of the warm-up from one search for equal topics to the next
 
@@ -253,8 +256,8 @@ def _kernel_of(estimator):
     if _is_process(estimator.sampler):
         _refuse_learn_hyper(estimator)
         return estimator.sampler
-    sweeps = TopicProcessGibbs(learn_alpha=learns_concentrations(estimator), learn_eta=_learns_eta(estimator))
-    return Cycle(TopicProcessSplitMerge(), sweeps)
+    learned = {"learn_alpha": learns_concentrations(estimator), "learn_eta": _learns_eta(estimator)}
+    return Cycle(TopicProcessSplitMerge(work=_WORK), TopicProcessGibbs(**learned, learn_every=_LEARN_EVERY))
 
 
 def _is_process(kernel):
@@ -283,11 +286,13 @@ def _phases(estimator, kernel, n_warmup, n_steps):
 
     By default the warm-up searches for topics that are one every `_SEARCH_EVERY` steps, and not in its last ones.
     """
+    has_rule = is_auto(estimator.n_warmup) and n_warmup > _LEAST_WARMUP
+    n_warmup = _LEAST_WARMUP if has_rule else n_warmup
     early = min(_EARLY, n_warmup // 2)
     phases = [Phase(_without_eta(kernel), early), Phase(kernel, n_warmup - early)]
     if kernel is not estimator.sampler:
         phases = [part for phase in phases for part in _with_search(phase)]
-    if is_auto(estimator.n_warmup) and n_warmup == 100:
+    if has_rule:
         phases.append(Phase(kernel, LONGEST_WARMUP - n_warmup, StillFalling()))
     return [*phases, Phase(kernel, n_steps)]
 
@@ -324,7 +329,7 @@ class _First:
 
     def __call__(self, info, state):
         self.n_seen += 1
-        return self.rule.watch(info, state) if self.n_seen <= 100 else False
+        return self.rule.watch(info, state) if self.n_seen <= _LEAST_WARMUP else False
 
 
 def _parts(state, slots):

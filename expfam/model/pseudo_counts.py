@@ -16,6 +16,7 @@ from scipy.special import gammaln
 
 PRIOR_SHAPE, PRIOR_RATE = 1.0, 1.0  # of the gamma prior of each pseudo-count
 LEAST = 1e-10  # smallest pseudo-count
+_LONG = 4  # beta variables that cost as much as the gamma variable of one place
 
 
 class CountTable:
@@ -124,6 +125,40 @@ def draw_log_beta(a: npt.ArrayLike, b: npt.NDArray[np.float64], rng: np.random.G
         for c in (np.asarray(a), b)
     )
     return x - np.logaddexp(x, y)
+
+
+def draw_log_beta_sum(a: float, totals: npt.NDArray[np.float64], rng: np.random.Generator) -> float:
+    """Draw the sum of logs of Beta(a, n) variables, one for each n of `totals`.
+
+    Parameters
+    ----------
+    a : float
+    totals : (D,) ndarray
+        Positive whole numbers.
+    rng : numpy Generator
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Beta(a, n) is the product of Beta(a + j, 1) variables for j = 0..n-1, and -log of one of these is exponential with
+    the rate a + j. All totals above j share that rate: the sum of their variables is one gamma variable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.model.pseudo_counts import draw_log_beta_sum
+    >>> draw_log_beta_sum(1.0, np.full(100_000, 2), np.random.default_rng(0)) / 100_000 + 1.5 < 0.01
+    True
+    """
+    if not len(totals):
+        return 0.0
+    if totals.max() > _LONG * len(totals):
+        return float(draw_log_beta(a, totals, rng).sum())
+    longer = len(totals) - np.cumsum(np.bincount(np.asarray(totals, dtype=np.int64)))[:-1]
+    return -float((rng.standard_gamma(longer) / (a + np.arange(len(longer)))).sum())
 
 
 def draw_pseudocounts(

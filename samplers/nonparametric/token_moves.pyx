@@ -57,7 +57,8 @@ cdef class TopicMoves:
     cdef const int32_t[::1] doc, word, rank
     cdef const double[::1] eta
     cdef const int64_t[::1] start
-    cdef int32_t[::1] by_rank, by_topic     # tokens by document, and by topic and within a topic by document
+    cdef int32_t[::1] by_rank               # tokens by document
+    cdef int32_t[::1] by_topic              # places in `by_rank` by topic, ascending within a topic
     cdef int32_t[::1] topic, items, front, touched
     cdef int32_t[:, ::1] count, docs        # words and documents by side
     cdef int8_t[::1] side
@@ -106,15 +107,15 @@ cdef class TopicMoves:
     def sort(self):
         """List the tokens of each topic, by the present topics; the number of topics may be another."""
         cdef Py_ssize_t j
-        cdef int32_t t
+        cdef int32_t k
         self.held = np.concatenate([[0], np.cumsum(self.tokens.topic_size)]).astype(np.int64)
         self.start, self.topic_size = self.held, self.tokens.topic_size
         cdef int64_t[::1] place = self.held.copy()
         with nogil:
             for j in range(self.by_rank.shape[0]):
-                t = self.by_rank[j]
-                self.by_topic[place[self.topic[t]]] = t
-                place[self.topic[t]] += 1
+                k = self.topic[self.by_rank[j]]
+                self.by_topic[place[k]] = <int32_t> j
+                place[k] += 1
 
     def know(self, words, seeds):
         """Say that the topic of the first anchor is known, with seeds of some words."""
@@ -133,10 +134,6 @@ cdef class TopicMoves:
         cdef Py_ssize_t a = self.topic[u], b = self.topic[v]
         return self.start[a + 1] - self.start[a] + (self.start[b + 1] - self.start[b] if a != b else 0)
 
-    cdef bint comes_before(self, int32_t s, int32_t t) noexcept nogil:
-        cdef int32_t a = self.rank[self.doc[s]], b = self.rank[self.doc[t]]
-        return a < b or (a == b and s < t)
-
     cdef void gather(self, int32_t u, int32_t v) noexcept nogil:
         """List the tokens of the anchors' topics and their present sides.
 
@@ -148,11 +145,11 @@ cdef class TopicMoves:
         self.anchor[0], self.anchor[1] = u, v
         stop = stop if a != b else j
         while i < end or j < stop:
-            if j >= stop or (i < end and self.comes_before(self.by_topic[i], self.by_topic[j])):
-                t = self.by_topic[i]
+            if j >= stop or (i < end and self.by_topic[i] < self.by_topic[j]):
+                t = self.by_rank[self.by_topic[i]]
                 i += 1
             else:
-                t = self.by_topic[j]
+                t = self.by_rank[self.by_topic[j]]
                 j += 1
             if t == u or t == v:
                 continue
@@ -355,7 +352,7 @@ cdef class TopicMoves:
         with nogil:
             philox_init(&stream, seed, MOVE)
             philox_aim(&stream, unit, step)
-            self.gather(self.by_topic[self.start[a]], self.by_topic[self.start[b]])
+            self.gather(self.by_rank[self.by_topic[self.start[a]]], self.by_rank[self.by_topic[self.start[b]]])
             total = self.benefit_of_half(mass, 0, &stream) + self.benefit_of_half(mass, 1, &stream)
         return total
 

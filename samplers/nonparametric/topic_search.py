@@ -18,7 +18,7 @@ from expfam.samplers.nonparametric.token_moves import TopicMoves
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs
 from expfam.structures.ground.rng import generator
 
-_N_NEAR = 3
+_N_NEAR = 2
 
 
 class TopicProcessMerges(TopicProcessGibbs):

@@ -134,7 +134,7 @@ class TopicProcessState(TokenState):
     def count_all(self) -> None:
         """Recompute the tables of counts and the log joint from the counts of topics."""
         self.stamp += 1
-        histogram = np.zeros(self.tokens.n_tokens + 1, dtype=np.int64)
+        histogram = self.new_histogram()
         self.tokens.count_words(histogram)
         self.note_counts(histogram)
 
@@ -309,7 +309,7 @@ class TopicProcessGibbs(TopicGibbs):
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Make one sweep; draw the shared weights, and what is learned."""
         tokens, eta = state.tokens, state.eta
-        histogram = np.zeros(tokens.n_tokens + 1, dtype=np.int64)
+        histogram = state.new_histogram()
         n_moved, at, end = 0, 0, tokens.n_tokens
         while at < end:
             stop = max(int(np.searchsorted(tokens.word_start, at + CALL_TOKENS, side="right")) - 1, 1)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from expfam.model.pseudo_counts import PRIOR_RATE, PRIOR_SHAPE, draw_log_beta, positive
+from expfam.model.pseudo_counts import PRIOR_RATE, PRIOR_SHAPE, draw_log_beta_sum, positive
 
 if TYPE_CHECKING:
     from expfam.model.pseudo_counts import CountTable
@@ -97,8 +97,8 @@ def draw_concentration(
     `n_tables` tables were opened by as many rows as `totals` says, one process for each of them, beside `n_known` that
     were there before and weigh 1 each.
     """
-    logs = draw_log_beta(a + n_known, totals, rng)
-    return float(positive(rng.standard_gamma(PRIOR_SHAPE + n_tables) / (PRIOR_RATE - logs.sum())))
+    logs = draw_log_beta_sum(a + n_known, totals, rng)
+    return float(positive(rng.standard_gamma(PRIOR_SHAPE + n_tables) / (PRIOR_RATE - logs)))
 
 
 def log_density(

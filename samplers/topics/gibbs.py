@@ -106,14 +106,22 @@ class TokenState(UnsharedState):
         self.tokens.topic[:] = topics
         self.tokens.count_topics()
         self.stamp += 1
-        histogram = np.zeros(T + 1, dtype=np.int64)
+        histogram = self.new_histogram()
         self.tokens.count_words(histogram)
         self.note_counts(histogram)
+
+    def new_histogram(self) -> npt.NDArray[np.int64]:
+        """Return zeros, one for each count that a word can have in a topic, 0 included."""
+        return np.zeros(self._most_of_word + 1, dtype=np.int64)
+
+    @cached_property
+    def _most_of_word(self):
+        return int(np.diff(self.tokens.word_start).max(initial=0))
 
     def note_counts(self, histogram: npt.NDArray[np.int64]) -> None:
         """Recompute the tables of counts and the log joint.
 
-        `histogram` (T + 1,) says how often each count of a word in a topic occurs.
+        `histogram` says how often each count of a word in a topic occurs.
         """
         self.word_table = CountTable.of_histogram(histogram)
         counts = self.tokens.list_count
@@ -318,7 +326,7 @@ class TopicGibbs(Kernel):
     def _sweep(self, state):
         """Redraw the topics of all tokens; return how many changed."""
         tokens, alpha, eta = state.tokens, state.model.pseudocounts, state.eta
-        histogram = np.zeros(tokens.n_tokens + 1, dtype=np.int64)
+        histogram = state.new_histogram()
         parts, n_moved = _parts_of(tokens), 0
         for start, stop in reversed(parts) if self.backward else parts:
             n_moved += tokens.sweep(alpha, eta, start, stop, state.seed, state.n_steps, histogram, self.backward)

@@ -181,6 +181,8 @@ def test_check_reports_law_by_law(capsys):
     assert run("check", "geometric", "expfam:table", "--json") == 0
     family, proposal = json.loads(capsys.readouterr().out)["reports"]
     assert family["plugin"].startswith("Geometric(")
+    of_family = {result["name"]: result["status"] for result in family["results"]}
+    assert of_family["clusters_follow_the_posterior"] == of_family["weights_of_new_groups_sum_to_one"] == "passed"
     assert {result["name"]: result["status"] for result in proposal["results"]}["refresh_forgets"] == "passed"
     assert run("check", "geometrik") == 2
     assert "did you mean 'geometric'" in capsys.readouterr().err

@@ -123,6 +123,28 @@ def test_a_score_sums_over_the_clusters_of_all_rows_a_new_one_included(seen, hel
         assert expected > exact(*listed) + 5  # what it would be of the listed clusters alone
 
 
+def test_rows_without_cells_change_no_weight(fitted):
+    X, of_row, _ = patients()
+    rows, groups = X[of_row < 3], of_row[of_row < 3]
+    prior = np.append(fitted.beta_, fitted.rest_)
+    with_new = np.append(fitted.n_, 0.0), np.vstack([fitted.S_, np.zeros_like(fitted.S_[:1])])
+    scores = fitted.family_.log_predictive(rows, *with_new)
+    expected = np.logaddexp.reduce(np.log(prior) + scores, axis=1) + fitted.family_.log_base(rows)
+    np.testing.assert_allclose(fitted.score_samples(rows, groups, given=[]), expected, rtol=1e-9)
+    holes = np.vstack([np.where([True, False], rows, np.nan), np.full((40, 2), np.nan)])
+    filled = fitted.impute(holes, groups=np.append(groups, np.repeat([0, 3], 20)))
+    np.testing.assert_array_equal(filled[: len(rows)], fitted.impute(holes[: len(rows)], groups=groups))
+    mean = fitted.impute(np.full((1, 2), np.nan), groups=np.zeros(1, dtype=int))[0]
+    np.testing.assert_array_equal(filled[-20:], np.tile(mean, (20, 1)))  # a group of which nothing is known
+    np.testing.assert_allclose(mean, (prior[:, None] * cluster_means(fitted)).sum(axis=0), atol=1e-6)
+
+
+def cluster_means(fitted):
+    """Means of the listed clusters, and of the prior."""
+    prior = fitted.family_.cluster_params(np.zeros(1), np.zeros_like(fitted.S_[:1]))["mean"]
+    return np.vstack([fitted.params_["mean"], prior])
+
+
 def test_new_clusters_have_a_part_in_densities_and_labels_are_listed_ones(fitted):
     X, of_row, _ = patients()
     far = np.vstack([X[of_row == 0], np.full((4, 2), -60.0)])

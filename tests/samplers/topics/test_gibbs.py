@@ -10,7 +10,13 @@ from stepping import assert_resumes, assert_seed_decides, stepped
 
 from expfam import AdmixtureModel, Categorical, Dataset, MixtureModel, Multinomial, SymmetricDirichlet
 from expfam.errors import CapabilityError, DataError, ExpFamError
-from expfam.model.pseudo_counts import CountTable, draw_log_beta, draw_pseudocounts, draw_shared_pseudocount
+from expfam.model.pseudo_counts import (
+    CountTable,
+    draw_log_beta,
+    draw_log_beta_sum,
+    draw_pseudocounts,
+    draw_shared_pseudocount,
+)
 from expfam.samplers import TopicGibbs, sample
 from expfam.samplers.topics import start as topic_start
 from expfam.samplers.topics.tokens import TokenTopics
@@ -243,6 +249,19 @@ def test_logs_of_tiny_beta_variables():
     u = stats.beta(1e-3, 4.0).cdf(np.exp(logs))
     assert stats.kstest(u[logs > -700], "uniform").statistic < 0.5
     np.testing.assert_allclose(logs.mean(), -1000.0 - sum(1 / j for j in (1, 2, 3)), rtol=0.03)
+
+
+@pytest.mark.parametrize("a", [0.02, 1.7])
+@pytest.mark.parametrize("totals", [[3, 1, 1, 7, 2], [400, 1, 9], [1]])  # short ones are drawn place by place
+def test_sums_of_logs_of_beta_variables_have_the_law_of_their_terms(a, totals):
+    rng, totals = np.random.default_rng(0), np.array(totals, dtype=np.float64)
+    sums = np.array([draw_log_beta_sum(a, totals, rng) for _ in range(20_000)])
+    terms = draw_log_beta(a, np.tile(totals, (20_000, 1)), rng).sum(axis=1)
+    assert stats.ks_2samp(sums, terms).pvalue > 1e-4
+    places = a + np.concatenate([np.arange(n) for n in totals])
+    error = np.sqrt((1.0 / places**2).sum() / 20_000)
+    assert abs(sums.mean() + (1.0 / places).sum()) < 5 * error
+    assert draw_log_beta_sum(a, np.empty(0), rng) == 0.0
 
 
 # ---- settings and data -----------------------------------------------------------------------------------------------
