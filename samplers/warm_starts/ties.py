@@ -18,7 +18,7 @@ from expfam.structures.ground.rng import generator
 _MOST_LOOKED_AT = 20_000  # rows in which frequent values are looked for
 _COARSE = 0.01  # share of a column's variance from which that of its rounding matters
 # rows a cluster of one value gains over the others log(rows of the value) / 2 nats, and it costs log(values)
-_MANY_ROWS_A_VALUE = 1.0  # rows, for the cube of the number of values, from which rounding matters
+_MANY_ROWS = 0.125  # share of the cube of the number of values from which rounding matters
 _SHARE = 0.03  # share of a column's variance that the rows of a frequent value are given
 _FREQUENT = 0.05  # share of the rows, or half of a cluster's
 _FEWEST = 5  # rows of a frequent value
@@ -64,7 +64,7 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
     -----
     Of one family only dense rows of Gaussians are spread, not those that are read by their logarithms. Uniform numbers
     are added: over the resolution, where a column is rounded to more than a hundredth of its variance, or where rows
-    are more than the cube of the number of values (many rows of one value are a denser cluster than any group; a value
+    are more than the cube of half the number of values (many rows of one value are a denser cluster than any group; a value
     counts by its rows: two random rows agree with the inverse of the number as probability); with 0.03 of its
     variance, in the rows of a value that 5 % of the rows or half a cluster's share them, eight times as many as have
     the next values; and with 0.03 of the mean variance of the others in a constant column.
@@ -175,7 +175,7 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
         return {}
     is_whole = ~np.isnan(ordered[-1])  # missing cells are sorted to the end
     is_coarse = (resolution**2 > 12.0 * _COARSE * variance) | (
-        (resolution > 0.0) & (data.n_rows > _MANY_ROWS_A_VALUE * _n_values(ordered) ** 3)
+        (resolution > 0.0) & (data.n_rows > _MANY_ROWS * _n_values(ordered) ** 3)
     )
     is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)
     found = {}
