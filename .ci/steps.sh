@@ -2,7 +2,13 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/expfam-ci.XXXXXX")
 title='' started=0
-trap 'code=$?; [ $code -eq 0 ] || echo "FAILED: ${title:-start}" >&2; rm -rf "$work"; exit $code' EXIT
+trap 'code=$?; [ $code -eq 0 ] || echo "FAILED: ${title:-start}" >&2; end_jobs; rm -rf "$work"; exit $code' EXIT
+
+end_jobs() { # what still runs in the background must not write into the folder that goes
+    local running
+    running=$(jobs -p)
+    [ -z "$running" ] || { kill $running; wait $running; } 2>/dev/null || true
+}
 
 close() {
     if [ -n "$title" ]; then printf -- '--- %s: %d s\n' "$title" $((SECONDS - started)); fi
