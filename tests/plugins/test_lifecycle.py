@@ -174,8 +174,7 @@ def test_a_plugin_built_against_an_earlier_struct_works_on(erlang, tmp_path):
     (older / "expfam" / "contracts.pxd").write_text(text.replace(appended, ""))
     setup, found = (source / "setup.py").read_text(), "str(Path(expfam.get_include()).parent)"
     assert found in setup
-    assert '"-O3"' in setup  # the order of additions is the same without, and the labels with it
-    (source / "setup.py").write_text(setup.replace(found, repr(str(older))).replace('"-O3"', '"-O0"'))
+    (source / "setup.py").write_text(setup.replace(found, repr(str(older))))
     answers = []
     for python, _ in (erlang, environment_with(built(source, tmp_path), tmp_path)):
         answers.append(json.loads(run(python, "-P", "-c", LABELS, cwd=tmp_path)))

@@ -23,7 +23,12 @@ def run(*command, cwd, fails=False):
 
 
 def built(source, target):
-    """The wheel of a distribution."""
+    """The wheel of a distribution, its modules compiled in a third of the time; `source` is a copy and changed."""
+    setup = source / "setup.py"
+    if setup.exists():
+        text = setup.read_text()
+        assert '"-O3"' in text, f"{setup} names no optimisation to leave out"
+        setup.write_text(text.replace('"-O3"', '"-O0"'))
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
     run(*pip, "--wheel-dir", target, source, cwd=target)
     (wheel,) = target.glob("*.whl")
