@@ -182,12 +182,12 @@ def three_rounded_groups(n, decimals=0):
 
 def test_two_columns_whose_groups_overlap_are_not_divided_by_values():
     """17 clusters were found, and an adjusted Rand index of .03."""
-    rng = np.random.default_rng(3008)
+    rng = np.random.default_rng(3007)
     labels, centres = rng.integers(0, 5, 2000), 3.0 * rng.normal(size=(5, 2))
     X = np.round(2.0 * (centres[labels] + rng.normal(size=(2000, 2)))) / 2.0
     mixture = Mixture("gaussian", random_state=0).fit(X)
     assert mixture.n_clusters_ <= 5
-    assert adjusted_rand_score(labels, mixture.labels_) > 0.2
+    assert adjusted_rand_score(labels, mixture.labels_) > 0.5
 
 
 @pytest.mark.parametrize("family", [Gaussian(), DiagonalGaussian()], ids=["full", "diag"])
