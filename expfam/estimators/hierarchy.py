@@ -330,10 +330,13 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             state = _with_settings(kernel, order="auto" if is_best else order).init(model, data, start=start)
             self.interrupted_ = True
             return {state.order: state}
-        states, self.interrupted_ = {}, False
+        states, self.interrupted_, forest = {}, False, None
         for each in ("odds", "odds_size") if is_best else (order,):
             if not self.interrupted_:
-                state = self._grow(model, data, each, start)
+                kernel = _with_settings(kernel, order=each)
+                state = kernel.init(model, data, start=start) if forest is None else forest
+                forest = state.by_size(n_threads=kernel.n_threads) if is_best and each == "odds" else None
+                self._grow(kernel, state, each)
                 states[state.order] = state
         if is_best and kernel.candidates is None and not self.interrupted_ and has_ward_tree(data):
             collapse = kernel.duplicates == "collapse"
@@ -368,9 +371,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         found = find_sampler(self.sampler, model="BayesianHierarchy")
         return HierarchicalClustering(n_threads=self.n_threads) if found is None else found
 
-    def _grow(self, model, data, order, start):
-        kernel = _with_settings(self._kernel(), order=order)
-        state = kernel.init(model, data, start=start)
+    def _grow(self, kernel, state, order):
+        """Make all merges of a forest."""
         n_steps = -(-(state.n_clusters - 1) // kernel.n_merges)
         trace = run_phases(
             state,
@@ -379,7 +381,6 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             name=f"merges in the order {order!r}",
         )
         self.interrupted_ = trace.interrupted
-        return state
 
     def _adopt(self, state, data):
         """Take the tree of a search; clusters are those of the data as they are."""

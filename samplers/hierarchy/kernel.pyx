@@ -130,6 +130,35 @@ class MergeState:
         n_threads = n_threads if self.scores.can_fork else 1
         self.queue = MergeQueue(len(self.leaf_weight), self.partners, n_kept=n_kept, n_threads=n_threads)
 
+    def by_size(self, *, n_threads=None):
+        """Return the forest of the same leaves for a search in the order "odds_size", or None.
+
+        It is that of the constructor, bit for bit. All pairs of single data are merged into two: their scores are those
+        of the order "odds" less log 2, and are not computed again.
+
+        Parameters
+        ----------
+        n_threads : int or None
+            As of the constructor.
+
+        Returns
+        -------
+        MergeState or None
+            None unless this forest is one of single data in the order "odds" without merges, where all pairs are
+            scored by the family.
+        """
+        is_plain = type(self.scores) is OddsScores and type(self.partners) is AllPartners
+        if self.order != "odds" or self.children or not is_plain or max(self.counts) > 1:
+            return None
+        other = type(self).__new__(type(self))
+        other.model, other.data, other.seed, other.n_steps = self.model, self.data, self.seed, self.n_steps
+        other.order, other.stamp, other.memory, other.leaf = "odds_size", 0, {}, self.leaf
+        other._start(self.leaf_weight)
+        other.partners = AllPartners.from_arrays(self.partners.to_arrays(), other.scores)
+        n_threads = n_threads if other.scores.can_fork else 1
+        other.queue = MergeQueue.shifted(self.queue.to_arrays(), other.partners, float(np.log(2)), n_threads=n_threads)
+        return other
+
     def _start(self, leaf_weight):
         """Set the forest of the leaves, without merges."""
         self.scores = scores_of(self.model.family, self.data)(

@@ -65,6 +65,8 @@ cdef class MergeQueue:
     cdef void _offer(self, Py_ssize_t a, Py_ssize_t b, double score) noexcept nogil
     cdef int _scan(self, Py_ssize_t a, merge_partners_v1 *source, Py_ssize_t *slots, double *scores,
                    int64_t *n_scores) noexcept nogil
+    cdef int _take(self, Py_ssize_t a, const Py_ssize_t *slots, const double *scores, Py_ssize_t start,
+                   Py_ssize_t stop, double left_out, double *worst, double *rest) noexcept nogil
     cdef int _refuse_bound(self, Py_ssize_t a, double rest) noexcept nogil
     cdef int c_best(self, Py_ssize_t *a, Py_ssize_t *b, double *score) noexcept nogil
     cdef void c_merge(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil

@@ -35,6 +35,8 @@ from expfam.structures.ground.threads import resolve_n_threads, run
 cdef const char *CAPSULE = "expfam.merge_partners_v1"
 cdef enum:
     BLOCK = 128         # entries in a task of the first scans
+    AT_ONCE = 8         # scores that are compared together
+    MOST_SINGLE = 8     # one of so many entries may be scanned alone after a shift; with more, all are
 
 
 cdef merge_partners_v1 partners_of(capsule) except *:
@@ -80,6 +82,19 @@ cdef Py_ssize_t python_partners(void *self, Py_ssize_t k, const int64_t *ids, Py
         except BaseException as error:
             queue.pending = error
             return MERGE_PYTHON
+
+
+cdef inline bint all_below(const double *scores, double least, double *most) noexcept nogil:
+    """Tell whether the next `AT_ONCE` scores are all below `least`; if so, raise `most` to them."""
+    cdef double top = -INFINITY
+    cdef int j, n_below = 0
+    for j in range(AT_ONCE):
+        n_below += scores[j] < least    # false for a NaN
+        top = scores[j] if scores[j] > top else top
+    if n_below < AT_ONCE:
+        return False
+    most[0] = max(most[0], top)
+    return True
 
 
 cdef class MergeQueue:
@@ -387,7 +402,8 @@ cdef class MergeQueue:
         The caller plays its matches.
         """
         cdef double rest = -INFINITY, worst = -INFINITY, left_out
-        cdef Py_ssize_t i, m
+        cdef Py_ssize_t i = 0, m, stop
+        cdef int status
         self._defer(a)
         m = source.partners(source.self, a, &self._id[0], self.n_kept, slots, scores, &rest)
         if m < 0:
@@ -396,11 +412,29 @@ cdef class MergeQueue:
         if isnan(rest):
             return self._refuse_bound(a, rest)
         self._floor[a] = left_out = rest
-        for i in range(m):
+        while i < m:
+            stop = min(i + AT_ONCE, m)
+            if stop < i + AT_ONCE or not all_below(scores + i, worst, &rest):
+                status = self._take(a, slots, scores, i, stop, left_out, &worst, &rest)
+                if status != MERGE_OK:
+                    return status
+            i = stop
+        self._floor[a] = max(self._floor[a], rest)
+        self._update_key(a)
+        return MERGE_OK
+
+    cdef int _take(self, Py_ssize_t a, const Py_ssize_t *slots, const double *scores, Py_ssize_t start,
+                   Py_ssize_t stop, double left_out, double *worst, double *rest) noexcept nogil:
+        """Offer partners start..stop-1 to the list of a, whose last score is `worst` if it is full.
+
+        Scores that do not reach the list raise `rest`. After an error the entry is deferred.
+        """
+        cdef Py_ssize_t i
+        for i in range(start, stop):
             if scores[i] < left_out:        # a pair that was left out may come before this one
                 continue
-            if scores[i] < worst:
-                rest = max(rest, scores[i])
+            if scores[i] < worst[0]:
+                rest[0] = max(rest[0], scores[i])
                 continue
             if isnan(scores[i]) or scores[i] == INFINITY:
                 self._defer(a)
@@ -410,9 +444,7 @@ cdef class MergeQueue:
             if scores[i] > -INFINITY:
                 self._offer(a, slots[i], scores[i])
                 if self._n_listed[a] == self.n_kept:
-                    worst = self._kept_score[a, self.n_kept - 1]
-        self._floor[a] = max(self._floor[a], rest)
-        self._update_key(a)
+                    worst[0] = self._kept_score[a, self.n_kept - 1]
         return MERGE_OK
 
     cdef int _refuse_bound(self, Py_ssize_t a, double rest) noexcept nogil:
@@ -672,6 +704,59 @@ cdef class MergeQueue:
             self._update_key(a)
         self._play_all()
         return self
+
+    @classmethod
+    def shifted(cls, arrays, partners, double shift, *, n_threads=None):
+        """Make the queue of partners whose scores are those of another queue, each less `shift`.
+
+        The result is that of a new queue with these partners, bit for bit, counters too; hardly any pair is scored.
+
+        Parameters
+        ----------
+        arrays : dict of ndarrays
+            Result of `to_arrays` of the other queue, before its first merge.
+        partners : object
+            As in the constructor. Each score is that of the other queue less `shift`, rounded once.
+        shift : float
+        n_threads : int or None
+            As in the constructor.
+
+        Raises
+        ------
+        ValueError
+            The other queue has merges, and its lists are no longer those of all clusters.
+
+        Notes
+        -----
+        Rounding may make different scores equal, and of equal ones the smaller id comes first. Entries where that may
+        change the list are scanned again.
+        """
+        cdef MergeQueue self = cls.from_arrays(arrays, partners)
+        if self.n_merges:
+            raise ValueError(f"scores are shifted before the first merge; there were {self.n_merges}")
+        cdef Py_ssize_t a
+        counters = self.n_scores, self.n_scans
+        unsure = self._shift(shift)
+        if unsure.size * MOST_SINGLE > self.n_items:
+            self._scan_all(resolve_n_threads(n_threads))
+        else:
+            for a in unsure:
+                self._scan_block(partners, a, a + 1)
+        self.n_scores, self.n_scans = counters
+        for a in range(self.n_items):
+            self._update_key(a)
+        self._play_all()
+        return self
+
+    def _shift(self, shift):
+        """Subtract a number from all scores; return the entries whose order may be another then."""
+        score, floor, n_listed = np.asarray(self._kept_score), np.asarray(self._floor), np.asarray(self._n_listed)
+        score -= shift
+        floor -= shift
+        is_listed = np.arange(self.n_kept) < n_listed[:, None]
+        has_ties = (is_listed[:, 1:] & (score[:, 1:] == score[:, :-1])).any(axis=1)
+        last = score[np.arange(self.n_items), np.maximum(n_listed - 1, 0)]
+        return np.flatnonzero(has_ties | ((n_listed > 0) & (last == floor)))
 
     def _find_next(self):
         """Compute the first live id from each one on; ids that are not yet given count as live."""

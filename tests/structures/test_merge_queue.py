@@ -1,6 +1,7 @@
 """Merges of the queue against the plain greedy search, with ties, forests, truncated searches, threads and failures."""
 
 import ctypes
+import itertools
 import pickle
 
 import numpy as np
@@ -330,6 +331,56 @@ def test_it_widens_when_nothing_is_left():
     queue.widen(clusters.partners)
     assert len(run(queue, clusters)[0]) == 1
     assert queue.best() is None
+
+
+class Less(Clusters):
+    """Scores that rounding makes equal: odd multiples of 2**-52 near 1, of which a number is subtracted."""
+
+    shift = 0.0
+
+    def score(self, k, slots):
+        return 1.0 + super().score(k, slots) * 2.0**-52 - self.shift
+
+
+@pytest.mark.parametrize("n_levels", [2, 4, 50])
+@pytest.mark.parametrize("shift", [0.0, 0.25, 16.0, -64.0])
+def test_a_shift_gives_the_queue_that_is_made_anew(shift, n_levels):
+    """To the bit, where a shift makes different scores equal too."""
+    n_changed = 0
+    for seed, n_kept in itertools.product(range(20), (1, 3, 8)):
+        first, other = (Less(40, seed, forbid=seed % 2 == 1, n_levels=n_levels) for _ in range(2))
+        other.shift = shift
+        before = MergeQueue(40, first.partners, n_kept=n_kept).to_arrays()
+        anew = MergeQueue(40, other.partners, n_kept=n_kept)
+        shifted = MergeQueue.shifted(before, other.partners, shift)
+        for name, array in anew.to_arrays().items():
+            assert np.array_equal(shifted.to_arrays()[name], array), name
+        n_changed += not np.array_equal(before["kept_slot"], anew.to_arrays()["kept_slot"])
+    assert (n_changed > 0) == (abs(shift) >= 16.0)
+
+
+def test_a_shift_scores_few_pairs():
+    x, calls = np.random.default_rng(0).normal(size=(300, 2)), []
+
+    def partners(k, ids):
+        calls.append(k)
+        slots = np.flatnonzero((ids >= 0) & (ids < ids[k]))
+        return slots, -np.hypot(*(x[k] - x[slots]).T) - 0.7, -np.inf
+
+    before = MergeQueue(300, partners).to_arrays()
+    calls.clear()
+    MergeQueue.shifted(before, partners, 0.0)
+    assert not calls
+
+
+def test_a_shift_refuses_lists_after_merges():
+    clusters = Clusters(9, 0)
+    queue = MergeQueue(9, clusters.partners)
+    k, l, _ = queue.best()
+    clusters.absorb(k, l)
+    queue.merge(k, l)
+    with pytest.raises(ValueError, match="shifted before the first merge; there were 1"):
+        MergeQueue.shifted(queue.to_arrays(), clusters.partners, 1.0)
 
 
 def test_it_goes_on_from_its_arrays():

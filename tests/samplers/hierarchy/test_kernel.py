@@ -258,6 +258,44 @@ def test_copies_that_share_their_scores_change_nothing(name, monkeypatch):
     assert max(state.partners.to_arrays()["group"]) == -1
 
 
+@pytest.mark.parametrize("has_copies", [False, True])
+@pytest.mark.parametrize("name", ["diagonal", "full", "spherical"])
+def test_the_order_by_size_takes_over_the_scores_of_the_first_pairs(name, has_copies):
+    """All that a search reads is that of a forest made anew, to the bit."""
+    rng = np.random.default_rng(2)
+    family, X = problems()[name]
+    X = X[rng.integers(X.shape[0], size=300)]
+    data = Dataset(X if has_copies else X + rng.normal(size=X.shape), family)
+    model = MixtureModel(data.family, DirichletProcess(0.5)).bind(data)
+    first = HierarchicalClustering(order="odds").init(model, data)
+    shared, anew = first.by_size(n_threads=1), HierarchicalClustering(order="odds_size").init(model, data)
+    assert same_arrays(shared.to_arrays(), anew.to_arrays())
+    while anew.merge():
+        assert shared.merge()
+    assert same_arrays(shared.to_arrays(), anew.to_arrays())
+    shared.check()
+    assert first.n_clusters == 300, "the first forest has merges"
+    assert first.merge()
+    assert first.by_size() is None
+
+
+def same_arrays(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_arrays(one[name], other[name]) for name in one)
+    return np.array_equal(one, other)
+
+
+def test_scores_of_other_forests_are_not_taken_over():
+    model, data = model_of("diagonal")
+    model, labels = model.bind(data), np.arange(data.n_rows) // 2
+    kernel = HierarchicalClustering(order="odds")
+    assert kernel.init(model, data, start=labels).by_size() is None  # clusters of several data have other sizes
+    assert HierarchicalClustering(order="odds_size").init(model, data).by_size() is None
+    assert HierarchicalClustering(order="odds", candidates="knn").init(model, data).by_size() is None
+    model, data = model_of("poisson")
+    assert kernel.init(model.bind(data), data).by_size() is None
+
+
 @pytest.mark.parametrize("name", ["multinomial, sparse", "poisson", "diagonal", "full", "spherical"])
 def test_threads_change_nothing(name):
     """More leaves than one task of the first scans has."""
