@@ -115,8 +115,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     alpha : "auto", float or (K,) array_like
         Pseudo-count of each cluster in a group, learned if "auto"; of ``n_components=None`` the groups' concentration.
     sampler : str, GroupedGibbs or GroupedVariational
-        "auto" and "gibbs" are exact sampling, "auto" of repeated real values that are spread; "variational" takes
-        chunks and sample weights; or a kernel.
+        "auto" and "gibbs" (repeated values as they are) sample; "variational" takes chunks and weights; or a kernel.
     n_steps, n_warmup : int or "auto"
         Steps that count, 100 by default, and steps before them.
     learn_hyper : bool or "auto"
