@@ -64,8 +64,8 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
     -----
     Of one family only dense rows of Gaussians are spread, not those that are read by their logarithms. Uniform numbers
     are added: over the resolution, where a column is rounded to more than a hundredth of its variance, or where rows
-    are more than the cube of half the number of values (many rows of one value are a denser cluster than any group; a value
-    counts by its rows: two random rows agree with the inverse of the number as probability); with 0.03 of its
+    are more than the cube of half the number of values (many rows of one value are a denser cluster than any group; a
+    value counts by its rows: two random rows agree with the inverse of the number as probability); with 0.03 of its
     variance, in the rows of a value that 5 % of the rows or half a cluster's share them, eight times as many as have
     the next values; and with 0.03 of the mean variance of the others in a constant column.
 
