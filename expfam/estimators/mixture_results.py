@@ -14,7 +14,6 @@ from expfam.estimators.classes import line_of_classes
 from expfam.estimators.known_doubts import drop_known, log_mass_of_rows, set_doubts
 from expfam.estimators.lines import completed
 from expfam.fitted.row_certainty import certainty_of_labels
-from expfam.fitting.constant_columns import added_statistics
 from expfam.fitting.disagreement import warn_of_disagreement
 from expfam.fitting.drawn_hyper import mean_model, model_of_best
 from expfam.fitting.few_rows import warn_of_covariances, warn_of_equal_rows
@@ -56,9 +55,9 @@ def adopt_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
             data,
             labels if data.known is None else data.known.numbered_by_class(np.asarray(labels, dtype=np.int32)),
         )
-        if plan.has_constants and (added := added_statistics(model.family, data, state.data)) is not None:
-            mixture.S_ = mixture.S_ + mixture.n_[:, None] * added
-    keep_drawn(mixture, drawn_statistics(runs, data, mixture.labels_, mixture.family_))
+        if plan.added is not None:
+            mixture.S_ = mixture.S_ + mixture.n_[:, None] * plan.added
+    keep_drawn(mixture, drawn_statistics(runs, data, mixture.labels_, mixture.family_, added=plan.added))
     mixture.cluster_sizes_ = label_sizes(mixture.labels_, len(mixture.n_), data.weight)
     label_all(mixture, plan.whole)
     _set_known(mixture, plan.whole.known)

@@ -444,7 +444,10 @@ class _GivenNumber:
         found = self.refill.rows.climb(risen, keep_clusters=True, max_passes=self.max_passes).labels
         # exchanges have looked for a better place of each cluster of a strange row, many at once
         is_full = np.count_nonzero(np.bincount(found)) == self.n_clusters
-        return by_first_appearance(found)[1] if is_full else self.mode(found)
+        found = by_first_appearance(found)[1] if is_full else self.mode(found)
+        if self.spread_rows is not None and is_below(self.spread_rows, found, own := self.mode(labels)):
+            return own
+        return found
 
     def best(self, labels, begun, *, takes_first=False, refuses=None):
         """Return the labels, or a better mode with all clusters."""

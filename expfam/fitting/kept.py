@@ -109,7 +109,12 @@ def kept_draws(runs: Sequence[ChainRun]) -> KeptDraws | None:
 
 
 def drawn_statistics(
-    runs: Sequence[ChainRun], data: Dataset, labels: npt.NDArray[np.integer], family: Family
+    runs: Sequence[ChainRun],
+    data: Dataset,
+    labels: npt.NDArray[np.integer],
+    family: Family,
+    *,
+    added: npt.NDArray[np.float64] | None = None,
 ) -> list[DrawnStatistics]:
     """Return the statistics of at most 20 draws of all chains, evenly spaced.
 
@@ -124,15 +129,17 @@ def drawn_statistics(
         Partition that the fit reports, numbers from 0 without gaps.
     family : Family
         Of the fit, where no hyper-parameters were drawn.
+    added : (F,) float64 ndarray, optional
+        What constant columns add to the statistics of a row.
     """
     n_kept = min(run.trace.n_kept for run in runs)
     draws = [draw for run in runs for draw in _draws_of(run, n_kept, family)]
     if not draws:
         return []
-    first = _statistics(draws[0], data, labels)
+    first = _statistics(draws[0], data, labels, added)
     most = max(2, min(MOST_DRAWS, MOST_BYTES // max(1, n_bytes(first))))
     chosen = np.unique(np.linspace(0, len(draws) - 1, most).round().astype(int))
-    return [first, *(_statistics(draws[place], data, labels) for place in chosen[1:])]
+    return [first, *(_statistics(draws[place], data, labels, added) for place in chosen[1:])]
 
 
 def drawn_memory(n_draws: int, n_clusters: int, n_statistics: int) -> int:
@@ -164,9 +171,10 @@ def _draws_of(run, n_kept, family):
     return zip(partitions, families)
 
 
-def _statistics(draw, data, labels):
+def _statistics(draw, data, labels, added):
     drawn, family = draw
     K_m, K = int(drawn.max()) + 1, int(labels.max()) + 1
     n, S = weighted_statistics(data, drawn.astype(np.int32), K_m)
+    S = S if added is None else S + n[:, None] * added
     shared = np.bincount(drawn.astype(np.intp) * K + labels, minlength=K_m * K).reshape(K_m, K).astype(np.float64)
     return DrawnStatistics(family, n, S, shared / shared.sum(axis=1, keepdims=True))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from expfam.fitting.constant_columns import added_statistics
 from expfam.fitting.free_covariances import comparison_memory
 from expfam.fitting.kept import drawn_memory
 from expfam.fitting.known_rows import kernel_of_rows
@@ -19,6 +20,8 @@ from expfam.samplers.warm_starts.ties import Ties, spread_memory, spread_ties, t
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy.typing as npt
 
     from expfam.families.base import Family
     from expfam.forecast.memory import Forecast
@@ -194,10 +197,12 @@ class Plan:
         return tied_columns(self.data, self.max_clusters)
 
     @cached_property
-    def has_constants(self) -> bool:
-        """Whether the chains see constant columns spread; those of a table are not."""
+    def added(self) -> npt.NDArray[np.float64] | None:
+        """What constant columns add to the statistics of a row: (F,), None where the chains see none spread."""
         X = self.data.X
-        return self.seen is not self.data and any((X[:, j] == X[0, j]).all() for j in self._tied)
+        if self.seen is self.data or not any((X[:, j] == X[0, j]).all() for j in self._tied):
+            return None
+        return added_statistics(self.data.family, self.data, self.seen)
 
     def of_chain(self, chain: int, *, n_threads: int, callback: Callable[[Any, Any], Any]) -> Plan:
         """Return the plan of one of several chains, with its own start, threads and callback."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.automatic import summed_out
-from expfam.fitting.constant_columns import added_statistics, predicted_labels, with_constants
+from expfam.fitting.constant_columns import predicted_labels, with_constants
 from expfam.fitting.endings import FEW_ROWS, best_labels, exchanged_ending, given_ending, open_ending
 from expfam.fitting.plan import LOSSES
 from expfam.fitting.spread_endings import above_simple, has_few_distinct_rows, seeks_single_values
@@ -67,25 +67,24 @@ def chosen_partition(plan: Plan, run: ChainRun, start: Any, posterior: Callable[
         if plan.partition == "mode":
             with single_blas():  # once: to make the setting takes as long as a pass over a few rows
                 chosen = _mode(plan, run, start)
-                return _predicted(plan, state, chosen) if plan.has_constants else chosen
+                return chosen if plan.added is None else _predicted(plan, chosen)
     except KeyboardInterrupt:
         run.trace.interrupted = True
     return Chosen(state.model, state.partition)
 
 
-def _predicted(plan, state, chosen):
+def _predicted(plan, chosen):
     """Return what the clusters of a mode predict, of which constant columns tell nothing."""
-    added = added_statistics(chosen.model.family, plan.data, state.data)
-    if added is None or plan.data.known is not None:
+    if plan.data.known is not None:
         return chosen
-    found = predicted_labels(chosen.model, plan.data, chosen.labels, added, n_threads=plan.n_threads)
+    found = predicted_labels(chosen.model, plan.data, chosen.labels, plan.added, n_threads=plan.n_threads)
     return Chosen(chosen.model, by_first_appearance(found)[1])
 
 
 def _mode(plan, run, start):
     """Return the model and the mode that is reached from the best draw."""
     state, ending = run.state, run.ending
-    data = with_constants(plan.data, state.data) if plan.has_constants else plan.data
+    data = plan.data if plan.added is None else with_constants(plan.data, state.data)
     best = state.partition if run.best.labels is None else run.best.labels
     if plan.keeps_number and data.known is None:  # a cluster of known rows is never halved
         return Chosen(state.model, _mode_of_given_number(plan, run, best, start))
@@ -130,7 +129,7 @@ def _mode_of_spread_rows(plan, run, labels, options):
     What exchanges gain on spread rows may be due to the random numbers: the rows as they are decide.
     """
     state, n_clusters = run.state, plan.asked.n_components
-    compared = with_constants(plan.data, state.data) if plan.has_constants else plan.data
+    compared = plan.data if plan.added is None else with_constants(plan.data, state.data)
     before = given_ending(state.model, state.data, labels, n_clusters, run.others(), exchanges=False, **options)
     after = exchanged_ending(state.model, state.data, before, n_clusters, **options)
     # of more rows none are made, and to look at all of them takes time; those of categories seek no dense value

@@ -20,6 +20,7 @@ from expfam.model.partitions import by_first_appearance
 from expfam.samplers import UncollapsedGibbs
 from expfam.samplers.named import automatic_sampler
 from expfam.samplers.starts.many_exchanges import ManyExchanges, _matched, _Partition, has_many_clusters
+from expfam.samplers.starts.refill import refilled
 from expfam.samplers.warm_starts.search import search_start
 
 RNG = np.random.default_rng(0)
@@ -168,6 +169,19 @@ def test_the_end_of_a_fit_opens_lost_clusters_where_groups_share_one():
     lost = np.where(labels >= 297, labels - 3, labels).astype(np.int32)
     found = given_ending(model, data, lost, 300, max_passes=10, seed=0, n_threads=1)
     assert np.array_equal(found, labels)
+
+
+def test_an_end_by_many_exchanges_is_not_below_on_spread_rows(monkeypatch):
+    """Rows whose spread values belong together as the labels begin keep them."""
+    monkeypatch.setattr("expfam.fitting.endings.has_many_clusters", lambda model, data: True)
+    model, data = made(DiagonalGaussian())
+    wrong = with_errors(5)
+    options = {"max_passes": 10, "seed": 0, "n_threads": 1}
+    assert np.array_equal(by_first_appearance(given_ending(model, data, wrong, K, **options))[1], TRUE)
+    spread = Dataset(CENTRES[wrong] + 0.5 * RNG.normal(size=X.shape), data.family)
+    found = given_ending(model, data, wrong, K, spread=spread, **options)
+    assert np.array_equal(found, refilled(model, data, wrong, K, **options))
+    assert not np.array_equal(found, TRUE)
 
 
 def test_the_automatic_sampler_of_many_clusters_is_exact_and_draws_all_labels():
