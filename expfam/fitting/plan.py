@@ -198,7 +198,7 @@ class Plan:
 
     @cached_property
     def added(self) -> npt.NDArray[np.float64] | None:
-        """What constant columns add to the statistics of a row: (F,), None where the chains see none spread."""
+        """What constant columns that are seen spread add to a row: (F,), None without any."""
         X = self.data.X
         if self.seen is self.data or not any((X[:, j] == X[0, j]).all() for j in self._tied):
             return None
