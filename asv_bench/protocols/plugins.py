@@ -12,25 +12,16 @@ import numpy as np
 from generated import NumpyPoisson, data
 from reports import print_table, report, timed_step
 
-from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
-from expfam.samplers import (
-    CollapsedGibbs,
-    ExpectationMaximization,
-    FastEx,
-    SparseVariational,
-    StochasticEM,
-    UncollapsedGibbs,
-    UncollapsedMetropolis,
-)
+from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet, samplers
 
 KERNELS = {
-    "UncollapsedGibbs, dense": lambda: UncollapsedGibbs(draw="dense", n_threads=1),
-    "StochasticEM, dense": lambda: StochasticEM(draw="dense", n_threads=1),
-    "UncollapsedMetropolis": lambda: UncollapsedMetropolis(n_threads=1),
-    "ExpectationMaximization": lambda: ExpectationMaximization(n_threads=1),
-    "SparseVariational": lambda: SparseVariational(n_threads=1),
-    "CollapsedGibbs": lambda: CollapsedGibbs(),
-    "FastEx, int8": lambda: FastEx(proposal="int8", n_threads=1),
+    "UncollapsedGibbs, dense": lambda: samplers.UncollapsedGibbs(draw="dense", n_threads=1),
+    "StochasticEM, dense": lambda: samplers.StochasticEM(draw="dense", n_threads=1),
+    "UncollapsedMetropolis": lambda: samplers.UncollapsedMetropolis(n_threads=1),
+    "ExpectationMaximization": lambda: samplers.ExpectationMaximization(n_threads=1),
+    "SparseVariational": lambda: samplers.SparseVariational(n_threads=1),
+    "CollapsedGibbs": lambda: samplers.CollapsedGibbs(),
+    "FastEx, int8": lambda: samplers.FastEx(proposal="int8", n_threads=1),
 }
 COLLAPSED = ("CollapsedGibbs", "FastEx, int8")  # one call of the family for each datum: fewer rows
 

@@ -10,18 +10,7 @@ from scipy import sparse
 from variational_by_terms import FAMILIES as REFERENCES
 from variational_by_terms import Reference, reference_weights
 
-from expfam import (
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    Gaussian,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    Poisson,
-    SymmetricDirichlet,
-    ZeroMeanGaussian,
-)
+import expfam as ef
 from expfam.errors import CapabilityError, DataError, DataWarning, ExpFamError
 from expfam.samplers import Full, Memoized, SparseVariational, Stochastic, VariationalState
 from expfam.samplers.variational import stream
@@ -36,15 +25,15 @@ def planted(name, n=240, seed=0):
     labels = rng.integers(0, 5, n)
     if name == "multinomial":
         topics = rng.dirichlet(np.full(12, 0.2), 5)
-        return Multinomial(concentration=0.3), np.array([rng.multinomial(12, topics[k]) for k in labels])
+        return ef.Multinomial(concentration=0.3), np.array([rng.multinomial(12, topics[k]) for k in labels])
     if name == "poisson":
-        return Poisson(shape=0.8, rate=0.3), rng.poisson(rng.gamma(1.0, 5.0, (5, 4))[labels])
+        return ef.Poisson(shape=0.8, rate=0.3), rng.poisson(rng.gamma(1.0, 5.0, (5, 4))[labels])
     if name == "gaussian_zero":
         axes = rng.normal(size=(5, 3, 3))
-        family = ZeroMeanGaussian(dof=5.0, scale=np.eye(3))
+        family = ef.ZeroMeanGaussian(dof=5.0, scale=np.eye(3))
         return family, np.einsum("nij,nj->ni", axes[labels], rng.normal(size=(n, 3)))
     X = rng.normal(scale=4.0, size=(5, 2))[labels] + rng.normal(size=(n, 2)) + 20.0
-    return Gaussian(), X
+    return ef.Gaussian(), X
 
 
 def in_chunks(X, sizes=(100, 80, 60)):
@@ -56,9 +45,9 @@ def begin(family, chunks, weights, *, labels=None, weight=None, **settings):
     """A stream of bound data sets."""
     kernel = SparseVariational(**(EXACT | {"schedule": Memoized(), "truncation": 6} | settings))
     weight = [None] * len(chunks) if weight is None else weight
-    first = Dataset(chunks[0], family, weight=weight[0])
-    data = [first, *(Dataset(X, first.family, weight=w) for X, w in zip(chunks[1:], weight[1:]))]
-    model = MixtureModel(first.family, weights)
+    first = ef.Dataset(chunks[0], family, weight=weight[0])
+    data = [first, *(ef.Dataset(X, first.family, weight=w) for X, w in zip(chunks[1:], weight[1:]))]
+    model = ef.MixtureModel(first.family, weights)
     start = "auto" if labels is None else labels
     return kernel.stream(model, first, seed=0, start=start), data
 
@@ -66,7 +55,7 @@ def begin(family, chunks, weights, *, labels=None, weight=None, **settings):
 # ---- against the definition ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weights", [SymmetricDirichlet(6, alpha=0.4), DirichletProcess()], ids=["dir", "dp"])
+@pytest.mark.parametrize("weights", [ef.SymmetricDirichlet(6, alpha=0.4), ef.DirichletProcess()], ids=["dir", "dp"])
 @pytest.mark.parametrize("L", [1, 2, None])
 @pytest.mark.parametrize("name", ["multinomial", "poisson", "gaussian", "gaussian_zero"])
 def test_learning_chunks_is_the_memoized_rule(name, L, weights):
@@ -78,8 +67,8 @@ def test_learning_chunks_is_the_memoized_rule(name, L, weights):
     r = np.zeros((240, 6))
     r[np.arange(100), labels] = 1.0
     reference.fit(r)
-    places, phi = np.cumsum([0, 100, 80, 60]), Dataset(X, bound).phi(0, 240)
-    base = Dataset(X, bound).log_base
+    places, phi = np.cumsum([0, 100, 80, 60]), ef.Dataset(X, bound).phi(0, 240)
+    base = ef.Dataset(X, bound).log_base
     for _ in range(3):
         for b, chunk in enumerate(data):
             rows = slice(places[b], places[b + 1])
@@ -98,12 +87,12 @@ def test_learning_chunks_is_the_memoized_rule(name, L, weights):
 def test_a_full_schedule_over_chunks_is_that_of_the_whole(dtype):
     family, X = planted("gaussian")
     labels = np.random.default_rng(1).integers(0, 6, 240)
-    whole = Dataset(X, family)
-    model = MixtureModel(whole.family, SymmetricDirichlet(6))
+    whole = ef.Dataset(X, family)
+    model = ef.MixtureModel(whole.family, ef.SymmetricDirichlet(6))
     kernel = SparseVariational(2, schedule=Full(), tol=0.0, dtype=dtype)
     state = kernel.init(model, whole, seed=0, start=labels)
     run = kernel.stream(model, whole, seed=0, start=labels)  # the start of all rows, then chunks
-    chunks = [Dataset(part, whole.family) for part in in_chunks(X)]
+    chunks = [ef.Dataset(part, whole.family) for part in in_chunks(X)]
     slack = 1e-10 if dtype == "float64" else 1e-5
     for _ in range(4):
         assert run.sweep(chunks).objective == pytest.approx(kernel.step(state).objective, rel=slack)
@@ -114,7 +103,7 @@ def test_a_stochastic_schedule_is_the_rule_with_known_and_unknown_totals():
     family, X = planted("poisson")
     for n_total in (None, 1000.0):
         schedule = Stochastic(50, kappa=0.8, delay=2.0, n_total=n_total)
-        run, data = begin(family, in_chunks(X), SymmetricDirichlet(6), schedule=schedule)
+        run, data = begin(family, in_chunks(X), ef.SymmetricDirichlet(6), schedule=schedule)
         n, seen = run.n.copy(), 0
         for t, chunk in enumerate(data, start=1):
             mine = run.passes_over(run.phi.over(chunk), None).local_step(slice(0, len(chunk)), run.tables()).sums.n
@@ -125,7 +114,7 @@ def test_a_stochastic_schedule_is_the_rule_with_known_and_unknown_totals():
             np.testing.assert_allclose(run.n, n, rtol=1e-12)
         assert run.n.sum() == pytest.approx(n_total or 240)
         assert run.total_weight == 240
-    again, data = begin(family, in_chunks(X), SymmetricDirichlet(6), schedule=Stochastic(50))
+    again, data = begin(family, in_chunks(X), ef.SymmetricDirichlet(6), schedule=Stochastic(50))
     infos = list(again.sweeps(data, lambda: data, 5))
     assert len(infos) == 5
     assert again.n.sum() == pytest.approx(240)  # rows that come again are not more rows
@@ -142,7 +131,7 @@ def test_the_bound_never_falls_when_chunks_come_again(name, n_candidates, memo, 
     family, X = planted(name)
     for L in (1, 2, 4):
         settings = {"n_active": L, "memo": memo} | ({"n_candidates": 2, "full_every": 4} if n_candidates else {})
-        run, data = begin(family, in_chunks(X), SymmetricDirichlet(8), **settings)
+        run, data = begin(family, in_chunks(X), ef.SymmetricDirichlet(8), **settings)
         values, wide = [], []
         for visit in range(21):
             info = run.learn(data[visit % 3], batch=str(visit % 3))
@@ -154,7 +143,7 @@ def test_the_bound_never_falls_when_chunks_come_again(name, n_candidates, memo, 
 
 def test_a_narrow_pass_scores_fewer_clusters_and_sweeps_end_wide():
     family, X = planted("gaussian")
-    run, data = begin(family, in_chunks(X), SymmetricDirichlet(6), n_active=2, n_candidates=3, memo="rows", tol=1e-6)
+    run, data = begin(family, in_chunks(X), ef.SymmetricDirichlet(6), n_active=2, n_candidates=3, memo="rows", tol=1e-6)
     infos = list(run.sweeps(data, lambda: data, 60))
     assert len(infos) < 60
     assert infos[-1].extra["all_clusters"] == 1
@@ -168,7 +157,7 @@ def test_both_memos_give_the_same():
     family, X = planted("gaussian")
     results = []
     for memo in ("rows", "statistics"):
-        run, data = begin(family, in_chunks(X), SymmetricDirichlet(6), n_active=2, memo=memo)
+        run, data = begin(family, in_chunks(X), ef.SymmetricDirichlet(6), n_active=2, memo=memo)
         for visit in range(9):
             run.learn(data[visit % 3], batch=visit % 3)
         assert (run.memo[0].sums is None) == (memo == "rows")
@@ -182,7 +171,9 @@ def test_threads_change_no_bit(monkeypatch):
     family, X = planted("gaussian")
     results = []
     for n_threads in (1, 3):
-        run, data = begin(family, in_chunks(X), SymmetricDirichlet(4), n_active=2, n_threads=n_threads, dtype="float32")
+        run, data = begin(
+            family, in_chunks(X), ef.SymmetricDirichlet(4), n_active=2, n_threads=n_threads, dtype="float32"
+        )
         for visit in range(6):
             run.learn(data[visit % 3], batch=visit % 3)
         results.append((run.n, run.S, run.log_joint))
@@ -200,9 +191,9 @@ def test_weights_of_rows_stand_for_copies(name, schedule):
     labels = np.random.default_rng(1).integers(0, 6, 100)
     settings = {"n_active": 2, "schedule": schedule}
     weight = in_chunks(times)
-    weighted, data = begin(family, in_chunks(X), SymmetricDirichlet(6), labels=labels, weight=weight, **settings)
+    weighted, data = begin(family, in_chunks(X), ef.SymmetricDirichlet(6), labels=labels, weight=weight, **settings)
     copies = [np.repeat(part, w, axis=0) for part, w in zip(in_chunks(X), weight)]
-    repeated, others = begin(family, copies, SymmetricDirichlet(6), labels=np.repeat(labels, weight[0]), **settings)
+    repeated, others = begin(family, copies, ef.SymmetricDirichlet(6), labels=np.repeat(labels, weight[0]), **settings)
     for _ in range(3):
         a, b = weighted.sweep(data), repeated.sweep(others)
         assert a.objective == pytest.approx(b.objective, rel=1e-10)
@@ -218,13 +209,13 @@ def test_weights_given_to_fit_stand_for_copies(X_kind, schedule):
     labels = np.random.default_rng(1).integers(0, 5, 240)
     sampler = SparseVariational(2, schedule=schedule, **EXACT)
     settings = {"sampler": sampler, "n_steps": 30, "learn_hyper": False, "random_state": 0}
-    a = Mixture(family, 5, start=labels, **settings).fit(X_kind(X), sample_weight=times)
+    a = ef.Mixture(family, 5, start=labels, **settings).fit(X_kind(X), sample_weight=times)
     repeated = np.repeat(np.arange(240), times)
-    b = Mixture(family, 5, start=labels[repeated], **settings).fit(X_kind(X[repeated]))
+    b = ef.Mixture(family, 5, start=labels[repeated], **settings).fit(X_kind(X[repeated]))
     assert a.log_joint_ == pytest.approx(b.log_joint_, rel=1e-9)
     assert a.n_.sum() == pytest.approx(times.sum())
     np.testing.assert_allclose(a.score_samples(X), b.score_samples(X), rtol=1e-6)
-    doubled = Mixture(family, 5, start=labels, **settings).fit(X_kind(X), sample_weight=2 * times)
+    doubled = ef.Mixture(family, 5, start=labels, **settings).fit(X_kind(X), sample_weight=2 * times)
     assert abs(doubled.log_joint_ - a.log_joint_) > 1.0
 
 
@@ -233,12 +224,12 @@ def test_samplers_that_take_no_weights_say_so():
     weight = np.arange(240.0)
     for sampler in ("gibbs", "uncollapsed_gibbs", "fastex"):
         with pytest.raises(CapabilityError, match=r"cannot use sample_weight.*variational"):
-            Mixture(family, 5, sampler=sampler).fit(X, sample_weight=weight)
-    a, b = (Mixture(family, 5, n_steps=3, random_state=0).fit(X, sample_weight=w) for w in (None, np.ones(240)))
+            ef.Mixture(family, 5, sampler=sampler).fit(X, sample_weight=weight)
+    a, b = (ef.Mixture(family, 5, n_steps=3, random_state=0).fit(X, sample_weight=w) for w in (None, np.ones(240)))
     assert np.array_equal(a.labels_, b.labels_)
     for bad, word in ((np.ones(3), "shape"), (np.full(240, -1.0), "non-negative"), (np.zeros(240), "zero")):
         with pytest.raises(DataError, match=word):
-            Mixture(family, 5, sampler="variational").fit(X, sample_weight=bad)
+            ef.Mixture(family, 5, sampler="variational").fit(X, sample_weight=bad)
 
 
 # ---- the estimator ---------------------------------------------------------------------------------------------------
@@ -247,7 +238,7 @@ def test_samplers_that_take_no_weights_say_so():
 def mixture_of(name, schedule="auto", **settings):
     family, X = planted(name, n=600)
     sampler = SparseVariational(2, schedule=schedule, n_candidates=4)
-    return Mixture(family, 6, sampler=sampler, **{"random_state": 0, **settings}), X
+    return ef.Mixture(family, 6, sampler=sampler, **{"random_state": 0, **settings}), X
 
 
 @pytest.mark.parametrize("schedule", ["auto", Stochastic(100)], ids=["memoized", "stochastic"])
@@ -272,7 +263,7 @@ def test_partial_fit_predicts_and_scores(name, schedule):
 def sizes_after(learn, n=200):
     """A mixture that has learned two clusters far apart, n rows each."""
     X = np.repeat([[0.0], [90.0]], n, axis=0) + np.random.default_rng(0).normal(size=(2 * n, 1))
-    mixture = Mixture("gaussian_diag", 2, sampler="variational", n_steps=5, random_state=0)
+    mixture = ef.Mixture("gaussian_diag", 2, sampler="variational", n_steps=5, random_state=0)
     learn(mixture, X)
     return mixture
 
@@ -307,7 +298,7 @@ def test_sizes_stay_weights_when_learning_goes_on(first, is_saved, tmp_path):
     mixture = sizes_after(lambda mixture, X: LEARNERS[first](mixture, X, WEIGHTED))
     if is_saved:
         mixture.save(tmp_path / "model")
-        mixture = Mixture.load(tmp_path / "model")
+        mixture = ef.Mixture.load(tmp_path / "model")
     mixture.partial_fit(np.array([[90.0]] * 7))
     assert mixture.cluster_sizes_.dtype == np.float64
     np.testing.assert_allclose(sorted(mixture.cluster_sizes_), [107, 500], rtol=1e-4)
@@ -317,7 +308,7 @@ def test_sizes_stay_weights_when_learning_goes_on(first, is_saved, tmp_path):
 def test_a_batch_of_more_rows_than_there_are_is_all_of_them(n_rows):
     X = np.random.default_rng(0).poisson([[2.0], [40.0]] * n_rows)
     whole, clipped = (
-        Mixture("poisson", 2, sampler=SparseVariational(2, schedule=Stochastic(b)), n_steps=3, random_state=0).fit(X)
+        ef.Mixture("poisson", 2, sampler=SparseVariational(2, schedule=Stochastic(b)), n_steps=3, random_state=0).fit(X)
         for b in (2 * n_rows, 1024)
     )
     np.testing.assert_array_equal(whole.n_, clipped.n_)
@@ -377,7 +368,7 @@ def test_learning_goes_on_after_files_and_pickles_with_the_same_bits(name, sched
     for chunk, batch in chunks:
         mixture.partial_fit(chunk, batch=batch)
     mixture.save(tmp_path / "model")
-    others = [Mixture.load(tmp_path / "model"), pickle.loads(pickle.dumps(mixture))]
+    others = [ef.Mixture.load(tmp_path / "model"), pickle.loads(pickle.dumps(mixture))]
     for chunk, batch in chunks:
         mixture.partial_fit(chunk, batch=batch)
         for other in others:
@@ -404,16 +395,16 @@ def test_learning_goes_on_from_a_fit():
 
 def test_misuse_is_named():
     family, X = planted("poisson")
-    assert not hasattr(Mixture(family, 5), "partial_fit")
+    assert not hasattr(ef.Mixture(family, 5), "partial_fit")
     with pytest.raises(AttributeError, match="partial_fit"):
-        Mixture(family, 5).partial_fit(X)
-    mixture = Mixture(family, 5, sampler=SparseVariational(2), random_state=0)
+        ef.Mixture(family, 5).partial_fit(X)
+    mixture = ef.Mixture(family, 5, sampler=SparseVariational(2), random_state=0)
     with pytest.raises(DataError, match="no chunks"):
         mixture.fit_chunks([])
     with pytest.raises(DataError, match="3 parts"):
         mixture.fit_chunks([(X, None, None)])
     with pytest.raises(CapabilityError, match="learn_hyper"):
-        Mixture(family, 5, sampler="variational", learn_hyper=True).partial_fit(X)
+        ef.Mixture(family, 5, sampler="variational", learn_hyper=True).partial_fit(X)
     mixture.partial_fit(X, batch="a")
     with pytest.raises(DataError, match=r"batch 'a' had 240 rows.* 100 rows"):
         mixture.partial_fit(X[:100], batch="a")
@@ -429,16 +420,16 @@ def test_misuse_is_named():
     with pytest.raises(CapabilityError, match="n_active changed"):
         mixture.partial_fit(X)
     with pytest.raises(CapabilityError, match=r"Full\(\) updates after a pass"):
-        Mixture(family, 5, sampler=SparseVariational(2, schedule=Full())).partial_fit(X)
+        ef.Mixture(family, 5, sampler=SparseVariational(2, schedule=Full())).partial_fit(X)
     with pytest.raises(ValueError, match="leave the name out"):
-        Mixture(family, 5, sampler=SparseVariational(2, schedule=Stochastic(9))).partial_fit(X, batch=1)
+        ef.Mixture(family, 5, sampler=SparseVariational(2, schedule=Stochastic(9))).partial_fit(X, batch=1)
     with pytest.raises(ValueError, match="n_total"):
-        Mixture(family, 5, sampler=SparseVariational(2, schedule=Stochastic(9, n_total=0))).partial_fit(X)
+        ef.Mixture(family, 5, sampler=SparseVariational(2, schedule=Stochastic(9, n_total=0))).partial_fit(X)
     with pytest.raises(ValueError, match="run_length"):
-        Mixture(family, 5, sampler=SparseVariational(2, schedule=Memoized(2, run_length=0))).fit(X)
-    other, data = begin(family, [X], SymmetricDirichlet(4))
+        ef.Mixture(family, 5, sampler=SparseVariational(2, schedule=Memoized(2, run_length=0))).fit(X)
+    other, data = begin(family, [X], ef.SymmetricDirichlet(4))
     other.learn(data[0])
-    model = MixtureModel(other.model.family, SymmetricDirichlet(5))
+    model = ef.MixtureModel(other.model.family, ef.SymmetricDirichlet(5))
     with pytest.raises(ExpFamError, match="4 clusters, the sampler 5"):
         stream.VariationalStream.from_arrays(model, other.settings, other.to_arrays())
 
@@ -447,7 +438,7 @@ def test_misuse_is_named():
 def test_a_first_chunk_of_few_rows_is_warned_of():
     family, X = planted("poisson")
     with pytest.warns(DataWarning, match="5 clusters for 3 data in the first chunk"):
-        mixture = Mixture(family, 5, sampler="variational", random_state=0).partial_fit(X[:3])
+        mixture = ef.Mixture(family, 5, sampler="variational", random_state=0).partial_fit(X[:3])
     assert mixture.n_.sum() == pytest.approx(3)
     mixture.partial_fit(X[:1])
     assert mixture.n_.sum() == pytest.approx(4)
@@ -455,13 +446,13 @@ def test_a_first_chunk_of_few_rows_is_warned_of():
 
 def test_only_what_rounding_leaves_below_zero_is_made_zero():
     family, X = planted("poisson")
-    run, _ = begin(family, [X], SymmetricDirichlet(4))
+    run, _ = begin(family, [X], ef.SymmetricDirichlet(4))
     S = np.zeros((4, run.model.family.n_statistics_))
     S[:, :2] = [[5.0, 1e4], [-1e-14, -1e-9], [0.0, 3.0], [-1e-3, 0.0]]
     run.phi.mend_sums(np.ones(4), S)
     assert np.array_equal(S[:, :2], [[5.0, 1e4], [0.0, 0.0], [0.0, 3.0], [-1e-3, 0.0]])
     family, X = planted("gaussian")
-    real, _ = begin(family, [X], SymmetricDirichlet(4))
+    real, _ = begin(family, [X], ef.SymmetricDirichlet(4))
     S = np.full((4, real.model.family.n_statistics_), -1e-14)
     real.phi.mend_sums(np.ones(4), S)
     assert (S == -1e-14).all()
@@ -475,10 +466,10 @@ def test_rows_that_are_all_equal_in_single_precision(family, offset):
     X = np.zeros((2000, 8), dtype=np.float32)
     X[::3] = 8.0 + 0.5 * rng.normal(size=(667, 8))
     X += offset + (family == "lognormal")
-    mixture = Mixture(family, 2, sampler="variational", random_state=0).fit_chunks(np.array_split(X, 4))
+    mixture = ef.Mixture(family, 2, sampler="variational", random_state=0).fit_chunks(np.array_split(X, 4))
     if family != "gaussian_zero":
         assert sorted(mixture.cluster_sizes_) == [667, 1333]
-    Mixture(family, 2, sampler="variational", random_state=0).fit(X)
+    ef.Mixture(family, 2, sampler="variational", random_state=0).fit(X)
 
 
 # ---- data that are not held ------------------------------------------------------------------------------------------
@@ -505,7 +496,7 @@ def test_a_memory_map_is_not_copied(dtype, tmp_path):
     for schedule in (Full(), Memoized(4, run_length=1000)):
         sampler = SparseVariational(2, schedule=schedule)
         options = {"start": "kmeans++", "n_steps": 2, "n_warmup": 0, "random_state": 0}
-        mixture = Mixture(DiagonalGaussian(), 4, sampler=sampler, **options)
+        mixture = ef.Mixture(ef.DiagonalGaussian(), 4, sampler=sampler, **options)
         mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
         tracemalloc.start()
         mixture.fit(mapped)
@@ -525,7 +516,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks():
     peaks = []
     for n in (3, 3, 30):
         sampler = SparseVariational(2, schedule=Stochastic(2000))
-        mixture = Mixture(Poisson(1.0, 0.2), 3, sampler=sampler, random_state=0)
+        mixture = ef.Mixture(ef.Poisson(1.0, 0.2), 3, sampler=sampler, random_state=0)
         tracemalloc.start()
         mixture.fit_chunks(chunks(n))
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -536,7 +527,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks():
 
 def test_states_hold_no_chunk():
     family, X = planted("gaussian")
-    run, data = begin(family, in_chunks(X), SymmetricDirichlet(4))
+    run, data = begin(family, in_chunks(X), ef.SymmetricDirichlet(4))
     run.learn(data[0], batch=0)
     assert run.phi.data is None
     assert not isinstance(run, VariationalState)

@@ -9,17 +9,7 @@ from arviz_groups import groups_of, skip_without_arviz
 from scipy import sparse
 from wrong_samplers import OtherModel, OtherWeights
 
-from expfam import (
-    BayesianHierarchy,
-    Categorical,
-    DirichletProcess,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SymmetricDirichlet,
-)
+import expfam as ef
 from expfam.errors import CapabilityError, DataError
 from expfam.evaluation.certificate import Certificate, CheckedQuantity, check_model
 from expfam.evaluation.exactness import Ranks, started
@@ -30,12 +20,12 @@ from expfam.samplers.named import load_sampler
 
 RNG = np.random.default_rng(0)
 X = RNG.poisson(RNG.choice([1.0, 5.0], size=(40, 1)), size=(40, 2)).astype(float)
-MODEL = MixtureModel(Poisson(shape=1.5, rate=0.4), DirichletProcess())
+MODEL = ef.MixtureModel(ef.Poisson(shape=1.5, rate=0.4), ef.DirichletProcess())
 FEW = {"n_replicates": 20, "n_rows": 12}
 
 
 def test_a_mixture_that_is_not_fitted_is_fitted_and_left_alone():
-    mixture = Mixture("poisson", 2, random_state=0)
+    mixture = ef.Mixture("poisson", 2, random_state=0)
     found = check_model(mixture, X, **FEW)
     assert not hasattr(mixture, "model_")
     assert found.passed
@@ -44,12 +34,12 @@ def test_a_mixture_that_is_not_fitted_is_fitted_and_left_alone():
 
 
 def test_a_fitted_mixture_is_checked_with_its_own_hyper_parameters():
-    mixture = Mixture("poisson", 2, random_state=0).fit(X)
+    mixture = ef.Mixture("poisson", 2, random_state=0).fit(X)
     assert repr(mixture.model_) == check_model(mixture, X, checks="rows", **FEW).model
 
 
 def test_the_sampler_may_be_another_one():
-    found = check_model(Mixture("poisson", 2, sampler="em"), X, sampler="gibbs", checks=["rows"], **FEW)
+    found = check_model(ef.Mixture("poisson", 2, sampler="em"), X, sampler="gibbs", checks=["rows"], **FEW)
     assert found.sampler == repr(CollapsedGibbs())
 
 
@@ -89,7 +79,7 @@ def reasons(found):
 
 def test_optimisers_are_no_samplers():
     for sampler in ("em", "stochastic_em", "variational"):
-        found = check_model(Mixture("poisson", 2, sampler=sampler), X, **FEW)
+        found = check_model(ef.Mixture("poisson", 2, sampler=sampler), X, **FEW)
         assert not found.passed
         assert found.is_exact is None
         assert found.has_converged is None
@@ -112,7 +102,7 @@ def test_sticks_cannot_be_enumerated():
 
 
 def test_a_proposal_that_is_frozen_to_its_start_is_left_out():
-    model = MixtureModel(Poisson(shape=1.5, rate=0.4), SymmetricDirichlet(3))
+    model = ef.MixtureModel(ef.Poisson(shape=1.5, rate=0.4), ef.SymmetricDirichlet(3))
     found = check_model(model, X, sampler=FastEx("table", mode="frozen"), checks=["rows", "truth"], **FEW)
     assert set(reasons(found)) == {"rows", "truth"}
     assert "mode 'frozen'" in reasons(found)["truth"]
@@ -120,22 +110,22 @@ def test_a_proposal_that_is_frozen_to_its_start_is_left_out():
 
 def test_rows_that_leave_nothing_open_say_nothing():
     far = np.array([[0.0], [1e4], [1e6], [1e8]])
-    model = MixtureModel(Poisson(shape=1.0, rate=0.001), DirichletProcess())
+    model = ef.MixtureModel(ef.Poisson(shape=1.0, rate=0.001), ef.DirichletProcess())
     found = check_model(model, far, sampler="gibbs", checks=["rows"], **FEW)
     assert "leaves no two partitions open" in reasons(found)["rows"]
 
 
 def test_a_prior_that_draws_impossible_data_falls_back_to_the_data():
-    vague = MixtureModel(Poisson(shape=0.01, rate=1e-20), DirichletProcess())
+    vague = ef.MixtureModel(ef.Poisson(shape=0.01, rate=1e-20), ef.DirichletProcess())
     found = check_model(vague, X, sampler="gibbs", checks=["truth", "data"], **FEW)
     assert "the check 'data' draws them given rows" in reasons(found)["truth"]
 
 
-@pytest.mark.parametrize("family", [Multinomial(concentration=0.5), Categorical(concentration=0.5)])
+@pytest.mark.parametrize("family", [ef.Multinomial(concentration=0.5), ef.Categorical(concentration=0.5)])
 def test_sparse_and_missing_data(family):
     counts = np.array([[1, 0, 2], [0, 1, 0], [2, 2, 0], [0, 0, 1], [1, 1, 1]] * 3)
     rows = sparse.csr_array(counts) if family.name == "multinomial" else np.where(counts == 2, -1, counts)
-    found = check_model(MixtureModel(family, DirichletProcess()), rows, sampler="gibbs", **FEW)
+    found = check_model(ef.MixtureModel(family, ef.DirichletProcess()), rows, sampler="gibbs", **FEW)
     assert found.is_exact
 
 
@@ -166,7 +156,7 @@ def test_a_kernel_that_redraws_hyper_parameters_is_checked_with_their_prior():
 
 
 def test_the_discount_of_a_pitman_yor_process_is_one_of_them():
-    model = MixtureModel(Poisson(shape=1.5, rate=0.4), PitmanYor(1.0, 0.3))
+    model = ef.MixtureModel(ef.Poisson(shape=1.5, rate=0.4), ef.PitmanYor(1.0, 0.3))
     found = check_model(model, X, sampler=Cycle(CollapsedGibbs(), UpdateHyper(family=False)), checks="truth", **FEW)
     assert {name for name in names_of(found, "truth") if name.startswith("hyper")} == {
         "hyper-parameter alpha",
@@ -176,7 +166,7 @@ def test_the_discount_of_a_pitman_yor_process_is_one_of_them():
 
 
 def test_a_mixture_that_learns_is_checked_with_its_update_of_hyper_parameters():
-    mixture = Mixture("poisson", 2, learn_hyper=True, sampler="gibbs", n_warmup=4, n_steps=4, random_state=0).fit(X)
+    mixture = ef.Mixture("poisson", 2, learn_hyper=True, sampler="gibbs", n_warmup=4, n_steps=4, random_state=0).fit(X)
     found = check_model(mixture, X, checks=["truth", "cold"], **FEW)
     assert names_of(found, "truth") - names_of(found, "cold") >= {"hyper-parameter shape", "hyper-parameter rate"}
     assert "hyper-parameter alpha" not in names_of(found, "truth")  # a mixture learns those of its family
@@ -321,7 +311,7 @@ def test_a_table_has_a_certificate(is_fitted, library):
         table = pytest.importorskip("polars").DataFrame(table.to_dict("list"))
     elif library == "arrow":
         table = pytest.importorskip("pyarrow").table(table.to_dict("list"))
-    mixture = Mixture(n_components=2, random_state=0)
+    mixture = ef.Mixture(n_components=2, random_state=0)
     found = check_model(mixture.fit(table) if is_fitted else mixture, table, **FEW)
     assert found.is_exact
     assert {row.check for row in found.table if row.p is not None} == {"rows", "truth", "data", "cold"}
@@ -331,25 +321,25 @@ def test_a_table_with_holes_and_a_model_of_a_table():
     table = table_of()
     table.loc[3, "u"] = None
     table.loc[5, "kind"] = None
-    mixture = Mixture(n_components=2, random_state=0).fit(table)
+    mixture = ef.Mixture(n_components=2, random_state=0).fit(table)
     once = check_model(mixture, table, checks=["rows", "data"], **FEW)
     assert once.is_exact
     again = check_model(mixture.model_, table, sampler="auto", checks=["rows", "data"], **FEW)
     assert [row.p for row in again.table] == [row.p for row in once.table]
-    numbers = check_model(Mixture("gaussian_diag", 2, random_state=0), table[["n"]], checks="rows", **FEW)
+    numbers = check_model(ef.Mixture("gaussian_diag", 2, random_state=0), table[["n"]], checks="rows", **FEW)
     assert numbers.passed
 
 
 @pytest.mark.parametrize("labels", ["clusters", "classes"])
 def test_known_rows_are_not_left_out_without_a_word(labels):
     with pytest.raises(CapabilityError, match=f"was made with labels='{labels}', and the checks draw rows of which"):
-        check_model(Mixture("poisson", 2, labels=labels), X, **FEW)
+        check_model(ef.Mixture("poisson", 2, labels=labels), X, **FEW)
     y = np.where(np.arange(40) < 6, np.arange(40) % 2, -1)
-    fitted = Mixture("poisson", 2, labels=labels, random_state=0).fit(X, y)
+    fitted = ef.Mixture("poisson", 2, labels=labels, random_state=0).fit(X, y)
     with pytest.raises(CapabilityError, match=r"check_model\(mixture\.model_, X, sampler=mixture\.sampler\)"):
         check_model(fitted, X, **FEW)
     assert check_model(fitted.model_, X, sampler=fitted.sampler, checks="rows", **FEW).passed
-    linked = Mixture("poisson", 2, random_state=0).fit(X, links=np.where(np.arange(40) < 2, 0, -1))
+    linked = ef.Mixture("poisson", 2, random_state=0).fit(X, links=np.where(np.arange(40) < 2, 0, -1))
     with pytest.raises(CapabilityError, match="was made with links of rows"):
         check_model(linked, X, **FEW)
 
@@ -357,7 +347,10 @@ def test_known_rows_are_not_left_out_without_a_word(labels):
 @pytest.mark.parametrize(
     ("estimator", "said"),
     [
-        (BayesianHierarchy(), r"certificate of a BayesianHierarchy: it merges greedily.*check_model\(Mixture\(family"),
+        (
+            ef.BayesianHierarchy(),
+            r"certificate of a BayesianHierarchy: it merges greedily.*check_model\(Mixture\(family",
+        ),
     ],
 )
 def test_other_estimators_say_why_there_is_none_and_what_to_do(estimator, said):

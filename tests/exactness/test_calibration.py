@@ -16,16 +16,7 @@ from scipy import stats
 from tiny import FAMILIES as TINY
 from wrong_samplers import SizesForgotten
 
-from expfam import (
-    AdmixtureModel,
-    Dataset,
-    DirichletProcess,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SymmetricDirichlet,
-)
+import expfam as ef
 from expfam.families import base
 from expfam.families.directions.von_mises_fisher import VonMisesFisher
 from expfam.families.trials.bernoulli import Bernoulli
@@ -253,7 +244,7 @@ def draw_sizes(weights, size, rng):
 
 
 def strength_calibration(weights, shape, rate, size, **sizes):
-    options = {"learn_discount": False} if isinstance(weights, PitmanYor) else {}
+    options = {"learn_discount": False} if isinstance(weights, ef.PitmanYor) else {}
     scale = weights.max_components or 1
 
     def simulate(rng):
@@ -266,7 +257,7 @@ def strength_calibration(weights, shape, rate, size, **sizes):
     return Calibration(simulate, update, lambda state: np.array([state.strength]), **sizes)
 
 
-WEIGHTS = [DirichletProcess(), PitmanYor(discount=0.4), SymmetricDirichlet(4), SymmetricDirichlet(1)]
+WEIGHTS = [ef.DirichletProcess(), ef.PitmanYor(discount=0.4), ef.SymmetricDirichlet(4), ef.SymmetricDirichlet(1)]
 
 
 @pytest.mark.parametrize("weights", WEIGHTS, ids=repr)
@@ -287,7 +278,7 @@ def test_strength_of_weights_in_long_runs(weights):
 
 def discount_calibration(size, **sizes):
     def simulate(rng):
-        truth = PitmanYor(alpha=float(rng.gamma(1.0)), discount=float(rng.random()))
+        truth = ef.PitmanYor(alpha=float(rng.gamma(1.0)), discount=float(rng.random()))
         return truth, draw_sizes(truth, size, rng)
 
     # alpha and then the discount is no reversible pair of updates: the last states are judged alone
@@ -313,15 +304,15 @@ def test_the_targets_of_weights_are_their_posteriors(monkeypatch):
     module = weights_module
     counts, steps = np.array([5, 2, 1, 1]), np.array([-2.0, 0.1, 1.5])
     rng = np.random.default_rng(0)
-    for weights, scale in ((DirichletProcess(alpha=1.3), 1), (SymmetricDirichlet(6, alpha=0.3), 6)):
+    for weights, scale in ((ef.DirichletProcess(alpha=1.3), 1), (ef.SymmetricDirichlet(6, alpha=0.3), 6)):
         target, start = target_of(monkeypatch, module, lambda w=weights: w.update_hyper(counts, rng, shape=2.0), 1)
         assert start == pytest.approx(np.log(weights.strength))
         wanted = [weights.with_hyper(alpha=np.exp(t) / scale).log_prior(counts) for t in steps]
         wanted += stats.gamma(2.0).logpdf(np.exp(steps)) + steps  # the density of the log
         np.testing.assert_allclose(np.diff([target(t) for t in steps]), np.diff(wanted), rtol=1e-10)
         monkeypatch.undo()
-    weights = PitmanYor(alpha=1.3, discount=0.3)
-    monkeypatch.setattr(PitmanYor.__mro__[2], "update_hyper", lambda self, *args, **options: self)
+    weights = ef.PitmanYor(alpha=1.3, discount=0.3)
+    monkeypatch.setattr(ef.PitmanYor.__mro__[2], "update_hyper", lambda self, *args, **options: self)
     target, start = target_of(monkeypatch, module, lambda: weights.update_hyper(counts, rng), 1)
     assert start == pytest.approx(np.log(0.3 / 0.7))
     wanted = [weights.with_hyper(discount=1 / (1 + np.exp(-t))).log_prior(counts) for t in steps]
@@ -342,7 +333,7 @@ def changed_target(monkeypatch, module, change):
 def test_a_strength_without_the_density_of_its_log_is_found_out(monkeypatch):
     """Alpha is drawn as a logarithm: its target needs the term t, without which small values are too frequent."""
     changed_target(monkeypatch, weights_module, lambda t: -t)
-    found = strength_calibration(DirichletProcess(), 2.0, 0.5, 5, n_updates=4, n_simulations=500)
+    found = strength_calibration(ef.DirichletProcess(), 2.0, 0.5, 5, n_updates=4, n_simulations=500)
     assert found.prior_p(stats.gamma(2.0, scale=2.0).cdf) < LEAST_P
 
 
@@ -361,11 +352,11 @@ def test_a_discount_without_the_density_of_its_logit_is_found_out(monkeypatch):
 def kernel_of_all_calibration(kernel=None, **sizes):
     """UpdateHyper on family and weights at once; what it leaves must have the law of the prior."""
     X = np.array([[1, 0], [3, 2]])
-    family, kernel = Poisson(shape=1.5, rate=0.4).bind(X), kernel or UpdateHyper()
+    family, kernel = ef.Poisson(shape=1.5, rate=0.4).bind(X), kernel or UpdateHyper()
 
     def simulate(rng):
         steps = {name: step_prior(family, name).rvs(random_state=rng) for name in family.hyper}
-        weights = DirichletProcess(alpha=float(rng.gamma(1.0)))
+        weights = ef.DirichletProcess(alpha=float(rng.gamma(1.0)))
         sizes = draw_sizes(weights, 6, rng)
         labels = np.repeat(np.arange(len(sizes)), sizes)
         truth = with_steps(family, steps)
@@ -373,8 +364,8 @@ def kernel_of_all_calibration(kernel=None, **sizes):
         theta, _ = truth.draw_natural(np.zeros(len(n)), np.zeros((len(n), family.n_statistics_)), rng)
         rows = np.concatenate([truth.sample(theta[k : k + 1], int(m), rng) for k, m in enumerate(n)])
         rows = np.minimum(rows, 1e6)  # of rates out of all proportion; so rarely that no law sees it
-        model = MixtureModel(truth, weights)
-        return CollapsedState(model, Dataset(rows, truth), labels, seed=int(rng.integers(2**63))), None
+        model = ef.MixtureModel(truth, weights)
+        return CollapsedState(model, ef.Dataset(rows, truth), labels, seed=int(rng.integers(2**63))), None
 
     def update(state, data, rng):
         other = CollapsedState(state.model, state.data, state.labels.copy(), seed=int(rng.integers(2**63)))
@@ -455,7 +446,7 @@ def topic_calibration(**sizes):
         order = np.lexsort((word, document))  # the order of a state's labels
         X = np.zeros((len(lengths), V))
         np.add.at(X, (document, word), 1)
-        model = AdmixtureModel(Multinomial(eta), K, alpha=alpha)
+        model = ef.AdmixtureModel(ef.Multinomial(eta), K, alpha=alpha)
         return kernel.init(model, X, seed=int(rng.integers(2**63)), start=topic[order].astype(np.int32)), None
 
     def update(state, data, rng):
@@ -483,16 +474,16 @@ def grouped_calibration(**sizes):
     """The pseudo-counts that GroupedGibbs learns, after its sweep: the last states have the law of the prior."""
     K, lengths = 2, (3, 4)
     X0 = np.array([[0], [3], [9]])
-    family, kernel = Poisson(shape=1.0, rate=0.4).bind(X0), GroupedGibbs()
+    family, kernel = ef.Poisson(shape=1.0, rate=0.4).bind(X0), GroupedGibbs()
 
     def simulate(rng):
         alpha = rng.standard_gamma(1.0, K)
         labels = _topics(alpha, lengths, rng)
         theta, _ = family.draw_natural(np.zeros(K), np.zeros((K, family.n_statistics_)), rng)
         X = np.concatenate([family.sample(theta[k : k + 1], 1, rng) for k in labels])
-        data = Dataset(X, family, groups=np.repeat(np.arange(len(lengths)), lengths))
+        data = ef.Dataset(X, family, groups=np.repeat(np.arange(len(lengths)), lengths))
         return kernel.init(
-            AdmixtureModel(family, K, alpha=alpha), data, seed=int(rng.integers(2**63)), start=labels
+            ef.AdmixtureModel(family, K, alpha=alpha), data, seed=int(rng.integers(2**63)), start=labels
         ), None
 
     def update(state, data, rng):

@@ -5,16 +5,7 @@ import pytest
 from enumeration import canonical, exact_posterior
 from visits import LIMIT, run_chain, worst_t
 
-from expfam import (
-    Categorical,
-    Columns,
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    MixtureModel,
-    Poisson,
-    SymmetricDirichlet,
-)
+import expfam as ef
 from expfam.families.generic import GenericComponents
 from expfam.plugins.conformance import check_kernel
 from expfam.samplers import (
@@ -40,7 +31,7 @@ _ROWS = np.array(
         [2.3, 0.4, 3.0, 2.0],
     ]
 )
-WEIGHTS = {"dirichlet_process": DirichletProcess(alpha=0.7), "dirichlet_3": SymmetricDirichlet(3, alpha=0.6)}
+WEIGHTS = {"dirichlet_process": ef.DirichletProcess(alpha=0.7), "dirichlet_3": ef.SymmetricDirichlet(3, alpha=0.6)}
 
 
 def rows_with_holes(share):
@@ -53,15 +44,15 @@ def rows_with_holes(share):
     return X
 
 
-def table(cls=Columns, **options):
-    real = DiagonalGaussian(mean=0.2, mean_strength=0.3, shape=1.5, rate=0.7)
-    parts = [(real, (0, 1)), (Poisson(shape=0.8, rate=0.5), (2,)), (Categorical(0.6, n_levels=3), (3,))]
+def table(cls=ef.Columns, **options):
+    real = ef.DiagonalGaussian(mean=0.2, mean_strength=0.3, shape=1.5, rate=0.7)
+    parts = [(real, (0, 1)), (ef.Poisson(shape=0.8, rate=0.5), (2,)), (ef.Categorical(0.6, n_levels=3), (3,))]
     return cls(parts, **options)
 
 
-def model_of(share, weights, cls=Columns, **options):
+def model_of(share, weights, cls=ef.Columns, **options):
     X = rows_with_holes(share)
-    return MixtureModel(table(cls, **options).bind(X), WEIGHTS[weights]), X
+    return ef.MixtureModel(table(cls, **options).bind(X), WEIGHTS[weights]), X
 
 
 KERNELS = {
@@ -104,7 +95,7 @@ UNCOLLAPSED = {"uncollapsed": UncollapsedGibbs(), "canopy_1": Canopy(variant=1),
 
 def after_one_step(kernel, model, X, partitions, pi, n_starts):
     """Worst z-score of the partitions after one step from partitions drawn from the posterior."""
-    data, rng = Dataset(X, model.family), np.random.default_rng(3)
+    data, rng = ef.Dataset(X, model.family), np.random.default_rng(3)
     place = {p: row for row, p in enumerate(partitions)}
     counts = np.zeros(len(partitions))
     for seed, start in enumerate(rng.choice(len(partitions), size=n_starts, p=pi)):
@@ -140,11 +131,11 @@ def test_holes_taken_for_zeros_are_found_out():
     model, X = model_of(0.5, "dirichlet_process")
     partitions, pi = exact_posterior(model, X)
     filled = np.nan_to_num(X)
-    wrong = MixtureModel(table().bind(filled), model.weights)
+    wrong = ef.MixtureModel(table().bind(filled), model.weights)
     assert worst_t(run_chain(CollapsedGibbs(), wrong, filled, 3000), partitions, pi) > LIMIT
 
 
-class ClusterCounts(Columns):
+class ClusterCounts(ef.Columns):
     """Columns that take the number of data of the cluster for that of the part."""
 
     def log_marginal(self, n, S):
@@ -160,14 +151,14 @@ class ClusterCounts(Columns):
 def split_by_pattern(cls):
     """A table whose real columns have indicators, as if their family could not count columns."""
     X = rows_with_holes(0.5)
-    parts = [(Poisson(shape=0.8, rate=0.5), (0,)), (Poisson(shape=0.4, rate=0.2), (1,))]
+    parts = [(ef.Poisson(shape=0.8, rate=0.5), (0,)), (ef.Poisson(shape=0.4, rate=0.2), (1,))]
     return cls(parts).bind(np.abs(np.rint(X[:, [2, 3]]))), np.abs(np.rint(X[:, [2, 3]]))
 
 
 def test_counts_of_the_cluster_in_place_of_the_part_s_are_found_out():
-    family, X = split_by_pattern(Columns)
-    right = MixtureModel(family, WEIGHTS["dirichlet_process"])
+    family, X = split_by_pattern(ef.Columns)
+    right = ef.MixtureModel(family, WEIGHTS["dirichlet_process"])
     partitions, pi = exact_posterior(right, X)
     assert worst_t(run_chain(CollapsedGibbs(), right, X, 3000), partitions, pi) < LIMIT
-    wrong = MixtureModel(split_by_pattern(ClusterCounts)[0], right.weights)
+    wrong = ef.MixtureModel(split_by_pattern(ClusterCounts)[0], right.weights)
     assert worst_t(run_chain(CollapsedGibbs(), wrong, X, 800), partitions, pi) > LIMIT

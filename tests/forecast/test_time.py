@@ -4,21 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import expfam as ef
 import expfam.estimators.grouped as grouped_module
 import expfam.fitted.row_certainty as certainty_module
 import expfam.forecast.time as duration_module
-from expfam import (
-    AdmixtureModel,
-    BayesianHierarchy,
-    Dataset,
-    DiagonalGaussian,
-    GroupedMixture,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    SymmetricDirichlet,
-    TopicModel,
-)
 from expfam.cli import main
 from expfam.errors import ResourceError
 from expfam.forecast.time import (
@@ -73,8 +62,8 @@ def timed(monkeypatch):
     def forecast(costs, n_rows, n_steps=100, start="random"):
         monkeypatch.setattr(Timed, "clock", clock)
         monkeypatch.setattr(Timed, "costs", costs)
-        data = Dataset(np.arange(float(n_rows))[:, None], DiagonalGaussian())
-        model = MixtureModel(data.family, SymmetricDirichlet(3))
+        data = ef.Dataset(np.arange(float(n_rows))[:, None], ef.DiagonalGaussian())
+        model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(3))
         return forecast_duration(Timed(), model, data, n_steps, start=start)
 
     return forecast
@@ -109,8 +98,8 @@ def test_probes_end_early_and_are_counted(timed):
 def test_a_real_fit_takes_about_as_long(tmp_path):
     """The machine may be busy, so only a gross error shows: a factor of ten beyond either end."""
     X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (20_000, 50)))
-    data = Dataset(X, Multinomial(0.1))
-    model, kernel = MixtureModel(data.family, SymmetricDirichlet(20)), ExpectationMaximization()
+    data = ef.Dataset(X, ef.Multinomial(0.1))
+    model, kernel = ef.MixtureModel(data.family, ef.SymmetricDirichlet(20)), ExpectationMaximization()
     found = forecast_duration(kernel, model, data, 10)
     before = duration_module.perf_counter()
     state = kernel.init(model, data, seed=0)
@@ -132,33 +121,33 @@ def test_a_mixture_asks_only_where_there_is_a_limit(monkeypatch):
     asked = []
     real = forecast_duration
     monkeypatch.setattr("expfam.forecast.time.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))
-    Mixture(n_steps=2).fit(X)
+    ef.Mixture(n_steps=2).fit(X)
     assert not asked
-    free, limited = (Mixture(n_steps=5, random_state=0, time_limit=limit).fit(X) for limit in (None, "1h"))
+    free, limited = (ef.Mixture(n_steps=5, random_state=0, time_limit=limit).fit(X) for limit in (None, "1h"))
     assert [arguments[3] for arguments in asked] == [10]
     np.testing.assert_array_equal(free.labels_, limited.labels_)  # timing leaves no trace in the result
-    refused = Mixture(n_steps=100_000, time_limit=1.0)
+    refused = ef.Mixture(n_steps=100_000, time_limit=1.0)
     with pytest.raises(ResourceError, match="time_limit"):
         refused.fit(X)
     assert not hasattr(refused, "labels_")
     with pytest.raises(ValueError, match="amount of time"):
-        Mixture(time_limit="soon").fit(X)
+        ef.Mixture(time_limit="soon").fit(X)
 
 
 X = np.random.default_rng(0).standard_normal((400, 3))
 COUNTS = np.random.default_rng(0).poisson(1.0, (400, 6))
 GROUPS = np.arange(400) % 20
 ESTIMATORS = {
-    "topics by sampling": (lambda **s: TopicModel(3, random_state=0, **s), COUNTS, {}, 100),
-    "topics by passes": (lambda **s: TopicModel(3, sampler="variational", random_state=0, **s), COUNTS, {}, 50),
+    "topics by sampling": (lambda **s: ef.TopicModel(3, random_state=0, **s), COUNTS, {}, 100),
+    "topics by passes": (lambda **s: ef.TopicModel(3, sampler="variational", random_state=0, **s), COUNTS, {}, 50),
     "groups by sampling": (
-        lambda **s: GroupedMixture("gaussian_diag", 3, random_state=0, **s),
+        lambda **s: ef.GroupedMixture("gaussian_diag", 3, random_state=0, **s),
         X,
         {"groups": GROUPS},
         100,
     ),
     "groups by passes": (
-        lambda **s: GroupedMixture("gaussian_diag", 3, sampler="variational", random_state=0, **s),
+        lambda **s: ef.GroupedMixture("gaussian_diag", 3, sampler="variational", random_state=0, **s),
         X,
         {"groups": GROUPS},
         50,
@@ -201,8 +190,8 @@ def test_the_start_of_topics_costs_in_the_forecast_what_it_costs_in_the_fit(part
     words = np.random.default_rng(0).integers(0, 10, (N, 8))
     counts = np.zeros((N, 10))
     np.add.at(counts, (np.arange(N)[:, None], words), 1.0)
-    data = Dataset(sparse.csr_array(counts), Multinomial(0.1))
-    model, kernel = AdmixtureModel(data.family, 3), TopicGibbs()
+    data = ef.Dataset(sparse.csr_array(counts), ef.Multinomial(0.1))
+    model, kernel = ef.AdmixtureModel(data.family, 3), TopicGibbs()
     found = forecast_duration(kernel, model, data, 50, start="variational")
     assert found.probe_rows < N
     before = clock.now
@@ -229,16 +218,16 @@ def test_samples_of_rows_in_groups_are_whole_groups():
         def step(self, state):
             pass
 
-    data = Dataset(np.arange(5000.0)[:, None], DiagonalGaussian(), groups=np.arange(5000) % 100)
-    found = forecast_duration(Seen(), AdmixtureModel(data.family, 3), data, 10)
+    data = ef.Dataset(np.arange(5000.0)[:, None], ef.DiagonalGaussian(), groups=np.arange(5000) % 100)
+    found = forecast_duration(Seen(), ef.AdmixtureModel(data.family, 3), data, 10)
     assert [sample.n_rows for sample in seen] == [500, 2000, 5000]
     assert found.probe_rows == 5000
     for sample in seen:
         assert (sample.groups.sizes == 50).all()
         values = sample.X[:, 0].astype(int) % 100
         assert (np.unique(values, return_inverse=True)[1] == sample.groups.of_row).all()
-    lone = Dataset(np.arange(3000.0)[:, None], DiagonalGaussian(), groups=np.zeros(3000, dtype=int))
-    assert forecast_duration(Seen(), AdmixtureModel(lone.family, 3), lone, 10).probe_rows == 3000
+    lone = ef.Dataset(np.arange(3000.0)[:, None], ef.DiagonalGaussian(), groups=np.zeros(3000, dtype=int))
+    assert forecast_duration(Seen(), ef.AdmixtureModel(lone.family, 3), lone, 10).probe_rows == 3000
 
 
 @pytest.mark.parametrize(("power", "low"), [(2.0, 2.0), (1.0, 1.0), (0.0, 0.0), (3.0, 2.0)])
@@ -250,7 +239,7 @@ def test_trees_cost_a_power_of_the_rows(power, low, monkeypatch):
         clock.now += 1e-3 * (sample.n_rows / 500) ** power
         np.testing.assert_array_equal(data.X[rows], sample.X)
 
-    data = Dataset(np.arange(40_000.0)[:, None], DiagonalGaussian())
+    data = ef.Dataset(np.arange(40_000.0)[:, None], ef.DiagonalGaussian())
     found = forecast_tree_duration(grow, data)
     n = found.probe_rows
     assert found.low == pytest.approx(0.4 * 1e-3 * (n / 500) ** power * (40_000 / n) ** low)
@@ -265,11 +254,11 @@ def test_a_tree_asks_only_where_there_is_a_limit():
     graph = sparse.csr_array(np.tri(700, k=-1)[:, ::-1] * 1.0)
     near, given = (HierarchicalClustering(candidates=candidates) for candidates in ("knn", graph))
     for extra in ({"sampler": near}, {"start": np.arange(700) // 7}, {"sampler": given}):
-        free, limited = (BayesianHierarchy(**settings | extra, time_limit=limit).fit(rows) for limit in (None, "1h"))
+        free, limited = (ef.BayesianHierarchy(**settings | extra, time_limit=limit).fit(rows) for limit in (None, "1h"))
         np.testing.assert_array_equal(free.children_, limited.children_)
     assert set(calls) == {700}  # samples are grown unseen
     big = np.random.default_rng(0).standard_normal((60_000, 3))
-    refused = BayesianHierarchy(time_limit="1s", leaves="rows")
+    refused = ef.BayesianHierarchy(time_limit="1s", leaves="rows")
     with pytest.raises(ResourceError, match=r"for 59999 merges, going by [\d,]+ of the rows; 1 s are allowed"):
         refused.fit(big)
     assert not hasattr(refused, "tree_")
@@ -330,7 +319,7 @@ def test_the_search_of_groups_and_the_certainty_of_labels_cost_in_the_forecast_w
     for module in (certainty_module, grouped_module):
         monkeypatch.setattr(module, "certainty_of_labels", certainty)
     rows = np.random.default_rng(0).poisson(3.0, (N, 2)).astype(float)
-    mixture = GroupedMixture(family, 3, sampler=sampler, n_steps=2, n_warmup=0, random_state=0, time_limit="1d")
+    mixture = ef.GroupedMixture(family, 3, sampler=sampler, n_steps=2, n_warmup=0, random_state=0, time_limit="1d")
     before = clock.now
     mixture.fit(rows, groups=np.arange(N) % 40)
     took = 1e-3 * N + 1e-2 * N
@@ -351,5 +340,5 @@ def test_the_certainty_of_labels_is_in_the_forecast_of_a_mixture(monkeypatch):
 
     monkeypatch.setattr(certainty_module, "certainty_of_labels", certainty)
     rows = np.random.default_rng(0).normal(size=(N, 2))
-    Mixture("gaussian_diag", 3, n_steps=1, random_state=0, time_limit="1d").fit(rows)
+    ef.Mixture("gaussian_diag", 3, n_steps=1, random_state=0, time_limit="1d").fit(rows)
     assert found[0].low == pytest.approx(0.4 * 1e-2 * N, rel=0.1)

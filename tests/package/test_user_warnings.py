@@ -11,18 +11,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from expfam import (
-    BayesianHierarchy,
-    DiagonalGaussian,
-    DirichletProcess,
-    GroupedMixture,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    Poisson,
-    SymmetricDirichlet,
-    TopicModel,
-)
+import expfam as ef
 from expfam.errors import DataWarning
 from expfam.families.base import Family
 from expfam.fitting import slow_fits
@@ -63,20 +52,20 @@ def of_two_functions():
             return X
 
         def log_marginal(self, n, S):
-            return Poisson(shape=1.0, rate=1.0).bind([[1]]).log_marginal(n, S)
+            return ef.Poisson(shape=1.0, rate=1.0).bind([[1]]).log_marginal(n, S)
 
     return Own()
 
 
 def stepped(kernel, family, X, weights):
-    state = kernel.init(MixtureModel(family, weights), X, seed=0)
+    state = kernel.init(ef.MixtureModel(family, weights), X, seed=0)
     return sample(kernel, state, 1)
 
 
 def prototypes_without_room(patch):
     patch.setattr(prototype, "_memory_limit", lambda: 1)
     kernel = UncollapsedMetropolis(PrototypeProposal(max_group=2))
-    return stepped(kernel, DiagonalGaussian(), RNG.normal(size=(40, 2)), SymmetricDirichlet(3))
+    return stepped(kernel, ef.DiagonalGaussian(), RNG.normal(size=(40, 2)), ef.SymmetricDirichlet(3))
 
 
 def large_buckets(patch):
@@ -86,12 +75,12 @@ def large_buckets(patch):
 
 def many_leaves(patch):
     patch.setattr(hierarchy, "_MANY", 10)
-    return BayesianHierarchy("gaussian_diag", sampler=HierarchicalClustering()).fit(RNG.normal(size=(30, 2)))
+    return ef.BayesianHierarchy("gaussian_diag", sampler=HierarchicalClustering()).fit(RNG.normal(size=(30, 2)))
 
 
 def slow(patch):
     patch.setattr(slow_fits, "_MOST_MOVES", 10)
-    return Mixture("exponential", 2, sampler="gibbs", n_steps=2, random_state=0).fit(COUNTS + 0.5)
+    return ef.Mixture("exponential", 2, sampler="gibbs", n_steps=2, random_state=0).fit(COUNTS + 0.5)
 
 
 def svmlight(tmp_path):
@@ -100,49 +89,51 @@ def svmlight(tmp_path):
 
 
 def predicted(patch):
-    model = Mixture(n_components=2, n_steps=2, random_state=0)
+    model = ef.Mixture(n_components=2, n_steps=2, random_state=0)
     frame = a_frame().drop(columns="id").assign(kind=["red", "blue"] * 20)
     return model.fit(frame).predict(frame.assign(new=1.0))
 
 
 CALLS = {
-    "constant column": lambda patch: Mixture("gaussian_diag", 2, n_steps=2, random_state=0).fit(CONSTANT),
-    "constant column, fit_predict": lambda patch: Mixture("gaussian", 2, n_steps=2, random_state=0).fit_predict(
+    "constant column": lambda patch: ef.Mixture("gaussian_diag", 2, n_steps=2, random_state=0).fit(CONSTANT),
+    "constant column, fit_predict": lambda patch: ef.Mixture("gaussian", 2, n_steps=2, random_state=0).fit_predict(
         CONSTANT
     ),
-    "constant column, groups": lambda patch: GroupedMixture("gaussian_diag", 2, n_steps=2, random_state=0).fit(
+    "constant column, groups": lambda patch: ef.GroupedMixture("gaussian_diag", 2, n_steps=2, random_state=0).fit(
         CONSTANT, groups=CLASSES
     ),
-    "constant column, tree": lambda patch: BayesianHierarchy("gaussian_diag").fit(CONSTANT),
-    "constant column, bind": lambda patch: DiagonalGaussian().bind(CONSTANT),
+    "constant column, tree": lambda patch: ef.BayesianHierarchy("gaussian_diag").fit(CONSTANT),
+    "constant column, bind": lambda patch: ef.DiagonalGaussian().bind(CONSTANT),
     "constant column, pipeline": lambda patch: make_pipeline(
-        FunctionTransformer(), Mixture("gaussian_diag", 2, n_steps=2, random_state=0)
+        FunctionTransformer(), ef.Mixture("gaussian_diag", 2, n_steps=2, random_state=0)
     ).fit(CONSTANT),
-    "empty row": lambda patch: Mixture("multinomial", 2, n_steps=2, random_state=0).fit(EMPTY),
-    "empty row, chunk": lambda patch: Mixture("multinomial", 2, sampler="variational", random_state=0).partial_fit(
+    "empty row": lambda patch: ef.Mixture("multinomial", 2, n_steps=2, random_state=0).fit(EMPTY),
+    "empty row, chunk": lambda patch: ef.Mixture("multinomial", 2, sampler="variational", random_state=0).partial_fit(
         EMPTY
     ),
-    "zero column": lambda patch: Mixture("exponential", 2, n_steps=2, random_state=0).fit(np.array([[0.0, 1], [0, 2]])),
-    "classes are ignored": lambda patch: Mixture("poisson", 2, n_steps=2, random_state=0).fit(COUNTS, CLASSES),
-    "no class is known": lambda patch: Mixture("poisson", 2, n_steps=2, labels="classes", random_state=0).fit(
+    "zero column": lambda patch: ef.Mixture("exponential", 2, n_steps=2, random_state=0).fit(
+        np.array([[0.0, 1], [0, 2]])
+    ),
+    "classes are ignored": lambda patch: ef.Mixture("poisson", 2, n_steps=2, random_state=0).fit(COUNTS, CLASSES),
+    "no class is known": lambda patch: ef.Mixture("poisson", 2, n_steps=2, labels="classes", random_state=0).fit(
         COUNTS, np.full(40, -1)
     ),
-    "columns are left out": lambda patch: Mixture(n_components=2, n_steps=2, random_state=0).fit(a_frame()),
+    "columns are left out": lambda patch: ef.Mixture(n_components=2, n_steps=2, random_state=0).fit(a_frame()),
     "new columns": predicted,
-    "chains": lambda patch: Mixture("poisson", 3, n_chains=2, n_steps=20, random_state=1).fit(COUNTS),
+    "chains": lambda patch: ef.Mixture("poisson", 3, n_chains=2, n_steps=20, random_state=1).fit(COUNTS),
     "slow": slow,
     "more clusters than rows": lambda patch: SparseVariational().init(
-        MixtureModel(Poisson(), SymmetricDirichlet(9)), COUNTS[:3], seed=0
+        ef.MixtureModel(ef.Poisson(), ef.SymmetricDirichlet(9)), COUNTS[:3], seed=0
     ),
-    "more clusters than a chunk": lambda patch: Mixture("poisson", 5, sampler="variational").partial_fit(COUNTS[:3]),
+    "more clusters than a chunk": lambda patch: ef.Mixture("poisson", 5, sampler="variational").partial_fit(COUNTS[:3]),
     "not exact": lambda patch: stepped(
-        CollapsedMetropolis(TableProposal(), mode="published"), Poisson(), COUNTS, SymmetricDirichlet(3)
+        CollapsedMetropolis(TableProposal(), mode="published"), ef.Poisson(), COUNTS, ef.SymmetricDirichlet(3)
     ),
-    "old laws": lambda patch: stepped(UncollapsedMetropolis(refresh=3), Poisson(), COUNTS, SymmetricDirichlet(3)),
+    "old laws": lambda patch: stepped(UncollapsedMetropolis(refresh=3), ef.Poisson(), COUNTS, ef.SymmetricDirichlet(3)),
     "numeric derivatives": lambda patch: (
         of_two_functions().bind([[1], [2]]).expected_natural(np.ones(1), np.ones((1, 1)))
     ),
-    "edge of a grid": lambda patch: tuned_family(Multinomial(), COUNTS, grid={"concentration": [10.0, 20.0, 30.0]}),
+    "edge of a grid": lambda patch: tuned_family(ef.Multinomial(), COUNTS, grid={"concentration": [10.0, 20.0, 30.0]}),
     "leaves": many_leaves,
     "buckets": large_buckets,
     "tables": prototypes_without_room,
@@ -167,8 +158,8 @@ def test_a_reader_names_the_line_of_its_caller(tmp_path):
 def test_a_topic_model_names_the_line_of_its_caller():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        TopicModel(2, n_steps=2, random_state=0).fit(EMPTY)
-        stepped(SparseVariational(), Multinomial(), EMPTY, DirichletProcess())
+        ef.TopicModel(2, n_steps=2, random_state=0).fit(EMPTY)
+        stepped(SparseVariational(), ef.Multinomial(), EMPTY, ef.DirichletProcess())
     assert {warning.filename for warning in caught} == {__file__}
 
 

@@ -15,21 +15,7 @@ import numpy as np
 from killed_runs import RUNS, started
 from scipy import sparse
 
-from expfam import (
-    AdmixtureModel,
-    BayesianHierarchy,
-    Categorical,
-    Dataset,
-    Gaussian,
-    GroupedMixture,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SymmetricDirichlet,
-    TopicModel,
-)
+import expfam as ef
 from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError, ExpFamError
 from expfam.samplers import (
@@ -179,34 +165,34 @@ def mutant(arrays, seed):
 
 # ---- cases -----------------------------------------------------------------------------------------------------------
 
-FINITE = SymmetricDirichlet(6)
+FINITE = ef.SymmetricDirichlet(6)
 KERNELS = {
-    "categorical": (CollapsedGibbs(), Categorical(), PitmanYor(), CODES),
-    "gaussian": (CollapsedGibbs(), Gaussian(), FINITE, REAL),
-    "sparse_multinomial": (CollapsedGibbs(), Multinomial(), FINITE, sparse.csr_array(COUNTS)),
-    "tree": (UncollapsedGibbs(draw="tree"), Gaussian(), FINITE, REAL),
-    "rejection": (UncollapsedGibbs(draw="rejection"), Multinomial(), FINITE, sparse.csr_array(COUNTS)),
-    "table": (CollapsedMetropolis(TableProposal()), Poisson(), PitmanYor(), COUNTS),
-    "frozen": (CollapsedMetropolis(TableProposal(), mode="frozen"), Poisson(), FINITE, COUNTS),
-    "prototype": (UncollapsedMetropolis(refresh="never"), Gaussian(), FINITE, REAL),
-    "prototype_counts": (UncollapsedMetropolis(refresh=3), Poisson(), FINITE, COUNTS),
-    "narrow": (SparseVariational(2, n_candidates=3), Poisson(), FINITE, COUNTS),
-    "hierarchy_counts": (HierarchicalClustering(n_merges=9), Multinomial(), PitmanYor(discount=0.0), COUNTS),
+    "categorical": (CollapsedGibbs(), ef.Categorical(), ef.PitmanYor(), CODES),
+    "gaussian": (CollapsedGibbs(), ef.Gaussian(), FINITE, REAL),
+    "sparse_multinomial": (CollapsedGibbs(), ef.Multinomial(), FINITE, sparse.csr_array(COUNTS)),
+    "tree": (UncollapsedGibbs(draw="tree"), ef.Gaussian(), FINITE, REAL),
+    "rejection": (UncollapsedGibbs(draw="rejection"), ef.Multinomial(), FINITE, sparse.csr_array(COUNTS)),
+    "table": (CollapsedMetropolis(TableProposal()), ef.Poisson(), ef.PitmanYor(), COUNTS),
+    "frozen": (CollapsedMetropolis(TableProposal(), mode="frozen"), ef.Poisson(), FINITE, COUNTS),
+    "prototype": (UncollapsedMetropolis(refresh="never"), ef.Gaussian(), FINITE, REAL),
+    "prototype_counts": (UncollapsedMetropolis(refresh=3), ef.Poisson(), FINITE, COUNTS),
+    "narrow": (SparseVariational(2, n_candidates=3), ef.Poisson(), FINITE, COUNTS),
+    "hierarchy_counts": (HierarchicalClustering(n_merges=9), ef.Multinomial(), ef.PitmanYor(discount=0.0), COUNTS),
     "hierarchy_graph": (
         HierarchicalClustering(n_merges=9, candidates="knn", n_neighbors=3),
-        Gaussian(),
-        PitmanYor(discount=0.0),
+        ef.Gaussian(),
+        ef.PitmanYor(discount=0.0),
         REAL,
     ),
 }
 ADMIXTURES = {
-    "topics_gibbs": (TopicGibbs(), Multinomial(0.1), {}),
-    "topics_memoized": (TopicVariational(schedule=Memoized(3), local="dense"), Multinomial(0.1), {}),
-    "topics_sparse": (TopicVariational(schedule=Memoized(3), n_active=2), Multinomial(0.1), {}),
-    "topics_stochastic": (TopicVariational(schedule=Stochastic(20)), Multinomial(0.1), {}),
-    "grouped_gibbs": (GroupedGibbs(), Poisson(), {"groups": GROUPS}),
-    "grouped_variational": (GroupedVariational(), Poisson(), {"groups": GROUPS}),
-    "grouped_memoized": (GroupedVariational(schedule=Memoized(2)), Poisson(), {"groups": GROUPS}),
+    "topics_gibbs": (TopicGibbs(), ef.Multinomial(0.1), {}),
+    "topics_memoized": (TopicVariational(schedule=Memoized(3), local="dense"), ef.Multinomial(0.1), {}),
+    "topics_sparse": (TopicVariational(schedule=Memoized(3), n_active=2), ef.Multinomial(0.1), {}),
+    "topics_stochastic": (TopicVariational(schedule=Stochastic(20)), ef.Multinomial(0.1), {}),
+    "grouped_gibbs": (GroupedGibbs(), ef.Poisson(), {"groups": GROUPS}),
+    "grouped_variational": (GroupedVariational(), ef.Poisson(), {"groups": GROUPS}),
+    "grouped_memoized": (GroupedVariational(schedule=Memoized(2)), ef.Poisson(), {"groups": GROUPS}),
 }
 
 
@@ -214,33 +200,33 @@ def fitted(name):
     """An estimator with all that its file can hold."""
     chunks = [COUNTS[:30], COUNTS[30:]]
     if name == "mixture":
-        return Mixture("gaussian", 3, n_steps=2, random_state=0).fit(REAL)
+        return ef.Mixture("gaussian", 3, n_steps=2, random_state=0).fit(REAL)
     if name == "mixture_diagonal":
-        return Mixture("gaussian_diag", 3, n_steps=2, random_state=0).fit(REAL)
+        return ef.Mixture("gaussian_diag", 3, n_steps=2, random_state=0).fit(REAL)
     if name == "mixture_spherical":
-        return Mixture("gaussian_spherical", 3, n_steps=2, random_state=0).fit(REAL)
+        return ef.Mixture("gaussian_spherical", 3, n_steps=2, random_state=0).fit(REAL)
     if name == "mixture_sparse":
-        return Mixture("multinomial", 3, n_steps=2, random_state=0).fit(sparse.csr_array(COUNTS))
+        return ef.Mixture("multinomial", 3, n_steps=2, random_state=0).fit(sparse.csr_array(COUNTS))
     if name == "mixture_codes":
-        return Mixture("categorical", n_steps=2, random_state=0).fit(CODES)
+        return ef.Mixture("categorical", n_steps=2, random_state=0).fit(CODES)
     if name == "mixture_stream":
         kernel = SparseVariational(2, schedule=Memoized())
-        model = Mixture("poisson", 3, sampler=kernel, random_state=0).partial_fit(chunks[0], batch=0)
+        model = ef.Mixture("poisson", 3, sampler=kernel, random_state=0).partial_fit(chunks[0], batch=0)
         return model.partial_fit(chunks[1], batch=1)
     if name == "topic_model":
-        return TopicModel(3, n_steps=3, random_state=0).fit(COUNTS)
+        return ef.TopicModel(3, n_steps=3, random_state=0).fit(COUNTS)
     if name == "topic_stream":
-        model = TopicModel(3, sampler=TopicVariational(local="dense", schedule=Memoized()), random_state=0).partial_fit(
-            chunks[0], batch=0
-        )
+        model = ef.TopicModel(
+            3, sampler=TopicVariational(local="dense", schedule=Memoized()), random_state=0
+        ).partial_fit(chunks[0], batch=0)
         return model.partial_fit(chunks[1], batch=1)
     if name == "grouped":
-        return GroupedMixture("poisson", 3, n_steps=2, n_warmup=1, random_state=0).fit(COUNTS, groups=GROUPS)
+        return ef.GroupedMixture("poisson", 3, n_steps=2, n_warmup=1, random_state=0).fit(COUNTS, groups=GROUPS)
     if name == "grouped_stream":
-        model = GroupedMixture("poisson", 3, sampler=GroupedVariational(schedule=Memoized()), random_state=0)
+        model = ef.GroupedMixture("poisson", 3, sampler=GroupedVariational(schedule=Memoized()), random_state=0)
         model.partial_fit(chunks[0], groups=GROUPS[:30], batch=0)
         return model.partial_fit(chunks[1], groups=GROUPS[30:], batch=1)
-    return BayesianHierarchy("gaussian_diag" if name == "bayesian_hierarchy" else "poisson").fit(
+    return ef.BayesianHierarchy("gaussian_diag" if name == "bayesian_hierarchy" else "poisson").fit(
         REAL if name == "bayesian_hierarchy" else sparse.csr_array(COUNTS)
     )
 
@@ -258,10 +244,10 @@ def start(name):
         return RUNS[name][0], started(name)
     if name in KERNELS:
         kernel, family, weights, X = KERNELS[name]
-        return kernel, kernel.init(MixtureModel(family, weights), X, seed=3)
+        return kernel, kernel.init(ef.MixtureModel(family, weights), X, seed=3)
     kernel, family, groups = ADMIXTURES[name]
-    data = Dataset(COUNTS, family, **groups)
-    return kernel, kernel.init(AdmixtureModel(data.family, 3, alpha=0.5), data, seed=3)
+    data = ef.Dataset(COUNTS, family, **groups)
+    return kernel, kernel.init(ef.AdmixtureModel(data.family, 3, alpha=0.5), data, seed=3)
 
 
 class Run:
@@ -299,9 +285,9 @@ class Saved:
     def __init__(self, name, folder):
         self.model = fitted(name)
         self.path = Path(folder, "model")
-        self.model.save(self.path, **({"labels": True} if type(self.model) in (Mixture, GroupedMixture) else {}))
+        self.model.save(self.path, **({"labels": True} if type(self.model) in (ef.Mixture, ef.GroupedMixture) else {}))
         self.X = REAL if self.model.n_features_in_ == 3 else CODES if name == "mixture_codes" else COUNTS
-        self.grouped = {"groups": GROUPS} if isinstance(self.model, GroupedMixture) else {}
+        self.grouped = {"groups": GROUPS} if isinstance(self.model, ef.GroupedMixture) else {}
 
     def use(self):
         model = type(self.model).load(self.path)
@@ -311,7 +297,7 @@ class Saved:
                 getattr(model, method)(*takes, **(self.grouped if takes else {}))
         if hasattr(model, "stream_"):
             model.partial_fit(self.X[:30], **({"groups": GROUPS[:30]} if self.grouped else {}), batch=0)
-        if isinstance(model, BayesianHierarchy):
+        if isinstance(model, ef.BayesianHierarchy):
             model.cut(n_clusters=3) if hasattr(model, "cut") and callable(model.cut) else None
         model.save(self.path.with_name("again"))
 

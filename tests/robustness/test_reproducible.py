@@ -8,17 +8,7 @@ import pytest
 from scipy import sparse
 from tiny import FAMILIES
 
-from expfam import (
-    AdmixtureModel,
-    Dataset,
-    DirichletProcess,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SymmetricDirichlet,
-)
+import expfam as ef
 from expfam.samplers import (
     CollapsedGibbs,
     Cycle,
@@ -54,7 +44,7 @@ def blobs(family, n=700, seed=0):
     "family", ["multinomial", "poisson", "categorical", "gaussian", "gaussian_diag", "plain_poisson"]
 )
 def test_labels_of_the_uncollapsed_sweep_do_not_depend_on_threads(family):
-    model = MixtureModel(FAMILIES[family][0], SymmetricDirichlet(30))
+    model = ef.MixtureModel(FAMILIES[family][0], ef.SymmetricDirichlet(30))
     X = blobs(family)
     runs = []
     for n_threads in (1, 2, 4):
@@ -67,7 +57,7 @@ def test_labels_of_the_uncollapsed_sweep_do_not_depend_on_threads(family):
 @pytest.mark.parametrize("family", ["multinomial", "gaussian"])
 def test_predictions_do_not_depend_on_threads(family):
     X = blobs(family)
-    mixture = Mixture(FAMILIES[family][0], 20, n_steps=3, random_state=1).fit(X)
+    mixture = ef.Mixture(FAMILIES[family][0], 20, n_steps=3, random_state=1).fit(X)
     results = [mixture.set_params(n_threads=n).predict_proba(X) for n in (1, 2, 4)]
     assert (results[0] == results[1]).all()
     assert (results[0] == results[2]).all()
@@ -75,12 +65,12 @@ def test_predictions_do_not_depend_on_threads(family):
 
 def test_labels_of_a_shard_are_those_of_its_rows_in_the_whole():
     X = blobs("poisson")
-    family = Poisson(shape=1.0, rate=1.0).bind(X)
-    model = MixtureModel(family, SymmetricDirichlet(5))
+    family = ef.Poisson(shape=1.0, rate=1.0).bind(X)
+    model = ef.MixtureModel(family, ef.SymmetricDirichlet(5))
     kernel = UncollapsedGibbs()
-    whole = kernel.init(model, Dataset(X, family), seed=4, start=np.zeros(len(X), dtype=int))
+    whole = kernel.init(model, ef.Dataset(X, family), seed=4, start=np.zeros(len(X), dtype=int))
     shard = kernel.init(
-        model, Dataset(X[300:], family, row_offset=300), seed=4, start=np.zeros(len(X) - 300, dtype=int)
+        model, ef.Dataset(X[300:], family, row_offset=300), seed=4, start=np.zeros(len(X) - 300, dtype=int)
     )
     whole.draw_parameters()
     shard.Theta, shard.G, shard.log_pi = whole.Theta, whole.G, whole.log_pi
@@ -90,12 +80,12 @@ def test_labels_of_a_shard_are_those_of_its_rows_in_the_whole():
 
 
 KERNELS = {
-    "collapsed": (CollapsedGibbs(), DirichletProcess()),
-    "random_order": (CollapsedGibbs(order="random"), PitmanYor(alpha=1.0, discount=0.5)),
-    "uncollapsed": (UncollapsedGibbs(), SymmetricDirichlet(12)),
-    "truncated": (UncollapsedGibbs(truncation=14), DirichletProcess()),
-    "learning": (Cycle(CollapsedGibbs(), UpdateHyper()), DirichletProcess()),
-    "mixed": (RandomScan(CollapsedGibbs(), Cycle(UncollapsedGibbs(), UpdateHyper())), SymmetricDirichlet(12)),
+    "collapsed": (CollapsedGibbs(), ef.DirichletProcess()),
+    "random_order": (CollapsedGibbs(order="random"), ef.PitmanYor(alpha=1.0, discount=0.5)),
+    "uncollapsed": (UncollapsedGibbs(), ef.SymmetricDirichlet(12)),
+    "truncated": (UncollapsedGibbs(truncation=14), ef.DirichletProcess()),
+    "learning": (Cycle(CollapsedGibbs(), UpdateHyper()), ef.DirichletProcess()),
+    "mixed": (RandomScan(CollapsedGibbs(), Cycle(UncollapsedGibbs(), UpdateHyper())), ef.SymmetricDirichlet(12)),
 }
 
 
@@ -104,7 +94,7 @@ KERNELS = {
 def test_a_resumed_chain_continues_bit_for_bit(name, family):
     kernel, weights = KERNELS[name]
     X = blobs(family, n=120)
-    model = MixtureModel(FAMILIES[family][0], weights)
+    model = ef.MixtureModel(FAMILIES[family][0], weights)
     rng = np.random.default_rng(3)
     stop = int(rng.integers(1, 8))
 
@@ -126,7 +116,7 @@ def test_a_resumed_chain_continues_bit_for_bit(name, family):
 
 def test_arrays_of_a_state_hold_no_objects():
     kernel, weights = KERNELS["collapsed"]
-    state = kernel.init(MixtureModel(FAMILIES["poisson"][0], weights), blobs("poisson"), seed=0)
+    state = kernel.init(ef.MixtureModel(FAMILIES["poisson"][0], weights), blobs("poisson"), seed=0)
 
     def leaves(node):
         for value in node.values():
@@ -140,20 +130,20 @@ def test_arrays_of_a_state_hold_no_objects():
 
 def test_fits_do_not_disturb_each_other():
     X = blobs("gaussian_diag", n=200)
-    first = Mixture(n_steps=5, random_state=3).fit(X).labels_
+    first = ef.Mixture(n_steps=5, random_state=3).fit(X).labels_
     np.random.default_rng().random(10)
-    Mixture("gaussian", n_steps=2, random_state=8).fit(X)
-    assert (Mixture(n_steps=5, random_state=3).fit(X).labels_ == first).all()
+    ef.Mixture("gaussian", n_steps=2, random_state=8).fit(X)
+    assert (ef.Mixture(n_steps=5, random_state=3).fit(X).labels_ == first).all()
 
 
 DRAWING = {
-    "hyper": (Cycle(CollapsedGibbs(), UpdateHyper()), DirichletProcess()),
-    "random order": (CollapsedGibbs(order="random"), DirichletProcess()),
-    "parameters": (UncollapsedGibbs(), SymmetricDirichlet(4)),
-    "scan": (RandomScan(CollapsedGibbs(), UpdateHyper()), DirichletProcess()),
-    "memoized": (SparseVariational(n_active=2, schedule=Memoized(4)), SymmetricDirichlet(4)),
-    "stochastic": (SparseVariational(n_active=2, schedule=Stochastic(10)), SymmetricDirichlet(4)),
-    "splits": (SplitMerge(n_moves=4, every=1), DirichletProcess()),
+    "hyper": (Cycle(CollapsedGibbs(), UpdateHyper()), ef.DirichletProcess()),
+    "random order": (CollapsedGibbs(order="random"), ef.DirichletProcess()),
+    "parameters": (UncollapsedGibbs(), ef.SymmetricDirichlet(4)),
+    "scan": (RandomScan(CollapsedGibbs(), UpdateHyper()), ef.DirichletProcess()),
+    "memoized": (SparseVariational(n_active=2, schedule=Memoized(4)), ef.SymmetricDirichlet(4)),
+    "stochastic": (SparseVariational(n_active=2, schedule=Stochastic(10)), ef.SymmetricDirichlet(4)),
+    "splits": (SplitMerge(n_moves=4, every=1), ef.DirichletProcess()),
     "topics": (TopicGibbs(learn_alpha=True, learn_eta=True, learn_every=1), None),
     "groups": (GroupedGibbs(order="random"), None),
 }
@@ -165,11 +155,11 @@ def test_no_two_draws_share_their_random_numbers(name, monkeypatch):
     kernel, weights = DRAWING[name]
     X = np.random.default_rng(0).poisson(np.repeat([[1.0, 6.0], [6.0, 1.0]], 15, axis=0))
     if weights is not None:
-        model, data = MixtureModel(Poisson(), weights), X
+        model, data = ef.MixtureModel(ef.Poisson(), weights), X
     else:
-        family = (Multinomial(0.5) if name == "topics" else Poisson()).bind(X)
-        model = AdmixtureModel(family, 3, alpha=0.5)
-        data = X if name == "topics" else Dataset(X, family, groups=np.arange(30) // 6)
+        family = (ef.Multinomial(0.5) if name == "topics" else ef.Poisson()).bind(X)
+        model = ef.AdmixtureModel(family, 3, alpha=0.5)
+        data = X if name == "topics" else ef.Dataset(X, family, groups=np.arange(30) // 6)
     state = kernel.init(model, data, seed=3)
     opened, right = [], _rng.generator
 
@@ -189,7 +179,7 @@ def test_no_two_draws_share_their_random_numbers(name, monkeypatch):
 def test_a_restored_state_stores_what_it_was_restored_from():
     """Also what a few steps would not show: how many moves the sums of real data have drifted by."""
     kernel, X = CollapsedGibbs(), blobs("gaussian_diag", n=60)
-    state = kernel.init(MixtureModel(FAMILIES["gaussian_diag"][0], DirichletProcess()), X, seed=5, start="random")
+    state = kernel.init(ef.MixtureModel(FAMILIES["gaussian_diag"][0], ef.DirichletProcess()), X, seed=5, start="random")
     for _ in range(3):
         kernel.step(state)
     arrays = state.to_arrays()

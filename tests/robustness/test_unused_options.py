@@ -4,17 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from expfam import (
-    BayesianHierarchy,
-    Dataset,
-    DirichletProcess,
-    GroupedMixture,
-    Mixture,
-    MixtureModel,
-    Poisson,
-    SymmetricDirichlet,
-    TopicModel,
-)
+import expfam as ef
 from expfam.errors import CapabilityError
 from expfam.params import refuse_unused
 from expfam.samplers import (
@@ -42,23 +32,23 @@ TF_IDF = X + 0.5
 
 
 def topics(X=X, **options):
-    return lambda: TopicModel(3, n_steps=2, random_state=0, **options).fit(X)
+    return lambda: ef.TopicModel(3, n_steps=2, random_state=0, **options).fit(X)
 
 
 def chunk_of_topics(**options):
-    return lambda: TopicModel(3, random_state=0, **options).partial_fit(X)
+    return lambda: ef.TopicModel(3, random_state=0, **options).partial_fit(X)
 
 
 def grouped(**options):
-    return lambda: GroupedMixture("poisson", 2, n_steps=2, random_state=0, **options).fit(X, groups=GROUPS)
+    return lambda: ef.GroupedMixture("poisson", 2, n_steps=2, random_state=0, **options).fit(X, groups=GROUPS)
 
 
 def tree(**options):
-    return lambda: BayesianHierarchy("poisson", **options).fit(X)
+    return lambda: ef.BayesianHierarchy("poisson", **options).fit(X)
 
 
 def mixture(sampler):
-    return lambda: Mixture("poisson", 3, sampler=sampler, n_steps=2, n_warmup=0, random_state=0).fit(X)
+    return lambda: ef.Mixture("poisson", 3, sampler=sampler, n_steps=2, n_warmup=0, random_state=0).fit(X)
 
 
 GRAPH = sparse.csr_array(np.ones((30, 30)))
@@ -121,21 +111,21 @@ def test_an_option_that_is_used_is_taken(case):
 def test_a_hierarchy_refuses_before_it_tunes(monkeypatch):
     monkeypatch.setattr("expfam.estimators.hierarchy.tuned_family", None)
     with pytest.raises(CapabilityError, match="n_neighbors=4"):
-        BayesianHierarchy("poisson", learn_hyper=True, sampler=HierarchicalClustering(n_neighbors=4)).fit(X)
+        ef.BayesianHierarchy("poisson", learn_hyper=True, sampler=HierarchicalClustering(n_neighbors=4)).fit(X)
 
 
 def test_a_kernel_refuses_by_itself():
-    data = Dataset(X, Poisson())
+    data = ef.Dataset(X, ef.Poisson())
     kernel = HierarchicalClustering(n_neighbors=3)
     with pytest.raises(CapabilityError, match="HierarchicalClustering: candidates=None does not use n_neighbors=3"):
-        kernel.init(MixtureModel(data.family, DirichletProcess()), data)
+        kernel.init(ef.MixtureModel(data.family, ef.DirichletProcess()), data)
     kernel = SplitMerge("near", anchors="uniform_anchors")
     with pytest.raises(CapabilityError, match=r"SplitMerge: .* does not use preset='near'"):
-        kernel.init(MixtureModel(data.family, SymmetricDirichlet(2)), data, seed=0)
+        kernel.init(ef.MixtureModel(data.family, ef.SymmetricDirichlet(2)), data, seed=0)
 
 
 def test_an_array_is_no_default():
-    model = TopicModel(3)
+    model = ef.TopicModel(3)
     model.n_warmup = np.array([1, 2])
     with pytest.raises(CapabilityError, match=r"does not use n_warmup=array\(\[1, 2\]\)"):
         refuse_unused(model, ["n_warmup", "start"], why="a test", remedy="nothing")

@@ -8,71 +8,44 @@ import warnings
 
 import numpy as np
 
-from expfam import (
-    Categorical,
-    Columns,
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    MixtureModel,
-    PitmanYor,
-    Poisson,
-    SymmetricDirichlet,
-    list_plugins,
-    load_family,
-)
+import expfam as ef
 from expfam.errors import CapabilityError, DataWarning
 from expfam.params import Settings
 from expfam.plugins.laws.data_case import made_up_data
-from expfam.samplers import (
-    Canopy,
-    CollapsedGibbs,
-    CollapsedMetropolis,
-    Cycle,
-    ExpectationMaximization,
-    FastEx,
-    HashProposal,
-    HierarchicalClustering,
-    SparseVariational,
-    SplitMerge,
-    StochasticEM,
-    UncollapsedGibbs,
-    UpdateHyper,
-)
 
-FAMILIES = sorted(plugin.name for plugin in list_plugins("family") if plugin.distribution == "expfam")
+FAMILIES = sorted(plugin.name for plugin in ef.list_plugins("family") if plugin.distribution == "expfam")
 WEIGHTS = {
-    "F": SymmetricDirichlet(4, alpha=0.5),
-    "D": DirichletProcess(alpha=1.0),
-    "P": PitmanYor(alpha=1.0, discount=0.3),
+    "F": ef.SymmetricDirichlet(4, alpha=0.5),
+    "D": ef.DirichletProcess(alpha=1.0),
+    "P": ef.PitmanYor(alpha=1.0, discount=0.3),
 }
 PRESETS = ("auto", "near", "lshsm", "minsm", "sdds", "rgsm", "random", "mondrian")
 KERNELS = [
-    CollapsedGibbs(),
-    FastEx(),
-    CollapsedMetropolis("table"),
-    CollapsedMetropolis("int8"),
-    CollapsedMetropolis(HashProposal(n_bits=64)),
-    *(SplitMerge(preset) for preset in PRESETS),
-    Cycle(SplitMerge(), FastEx()),
-    UncollapsedGibbs(draw="dense"),
-    UncollapsedGibbs(draw="tree"),
-    UncollapsedGibbs(draw="rejection"),
-    Canopy(variant=1),
-    Canopy(variant=2),
-    StochasticEM(),
-    ExpectationMaximization(),
-    SparseVariational(),
-    SparseVariational(objective="map"),
-    SparseVariational(2, n_candidates=3),
-    HierarchicalClustering(),
-    Cycle(CollapsedGibbs(), UpdateHyper()),
+    ef.samplers.CollapsedGibbs(),
+    ef.samplers.FastEx(),
+    ef.samplers.CollapsedMetropolis("table"),
+    ef.samplers.CollapsedMetropolis("int8"),
+    ef.samplers.CollapsedMetropolis(ef.samplers.HashProposal(n_bits=64)),
+    *(ef.samplers.SplitMerge(preset) for preset in PRESETS),
+    ef.samplers.Cycle(ef.samplers.SplitMerge(), ef.samplers.FastEx()),
+    ef.samplers.UncollapsedGibbs(draw="dense"),
+    ef.samplers.UncollapsedGibbs(draw="tree"),
+    ef.samplers.UncollapsedGibbs(draw="rejection"),
+    ef.samplers.Canopy(variant=1),
+    ef.samplers.Canopy(variant=2),
+    ef.samplers.StochasticEM(),
+    ef.samplers.ExpectationMaximization(),
+    ef.samplers.SparseVariational(),
+    ef.samplers.SparseVariational(objective="map"),
+    ef.samplers.SparseVariational(2, n_candidates=3),
+    ef.samplers.HierarchicalClustering(),
+    ef.samplers.Cycle(ef.samplers.CollapsedGibbs(), ef.samplers.UpdateHyper()),
 ]
 
 
 def shown(value):
     """A kernel, or a part of one, as the code that makes it: settings at their defaults are left out."""
-    if isinstance(value, Cycle):
+    if isinstance(value, ef.samplers.Cycle):
         arguments = [shown(kernel) for kernel in value.kernels]
     elif isinstance(value, Settings):
         own = value.get_params()
@@ -91,14 +64,14 @@ SAMPLERS = {shown(kernel): kernel for kernel in KERNELS}
 
 def tried(title):
     """The sampler of that title as tests run it: moves that cut columns are slow on few rows, where many are made."""
-    return SplitMerge("mondrian", n_moves=42) if title == 'SplitMerge("mondrian")' else SAMPLERS[title]
+    return ef.samplers.SplitMerge("mondrian", n_moves=42) if title == 'SplitMerge("mondrian")' else SAMPLERS[title]
 
 
 def family_named(name):
     """A shipped family by its name; the family of tables with columns of three kinds."""
     if name != "columns":
-        return load_family(name)
-    return Columns([(DiagonalGaussian(), (0,)), (Poisson(), (1,)), (Categorical(), (2,))])
+        return ef.load_family(name)
+    return ef.Columns([(ef.DiagonalGaussian(), (0,)), (ef.Poisson(), (1,)), (ef.Categorical(), (2,))])
 
 
 def rows_for(family, n_columns, rng):
@@ -116,13 +89,13 @@ def data_of(family_name):
     X = rows_for(family, 3 if family.support in ("unit", "categories") else 4, np.random.default_rng(0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return Dataset(X, family)
+        return ef.Dataset(X, family)
 
 
 def refusal(sampler, data, weights):
     """Why a sampler does not take a model, None where it does."""
     try:
-        sampler.check(MixtureModel(data.family, weights), data)
+        sampler.check(ef.MixtureModel(data.family, weights), data)
     except CapabilityError as error:
         return str(error)
     return None

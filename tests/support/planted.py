@@ -3,21 +3,13 @@
 import numpy as np
 from scipy import sparse
 
-from expfam import (
-    Categorical,
-    DiagonalGaussian,
-    Gaussian,
-    Multinomial,
-    Poisson,
-    SphericalGaussian,
-    ZeroMeanGaussian,
-)
+import expfam as ef
 
 REAL = {
-    "gaussian": Gaussian(),
-    "gaussian_diag": DiagonalGaussian(),
-    "gaussian_spherical": SphericalGaussian(),
-    "gaussian_spherical_shared": SphericalGaussian(variance="shared"),
+    "gaussian": ef.Gaussian(),
+    "gaussian_diag": ef.DiagonalGaussian(),
+    "gaussian_spherical": ef.SphericalGaussian(),
+    "gaussian_spherical_shared": ef.SphericalGaussian(variance="shared"),
 }
 PLANTED = ["multinomial", "poisson", "categorical", *REAL, "gaussian_zero"]
 
@@ -34,17 +26,17 @@ def planted(name, n=400, seed=0):
     labels = rng.integers(0, 6, n)
     if name == "multinomial":
         topics = rng.dirichlet(np.full(20, 0.2), 6)
-        return Multinomial(concentration=0.3), np.array([rng.multinomial(12, topics[k]) for k in labels]), labels
+        return ef.Multinomial(concentration=0.3), np.array([rng.multinomial(12, topics[k]) for k in labels]), labels
     if name == "poisson":
-        return Poisson(shape=0.8, rate=0.3), rng.poisson(rng.gamma(1.0, 5.0, (6, 5))[labels]), labels
+        return ef.Poisson(shape=0.8, rate=0.3), rng.poisson(rng.gamma(1.0, 5.0, (6, 5))[labels]), labels
     if name == "categorical":
         laws = rng.dirichlet(np.full(4, 0.3), (6, 5)).cumsum(axis=2)
         codes = (rng.random((n, 5, 1)) > laws[labels]).sum(axis=2)
         codes[rng.random((n, 5)) < 0.1] = -1
-        return Categorical(concentration=0.5, n_levels=4), codes, labels
+        return ef.Categorical(concentration=0.5, n_levels=4), codes, labels
     if name == "gaussian_zero":
         axes = rng.normal(size=(6, 4, 4))
-        return ZeroMeanGaussian(), np.einsum("nij,nj->ni", axes[labels], rng.normal(size=(n, 4))), labels
+        return ef.ZeroMeanGaussian(), np.einsum("nij,nj->ni", axes[labels], rng.normal(size=(n, 4))), labels
     centres = rng.normal(scale=2.0, size=(6, 3))
     return REAL[name], centres[labels] + rng.normal(size=(n, 3)) + 100.0, labels
 

@@ -10,21 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from expfam import (
-    AdmixtureModel,
-    BayesianHierarchy,
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    GroupedMixture,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SymmetricDirichlet,
-    TopicModel,
-)
+import expfam as ef
 from expfam.samplers import (
     Canopy,
     Checkpoint,
@@ -64,38 +50,45 @@ def count_rows():
 
 GROUPS = np.repeat(np.arange(8), 5)
 ESTIMATORS = {
-    "mixture": lambda: Mixture(DiagonalGaussian(), weights=DirichletProcess(2.0), n_steps=10, random_state=0).fit(
-        real_rows()
-    ),
-    "mixture_of_settings": lambda: Mixture(
-        Poisson(),
+    "mixture": lambda: ef.Mixture(
+        ef.DiagonalGaussian(), weights=ef.DirichletProcess(2.0), n_steps=10, random_state=0
+    ).fit(real_rows()),
+    "mixture_of_settings": lambda: ef.Mixture(
+        ef.Poisson(),
         4,
-        weights=SymmetricDirichlet(4, alpha=0.5),
+        weights=ef.SymmetricDirichlet(4, alpha=0.5),
         sampler=CollapsedGibbs(order="random"),
         n_steps=10,
         random_state=0,
     ).fit(count_rows()),
-    "topics": lambda: TopicModel(
+    "topics": lambda: ef.TopicModel(
         3, sampler=TopicVariational(schedule=Memoized(2), local="dense"), n_steps=5, random_state=0
     ).fit(count_rows()),
-    "grouped": lambda: GroupedMixture(DiagonalGaussian(), 4, n_steps=5, random_state=0).fit(real_rows(), groups=GROUPS),
-    "hierarchy": lambda: BayesianHierarchy(DiagonalGaussian()).fit(real_rows()),
+    "grouped": lambda: ef.GroupedMixture(ef.DiagonalGaussian(), 4, n_steps=5, random_state=0).fit(
+        real_rows(), groups=GROUPS
+    ),
+    "hierarchy": lambda: ef.BayesianHierarchy(ef.DiagonalGaussian()).fit(real_rows()),
 }
-LOADERS = {"mixture": Mixture, "topics": TopicModel, "grouped": GroupedMixture, "hierarchy": BayesianHierarchy}
+LOADERS = {
+    "mixture": ef.Mixture,
+    "topics": ef.TopicModel,
+    "grouped": ef.GroupedMixture,
+    "hierarchy": ef.BayesianHierarchy,
+}
 
 
 def _mixture_of(family, weights):
-    return lambda: (MixtureModel(family, weights), real_rows() if family.support == "real" else count_rows())
+    return lambda: (ef.MixtureModel(family, weights), real_rows() if family.support == "real" else count_rows())
 
 
 def _grouped(model):
-    data = Dataset(real_rows(), model.family, groups=GROUPS)
+    data = ef.Dataset(real_rows(), model.family, groups=GROUPS)
     return model.with_family(data.family), data
 
 
-_REAL = _mixture_of(DiagonalGaussian(), DirichletProcess(1.0))
-_COUNTS = _mixture_of(Multinomial(), PitmanYor(1.0, 0.3))
-_FINITE = _mixture_of(DiagonalGaussian(), SymmetricDirichlet(5, alpha=0.5))
+_REAL = _mixture_of(ef.DiagonalGaussian(), ef.DirichletProcess(1.0))
+_COUNTS = _mixture_of(ef.Multinomial(), ef.PitmanYor(1.0, 0.3))
+_FINITE = _mixture_of(ef.DiagonalGaussian(), ef.SymmetricDirichlet(5, alpha=0.5))
 RUNS = {
     "gibbs": (CollapsedGibbs(), _REAL),
     "fastex": (FastEx(), _COUNTS),
@@ -106,9 +99,12 @@ RUNS = {
     "variational": (SparseVariational(), _FINITE),
     "cycle": (Cycle(CollapsedGibbs(), UpdateHyper()), _COUNTS),
     "hierarchy": (HierarchicalClustering(), _REAL),
-    "topic_gibbs": (TopicGibbs(), lambda: (AdmixtureModel(Multinomial(), 3, alpha=0.5), count_rows())),
-    "topic_variational": (TopicVariational(), lambda: (AdmixtureModel(Multinomial(), 3, alpha=0.5), count_rows())),
-    "grouped_gibbs": (GroupedGibbs(), lambda: _grouped(AdmixtureModel(DiagonalGaussian(), 4, alpha=0.5))),
+    "topic_gibbs": (TopicGibbs(), lambda: (ef.AdmixtureModel(ef.Multinomial(), 3, alpha=0.5), count_rows())),
+    "topic_variational": (
+        TopicVariational(),
+        lambda: (ef.AdmixtureModel(ef.Multinomial(), 3, alpha=0.5), count_rows()),
+    ),
+    "grouped_gibbs": (GroupedGibbs(), lambda: _grouped(ef.AdmixtureModel(ef.DiagonalGaussian(), 4, alpha=0.5))),
 }
 
 

@@ -7,20 +7,7 @@ from scipy import sparse
 from scipy.special import gammaln
 from stepping import assert_resumes, assert_threads_agree, stepped
 
-from expfam import (
-    Categorical,
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    Family,
-    Gaussian,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SymmetricDirichlet,
-)
+import expfam as ef
 from expfam.errors import CapabilityError, DataError, ExactnessWarning, PluginError, ResourceError
 from expfam.samplers import (
     CollapsedGibbs,
@@ -40,12 +27,12 @@ from expfam.samplers.named import proposal_for
 from expfam.samplers.proposals.handle import ProposalHandle
 
 CASES = {
-    "table": (Multinomial(), TEXT, TableProposal()),
-    "table_poisson": (Poisson(), TEXT, TableProposal()),
-    "table_float": (Multinomial(), TEXT, TableProposal(dtype="float32")),
-    "hash": (Multinomial(), TEXT, HashProposal(n_bits=64, shortlist=8)),
-    "int8": (DiagonalGaussian(), POINTS, Int8Proposal()),
-    "int8_full": (Gaussian(), POINTS, Int8Proposal(shortlist=4)),
+    "table": (ef.Multinomial(), TEXT, TableProposal()),
+    "table_poisson": (ef.Poisson(), TEXT, TableProposal()),
+    "table_float": (ef.Multinomial(), TEXT, TableProposal(dtype="float32")),
+    "hash": (ef.Multinomial(), TEXT, HashProposal(n_bits=64, shortlist=8)),
+    "int8": (ef.DiagonalGaussian(), POINTS, Int8Proposal()),
+    "int8_full": (ef.Gaussian(), POINTS, Int8Proposal(shortlist=4)),
 }
 
 
@@ -53,11 +40,11 @@ def walk(kernel, model, X, n_steps, seed=3, **options):
     return stepped(kernel, kernel.init(model, X, seed=seed, **options), n_steps)
 
 
-@pytest.mark.parametrize("weights", [DirichletProcess(), SymmetricDirichlet(30)], ids=["dp", "finite"])
+@pytest.mark.parametrize("weights", [ef.DirichletProcess(), ef.SymmetricDirichlet(30)], ids=["dp", "finite"])
 @pytest.mark.parametrize("case", CASES)
 def test_labels_do_not_depend_on_the_number_of_threads(case, weights):
     family, X, proposal = CASES[case]
-    model = MixtureModel(family, weights)
+    model = ef.MixtureModel(family, weights)
 
     def labels_of(n_threads):
         kernel = CollapsedMetropolis(proposal, mode="crossfit", n_blocks=3, n_threads=n_threads)
@@ -70,7 +57,7 @@ def test_labels_do_not_depend_on_the_number_of_threads(case, weights):
 @pytest.mark.parametrize("case", CASES)
 def test_a_chain_resumed_from_its_file_gives_the_same_bits(case, mode, tmp_path):
     family, X, proposal = CASES[case]
-    model = MixtureModel(family, SymmetricDirichlet(20))
+    model = ef.MixtureModel(family, ef.SymmetricDirichlet(20))
     kernel = CollapsedMetropolis(proposal, mode=mode, n_blocks=5 if mode == "crossfit" else "auto")
     if case == "table" and mode != "frozen":
         kernel = Cycle(kernel)
@@ -82,7 +69,7 @@ def test_a_chain_resumed_from_its_file_gives_the_same_bits(case, mode, tmp_path)
 @pytest.mark.parametrize("case", CASES)
 def test_proposals_find_what_gibbs_finds(case, mode):
     family, X, proposal = CASES[case]
-    model = MixtureModel(family, SymmetricDirichlet(30))
+    model = ef.MixtureModel(family, ef.SymmetricDirichlet(30))
     exact = walk(CollapsedGibbs(), model, X, 30, seed=1)
     state = walk(CollapsedMetropolis(proposal, mode=mode), model, X, 30, seed=1)
     assert state.log_joint > exact.log_joint - 0.03 * abs(exact.log_joint)
@@ -93,8 +80,8 @@ def test_proposals_find_what_gibbs_finds(case, mode):
 def test_shifts_and_single_moves_of_a_table_give_the_bits_of_a_refresh(dtype, concentration):
     rng = np.random.default_rng(8)
     a = rng.uniform(0.1, 2.0, size=60) if concentration == "vector" else concentration
-    data = Dataset(TEXT * 3, Multinomial(concentration=a))
-    model = MixtureModel(data.family, DirichletProcess())
+    data = ef.Dataset(TEXT * 3, ef.Multinomial(concentration=a))
+    model = ef.MixtureModel(data.family, ef.DirichletProcess())
     labels = rng.integers(4, size=600).astype(np.int32)
 
     def view(labels, inside):
@@ -144,9 +131,9 @@ def test_words_of_any_count_are_scored_to_the_step_of_a_byte():
     X = np.zeros((8, 3), dtype=np.int64)
     X[:, 0], X[:, 1] = [50_000, 40_000, 3, 0, 1, 2, 3, 0], [0, 3, 1, 2, 600, 257, 258, 9]
     X[:, 2] = [1, 0, 2, 0, 5, 0, 7, 1]
-    family = Multinomial(concentration=0.5)
-    data = Dataset(X, family)
-    model = MixtureModel(data.family, DirichletProcess())
+    family = ef.Multinomial(concentration=0.5)
+    data = ef.Dataset(X, family)
+    model = ef.MixtureModel(data.family, ef.DirichletProcess())
     labels = np.array([0, 0, 1, 2, -1, -1, -1, -1], dtype=np.int32)
 
     def view(labels):
@@ -182,16 +169,16 @@ def test_words_of_any_count_are_scored_to_the_step_of_a_byte():
 @pytest.mark.parametrize("mode", ["crossfit", "removed"])
 def test_composes_with_hyper_parameters_and_other_kernels(mode):
     fast = CollapsedMetropolis(TableProposal(), mode=mode)
-    model = MixtureModel(Multinomial(concentration=0.5), SymmetricDirichlet(20))
+    model = ef.MixtureModel(ef.Multinomial(concentration=0.5), ef.SymmetricDirichlet(20))
     state = walk(Cycle(fast, UpdateHyper(), CollapsedGibbs(), fast), model, TEXT, 4)
     assert state.model.family.concentration != 0.5
     assert set(state.memory) == {"0", "1", "2", "3"}
-    walk(Cycle(UncollapsedGibbs(), fast), MixtureModel(Multinomial(), SymmetricDirichlet(20)), TEXT, 3)
+    walk(Cycle(UncollapsedGibbs(), fast), ef.MixtureModel(ef.Multinomial(), ef.SymmetricDirichlet(20)), TEXT, 3)
 
 
 def test_a_frozen_proposal_is_not_combined_with_moves_it_does_not_see():
     frozen = CollapsedMetropolis(TableProposal(), mode="frozen")
-    model = MixtureModel(Multinomial(concentration=0.5), SymmetricDirichlet(20))
+    model = ef.MixtureModel(ef.Multinomial(concentration=0.5), ef.SymmetricDirichlet(20))
     with pytest.raises(CapabilityError, match="names of the components"):
         walk(Cycle(frozen, CollapsedGibbs()), model, TEXT, 3)
     with pytest.raises(CapabilityError, match="change of hyper-parameters"):
@@ -204,24 +191,24 @@ def test_the_asynchronous_mode_keeps_its_statistics(case, n_threads):
     family, X, proposal = CASES[case]
     kernel = CollapsedMetropolis(proposal, mode="asynchronous", n_threads=n_threads)
     with pytest.warns(ExactnessWarning):
-        state = walk(kernel, MixtureModel(family, SymmetricDirichlet(30)), X, 8)
+        state = walk(kernel, ef.MixtureModel(family, ef.SymmetricDirichlet(30)), X, 8)
     assert state.n_clusters < 30
 
 
 def test_auto_picks_by_family_and_sizes():
     def pick(family, X, K=20):
-        data = Dataset(X, family)
-        return proposal_for(MixtureModel(data.family, SymmetricDirichlet(K)), data)
+        data = ef.Dataset(X, family)
+        return proposal_for(ef.MixtureModel(data.family, ef.SymmetricDirichlet(K)), data)
 
-    assert pick(Multinomial(), TEXT) == pick(Poisson(), TEXT) == "table"
-    assert pick(DiagonalGaussian(), POINTS) == pick(Gaussian(), POINTS) == "int8"
-    assert pick(Categorical(), CLASSES[:, None]) == "int8"
+    assert pick(ef.Multinomial(), TEXT) == pick(ef.Poisson(), TEXT) == "table"
+    assert pick(ef.DiagonalGaussian(), POINTS) == pick(ef.Gaussian(), POINTS) == "int8"
+    assert pick(ef.Categorical(), CLASSES[:, None]) == "int8"
     wide = sparse.csr_array((np.ones(600, np.int32), np.arange(600) * 700, np.arange(601)), shape=(600, 420_000))
-    assert pick(Multinomial(), wide, K=1500) == "hash"
-    assert pick(DiagonalGaussian(), RNG.normal(size=(30, 600))) == "hash"
+    assert pick(ef.Multinomial(), wide, K=1500) == "hash"
+    assert pick(ef.DiagonalGaussian(), RNG.normal(size=(30, 600))) == "hash"
 
 
-class Plain(Family):
+class Plain(ef.Family):
     """Poisson columns in plain NumPy, with nothing but the evidence."""
 
     support = "counts"
@@ -236,48 +223,48 @@ class Plain(Family):
 @pytest.mark.parametrize(
     ("family", "X"),
     [
-        (Poisson(), np.full((6, 3), 2**30)),  # a column sums to more than a table's counters hold
-        (Multinomial(), np.full((6, 3), 2**30)),
-        (Multinomial(), np.full((6, 1200), 2**30)),  # and wide
-        (Multinomial(allow_fractional=True), TEXT[:30] * 0.5),
+        (ef.Poisson(), np.full((6, 3), 2**30)),  # a column sums to more than a table's counters hold
+        (ef.Multinomial(), np.full((6, 3), 2**30)),
+        (ef.Multinomial(), np.full((6, 1200), 2**30)),  # and wide
+        (ef.Multinomial(allow_fractional=True), TEXT[:30] * 0.5),
         (Plain(), RNG.poisson(3.0, size=(20, 3))),  # no posterior means but numeric ones
     ],
     ids=["large", "large_multinomial", "wide", "fractions", "plain"],
 )
 @pytest.mark.filterwarnings("ignore:.*differentiated numerically", "ignore:.*but 1 row is distinct")
 def test_auto_passes_over_a_proposal_that_refuses_the_data(family, X):
-    mixture = Mixture(family, 3, sampler="fastex", n_steps=3, random_state=0).fit(X)
+    mixture = ef.Mixture(family, 3, sampler="fastex", n_steps=3, random_state=0).fit(X)
     assert mixture.labels_.shape == (X.shape[0],)
 
 
 def test_auto_tells_the_first_reason_where_every_proposal_refuses():
-    model = MixtureModel(Plain(), SymmetricDirichlet(3))
+    model = ef.MixtureModel(Plain(), ef.SymmetricDirichlet(3))
     with pytest.raises(CapabilityError, match=r"Int8Proposal needs expected_natural\(\)"):
         FastEx().init(model, RNG.poisson(3.0, size=(5, 70)), seed=0)
 
 
 def test_mode_and_blocks_follow_the_sizes_not_the_threads():
-    data = Dataset(TEXT, Multinomial())
+    data = ef.Dataset(TEXT, ef.Multinomial())
     for n_threads in (None, 2):
         kernel = FastEx(n_threads=n_threads)
-        assert kernel.choose_mode(MixtureModel(data.family, SymmetricDirichlet(1000)), data) == "removed"
-        assert kernel.choose_mode(MixtureModel(data.family, SymmetricDirichlet(2000)), data) == "crossfit"
+        assert kernel.choose_mode(ef.MixtureModel(data.family, ef.SymmetricDirichlet(1000)), data) == "removed"
+        assert kernel.choose_mode(ef.MixtureModel(data.family, ef.SymmetricDirichlet(2000)), data) == "crossfit"
 
 
-@pytest.mark.parametrize("weights", [None, PitmanYor(alpha=1.0, discount=0.2)])
+@pytest.mark.parametrize("weights", [None, ef.PitmanYor(alpha=1.0, discount=0.2)])
 def test_mixture_by_name(weights):
     for sampler in ("fastex", FastEx(mode="crossfit")):
-        mixture = Mixture("multinomial", weights=weights, sampler=sampler, n_steps=15, random_state=0).fit(TEXT)
+        mixture = ef.Mixture("multinomial", weights=weights, sampler=sampler, n_steps=15, random_state=0).fit(TEXT)
         assert 6 <= mixture.n_components_ <= 40
     assert load_sampler("fastex", n_threads=2) == FastEx(n_threads=2)
 
 
 def test_memory_is_told_before_it_is_taken():
-    data = Dataset(TEXT, Multinomial())
-    model = MixtureModel(data.family, SymmetricDirichlet(50))
+    data = ef.Dataset(TEXT, ef.Multinomial())
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(50))
     assert TableProposal().memory(model, data, 50) >= 60 * 64 * 3
     with pytest.raises(ResourceError, match="proposals"):
-        Mixture("multinomial", 100_000, sampler=CollapsedMetropolis(TableProposal()), memory_limit="8MB").fit(TEXT)
+        ef.Mixture("multinomial", 100_000, sampler=CollapsedMetropolis(TableProposal()), memory_limit="8MB").fit(TEXT)
 
 
 @pytest.mark.parametrize(
@@ -294,20 +281,20 @@ def test_memory_is_told_before_it_is_taken():
 )
 def test_bad_settings_are_named(kernel, error, words):
     with pytest.raises(error, match=words):
-        kernel.init(MixtureModel(Multinomial(), SymmetricDirichlet(4)), TEXT, seed=0)
+        kernel.init(ef.MixtureModel(ef.Multinomial(), ef.SymmetricDirichlet(4)), TEXT, seed=0)
 
 
 def test_data_that_a_table_cannot_hold_are_refused():
-    model = MixtureModel(DiagonalGaussian(), SymmetricDirichlet(4))
+    model = ef.MixtureModel(ef.DiagonalGaussian(), ef.SymmetricDirichlet(4))
     with pytest.raises(CapabilityError, match="multinomial and poisson"):
         CollapsedMetropolis(TableProposal()).init(model, POINTS, seed=0)
     kernel = CollapsedMetropolis(TableProposal())
     with pytest.raises(DataError, match="whole counts"):
-        walk(kernel, MixtureModel(Multinomial(allow_fractional=True), SymmetricDirichlet(4)), TEXT * 0.5, 1)
+        walk(kernel, ef.MixtureModel(ef.Multinomial(allow_fractional=True), ef.SymmetricDirichlet(4)), TEXT * 0.5, 1)
 
 
 def test_a_struct_of_another_kind_is_refused():
-    data = Dataset(TEXT, Multinomial())
+    data = ef.Dataset(TEXT, ef.Multinomial())
     with pytest.raises(PluginError, match=r"proposal 'other' must hand over a capsule named 'expfam.proposal_v1'"):
         ProposalHandle(data.family.components(data, 4), "'other'")
 
@@ -316,16 +303,16 @@ def test_one_component_and_empty_rows():
     X = TEXT.toarray()
     X[:5] = 0
     with pytest.warns(UserWarning, match="empty"):
-        data = Dataset(X, Multinomial())
+        data = ef.Dataset(X, ef.Multinomial())
     for K in (1, 7):
         for mode in ("crossfit", "removed", "frozen"):
-            model = MixtureModel(data.family, SymmetricDirichlet(K))
+            model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(K))
             walk(CollapsedMetropolis(TableProposal(), mode=mode), model, data, 2)
 
 
 def test_asynchronous_draws_may_compete_for_the_last_cluster():
     X = np.array([[3, 0, 1], [2, 1, 0], [0, 0, 4], [0, 2, 0], [1, 0, 9]])
-    model = MixtureModel(Multinomial(concentration=0.4), SymmetricDirichlet(3, alpha=0.4))
+    model = ef.MixtureModel(ef.Multinomial(concentration=0.4), ef.SymmetricDirichlet(3, alpha=0.4))
     kernel = CollapsedMetropolis(TableProposal(), mode="asynchronous")
     state = kernel.init(model, X, seed=0, start="random")
     with pytest.warns(ExactnessWarning):

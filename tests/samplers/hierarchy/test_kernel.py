@@ -8,20 +8,7 @@ import pytest
 from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
-from expfam import (
-    Categorical,
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    Gaussian,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SphericalGaussian,
-    SymmetricDirichlet,
-    ZeroMeanGaussian,
-)
+import expfam as ef
 from expfam.errors import CapabilityError, DataWarning
 from expfam.families.waiting.exponential import Exponential
 from expfam.samplers import HierarchicalClustering, sample
@@ -122,23 +109,23 @@ def problems():
     counts = words[rng.integers(8, size=60)].astype(np.int32)
     points = rng.normal(size=(60, 2)) + 4 * rng.integers(3, size=(60, 1))
     return {
-        "multinomial": (Multinomial(concentration=0.1), counts),
-        "multinomial, sparse": (Multinomial(concentration=0.1), sparse.csr_array(counts)),
-        "poisson": (Poisson(), counts[:, :3]),
-        "spherical": (SphericalGaussian(), points.round()),
-        "diagonal": (DiagonalGaussian(), points),
-        "full": (Gaussian(), points),
-        "mean zero": (ZeroMeanGaussian(), points - 4),
-        "categorical": (Categorical(), counts[:, :4].clip(max=2)),
-        "categorical with holes": (Categorical(), counts[:, :4].clip(max=2) - (counts[:, 4:8] == 1)),
+        "multinomial": (ef.Multinomial(concentration=0.1), counts),
+        "multinomial, sparse": (ef.Multinomial(concentration=0.1), sparse.csr_array(counts)),
+        "poisson": (ef.Poisson(), counts[:, :3]),
+        "spherical": (ef.SphericalGaussian(), points.round()),
+        "diagonal": (ef.DiagonalGaussian(), points),
+        "full": (ef.Gaussian(), points),
+        "mean zero": (ef.ZeroMeanGaussian(), points - 4),
+        "categorical": (ef.Categorical(), counts[:, :4].clip(max=2)),
+        "categorical with holes": (ef.Categorical(), counts[:, :4].clip(max=2) - (counts[:, 4:8] == 1)),
         "numpy": (Exponential(), counts[:25, :1]),
     }
 
 
 def model_of(name, alpha=1.0):
     family, X = problems()[name]
-    data = Dataset(X, family)
-    return MixtureModel(data.family, DirichletProcess(alpha)), data
+    data = ef.Dataset(X, family)
+    return ef.MixtureModel(data.family, ef.DirichletProcess(alpha)), data
 
 
 def grown(kernel, model, data, **options):
@@ -192,8 +179,8 @@ def test_merges_are_those_of_the_plain_search_on_many_ties(name):
         X = X[rng.choice(len(X), 6)][rng.integers(6, size=50)]
         if X.dtype.kind == "f":
             X = X.round()
-        data = Dataset(X, family)
-        model = MixtureModel(data.family, DirichletProcess(rng.choice([0.1, 1.0, 5.0])))
+        data = ef.Dataset(X, family)
+        model = ef.MixtureModel(data.family, ef.DirichletProcess(rng.choice([0.1, 1.0, 5.0])))
         expected = naive(model.bind(data), data)
         assert by_heap(model.bind(data), data) == expected
         for options in ({}, {"index": None}, {"n_kept": 1, "n_threads": 2}):
@@ -215,8 +202,8 @@ def test_copies_have_one_score(name):
     """To the bit, on either side of what they are scored with, in any company, beside leaves and merged clusters."""
     family, X = problems()[name]
     X = X[np.arange(24) % 8]
-    data = Dataset(X, family)
-    model = MixtureModel(data.family, DirichletProcess()).bind(data)
+    data = ef.Dataset(X, family)
+    model = ef.MixtureModel(data.family, ef.DirichletProcess()).bind(data)
     scores = OddsScores(model, data, np.arange(24, dtype=np.int32), leaf_weight=None, by_size=False)
     for l in (9, 17, 12):
         scores.absorb(1, l)
@@ -235,8 +222,8 @@ def test_copies_that_share_their_scores_change_nothing(name, monkeypatch):
     rng = np.random.default_rng(5)
     family, X = problems()[name]
     X = X[rng.permutation(np.concatenate([np.arange(60) % 9, np.arange(9, 20)]) % len(X))]
-    data = Dataset(X, family)
-    model = MixtureModel(data.family, DirichletProcess(0.5))
+    data = ef.Dataset(X, family)
+    model = ef.MixtureModel(data.family, ef.DirichletProcess(0.5))
     for order in ("odds", "odds_size"):
         expected = naive(model.bind(data), data, order=order)
         for n_kept in (1, 3, 8, 40):
@@ -265,8 +252,8 @@ def test_the_order_by_size_takes_over_the_scores_of_the_first_pairs(name, has_co
     rng = np.random.default_rng(2)
     family, X = problems()[name]
     X = X[rng.integers(X.shape[0], size=300)]
-    data = Dataset(X if has_copies else X + rng.normal(size=X.shape), family)
-    model = MixtureModel(data.family, DirichletProcess(0.5)).bind(data)
+    data = ef.Dataset(X if has_copies else X + rng.normal(size=X.shape), family)
+    model = ef.MixtureModel(data.family, ef.DirichletProcess(0.5)).bind(data)
     first = HierarchicalClustering(order="odds").init(model, data)
     shared, anew = first.by_size(n_threads=1), HierarchicalClustering(order="odds_size").init(model, data)
     assert same_arrays(shared.to_arrays(), anew.to_arrays())
@@ -302,8 +289,8 @@ def test_threads_change_nothing(name):
     rng = np.random.default_rng(0)
     family, X = problems()[name]
     X = X[rng.integers(X.shape[0], size=500)]
-    data = Dataset(X + rng.normal(size=X.shape) if X.dtype.kind == "f" else X, family)
-    model = MixtureModel(data.family, DirichletProcess(0.5))
+    data = ef.Dataset(X + rng.normal(size=X.shape) if X.dtype.kind == "f" else X, family)
+    model = ef.MixtureModel(data.family, ef.DirichletProcess(0.5))
     for index in ("exact", None):
         one, three = (
             grown(HierarchicalClustering(index=index, n_threads=n_threads), model, data) for n_threads in (1, 3)
@@ -320,11 +307,11 @@ def test_fractional_counts_and_priors_of_each_word_have_an_index_too():
     X[3] = 0.0  # a row without words
     X = sparse.csr_array(X)
     for family, Y in (
-        (Multinomial(concentration=rng.gamma(1.0, size=9), allow_fractional=True), X),
-        (Poisson(shape=rng.gamma(1.0, size=9), rate=2.0), sparse.csr_array(np.ceil(X.toarray()))),
+        (ef.Multinomial(concentration=rng.gamma(1.0, size=9), allow_fractional=True), X),
+        (ef.Poisson(shape=rng.gamma(1.0, size=9), rate=2.0), sparse.csr_array(np.ceil(X.toarray()))),
     ):
-        data = Dataset(Y, family)
-        model = MixtureModel(data.family, DirichletProcess(0.2)).bind(data)
+        data = ef.Dataset(Y, family)
+        model = ef.MixtureModel(data.family, ef.DirichletProcess(0.2)).bind(data)
         expected = naive(model, data)
         assert same(grown(HierarchicalClustering(order="odds"), model, data), expected)
         assert same(grown(HierarchicalClustering(order="odds", index=None), model, data), expected)
@@ -355,14 +342,20 @@ def test_scores_are_those_of_the_evidence(name):
 
 @pytest.mark.parametrize(
     "family",
-    [DiagonalGaussian(), Gaussian(), ZeroMeanGaussian(), SphericalGaussian(), SphericalGaussian(variance="shared")],
+    [
+        ef.DiagonalGaussian(),
+        ef.Gaussian(),
+        ef.ZeroMeanGaussian(),
+        ef.SphericalGaussian(),
+        ef.SphericalGaussian(variance="shared"),
+    ],
 )
 def test_scores_of_large_clusters_are_those_of_the_evidence(family):
     """Beyond the tables by number of data, with partners of many sizes whose terms share a place."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(22), [4999, *range(1, 19), 33, 5000, 1])
-    data = Dataset(rng.normal(size=(len(labels), 3)), family)
-    model = MixtureModel(data.family, DirichletProcess(0.7)).bind(data)
+    data = ef.Dataset(rng.normal(size=(len(labels), 3)), family)
+    model = ef.MixtureModel(data.family, ef.DirichletProcess(0.7)).bind(data)
     scores = OddsScores(model, data, labels.astype(np.int32), leaf_weight=None, by_size=False)
     n, S = data.statistics(labels, 22)
     others = rng.permutation(np.arange(1, 22))
@@ -376,10 +369,10 @@ def test_every_merge_of_a_larger_run_is_the_best_there_is():
     rng = np.random.default_rng(1)
     topics = rng.dirichlet(np.full(400, 0.02), size=20)
     X = sparse.csr_array(np.array([rng.multinomial(5, topics[i % 20]) for i in range(1500)]))
-    for family, Y in ((Multinomial(concentration=0.05), X), (DiagonalGaussian(), rng.normal(size=(800, 3)))):
-        data = Dataset(Y, family)
+    for family, Y in ((ef.Multinomial(concentration=0.05), X), (ef.DiagonalGaussian(), rng.normal(size=(800, 3)))):
+        data = ef.Dataset(Y, family)
         kernel = HierarchicalClustering(n_merges=1)
-        state = kernel.init(MixtureModel(data.family, DirichletProcess(0.3)), data)
+        state = kernel.init(ef.MixtureModel(data.family, ef.DirichletProcess(0.3)), data)
         for step in range(data.n_rows - 1):
             pair = state.queue.best()
             if step % 97 == 0:
@@ -393,8 +386,8 @@ def test_the_index_scores_far_fewer_pairs():
     rng = np.random.default_rng(1)
     topics = rng.dirichlet(np.full(2000, 0.01), size=60)
     X = sparse.csr_array(np.array([rng.multinomial(5, topics[i % 60]) for i in range(1200)]))
-    data = Dataset(X, Multinomial(concentration=0.01))
-    model = MixtureModel(data.family, DirichletProcess(1.0))
+    data = ef.Dataset(X, ef.Multinomial(concentration=0.01))
+    model = ef.MixtureModel(data.family, ef.DirichletProcess(1.0))
     found, all_pairs = (grown(HierarchicalClustering(index=index), model, data) for index in ("exact", None))
     assert found.tree().children.tolist() == all_pairs.tree().children.tolist()
     assert found.n_scores < 0.2 * all_pairs.n_scores
@@ -403,8 +396,8 @@ def test_the_index_scores_far_fewer_pairs():
 
 def test_overlap_alone_leaves_roots_that_are_joined_exactly():
     X = sparse.csr_array(np.kron(np.eye(4), np.ones((3, 2))).astype(np.int32))  # four vocabularies
-    data = Dataset(X, Multinomial(concentration=2.0))
-    model = MixtureModel(data.family, DirichletProcess(0.01))
+    data = ef.Dataset(X, ef.Multinomial(concentration=2.0))
+    model = ef.MixtureModel(data.family, ef.DirichletProcess(0.01))
     kernel = HierarchicalClustering(index="overlap", n_merges=1)
     state = kernel.init(model, data)
     for merged in range(8):
@@ -430,8 +423,8 @@ def blobs(n, d, n_clusters, seed=0):
 
 def test_neighbours_are_enough_where_clusters_are_apart():
     X, _ = blobs(400, 3, 8)
-    data = Dataset(X, DiagonalGaussian())
-    model = MixtureModel(data.family, DirichletProcess())
+    data = ef.Dataset(X, ef.DiagonalGaussian())
+    model = ef.MixtureModel(data.family, ef.DirichletProcess())
     exact = grown(HierarchicalClustering(), model, data)
     near = grown(HierarchicalClustering(candidates="knn", n_neighbors=10), model, data)
     assert near.n_clusters == 1
@@ -522,9 +515,9 @@ def test_hashes_find_most_of_the_nearest():
     points = blobs(700, 8, 12)[0]
     standard = (points - points.mean(axis=0)) / points.std(axis=0)
     onto = {
-        "sparse counts": (Dataset(sparse.csr_array(X), Multinomial()), roots / 3),
-        "counts": (Dataset(X, Poisson()), roots),
-        "columns": (Dataset(points, DiagonalGaussian()), standard),
+        "sparse counts": (ef.Dataset(sparse.csr_array(X), ef.Multinomial()), roots / 3),
+        "counts": (ef.Dataset(X, ef.Poisson()), roots),
+        "columns": (ef.Dataset(points, ef.DiagonalGaussian()), standard),
     }
     for name, (data, rows) in onto.items():
         distance = ((rows[:, None] - rows) ** 2).sum(axis=2)
@@ -548,9 +541,9 @@ def test_hashes_find_most_of_the_nearest():
 
 def test_hashed_candidates_are_enough_where_clusters_are_apart():
     X, _ = blobs(400, 4, 8)
-    for family, Y in ((DiagonalGaussian(), X), (Poisson(), np.exp(X / 9).round())):
-        data = Dataset(Y, family)
-        model = MixtureModel(data.family, DirichletProcess())
+    for family, Y in ((ef.DiagonalGaussian(), X), (ef.Poisson(), np.exp(X / 9).round())):
+        data = ef.Dataset(Y, family)
+        model = ef.MixtureModel(data.family, ef.DirichletProcess())
         exact = grown(HierarchicalClustering(), model, data)
         near = grown(HierarchicalClustering(candidates="hash", n_neighbors=10), model, data)
         assert near.n_clusters == 1
@@ -559,13 +552,15 @@ def test_hashed_candidates_are_enough_where_clusters_are_apart():
             np.testing.assert_array_equal(near.labels, exact.labels)
             assert near.n_scores < 0.2 * exact.n_scores
     for rows in ([[1, 2]], [[1, 2], [3, 0]], [[1, 2]] * 30):  # nobody to meet, one, nobody else
-        graph = hash_graph(Dataset(np.array(rows), Poisson()), 5)
+        graph = hash_graph(ef.Dataset(np.array(rows), ef.Poisson()), 5)
         assert graph.shape == (len(rows), len(rows))
         assert not graph.diagonal().any()
     with pytest.raises(CapabilityError, match="'gaussian_diag' got one: 'knn' costs little"):
-        HierarchicalClustering(candidates="hash").init(MixtureModel(DiagonalGaussian(), DirichletProcess()), X[:, :1])
-    one = Dataset(np.array([[0], [1], [0], [9], [8]]), Poisson())  # counts of one word are hashed by their size
-    state = grown(HierarchicalClustering(candidates="hash"), MixtureModel(one.family, DirichletProcess()), one)
+        HierarchicalClustering(candidates="hash").init(
+            ef.MixtureModel(ef.DiagonalGaussian(), ef.DirichletProcess()), X[:, :1]
+        )
+    one = ef.Dataset(np.array([[0], [1], [0], [9], [8]]), ef.Poisson())  # counts of one word are hashed by their size
+    state = grown(HierarchicalClustering(candidates="hash"), ef.MixtureModel(one.family, ef.DirichletProcess()), one)
     assert state.n_clusters == 1
 
 
@@ -613,8 +608,8 @@ def test_invariants_hold_after_each_merge():
 
 def test_scores_are_not_reducible():
     """Three equal binary items: together they are more probable than the pair that was merged first."""
-    data = Dataset(np.ones((3, 1)), _bernoulli())
-    state = grown(HierarchicalClustering(), MixtureModel(data.family, DirichletProcess(1.0)), data)
+    data = ef.Dataset(np.ones((3, 1)), _bernoulli())
+    state = grown(HierarchicalClustering(), ef.MixtureModel(data.family, ef.DirichletProcess(1.0)), data)
     np.testing.assert_allclose(state.tree().log_odds, [math.log(4 / 3), math.log(12 / 7)], rtol=1e-12)
 
 
@@ -625,7 +620,7 @@ def _bernoulli():
 
 
 def test_numpy_family_gives_the_compiled_ones_tree():
-    class PlainPoisson(Poisson):
+    class PlainPoisson(ef.Poisson):
         def components(self, data, capacity, *, layout="features"):
             from expfam.families.generic import GenericComponents
 
@@ -633,9 +628,9 @@ def test_numpy_family_gives_the_compiled_ones_tree():
 
     X = np.random.default_rng(5).poisson(np.repeat([[2.0, 9.0], [9.0, 2.0]], 15, axis=0))
     trees = []
-    for family in (Poisson(shape=1.3, rate=0.7), PlainPoisson(shape=1.3, rate=0.7)):
-        data = Dataset(X, family)
-        trees.append(grown(HierarchicalClustering(), MixtureModel(data.family, DirichletProcess()), data).tree())
+    for family in (ef.Poisson(shape=1.3, rate=0.7), PlainPoisson(shape=1.3, rate=0.7)):
+        data = ef.Dataset(X, family)
+        trees.append(grown(HierarchicalClustering(), ef.MixtureModel(data.family, ef.DirichletProcess()), data).tree())
     assert trees[0].log_evidence == pytest.approx(trees[1].log_evidence, rel=1e-9)
     same_cuts = [tree.cut(n_clusters=k).tolist() for tree in trees for k in (2, 5)]
     assert same_cuts[:2] == same_cuts[2:]
@@ -670,8 +665,8 @@ def test_weight_over_given_clusters_is_that_of_coarser_partitions():
 
 def test_copies_collapsed_first_weigh_like_a_chain_of_merges():
     X = np.repeat([[0.0], [3.0], [3.5]], [3, 1, 2], axis=0)
-    data = Dataset(X, SphericalGaussian())
-    model = MixtureModel(data.family, DirichletProcess(0.7)).bind(data)
+    data = ef.Dataset(X, ef.SphericalGaussian())
+    model = ef.MixtureModel(data.family, ef.DirichletProcess(0.7)).bind(data)
     labels = np.repeat([0, 1, 2], [3, 1, 2])
     block = {}
     for n in (1, 2, 3):
@@ -722,8 +717,8 @@ def test_interrupted_in_a_score_the_merge_is_made_whole():
                 raise KeyboardInterrupt
             return super().log_marginal(n, S)
 
-    data = Dataset(np.arange(12)[:, None] % 5, Interrupted())
-    model = MixtureModel(data.family, DirichletProcess())
+    data = ef.Dataset(np.arange(12)[:, None] % 5, Interrupted())
+    model = ef.MixtureModel(data.family, ef.DirichletProcess())
     heard = 0
     for stop_at in range(20, 80, 3):
         calls = {"n": 0, "stop_at": {stop_at}}
@@ -741,10 +736,10 @@ def test_interrupted_in_a_score_the_merge_is_made_whole():
 
 def test_refusals():
     X = np.arange(6)[:, None]
-    for weights in (SymmetricDirichlet(3), PitmanYor(alpha=1.0, discount=0.3)):
+    for weights in (ef.SymmetricDirichlet(3), ef.PitmanYor(alpha=1.0, discount=0.3)):
         with pytest.raises(CapabilityError, match="needs the prior of a DirichletProcess"):
-            HierarchicalClustering().init(MixtureModel(Poisson(), weights), X)
-    model = MixtureModel(Poisson(), DirichletProcess())
+            HierarchicalClustering().init(ef.MixtureModel(ef.Poisson(), weights), X)
+    model = ef.MixtureModel(ef.Poisson(), ef.DirichletProcess())
     with pytest.raises(ValueError, match="order must be 'auto', 'odds' or 'odds_size'"):
         HierarchicalClustering(order="best of all").init(model, X)
     with pytest.raises(ValueError, match="starts from its data or from labels"):
@@ -756,7 +751,7 @@ def test_refusals():
 
 
 def test_one_datum_and_two():
-    model = MixtureModel(Poisson(), DirichletProcess(2.0))
+    model = ef.MixtureModel(ef.Poisson(), ef.DirichletProcess(2.0))
     one = grown(HierarchicalClustering(), model, [[4]])
     assert one.tree().log_evidence == pytest.approx(one.tree().log_block[0] - math.log(2.0))
     assert one.labels.tolist() == [0]

@@ -12,19 +12,7 @@ from scipy.special import comb
 from stepping import assert_resumes, assert_threads_agree, stepped
 from tiny import FAMILIES, WEIGHTS, PlainPoisson
 
-from expfam import (
-    Categorical,
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    Gaussian,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SymmetricDirichlet,
-)
+import expfam as ef
 from expfam.errors import CapabilityError, PluginError
 from expfam.plugins.registry import load_proposal
 from expfam.samplers import (
@@ -63,17 +51,17 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.hashing.lsh import LshTables
 
 DATA = {
-    "multinomial": (Multinomial(concentration=0.1), TEXT),
-    "poisson": (Poisson(), TEXT),
-    "gaussian_diag": (DiagonalGaussian(), POINTS),
-    "gaussian": (Gaussian(), POINTS),
+    "multinomial": (ef.Multinomial(concentration=0.1), TEXT),
+    "poisson": (ef.Poisson(), TEXT),
+    "gaussian_diag": (ef.DiagonalGaussian(), POINTS),
+    "gaussian": (ef.Gaussian(), POINTS),
     "plain_poisson": (PlainPoisson(), TEXT.toarray()[:60, :10]),
 }
 
 
 def start_of(kernel, case="gaussian_diag", weights=None, **options):
     family, X = DATA[case]
-    return kernel.init(MixtureModel(family, weights or DirichletProcess()), X, **({"seed": 3} | options))
+    return kernel.init(ef.MixtureModel(family, weights or ef.DirichletProcess()), X, **({"seed": 3} | options))
 
 
 def walk(kernel, n_steps, **options):
@@ -86,7 +74,7 @@ def walk(kernel, n_steps, **options):
 @pytest.mark.parametrize("case", DATA)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_leave_a_consistent_state(preset, case):
-    weights = {"plain_poisson": SymmetricDirichlet(5), "poisson": PitmanYor(alpha=1.0, discount=0.4)}.get(case)
+    weights = {"plain_poisson": ef.SymmetricDirichlet(5), "poisson": ef.PitmanYor(alpha=1.0, discount=0.4)}.get(case)
     slow = case == "plain_poisson" or preset == "mondrian"
     kernel = SplitMerge(preset, n_moves=8 if slow else 400)
     state = start_of(kernel, case, weights, start="random", n_clusters=4)
@@ -108,15 +96,15 @@ def test_many_moves_leave_exact_statistics():
     kernel.step(state)
     state.check()
     n, S = state.components.export()
-    exact = Dataset(POINTS, state.model.family).statistics(state.labels, len(n))
+    exact = ef.Dataset(POINTS, state.model.family).statistics(state.labels, len(n))
     np.testing.assert_array_equal(n, exact[0])
     np.testing.assert_allclose(S, exact[1], rtol=1e-9, atol=1e-9 * abs(exact[1]).max())
 
 
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_splits_find_the_clusters_of_one_start_and_merges_those_of_another(seed):
-    model = MixtureModel(DiagonalGaussian(), DirichletProcess())
-    truth = model.log_joint(Dataset(POINTS, DiagonalGaussian()), CLASSES)
+    model = ef.MixtureModel(ef.DiagonalGaussian(), ef.DirichletProcess())
+    truth = model.log_joint(ef.Dataset(POINTS, ef.DiagonalGaussian()), CLASSES)
     for start in (np.zeros(600, dtype=int), np.arange(600)):
         kernel = Cycle(SplitMerge(), CollapsedGibbs())
         state = start_of(kernel, start=start, seed=seed)
@@ -128,12 +116,12 @@ def test_pieces_that_lie_side_by_side_are_merged(seed):
     """An urn would hardly ever cut a cluster in halves, and so cannot undo such a cut either."""
     labels, noise = np.arange(6000) % 30, np.random.default_rng(0).normal(size=(6000, 2))
     X = noise + 12.0 * np.column_stack([labels % 6, labels // 6])
-    family = DiagonalGaussian(mean=0.0, mean_strength=0.01, shape=2.0, rate=1.0)
-    model = MixtureModel(family, DirichletProcess())
+    family = ef.DiagonalGaussian(mean=0.0, mean_strength=0.01, shape=2.0, rate=1.0)
+    model = ef.MixtureModel(family, ef.DirichletProcess())
     state = SplitMerge().init(model, X, seed=seed, start=2 * labels + (noise[:, 0] > 0))
     sample(SplitMerge(), state, 3)
     assert state.n_clusters <= 32
-    assert state.log_joint > model.log_joint(Dataset(X, family), labels) - 60.0
+    assert state.log_joint > model.log_joint(ef.Dataset(X, family), labels) - 60.0
 
 
 MOVES_LAZY = [SequentialAllocator(), RestrictedGibbsAllocator(), UrnAllocator(), CoinAllocator(), CodeAllocator()]
@@ -148,7 +136,7 @@ def test_merges_refused_early_are_those_that_would_be_refused(allocator):
         answers = []
         for seed in range(150):
             labels = np.random.default_rng(seed).integers(3, size=16)
-            model = MixtureModel(DiagonalGaussian(), DirichletProcess())
+            model = ef.MixtureModel(ef.DiagonalGaussian(), ef.DirichletProcess())
             state = kernel.init(model, POINTS[:16] % 3.0, seed=seed, start=labels)
             kernel.runner(state)._set_eager(eager)
             info = kernel.step(state)
@@ -162,7 +150,7 @@ def test_few_data_and_equal_data():
     for X in ([[1.0, 2.0]], [[1.0, 2.0], [3.0, 4.0]], np.ones((20, 2))):
         for preset in PRESETS:
             kernel = SplitMerge(preset, n_moves=60)
-            model = MixtureModel(DiagonalGaussian(mean=0.0, shape=2.0, rate=1.0), DirichletProcess())
+            model = ef.MixtureModel(ef.DiagonalGaussian(mean=0.0, shape=2.0, rate=1.0), ef.DirichletProcess())
             state = kernel.init(model, np.asarray(X), seed=1, start="one")
             for _ in range(3):
                 kernel.step(state)
@@ -173,7 +161,7 @@ def test_few_data_and_equal_data():
 
 def test_finite_weights_never_have_too_many_clusters():
     kernel = Cycle(SplitMerge(n_moves=300), CollapsedGibbs())
-    state = start_of(kernel, weights=SymmetricDirichlet(3), start="one")
+    state = start_of(kernel, weights=ef.SymmetricDirichlet(3), start="one")
     for _ in range(10):
         kernel.step(state)
         assert state.n_clusters <= 3
@@ -185,11 +173,11 @@ def test_the_start_suits_an_open_number_of_clusters_of_vectors():
     kernel = Cycle(SplitMerge(), CollapsedGibbs())
     state, named = start_of(kernel), start_of(kernel, start="variational")
     np.testing.assert_array_equal(state.labels, named.labels)
-    truth = named.model.log_joint(Dataset(POINTS, DiagonalGaussian()), CLASSES)
+    truth = named.model.log_joint(ef.Dataset(POINTS, ef.DiagonalGaussian()), CLASSES)
     assert state.log_joint > truth
     assert start_of(kernel, start="kmeans++").log_joint < truth - 200.0
     np.testing.assert_array_equal(start_of(CollapsedGibbs()).labels, named.labels)  # one rule for all kernels
-    for options in ({"case": "multinomial"}, {"weights": SymmetricDirichlet(5)}, {"case": "plain_poisson"}):
+    for options in ({"case": "multinomial"}, {"weights": ef.SymmetricDirichlet(5)}, {"case": "plain_poisson"}):
         expected = start_of(CollapsedGibbs(), **options).labels
         np.testing.assert_array_equal(start_of(kernel, **options).labels, expected)
 
@@ -302,7 +290,7 @@ def test_the_estimator_counts_only_steps_of_a_fixed_number_of_moves():
 
     for learn in (False, True):
         seen.clear()
-        mixture = Mixture(DiagonalGaussian(), n_steps=15, n_warmup=10, random_state=0, callbacks=[watch])
+        mixture = ef.Mixture(ef.DiagonalGaussian(), n_steps=15, n_warmup=10, random_state=0, callbacks=[watch])
         mixture.set_params(learn_hyper=learn).fit(many)
         assert set(seen[:5]) == {None}
         assert len({*seen[5:10]} - {0}) > 1
@@ -314,7 +302,7 @@ def test_moves_go_on_while_they_are_accepted_early_in_a_chain():
     rng = np.random.default_rng(0)
     labels = np.arange(3000) % 60
     X = rng.normal(size=(3000, 8)) + 4.0 * rng.normal(size=(60, 8))[labels]
-    model = MixtureModel(DiagonalGaussian(), DirichletProcess())
+    model = ef.MixtureModel(ef.DiagonalGaussian(), ef.DirichletProcess())
     pieces = labels * 5 + rng.integers(5, size=3000)
     kernel = SplitMerge()
     state = kernel.init(model, X, seed=1, start=pieces)
@@ -332,7 +320,9 @@ def test_moves_go_on_while_they_are_accepted_early_in_a_chain():
 
 def agreement(X, kernels, n_steps):
     """Mean number of clusters of each kernel, and by how many standard errors the two differ."""
-    model = MixtureModel(DiagonalGaussian(mean=0.0, mean_strength=0.2, shape=2.0, rate=1.0), DirichletProcess(1.0))
+    model = ef.MixtureModel(
+        ef.DiagonalGaussian(mean=0.0, mean_strength=0.2, shape=2.0, rate=1.0), ef.DirichletProcess(1.0)
+    )
     means, errors = [], []
     for kernel in kernels:
         state = kernel.init(model, X, seed=2, start="kmeans++", n_clusters=8)
@@ -362,8 +352,8 @@ def test_the_default_agrees_with_gibbs_on_a_thousand_data():
     assert z < 4.0
     assert abs(gibbs - default) < 0.6  # the standard errors are small enough to say something
 
-    family = DiagonalGaussian(mean=0.0, mean_strength=0.2, shape=2.0, rate=1.0)
-    mixture = Mixture(family, n_components=None, n_steps=2300, n_warmup=300, random_state=3).fit(X)
+    family = ef.DiagonalGaussian(mean=0.0, mean_strength=0.2, shape=2.0, rate=1.0)
+    mixture = ef.Mixture(family, n_components=None, n_steps=2300, n_warmup=300, random_state=3).fit(X)
     K = mixture.trace_.column("n_clusters")[-2000:]
     assert len(mixture.trace_) >= 2000
     error = K.reshape(20, -1).mean(axis=1).std(ddof=1) / np.sqrt(20)
@@ -388,8 +378,8 @@ def test_the_default_agrees_with_gibbs_on_a_thousand_data():
 )
 def test_probabilities_of_all_sides_sum_to_one_and_are_those_of_draws(allocator, weights):
     family, X = FAMILIES["gaussian_diag"]
-    data = Dataset(X, family)
-    bound = allocator.bind(MixtureModel(data.family, WEIGHTS[weights]), data, seed=0)
+    data = ef.Dataset(X, family)
+    bound = allocator.bind(ef.MixtureModel(data.family, WEIGHTS[weights]), data, seed=0)
     Phi = data.phi(0, 5)
     total = 0.0
     for bits in range(8):
@@ -411,14 +401,14 @@ def test_urns_give_every_size_the_same_probability_under_a_dirichlet_process():
     sizes = np.arange(1, n)
     by_size = np.exp(urn_log_q(sizes, n - sizes, 0.0)) * comb(n - 2, sizes - 1)
     np.testing.assert_allclose(by_size, 1.0 / (n - 1), rtol=1e-12)
-    bound = UrnAllocator().bind(MixtureModel(Poisson(), DirichletProcess()), None, seed=0)
+    bound = UrnAllocator().bind(ef.MixtureModel(ef.Poisson(), ef.DirichletProcess()), None, seed=0)
     rng = np.random.default_rng(0)
     sizes = [bound.sides(np.zeros((n, 1)), rng)[0].sum() for _ in range(4000)]
     assert stats.chisquare(np.bincount(sizes, minlength=n)[1:]).pvalue > 1e-4
 
 
 def test_near_pairs_have_the_law_of_the_tables():
-    data = Dataset(POINTS[:30], DiagonalGaussian())
+    data = ef.Dataset(POINTS[:30], ef.DiagonalGaussian())
     law = NearAnchors(n_bits=3, n_tables=4).bind(data, seed=5)
     law.refresh(2)
     pairs = law.draw_pairs(200_000, np.random.default_rng(0))
@@ -434,7 +424,7 @@ def test_near_pairs_have_the_law_of_the_tables():
 
 @pytest.mark.parametrize("method", ["sign", "minhash"])
 def test_near_pairs_share_their_cluster_more_often_and_far_pairs_less(method):
-    data = Dataset(TEXT, Multinomial())
+    data = ef.Dataset(TEXT, ef.Multinomial())
     rng = np.random.default_rng(0)
     same = {}
     for law in (UniformAnchors(), NearAnchors(method=method), FarAnchors(method=method, n_bits=1)):
@@ -447,7 +437,7 @@ def test_near_pairs_share_their_cluster_more_often_and_far_pairs_less(method):
 
 @pytest.mark.parametrize("method", ["sign", "minhash"])
 def test_the_nearest_of_several_is_of_the_same_cluster_more_often(method):
-    data = Dataset(TEXT, Multinomial())
+    data = ef.Dataset(TEXT, ef.Multinomial())
     same = []
     for n_candidates in (1, 2, 32):
         law = NearAnchors(n_candidates=n_candidates, method=method, n_bits=2).bind(data, seed=1)
@@ -459,7 +449,7 @@ def test_the_nearest_of_several_is_of_the_same_cluster_more_often(method):
 
 
 def test_codes_of_several_words_hold_the_bits_of_all_keys():
-    data = Dataset(POINTS, DiagonalGaussian())
+    data = ef.Dataset(POINTS, ef.DiagonalGaussian())
     settings = HashTables(n_bits=23, n_tables=6)
     keys = settings.keys(data, seed=5, epoch=1)
     assert keys.max() < 1 << 23
@@ -475,7 +465,7 @@ def test_codes_of_several_words_hold_the_bits_of_all_keys():
 
 
 def test_anchors_are_renewed_by_the_epoch_alone():
-    data = Dataset(POINTS, DiagonalGaussian())
+    data = ef.Dataset(POINTS, ef.DiagonalGaussian())
     a, b = (NearAnchors().bind(data, seed=5) for _ in range(2))
     first = a.draw_pairs(50, np.random.default_rng(1))
     a.refresh(3)
@@ -488,7 +478,7 @@ def test_anchors_are_renewed_by_the_epoch_alone():
 def test_a_table_that_tells_nothing_apart_is_reported():
     X = np.ones((200, 2))
     X[:50] = 2.0
-    data = Dataset(X, DiagonalGaussian())
+    data = ef.Dataset(X, ef.DiagonalGaussian())
     with pytest.warns(UserWarning, match="take more bits, or other anchors"):
         NearAnchors(n_bits=2).bind(data, seed=0).draw_pairs(3, np.random.default_rng(0))
 
@@ -611,11 +601,11 @@ def test_bad_settings_are_refused_before_any_work(make, error, message):
 
 def test_cuts_of_categories_are_refused():
     with pytest.raises(CapabilityError, match="have no order"):
-        SplitMerge("mondrian").init(MixtureModel(Categorical(), DirichletProcess()), [[0, 1], [1, 0]])
+        SplitMerge("mondrian").init(ef.MixtureModel(ef.Categorical(), ef.DirichletProcess()), [[0, 1], [1, 0]])
 
 
 def test_rho_alone_thins_the_moves_of_the_preset():
-    model = MixtureModel(DiagonalGaussian(), DirichletProcess())
+    model = ef.MixtureModel(ef.DiagonalGaussian(), ef.DirichletProcess())
     usual, thinned = (SplitMerge("lshsm", rho=rho).choose_moves(model, None) for rho in (None, 0.3))
     assert [move.rho for move in usual] == [1.0, 0.05]
     assert [move.rho for move in thinned] == [0.3, 0.3]
@@ -630,7 +620,7 @@ def test_settings_are_values():
     assert SplitMerge() != SplitMerge("rgsm")
 
 
-class Fragile(Poisson):
+class Fragile(ef.Poisson):
     """Evidence that fails for large sums."""
 
     def components(self, data, capacity, *, layout="features"):
@@ -646,7 +636,7 @@ class Fragile(Poisson):
 def test_an_evidence_that_is_not_a_number_is_raised():
     X = np.array([[9], [1], [8], [7], [9], [2], [1]])
     kernel = SplitMerge("random", n_moves=500)
-    state = kernel.init(MixtureModel(Fragile(), DirichletProcess()), X, seed=0, start=np.arange(7))
+    state = kernel.init(ef.MixtureModel(Fragile(), ef.DirichletProcess()), X, seed=0, start=np.arange(7))
     with pytest.raises(FloatingPointError, match="log_marginal returned nan for cluster 0"):
         sample(kernel, state, 50)
     counts = np.bincount(state.labels, minlength=len(state.counts))
@@ -659,7 +649,7 @@ def test_streams_of_plans_are_those_of_choices_not_of_scans():
 
 
 def test_uniform_anchors_are_every_ordered_pair_of_different_data_alike():
-    data = Dataset(np.arange(5)[:, None], Poisson())
+    data = ef.Dataset(np.arange(5)[:, None], ef.Poisson())
     pairs = UniformAnchors().bind(data, seed=0).draw_pairs(20_000, np.random.default_rng(0))
     seen = np.bincount(pairs @ [5, 1], minlength=25).reshape(5, 5)
     assert seen.trace() == 0, "a datum is paired with itself"
@@ -669,5 +659,5 @@ def test_uniform_anchors_are_every_ordered_pair_of_different_data_alike():
 def test_every_move_of_two_data_proposes_something():
     """Two data are either apart or together: a move in vain would have drawn one of them twice."""
     kernel = CollapsedSplitMerge([AnchoredMoves(UniformAnchors(), CoinAllocator())], n_moves=200)
-    state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), [[3], [4]], seed=0)
+    state = kernel.init(ef.MixtureModel(ef.Poisson(), ef.DirichletProcess()), [[3], [4]], seed=0)
     assert kernel.step(state).proposed == 200

@@ -6,29 +6,19 @@ from planted import PLANTED, TEXT, planted
 from scipy import sparse
 from stepping import assert_threads_agree
 
-from expfam import (
-    Dataset,
-    DirichletProcess,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SymmetricDirichlet,
-    load_family,
-)
+import expfam as ef
 from expfam.model.assignment import LoadedClusters
 from expfam.model.statistics import moved_statistics
 from expfam.samplers.starts.ascent import Ascents, _Ascent, ascend
 
 RNG = np.random.default_rng(4)
-PRIORS = [SymmetricDirichlet(6, alpha=1.0), DirichletProcess(), PitmanYor(1.0, 0.2)]
+PRIORS = [ef.SymmetricDirichlet(6, alpha=1.0), ef.DirichletProcess(), ef.PitmanYor(1.0, 0.2)]
 PROBABILITIES = RNG.random((6, 12))
 CASES = {
     **{name: planted(name) for name in PLANTED},
-    "csr": (Multinomial(), TEXT, np.arange(600) % 12),
+    "csr": (ef.Multinomial(), TEXT, np.arange(600) % 12),
     "bernoulli": (
-        load_family("bernoulli"),
+        ef.load_family("bernoulli"),
         (RNG.random((400, 12)) < PROBABILITIES[np.arange(400) % 6]).astype(float),
         np.arange(400) % 6,
     ),
@@ -59,9 +49,9 @@ def plain_ascent(model, data, labels):
 
 def made(name, weights):
     family, X, labels = CASES[name]
-    data = Dataset(X, family)
-    weights = SymmetricDirichlet(int(labels.max()) + 1, alpha=1.0) if weights.max_components else weights
-    return MixtureModel(data.family, weights), data, disturbed(labels)
+    data = ef.Dataset(X, family)
+    weights = ef.SymmetricDirichlet(int(labels.max()) + 1, alpha=1.0) if weights.max_components else weights
+    return ef.MixtureModel(data.family, weights), data, disturbed(labels)
 
 
 @pytest.mark.parametrize("weights", PRIORS, ids=lambda w: type(w).__name__)
@@ -75,7 +65,7 @@ def test_passes_are_those_of_the_definition(name, weights):
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_log_joint_never_falls(name):
-    model, data, labels = made(name, SymmetricDirichlet(6))
+    model, data, labels = made(name, ef.SymmetricDirichlet(6))
     reached = [model.log_joint(data, ascend(model, data, labels, max_passes=m)) for m in range(8)]
     assert reached[0] == model.log_joint(data, labels)
     assert (np.diff(reached) >= 0).all()
@@ -84,10 +74,10 @@ def test_the_log_joint_never_falls(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_fixed_point_is_what_a_mixture_predicts(name):
-    model, data, labels = made(name, SymmetricDirichlet(6))
+    model, data, labels = made(name, ef.SymmetricDirichlet(6))
     found = ascend(model, data, labels, max_passes=100)
     np.testing.assert_array_equal(ascend(model, data, found), found)
-    mixture = Mixture(model.family, weights=model.weights, start=found, n_steps=0, n_warmup=0, partition="last")
+    mixture = ef.Mixture(model.family, weights=model.weights, start=found, n_steps=0, n_warmup=0, partition="last")
     mixture.fit(data.X)
     np.testing.assert_array_equal(mixture.predict(data.X), mixture.labels_)
 
@@ -95,7 +85,7 @@ def test_a_fixed_point_is_what_a_mixture_predicts(name):
 @pytest.mark.parametrize("name", ["gaussian", "csr", "bernoulli"])
 def test_threads_do_not_change_labels(name, monkeypatch):
     monkeypatch.setattr("expfam.model.assignment._BLOCK_SCORES", 1)
-    model, data, labels = made(name, DirichletProcess())
+    model, data, labels = made(name, ef.DirichletProcess())
     found = assert_threads_agree(lambda n_threads: ascend(model, data, labels, n_threads=n_threads))
     np.testing.assert_array_equal(found, ascend(model, data, labels, n_threads=8))
 
@@ -123,7 +113,7 @@ def test_passes_over_rows_near_borders_end_where_no_row_moves(name, keeps, n_bes
     if n_best is not None:
         monkeypatch.setattr("expfam.samplers.starts.ascent._MANY_CLUSTERS", n_best)
         monkeypatch.setattr("expfam.samplers.starts.ascent._BEST", n_best)
-    model, data, labels = made(name, SymmetricDirichlet(6))
+    model, data, labels = made(name, ef.SymmetricDirichlet(6))
     reached = [
         model.log_joint(data, ascend(model, data, labels, keep_clusters=keeps, max_passes=m)) for m in (0, 1, 2, 100)
     ]
@@ -136,8 +126,8 @@ def test_passes_over_rows_near_borders_end_where_no_row_moves(name, keeps, n_bes
 
 def test_rows_near_borders_move_by_themselves(border_passes):
     rng = np.random.default_rng(0)
-    data = Dataset(rng.normal(size=(4000, 2)) + 1.5 * rng.integers(0, 2, (4000, 1)), load_family("gaussian_diag"))
-    model = MixtureModel(data.family, SymmetricDirichlet(3))
+    data = ef.Dataset(rng.normal(size=(4000, 2)) + 1.5 * rng.integers(0, 2, (4000, 1)), ef.load_family("gaussian_diag"))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(3))
     labels = rng.integers(0, 3, 4000).astype(np.int32)
     found = assert_threads_agree(lambda n_threads: ascend(model, data, labels, n_threads=n_threads, max_passes=200))
     assert border_passes
@@ -158,8 +148,8 @@ def test_of_many_clusters_a_pass_looks_at_the_best_ones_of_each_row(border_passe
     rng = np.random.default_rng(0)
     centres = 4.0 * rng.normal(size=(40, 3))
     labels = rng.integers(0, 40, 3000).astype(np.int32)
-    data = Dataset(centres[labels] + rng.normal(size=(3000, 3)), load_family("gaussian_diag"))
-    model, counts = MixtureModel(data.family, DirichletProcess()), {"ranked": 0, "most_probable_of": 0}
+    data = ef.Dataset(centres[labels] + rng.normal(size=(3000, 3)), ef.load_family("gaussian_diag"))
+    model, counts = ef.MixtureModel(data.family, ef.DirichletProcess()), {"ranked": 0, "most_probable_of": 0}
     for name in counts:
         monkeypatch.setattr(LoadedClusters, name, counting(getattr(LoadedClusters, name), counts, name))
     begun = disturbed(labels)
@@ -174,8 +164,10 @@ def test_of_many_clusters_a_pass_looks_at_the_best_ones_of_each_row(border_passe
 def test_later_passes_look_at_the_rows_whose_best_clusters_have_changed(border_passes, monkeypatch):
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(60), 50).astype(np.int32)
-    data = Dataset(40.0 * rng.normal(size=(60, 3))[labels] + rng.normal(size=(3000, 3)), load_family("gaussian_diag"))
-    model, looked_at, choose = MixtureModel(data.family, DirichletProcess()), [], LoadedClusters.most_probable_of
+    data = ef.Dataset(
+        40.0 * rng.normal(size=(60, 3))[labels] + rng.normal(size=(3000, 3)), ef.load_family("gaussian_diag")
+    )
+    model, looked_at, choose = ef.MixtureModel(data.family, ef.DirichletProcess()), [], LoadedClusters.most_probable_of
 
     def noted(self, data, log_mass, given, *, rows, n_threads):
         labels, margins = choose(self, data, log_mass, given, rows=rows, n_threads=n_threads)
@@ -198,8 +190,8 @@ def test_a_pass_that_moves_no_row_tells_the_probabilities_of_the_labels(border_p
     rng, stays = np.random.default_rng(0), _Ascent._stays
     labels = rng.integers(0, 40, 3000).astype(np.int32)
     rows = 4.0 * rng.normal(size=(40, 3))[labels] + rng.normal(size=(3000, 3))
-    data, found = Dataset(rows, load_family("gaussian_diag")), []
-    ascents = Ascents(MixtureModel(data.family, DirichletProcess()), data)
+    data, found = ef.Dataset(rows, ef.load_family("gaussian_diag")), []
+    ascents = Ascents(ef.MixtureModel(data.family, ef.DirichletProcess()), data)
 
     def summit(share):
         monkeypatch.setattr("expfam.samplers.starts.ascent._LAST_MOVED", share)
@@ -221,8 +213,8 @@ def test_a_pass_that_moves_no_row_tells_the_probabilities_of_the_labels(border_p
 
 def test_a_pass_that_gains_too_little_is_the_last_one():
     rng = np.random.default_rng(3)
-    data = Dataset(rng.normal(size=(400, 2)) + 2.0 * rng.integers(0, 3, (400, 1)), load_family("gaussian_diag"))
-    model = MixtureModel(data.family, SymmetricDirichlet(6, alpha=1.0))
+    data = ef.Dataset(rng.normal(size=(400, 2)) + 2.0 * rng.integers(0, 3, (400, 1)), ef.load_family("gaussian_diag"))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(6, alpha=1.0))
     labels = np.random.default_rng(1).integers(0, 6, 400)
 
     def reached(**options):
@@ -240,8 +232,8 @@ def test_a_pass_that_gains_too_little_is_the_last_one():
 @pytest.mark.parametrize("cut", [{"max_passes": 1}, {"max_passes": 100, "least_rise": np.inf}], ids=["passes", "rise"])
 def test_an_ascent_that_was_cut_off_does_not_stop_a_later_one(cut):
     rng = np.random.default_rng(3)
-    data = Dataset(rng.normal(size=(400, 2)) + 2.0 * rng.integers(0, 3, (400, 1)), load_family("gaussian_diag"))
-    ascents = Ascents(MixtureModel(data.family, SymmetricDirichlet(6, alpha=1.0)), data)
+    data = ef.Dataset(rng.normal(size=(400, 2)) + 2.0 * rng.integers(0, 3, (400, 1)), ef.load_family("gaussian_diag"))
+    ascents = Ascents(ef.MixtureModel(data.family, ef.SymmetricDirichlet(6, alpha=1.0)), data)
     labels = np.random.default_rng(1).integers(0, 6, 400)
     whole = Ascents(ascents.model, data).climb(labels, keep_clusters=False, max_passes=100).labels
     one = ascents.climb(labels, keep_clusters=False, **cut).labels
@@ -256,16 +248,16 @@ ROWS = {"one": ([[10]] * 8 + [[9]], [0] * 8 + [1]), "two": ([[10]] * 8 + [[9], [
 @pytest.mark.parametrize("name", ROWS)
 def test_no_cluster_is_emptied_where_all_are_kept(name):
     X, labels = ROWS[name]
-    data = Dataset(X, Poisson(shape=1.0, rate=0.1))
-    model = MixtureModel(data.family, SymmetricDirichlet(3, alpha=0.01))
+    data = ef.Dataset(X, ef.Poisson(shape=1.0, rate=0.1))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(3, alpha=0.01))
     assert set(ascend(model, data, labels).tolist()) == {0}
     np.testing.assert_array_equal(ascend(model, data, labels, keep_clusters=True), labels)
 
 
 def test_the_row_that_stays_is_the_most_probable_one_of_its_cluster():
     X, labels = [[10]] * 8 + [[9], [7], [8]], [0] * 8 + [1, 1, 1]
-    data = Dataset(X, Poisson(shape=1.0, rate=0.1))
-    model = MixtureModel(data.family, SymmetricDirichlet(2, alpha=0.01))
+    data = ef.Dataset(X, ef.Poisson(shape=1.0, rate=0.1))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(2, alpha=0.01))
     n, S = data.statistics(labels, 2)
     stays = 8 + int(data.family.log_predictive(data.X, n, S)[8:, 1].argmax())
     found = ascend(model, data, labels, keep_clusters=True, max_passes=1)
@@ -275,16 +267,16 @@ def test_the_row_that_stays_is_the_most_probable_one_of_its_cluster():
 @pytest.mark.parametrize("seed", range(20))
 def test_kept_clusters_keep_a_row_from_any_start(seed):
     rng = np.random.default_rng(seed)
-    data = Dataset(rng.poisson(5.0, (30, 2)), Poisson())
+    data = ef.Dataset(rng.poisson(5.0, (30, 2)), ef.Poisson())
     labels = rng.permutation(np.arange(30) % 9)
-    model = MixtureModel(data.family, SymmetricDirichlet(9))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(9))
     found = ascend(model, data, labels, keep_clusters=True)
     assert set(found.tolist()) == set(range(9))
     assert model.log_joint(data, found) >= model.log_joint(data, labels)
 
 
 def test_labels_are_not_changed_in_place_and_types_are_checked():
-    model, data, labels = made("gaussian", DirichletProcess())
+    model, data, labels = made("gaussian", ef.DirichletProcess())
     before = labels.copy()
     found = ascend(model, data, labels)
     np.testing.assert_array_equal(labels, before)
@@ -298,16 +290,16 @@ def test_labels_are_not_changed_in_place_and_types_are_checked():
 def test_dense_and_sparse_counts_give_the_same_labels(passes, request):
     if passes == "near borders":
         request.getfixturevalue("border_passes")
-    model, data, labels = made("csr", DirichletProcess())
-    dense = Dataset(sparse.csr_array(data.X).toarray(), data.family)
+    model, data, labels = made("csr", ef.DirichletProcess())
+    dense = ef.Dataset(sparse.csr_array(data.X).toarray(), data.family)
     np.testing.assert_array_equal(ascend(model, data, labels), ascend(model, dense, labels))
 
 
 @pytest.mark.parametrize("n_copies", [1, 60])  # of few rows, which are compiled passes, and of many
 def test_an_ascent_to_less_than_is_wanted_ends_early_and_says_so(n_copies):
     family, X, _ = planted("gaussian_diag")
-    data = Dataset(np.tile(X, (n_copies, 1)), family)
-    model = MixtureModel(data.family, SymmetricDirichlet(8, alpha=1.0))
+    data = ef.Dataset(np.tile(X, (n_copies, 1)), family)
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(8, alpha=1.0))
     ascents, begun = Ascents(model, data), np.random.default_rng(1).integers(0, 8, data.n_rows)
     options = {"keep_clusters": True, "max_passes": 100}
     whole = ascents.climb(begun, **options)

@@ -3,18 +3,7 @@
 import numpy as np
 import pytest
 
-from expfam import (
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    Gaussian,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    SphericalGaussian,
-    SymmetricDirichlet,
-    load_family,
-)
+import expfam as ef
 from expfam.fitting.endings import given_ending
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers import UncollapsedGibbs
@@ -32,8 +21,8 @@ X = CENTRES[TRUE] + 0.5 * RNG.normal(size=(K * EACH, COLUMNS))
 
 
 def made(family, rows=X):
-    data = Dataset(rows, family)
-    return MixtureModel(data.family, SymmetricDirichlet(K, 1.0)), data
+    data = ef.Dataset(rows, family)
+    return ef.MixtureModel(data.family, ef.SymmetricDirichlet(K, 1.0)), data
 
 
 def with_errors(n_errors):
@@ -46,7 +35,7 @@ def with_errors(n_errors):
     return labels
 
 
-@pytest.mark.parametrize("family", [SphericalGaussian(), DiagonalGaussian(), load_family("von_mises_fisher")])
+@pytest.mark.parametrize("family", [ef.SphericalGaussian(), ef.DiagonalGaussian(), ef.load_family("von_mises_fisher")])
 def test_all_errors_are_mended_together(family):
     rows = X / np.linalg.norm(X, axis=1, keepdims=True) if family.name == "von_mises_fisher" else X
     model, data = made(family, rows)
@@ -56,7 +45,7 @@ def test_all_errors_are_mended_together(family):
 
 def test_a_round_that_ends_lower_is_not_taken(monkeypatch):
     """Cuts and merges pay one by one, but the moves of rows after them may lose more."""
-    model, data = made(SphericalGaussian())
+    model, data = made(ef.SphericalGaussian())
     labels, tried = with_errors(6), []
 
     def lower(self, chosen, *, n_threads):
@@ -70,13 +59,13 @@ def test_a_round_that_ends_lower_is_not_taken(monkeypatch):
 
 
 def test_the_true_labels_stay_the_same_array():
-    model, data = made(SphericalGaussian())
+    model, data = made(ef.SphericalGaussian())
     assert ManyExchanges(model, data, seed=0).risen(TRUE) is TRUE
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_log_joint_never_falls_and_no_cluster_is_lost(seed):
-    model, data = made(SphericalGaussian())
+    model, data = made(ef.SphericalGaussian())
     labels = np.random.default_rng(seed).integers(K, size=len(X)).astype(np.int32)
     labels[:K] = np.arange(K)
     found = ManyExchanges(model, data, seed=seed).risen(labels)
@@ -85,7 +74,7 @@ def test_the_log_joint_never_falls_and_no_cluster_is_lost(seed):
 
 
 def test_missing_clusters_are_opened_where_they_gain_most():
-    model, data = made(SphericalGaussian())
+    model, data = made(ef.SphericalGaussian())
     labels = TRUE.copy()
     labels[TRUE >= K - 3] -= 3  # three clusters hold two groups each
     found = ManyExchanges(model, data, seed=0).risen(labels, K)
@@ -94,13 +83,13 @@ def test_missing_clusters_are_opened_where_they_gain_most():
 
 
 def test_the_number_of_threads_changes_nothing():
-    model, data = made(SphericalGaussian())
+    model, data = made(ef.SphericalGaussian())
     one, two = (ManyExchanges(model, data, seed=3, n_threads=n).risen(with_errors(5)) for n in (1, 2))
     assert np.array_equal(one, two)
 
 
 def test_rises_of_cuts_and_merges_add_up_to_that_of_the_log_joint():
-    model, data = made(SphericalGaussian())
+    model, data = made(ef.SphericalGaussian())
     exchanges, labels = ManyExchanges(model, data, seed=0), with_errors(4)
     state = _Partition(model, data, labels)
     chosen = _matched(exchanges._cuts_of_loose(state), state.merges())
@@ -116,7 +105,7 @@ def test_rises_of_cuts_and_merges_add_up_to_that_of_the_log_joint():
 
 
 def test_what_a_round_keeps_of_the_last_one_is_what_it_would_compute():
-    model, data = made(SphericalGaussian())
+    model, data = made(ef.SphericalGaussian())
     exchanges = ManyExchanges(model, data, seed=0)
     state = _Partition(model, data, with_errors(6))
     later = state.exchanged(_matched(exchanges._cuts_of_loose(state), state.merges()), n_threads=1)
@@ -128,21 +117,21 @@ def test_what_a_round_keeps_of_the_last_one_is_what_it_would_compute():
 
 def test_where_clusters_are_many():
     wide = np.random.default_rng(0).poisson(900.0, size=(5, 1000)).astype(float)
-    data = Dataset(wide, SphericalGaussian())
+    data = ef.Dataset(wide, ef.SphericalGaussian())
 
     def answer(weights, of=data):
-        return has_many_clusters(MixtureModel(of.family, weights), of)
+        return has_many_clusters(ef.MixtureModel(of.family, weights), of)
 
-    assert answer(SymmetricDirichlet(100))
-    narrow = Dataset(wide[:, :400], SphericalGaussian())
-    assert answer(SymmetricDirichlet(75), narrow)
-    assert not answer(SymmetricDirichlet(74), narrow)  # collapsed steps take little longer
-    assert not answer(SymmetricDirichlet(60))  # exchanges look at every pair
-    assert not answer(DirichletProcess())
-    assert not answer(SymmetricDirichlet(100), Dataset(wide[:, :100], SphericalGaussian()))
-    assert not answer(SymmetricDirichlet(100), Dataset(wide, Multinomial()))
-    assert not answer(SymmetricDirichlet(100), Dataset(wide[:, :100], Gaussian()))
-    assert not answer(SymmetricDirichlet(100), Dataset(wide, SphericalGaussian(), weight=np.full(5, 2.0)))
+    assert answer(ef.SymmetricDirichlet(100))
+    narrow = ef.Dataset(wide[:, :400], ef.SphericalGaussian())
+    assert answer(ef.SymmetricDirichlet(75), narrow)
+    assert not answer(ef.SymmetricDirichlet(74), narrow)  # collapsed steps take little longer
+    assert not answer(ef.SymmetricDirichlet(60))  # exchanges look at every pair
+    assert not answer(ef.DirichletProcess())
+    assert not answer(ef.SymmetricDirichlet(100), ef.Dataset(wide[:, :100], ef.SphericalGaussian()))
+    assert not answer(ef.SymmetricDirichlet(100), ef.Dataset(wide, ef.Multinomial()))
+    assert not answer(ef.SymmetricDirichlet(100), ef.Dataset(wide[:, :100], ef.Gaussian()))
+    assert not answer(ef.SymmetricDirichlet(100), ef.Dataset(wide, ef.SphericalGaussian(), weight=np.full(5, 2.0)))
 
 
 def directions(n_clusters, each, columns, seed=0):
@@ -154,18 +143,18 @@ def directions(n_clusters, each, columns, seed=0):
 
 def test_a_default_fit_of_many_clusters_draws_labels_together_and_finds_them_all():
     rows, labels = directions(300, 8, 256)
-    mixture = Mixture("gaussian_spherical", 300, random_state=0, n_threads=1).fit(rows)
+    mixture = ef.Mixture("gaussian_spherical", 300, random_state=0, n_threads=1).fit(rows)
     assert mixture.n_components_ == 300
     assert np.array_equal(by_first_appearance(mixture.labels_)[1], labels)
-    other = Mixture("gaussian_spherical", 300, random_state=0, n_threads=2).fit(rows)
+    other = ef.Mixture("gaussian_spherical", 300, random_state=0, n_threads=2).fit(rows)
     assert np.array_equal(other.labels_, mixture.labels_)
     assert other.log_joint_ == mixture.log_joint_
 
 
 def test_the_end_of_a_fit_opens_lost_clusters_where_groups_share_one():
     rows, labels = directions(300, 8, 256)
-    data = Dataset(rows, SphericalGaussian())
-    model = MixtureModel(data.family, SymmetricDirichlet(300, 1.0))
+    data = ef.Dataset(rows, ef.SphericalGaussian())
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(300, 1.0))
     lost = np.where(labels >= 297, labels - 3, labels).astype(np.int32)
     found = given_ending(model, data, lost, 300, max_passes=10, seed=0, n_threads=1)
     assert np.array_equal(found, labels)
@@ -174,26 +163,26 @@ def test_the_end_of_a_fit_opens_lost_clusters_where_groups_share_one():
 def test_an_end_by_many_exchanges_is_not_below_on_spread_rows(monkeypatch):
     """Rows whose spread values belong together as the labels begin keep them."""
     monkeypatch.setattr("expfam.fitting.endings.has_many_clusters", lambda model, data: True)
-    model, data = made(DiagonalGaussian())
+    model, data = made(ef.DiagonalGaussian())
     wrong = with_errors(5)
     options = {"max_passes": 10, "seed": 0, "n_threads": 1}
     assert np.array_equal(by_first_appearance(given_ending(model, data, wrong, K, **options))[1], TRUE)
-    spread = Dataset(CENTRES[wrong] + 0.5 * RNG.normal(size=X.shape), data.family)
+    spread = ef.Dataset(CENTRES[wrong] + 0.5 * RNG.normal(size=X.shape), data.family)
     found = given_ending(model, data, wrong, K, spread=spread, **options)
     assert np.array_equal(found, refilled(model, data, wrong, K, **options))
     assert not np.array_equal(found, TRUE)
 
 
 def test_the_automatic_sampler_of_many_clusters_is_exact_and_draws_all_labels():
-    data = Dataset(directions(300, 4, 256)[0], SphericalGaussian())
-    kernel = automatic_sampler(MixtureModel(data.family, SymmetricDirichlet(300)), data)
+    data = ef.Dataset(directions(300, 4, 256)[0], ef.SphericalGaussian())
+    kernel = automatic_sampler(ef.MixtureModel(data.family, ef.SymmetricDirichlet(300)), data)
     assert type(kernel) is UncollapsedGibbs
     assert kernel.is_sampler
 
 
 def test_a_third_of_the_starts_is_tried():
     rows, _ = directions(300, 4, 256)
-    data = Dataset(rows, SphericalGaussian())
-    model = MixtureModel(data.family, SymmetricDirichlet(300, 1.0))
+    data = ef.Dataset(rows, ef.SphericalGaussian())
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(300, 1.0))
     assert len(search_start(model, data, n_init=3, seed=0).scores) == 1
     assert len(search_start(model, data, n_init=4, seed=0).scores) == 2

@@ -5,20 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.special import logsumexp
 
-from expfam import (
-    Categorical,
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    Gaussian,
-    Mixture,
-    MixtureModel,
-    Multinomial,
-    PitmanYor,
-    Poisson,
-    SphericalGaussian,
-    SymmetricDirichlet,
-)
+import expfam as ef
 from expfam.errors import CapabilityError
 from expfam.families.base import Family
 from expfam.families.trials.geometric import Geometric
@@ -43,16 +30,16 @@ TRUTH = RNG.integers(CLUSTERS, size=N)
 REAL = RNG.normal(scale=2.0, size=(CLUSTERS, 4))[TRUTH] + RNG.normal(size=(N, 4))
 COUNTS = RNG.poisson(RNG.gamma(0.5, 3.0, size=(CLUSTERS, 12))[TRUTH])
 CASES = {
-    "spherical": (SphericalGaussian(variance=1.0), REAL),
-    "spherical_sparse": (SphericalGaussian(variance=1.0), sparse.csr_array(np.where(REAL > 1.0, REAL, 0.0))),
-    "diagonal": (DiagonalGaussian(), REAL),
-    "full": (Gaussian(), REAL),
-    "full_offset": (Gaussian(), REAL * [1e-3, 1.0, 1.0, 1e3] + 1e4),
-    "multinomial": (Multinomial(concentration=0.3), COUNTS),
-    "multinomial_sparse": (Multinomial(concentration=0.3), sparse.csr_array(COUNTS)),
-    "poisson": (Poisson(shape=0.7, rate=0.4), COUNTS),
-    "poisson_sparse": (Poisson(shape=0.7, rate=0.4), sparse.csr_array(COUNTS)),
-    "categorical": (Categorical(), np.minimum(COUNTS[:, :6], 3)),
+    "spherical": (ef.SphericalGaussian(variance=1.0), REAL),
+    "spherical_sparse": (ef.SphericalGaussian(variance=1.0), sparse.csr_array(np.where(REAL > 1.0, REAL, 0.0))),
+    "diagonal": (ef.DiagonalGaussian(), REAL),
+    "full": (ef.Gaussian(), REAL),
+    "full_offset": (ef.Gaussian(), REAL * [1e-3, 1.0, 1.0, 1e3] + 1e4),
+    "multinomial": (ef.Multinomial(concentration=0.3), COUNTS),
+    "multinomial_sparse": (ef.Multinomial(concentration=0.3), sparse.csr_array(COUNTS)),
+    "poisson": (ef.Poisson(shape=0.7, rate=0.4), COUNTS),
+    "poisson_sparse": (ef.Poisson(shape=0.7, rate=0.4), sparse.csr_array(COUNTS)),
+    "categorical": (ef.Categorical(), np.minimum(COUNTS[:, :6], 3)),
     "geometric": (Geometric(), COUNTS[:, :1]),
 }
 
@@ -79,12 +66,12 @@ def start(seed=3, K=7):
     return np.random.default_rng(seed).integers(K, size=N).astype(np.int32)
 
 
-@pytest.mark.parametrize("weights", [SymmetricDirichlet(7, alpha=0.8), SymmetricDirichlet(40)])
+@pytest.mark.parametrize("weights", [ef.SymmetricDirichlet(7, alpha=0.8), ef.SymmetricDirichlet(40)])
 @pytest.mark.parametrize("name", CASES)
 def test_iterations_are_those_of_plain_numpy_and_monotone(name, weights):
     family, X = CASES[name]
-    data = Dataset(X, family)
-    model = MixtureModel(data.family, weights)
+    data = ef.Dataset(X, family)
+    model = ef.MixtureModel(data.family, weights)
     wanted, n, S, labels = reference(model, data, start(), 25)
     kernel = ExpectationMaximization(tol=0.0)
     state = kernel.init(model, data, seed=0, start=start())
@@ -104,12 +91,14 @@ def test_iterations_are_those_of_plain_numpy_and_monotone(name, weights):
 def test_few_rows_have_the_expectation_of_many(name, is_weighted, monkeypatch):
     family, X = CASES[name]
     weight = np.arange(N) % 3 * 0.7 if is_weighted else None
-    data = Dataset(X, family, weight=weight)
+    data = ef.Dataset(X, family, weight=weight)
     kernel = ExpectationMaximization(tol=0.0)
     found = []
     for is_few in (True, False):
         monkeypatch.setattr("expfam.samplers.uncollapsed.em.has_few_rows", lambda *_, is_few=is_few: is_few)
-        state = kernel.init(MixtureModel(data.family, SymmetricDirichlet(7, alpha=0.8)), data, seed=0, start=start())
+        state = kernel.init(
+            ef.MixtureModel(data.family, ef.SymmetricDirichlet(7, alpha=0.8)), data, seed=0, start=start()
+        )
         kernel.step(state)
         found.append((state.n, state.S, state.log_likelihood, state.labels))
     (n, S, log_likelihood, labels), (many_n, many_S, many_likelihood, many_labels) = found
@@ -120,7 +109,7 @@ def test_few_rows_have_the_expectation_of_many(name, is_weighted, monkeypatch):
 
 
 def test_few_rows_without_a_finite_score_are_refused():
-    data = Dataset(COUNTS[:3], Multinomial())
+    data = ef.Dataset(COUNTS[:3], ef.Multinomial())
     Theta, zeros = np.full((2, 12), -np.inf), np.zeros(2)
     Theta[:, COUNTS[0] > 0] = -1.0  # a word that a row does not have costs it nothing
     with pytest.raises(FloatingPointError, match=r"'multinomial', datum [12]: no component has a finite score"):
@@ -128,10 +117,10 @@ def test_few_rows_without_a_finite_score_are_refused():
     assert np.isfinite(expectation_of_few_rows(data.take(np.array([0])), Theta, zeros, zeros)[2])
 
 
-@pytest.mark.parametrize("weights", [DirichletProcess(alpha=2.0), PitmanYor(alpha=1.0, discount=0.3)])
+@pytest.mark.parametrize("weights", [ef.DirichletProcess(alpha=2.0), ef.PitmanYor(alpha=1.0, discount=0.3)])
 def test_sticks_are_monotone_too(weights):
     kernel = ExpectationMaximization(tol=0.0, truncation=12)
-    state = kernel.init(MixtureModel(DiagonalGaussian(), weights), REAL, seed=1)
+    state = kernel.init(ef.MixtureModel(ef.DiagonalGaussian(), weights), REAL, seed=1)
     got = np.array([kernel.step(state).objective for _ in range(40)])
     assert (np.diff(got) >= -1e-7 * abs(got).max()).all()
     assert got[-1] > got[0] + 1.0
@@ -139,9 +128,9 @@ def test_sticks_are_monotone_too(weights):
 
 def test_a_wrong_prior_in_the_objective_is_found_out():
     """The objective without its prior is not what steps increase."""
-    data = Dataset(COUNTS[:40], Multinomial(concentration=30.0))
+    data = ef.Dataset(COUNTS[:40], ef.Multinomial(concentration=30.0))
     kernel = ExpectationMaximization(tol=0.0)
-    model = MixtureModel(data.family, SymmetricDirichlet(4, alpha=0.2))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(4, alpha=0.2))
     state = kernel.init(model, data, seed=1, start="kmeans++")
     infos = [kernel.step(state) for _ in range(60)]
     objective, likelihood = np.array([(i.objective, i.extra["log_likelihood"]) for i in infos]).T
@@ -152,7 +141,7 @@ def test_a_wrong_prior_in_the_objective_is_found_out():
 def test_a_fixed_point_is_one():
     family, X = CASES["diagonal"]
     kernel = ExpectationMaximization(tol=1e-12)
-    state = kernel.init(MixtureModel(family, SymmetricDirichlet(3)), X, seed=0, start="kmeans++")
+    state = kernel.init(ef.MixtureModel(family, ef.SymmetricDirichlet(3)), X, seed=0, start="kmeans++")
     infos = [kernel.step(state) for _ in range(400)]
     assert infos[-1].extra["converged"]
     assert state.converged
@@ -168,14 +157,14 @@ def test_a_fixed_point_is_one():
 @pytest.mark.parametrize("name", ["diagonal", "multinomial_sparse", "multinomial", "spherical_sparse"])
 def test_weights_are_repetitions(name):
     family, X = CASES[name]
-    data = Dataset(X, family)
+    data = ef.Dataset(X, family)
     times = np.random.default_rng(8).integers(0, 4, N)
     again = np.repeat(np.arange(N), times)
-    model = MixtureModel(data.family, SymmetricDirichlet(7))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(7))
     kernel = ExpectationMaximization(tol=0.0)
-    weighted = Dataset(X, data.family, weight=times)
+    weighted = ef.Dataset(X, data.family, weight=times)
     one = kernel.init(model, weighted, seed=0, start=start())
-    many = kernel.init(model, Dataset(X[again], data.family), seed=0, start=start()[again])
+    many = kernel.init(model, ef.Dataset(X[again], data.family), seed=0, start=start()[again])
     first, second = ([kernel.step(state).objective for _ in range(10)] for state in (one, many))
     assert np.allclose(first, second, rtol=2e-6)
     assert np.allclose(one.n, many.n, atol=0.02)
@@ -189,7 +178,7 @@ def test_results_do_not_depend_on_threads(name):
     results = []
     for n_threads in (1, 2, 3):
         kernel = ExpectationMaximization(n_threads=n_threads, tol=0.0)
-        state = kernel.init(MixtureModel(family, SymmetricDirichlet(9)), X, seed=2)
+        state = kernel.init(ef.MixtureModel(family, ef.SymmetricDirichlet(9)), X, seed=2)
         objectives = [kernel.step(state).objective for _ in range(5)]
         results.append((objectives, state.n.tobytes(), state.S.tobytes(), state.labels.tobytes()))
     assert results[0] == results[1] == results[2]
@@ -197,13 +186,13 @@ def test_results_do_not_depend_on_threads(name):
 
 def test_weights_of_rows_that_are_summed_in_double():
     X = np.vstack([REAL, [[1e6, 0, 0, 0]]])
-    data = Dataset(X, SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1e3))
-    model, labels = MixtureModel(data.family, SymmetricDirichlet(5)), np.append(start(K=4), 4).astype(np.int32)
+    data = ef.Dataset(X, ef.SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1e3))
+    model, labels = ef.MixtureModel(data.family, ef.SymmetricDirichlet(5)), np.append(start(K=4), 4).astype(np.int32)
     again = np.append(np.arange(N + 1), [N, N])
     kernel = ExpectationMaximization(tol=0.0)
-    weighted = Dataset(X, data.family, weight=np.append(np.ones(N), 3.0))
+    weighted = ef.Dataset(X, data.family, weight=np.append(np.ones(N), 3.0))
     one = kernel.init(model, weighted, seed=0, start=labels)
-    many = kernel.init(model, Dataset(X[again], data.family), seed=0, start=labels[again])
+    many = kernel.init(model, ef.Dataset(X[again], data.family), seed=0, start=labels[again])
     for _ in range(3):
         assert kernel.step(one).objective == pytest.approx(kernel.step(many).objective, rel=1e-9)
 
@@ -211,8 +200,8 @@ def test_weights_of_rows_that_are_summed_in_double():
 def test_data_that_single_precision_cannot_hold_are_summed_in_double():
     """A few rows far away: their scores are beyond 2^18, those of the others are not."""
     X = np.vstack([REAL, [[1e4, 0, 0, 0], [0, -3e4, 0, 0], [1e6, 0, 0, 0]]])
-    data = Dataset(X, SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1e3))
-    model = MixtureModel(data.family, SymmetricDirichlet(5))
+    data = ef.Dataset(X, ef.SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1e3))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(5))
     labels = np.append(start(K=4), [4, 4, 4]).astype(np.int32)
     wanted, n, _, labels_then = reference(model, data, labels, 4)
     kernel = ExpectationMaximization(tol=0.0)
@@ -226,7 +215,9 @@ def test_data_that_single_precision_cannot_hold_are_summed_in_double():
 def test_empty_components_stay_alive():
     """A component without data sits at the mode of the prior and may take data up later."""
     kernel = ExpectationMaximization(tol=0.0)
-    state = kernel.init(MixtureModel(DiagonalGaussian(), SymmetricDirichlet(30)), REAL, seed=0, start=np.zeros(N, int))
+    state = kernel.init(
+        ef.MixtureModel(ef.DiagonalGaussian(), ef.SymmetricDirichlet(30)), REAL, seed=0, start=np.zeros(N, int)
+    )
     for _ in range(20):
         kernel.step(state)
     assert np.isfinite(state.Theta).all()
@@ -236,7 +227,7 @@ def test_empty_components_stay_alive():
 
 def test_a_checkpoint_goes_on_bit_for_bit(tmp_path):
     kernel = ExpectationMaximization(tol=1e-9)
-    model = MixtureModel(Poisson(), SymmetricDirichlet(6))
+    model = ef.MixtureModel(ef.Poisson(), ef.SymmetricDirichlet(6))
     state = kernel.init(model, sparse.csr_array(COUNTS), seed=4)
     sample(kernel, state, 5)
     Checkpoint(tmp_path / "run").write(state)
@@ -248,10 +239,10 @@ def test_a_checkpoint_goes_on_bit_for_bit(tmp_path):
 
 
 @pytest.mark.parametrize("sampler", ["em", "stochastic_em"])
-@pytest.mark.parametrize("weights", [None, SymmetricDirichlet(10)])
+@pytest.mark.parametrize("weights", [None, ef.SymmetricDirichlet(10)])
 def test_the_estimator_takes_the_names(sampler, weights):
     X = CASES["multinomial_sparse"][1]
-    mixture = Mixture("multinomial", weights=weights, sampler=sampler, n_steps=20, random_state=0).fit(X)
+    mixture = ef.Mixture("multinomial", weights=weights, sampler=sampler, n_steps=20, random_state=0).fit(X)
     assert mixture.n_components_ >= 2
     assert np.isfinite(mixture.trace_.column("objective")).all()
     kind = {"em": ExpectationMaximization, "stochastic_em": StochasticEM}[sampler]
@@ -260,7 +251,7 @@ def test_the_estimator_takes_the_names(sampler, weights):
 
 def test_hyper_parameters_wake_what_had_converged():
     cycle = Cycle(ExpectationMaximization(tol=1e-3), UpdateHyper())
-    state = cycle.init(MixtureModel(Poisson(), SymmetricDirichlet(6)), COUNTS, seed=4)
+    state = cycle.init(ef.MixtureModel(ef.Poisson(), ef.SymmetricDirichlet(6)), COUNTS, seed=4)
     objectives = [cycle.step(state).objective for _ in range(20)]
     assert len(set(objectives[-3:])) == 3
 
@@ -280,12 +271,12 @@ def test_refusals():
             return S, n
 
     with pytest.raises(CapabilityError, match=r"ExpectationMaximization needs map_natural\(\)"):
-        ExpectationMaximization().init(MixtureModel(Bare(), SymmetricDirichlet(2)), COUNTS, seed=0)
+        ExpectationMaximization().init(ef.MixtureModel(Bare(), ef.SymmetricDirichlet(2)), COUNTS, seed=0)
     with pytest.raises(CapabilityError, match=r"needs log_prior\(\)"):
-        ExpectationMaximization().init(MixtureModel(NoDensity(), SymmetricDirichlet(2)), COUNTS, seed=0)
+        ExpectationMaximization().init(ef.MixtureModel(NoDensity(), ef.SymmetricDirichlet(2)), COUNTS, seed=0)
     with pytest.raises(ValueError, match="tol must be a non-negative number"):
-        ExpectationMaximization(tol=-1.0).init(MixtureModel(Poisson(), SymmetricDirichlet(2)), COUNTS, seed=0)
+        ExpectationMaximization(tol=-1.0).init(ef.MixtureModel(ef.Poisson(), ef.SymmetricDirichlet(2)), COUNTS, seed=0)
     cycle = Cycle(ExpectationMaximization(), CollapsedGibbs())
-    state = cycle.init(MixtureModel(Poisson(), SymmetricDirichlet(2)), COUNTS, seed=0)
+    state = cycle.init(ef.MixtureModel(ef.Poisson(), ef.SymmetricDirichlet(2)), COUNTS, seed=0)
     with pytest.raises(CapabilityError, match="start that from its labels"):
         cycle.step(state)

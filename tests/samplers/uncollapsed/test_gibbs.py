@@ -10,17 +10,7 @@ from scipy import sparse, stats
 from tiny import FAMILIES as TINY
 from visits import LIMIT, run_chain, worst_t
 
-from expfam import (
-    Dataset,
-    DiagonalGaussian,
-    DirichletProcess,
-    Gaussian,
-    MixtureModel,
-    Multinomial,
-    Poisson,
-    SphericalGaussian,
-    SymmetricDirichlet,
-)
+import expfam as ef
 from expfam.families.trials.geometric import Geometric
 from expfam.samplers import StochasticEM, UncollapsedGibbs, UncollapsedKernel, UncollapsedState
 from expfam.samplers.states.collapsed import CollapsedState
@@ -32,14 +22,14 @@ RNG = np.random.default_rng(11)
 REAL = RNG.normal(scale=1.5, size=(60, 3))
 COUNTS = RNG.poisson(RNG.gamma(0.6, 2.5, size=(60, 9)))
 FAMILIES = {
-    "spherical": (SphericalGaussian(variance=2.0), REAL),
-    "spherical_offset": (SphericalGaussian(variance=2.0), REAL + 1e5),
-    "diagonal": (DiagonalGaussian(), REAL),
-    "gaussian": (Gaussian(), REAL),
-    "poisson": (Poisson(shape=2.0, rate=0.5), COUNTS),
-    "poisson_sparse": (Poisson(shape=2.0, rate=0.5), sparse.csr_array(COUNTS)),
-    "multinomial": (Multinomial(concentration=2.0), COUNTS),
-    "multinomial_sparse": (Multinomial(concentration=2.0), sparse.csr_array(COUNTS)),
+    "spherical": (ef.SphericalGaussian(variance=2.0), REAL),
+    "spherical_offset": (ef.SphericalGaussian(variance=2.0), REAL + 1e5),
+    "diagonal": (ef.DiagonalGaussian(), REAL),
+    "gaussian": (ef.Gaussian(), REAL),
+    "poisson": (ef.Poisson(shape=2.0, rate=0.5), COUNTS),
+    "poisson_sparse": (ef.Poisson(shape=2.0, rate=0.5), sparse.csr_array(COUNTS)),
+    "multinomial": (ef.Multinomial(concentration=2.0), COUNTS),
+    "multinomial_sparse": (ef.Multinomial(concentration=2.0), sparse.csr_array(COUNTS)),
     "geometric": (Geometric(), COUNTS[:, :1]),
 }
 SHOWN = (0, 7, 20)  # the data that are repeated and drawn
@@ -49,13 +39,13 @@ def repeated_state(name, K, size, weights="drawn"):
     """A state over `size` copies of each of three data, with parameters that K clusters of sixty data draw."""
     family, X = FAMILIES[name]
     family = family.bind(X)
-    model = MixtureModel(family, SymmetricDirichlet(K))
+    model = ef.MixtureModel(family, ef.SymmetricDirichlet(K))
     labels = np.arange(60) % K
-    few = UncollapsedState(model, Dataset(X, family), labels, n_clusters=K, seed=K)
+    few = UncollapsedState(model, ef.Dataset(X, family), labels, n_clusters=K, seed=K)
     few.draw_parameters()
     rows = np.repeat(SHOWN, size)
     old = np.random.default_rng(K).integers(K, size=rows.size)
-    state = UncollapsedState(model, Dataset(X[rows], family), old, n_clusters=K, seed=3, n_steps=5)
+    state = UncollapsedState(model, ef.Dataset(X[rows], family), old, n_clusters=K, seed=3, n_steps=5)
     state.Theta, state.G, state.log_pi = few.Theta, few.G, few.log_pi
     spread = np.random.default_rng(K + 1)
     if weights == "equal":
@@ -136,7 +126,7 @@ def test_rounding_of_single_precision_is_corrected(sparse_rows, spread):
     """Scores of 10^5 nats: float32 alone is wrong by hundredths of a nat, which four million draws show."""
     size, n_sweeps, K = 100_000, 40, 40
     X = np.array([[40_000.0, 9_000.0, 700.0]])
-    family = Poisson(shape=1.0, rate=1.0).bind(X)
+    family = ef.Poisson(shape=1.0, rate=1.0).bind(X)
     rng = np.random.default_rng(2)
     Theta = rng.normal(scale=spread, size=(K, 3))
     exact = Theta @ X[0]
@@ -144,9 +134,9 @@ def test_rounding_of_single_precision_is_corrected(sparse_rows, spread):
     p = np.exp(exact - G)
     p /= p.sum()
     rows = np.repeat(X, size, axis=0)
-    data = Dataset(sparse.csr_array(rows) if sparse_rows else rows, family)
+    data = ef.Dataset(sparse.csr_array(rows) if sparse_rows else rows, family)
     labels = rng.choice(K, size=size, p=p).astype(np.int32)
-    state = UncollapsedState(MixtureModel(family, SymmetricDirichlet(K)), data, labels, n_clusters=K, seed=0)
+    state = UncollapsedState(ef.MixtureModel(family, ef.SymmetricDirichlet(K)), data, labels, n_clusters=K, seed=0)
     state.Theta, state.G, state.log_pi, state.S = Theta, G, np.zeros(K), 0.0 * state.S  # not centred: larger numbers
     seen = np.zeros(K)
     for _ in range(n_sweeps):
@@ -188,10 +178,10 @@ def test_outliers_are_drawn_in_double(name):
     huge = np.round(1e6 * np.eye(dense.shape[1])[:2]) + dense[:2]
     both = np.vstack([dense, huge])
     family = family.bind(X)
-    model = MixtureModel(family, SymmetricDirichlet(20))
-    few = UncollapsedState(model, Dataset(X, family), np.arange(60) % 20, n_clusters=20, seed=1)
+    model = ef.MixtureModel(family, ef.SymmetricDirichlet(20))
+    few = UncollapsedState(model, ef.Dataset(X, family), np.arange(60) % 20, n_clusters=20, seed=1)
     few.draw_parameters()
-    data = Dataset(sparse.csr_array(both) if sparse.issparse(X) else both, family)
+    data = ef.Dataset(sparse.csr_array(both) if sparse.issparse(X) else both, family)
     state = UncollapsedState(model, data, np.arange(62) % 20, n_clusters=20, seed=1)
     state.Theta, state.G, state.log_pi = few.Theta, few.G, few.log_pi
     scores = data.phi(60, 62) @ state.Theta.T - state.G + state.log_pi
@@ -221,7 +211,7 @@ def test_statistics_by_differences_are_those_of_a_recount(name):
     family, X = FAMILIES[name]
     X = sparse.csr_array(sparse.vstack([X] * 4)) if sparse.issparse(X) else np.vstack([X] * 4)
     kernel = UncollapsedGibbs()
-    state = kernel.init(MixtureModel(family, SymmetricDirichlet(8)), X, seed=0)
+    state = kernel.init(ef.MixtureModel(family, ef.SymmetricDirichlet(8)), X, seed=0)
     by_differences = 0
     for _ in range(200):
         info = kernel.step(state)
@@ -241,9 +231,9 @@ def test_statistics_by_differences_are_those_of_a_recount(name):
 def test_statistics_do_not_drift():
     """An outlier that comes and goes leaves no rounding behind."""
     X = np.append(RNG.normal(size=200), [1e14])[:, None]
-    family = SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1.0).bind(X[:-1])
+    family = ef.SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1.0).bind(X[:-1])
     state = UncollapsedState(
-        MixtureModel(family, SymmetricDirichlet(3)), Dataset(X, family), np.zeros(201), n_clusters=3, seed=0
+        ef.MixtureModel(family, ef.SymmetricDirichlet(3)), ef.Dataset(X, family), np.zeros(201), n_clusters=3, seed=0
     )
     phi = state.data.phi(0, 201)[:, 0].tolist()
     for step in range(45):
@@ -261,7 +251,7 @@ def test_statistics_do_not_drift():
 @pytest.mark.parametrize("name", ["gaussian_diag", "multinomial", "plain_poisson"])
 def test_chains_of_drawn_parameters_visit_partitions_as_enumerated(name):
     family, X = TINY[name]
-    model = MixtureModel(family, SymmetricDirichlet(3, alpha=0.6))
+    model = ef.MixtureModel(family, ef.SymmetricDirichlet(3, alpha=0.6))
     partitions, pi = exact_posterior(model, X)
     kernel = UncollapsedGibbs(draw="dense", n_threads=2)
     assert worst_t(run_chain(kernel, model, X, 1500, seed=8), partitions, pi) < LIMIT
@@ -270,7 +260,7 @@ def test_chains_of_drawn_parameters_visit_partitions_as_enumerated(name):
 @pytest.mark.parametrize("theta", ["map", "mean"])
 def test_modes_and_means_are_not_the_posterior(theta):
     family, X = TINY["multinomial"]
-    model = MixtureModel(family, SymmetricDirichlet(3, alpha=0.6))
+    model = ef.MixtureModel(family, ef.SymmetricDirichlet(3, alpha=0.6))
     partitions, pi = exact_posterior(model, X)
     assert worst_t(run_chain(StochasticEM(theta=theta), model, X, 1500), partitions, pi) > LIMIT
 
@@ -278,7 +268,7 @@ def test_modes_and_means_are_not_the_posterior(theta):
 def test_stochastic_em_is_the_mode_then_a_draw():
     family, X = FAMILIES["poisson"]
     kernel = StochasticEM()
-    state = kernel.init(MixtureModel(family, DirichletProcess()), X, seed=0)
+    state = kernel.init(ef.MixtureModel(family, ef.DirichletProcess()), X, seed=0)
     n, S = state.n.copy(), state.S.copy()
     kernel.step(state)
     Theta, G = state.model.family.map_natural(n, S)
@@ -288,7 +278,7 @@ def test_stochastic_em_is_the_mode_then_a_draw():
 
 
 def test_wrong_settings_are_refused():
-    model, X = MixtureModel(Poisson(), SymmetricDirichlet(3)), COUNTS
+    model, X = ef.MixtureModel(ef.Poisson(), ef.SymmetricDirichlet(3)), COUNTS
     for kernel, words in [
         (UncollapsedGibbs(draw="fast"), "draw must be 'auto', 'dense'"),
         (UncollapsedGibbs(tau=0.0), "tau must be a positive number"),

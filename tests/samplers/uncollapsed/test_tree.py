@@ -6,16 +6,7 @@ from enumeration import exact_posterior, total_variation, visit_frequencies
 from instruction_sets import output_under
 from scipy import sparse, stats
 
-from expfam import (
-    Dataset,
-    DiagonalGaussian,
-    Gaussian,
-    MixtureModel,
-    Multinomial,
-    Poisson,
-    SphericalGaussian,
-    SymmetricDirichlet,
-)
+import expfam as ef
 from expfam.errors import ExpFamError
 from expfam.families.waiting.exponential import Exponential
 from expfam.samplers import Canopy, ClusterTree, StochasticEM, UncollapsedGibbs, UncollapsedState
@@ -32,20 +23,20 @@ def make_state(name, K, N=400, seed=0):
     if name.startswith("multinomial"):
         p = rng.dirichlet(np.full(12, 0.4), size=K)
         X = np.stack([rng.multinomial(rng.integers(1, 30), p[k]) for k in z])
-        family, X = Multinomial(concentration=0.3), sparse.csr_array(X) if name.endswith("csr") else X
+        family, X = ef.Multinomial(concentration=0.3), sparse.csr_array(X) if name.endswith("csr") else X
     elif name == "poisson":
-        family, X = Poisson(shape=0.5, rate=0.1), rng.poisson(rng.gamma(0.7, 6.0, size=(K, 4))[z])
+        family, X = ef.Poisson(shape=0.5, rate=0.1), rng.poisson(rng.gamma(0.7, 6.0, size=(K, 4))[z])
     elif name == "exponential":
         family, X = Exponential(), rng.exponential(rng.gamma(0.7, 3.0, size=(K, 3))[z]) + 1e-3
     else:
         X = rng.normal(size=(K, 3))[z] * 3.0 + rng.normal(size=(N, 3)) * rng.uniform(0.4, 1.0, size=(K, 1))[z]
         family = {
-            "spherical": SphericalGaussian(variance=0.5),
-            "diagonal": DiagonalGaussian(mean_strength=0.1, shape=2.0),
-            "gaussian": Gaussian(mean_strength=0.1, dof=6.0),
+            "spherical": ef.SphericalGaussian(variance=0.5),
+            "diagonal": ef.DiagonalGaussian(mean_strength=0.1, shape=2.0),
+            "gaussian": ef.Gaussian(mean_strength=0.1, dof=6.0),
         }[name]
-    data = Dataset(X, family)
-    state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(K)), data, z, n_clusters=K, seed=seed)
+    data = ef.Dataset(X, family)
+    state = UncollapsedState(ef.MixtureModel(data.family, ef.SymmetricDirichlet(K)), data, z, n_clusters=K, seed=seed)
     state.draw_parameters()
     return state
 
@@ -312,7 +303,9 @@ def test_labels_do_not_depend_on_threads_nor_on_the_past(name, method):
 @pytest.mark.parametrize("method", ["tree", "rejection"])
 def test_chain_visits_partitions_by_their_posterior(method):
     X = np.array([[0.1], [0.5], [2.1], [2.4], [1.2]])
-    model = MixtureModel(SphericalGaussian(variance=0.6, mean=1.0, mean_variance=2.0), SymmetricDirichlet(2, alpha=0.8))
+    model = ef.MixtureModel(
+        ef.SphericalGaussian(variance=0.6, mean=1.0, mean_variance=2.0), ef.SymmetricDirichlet(2, alpha=0.8)
+    )
     partitions, pi = exact_posterior(model, X)
     kernel = UncollapsedGibbs(draw=method)
     state = kernel.init(model, X, seed=1)
@@ -324,7 +317,7 @@ def test_chain_visits_partitions_by_their_posterior(method):
 def test_stochastic_em_with_the_tree_is_as_good_as_with_all_clusters():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))[rng.integers(30, size=600)] * 6.0 + rng.normal(size=(600, 2))
-    model, finals = MixtureModel(SphericalGaussian(variance=1.0), SymmetricDirichlet(30)), {}
+    model, finals = ef.MixtureModel(ef.SphericalGaussian(variance=1.0), ef.SymmetricDirichlet(30)), {}
     for draw in ("dense", "tree"):
         for seed in range(20):
             kernel = StochasticEM(draw=draw)
@@ -344,8 +337,8 @@ def test_auto_asks_the_tree_only_where_clusters_lie_apart():
     apart, together = nested_means(K, d, rng, (18.0, 6.0, 2.0)), rng.normal(size=(K, d)) * 0.05
     for mean, n, expected in ((apart, N, True), (together, N, False), (apart, 2000, False)):  # the last: too few data
         z = rng.integers(K, size=n)
-        data = Dataset(mean[z] + rng.normal(size=(n, d)), SphericalGaussian(variance=1.0))
-        state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(K)), data, z, n_clusters=K, seed=0)
+        data = ef.Dataset(mean[z] + rng.normal(size=(n, d)), ef.SphericalGaussian(variance=1.0))
+        state = UncollapsedState(ef.MixtureModel(data.family, ef.SymmetricDirichlet(K)), data, z, n_clusters=K, seed=0)
         state.Theta = mean - data.family.center_
         state.G, state.log_pi = (state.Theta**2).sum(axis=1) / 2, np.full(K, -np.log(K))
         assert (preferred_tree(state) is not None) is expected
@@ -356,7 +349,7 @@ def test_canopy_takes_the_tree_with_few_clusters_only_where_it_saves_time(offset
     rng, K, d, N = np.random.default_rng(0), 480, 64, 40_000
     z = rng.integers(K, size=N)
     X = nested_means(K, d, rng, offsets)[z] + 0.3 * rng.normal(size=(N, d))
-    model, drawn = MixtureModel(SphericalGaussian(variance=0.09), SymmetricDirichlet(K)), []
+    model, drawn = ef.MixtureModel(ef.SphericalGaussian(variance=0.09), ef.SymmetricDirichlet(K)), []
     for kernel in (Canopy(variant=2), UncollapsedGibbs(draw=kind)):
         state = kernel.init(model, X, seed=0, start=z)
         state.draw_parameters()
@@ -370,8 +363,8 @@ def test_many_columns_are_projected_for_the_cells_only():
     p = rng.dirichlet(np.full(700, 0.05), size=80)
     z = rng.integers(80, size=300)
     X = sparse.csr_array(np.stack([rng.multinomial(60, p[k]) for k in z]))
-    data = Dataset(X, Multinomial(concentration=0.1))
-    state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(80)), data, z, n_clusters=80, seed=0)
+    data = ef.Dataset(X, ef.Multinomial(concentration=0.1))
+    state = UncollapsedState(ef.MixtureModel(data.family, ef.SymmetricDirichlet(80)), data, z, n_clusters=80, seed=0)
     state.draw_parameters()
     tree = tree_of(state, leaf=4)
     over, inside = excess_of_bounds(tree, state)
