@@ -17,10 +17,6 @@ def counted(n: float, one: str, many: str | None = None, spec: str = "") -> str:
     spec : str, default ""
         How the number is printed, as in `format`.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from expfam.amounts import counted

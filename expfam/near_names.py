@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 def near_names(
     name: object, known: Iterable[object], synonyms: Mapping[str, tuple[str, ...]] | None = None
 ) -> tuple[str, ...]:
-    """Return the known names that were probably meant, the most probable first.
+    """Return the known names that were probably meant, the most probable first: tuple of str.
 
     Parameters
     ----------
@@ -20,10 +20,6 @@ def near_names(
         All known names.
     synonyms : dict, optional
         Words of other libraries and books, in lower snake case, with the known names that stand for them here.
-
-    Returns
-    -------
-    tuple of str
 
     Examples
     --------

@@ -196,9 +196,7 @@ class Proposal(Protocol):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         seed : int
             Seed of the chain, 64 bits. All that the proposal draws must follow from it.
         """
@@ -295,9 +293,7 @@ class Allocator(Protocol):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         seed : int
             Seed of the chain, 64 bits.
         """

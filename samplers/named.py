@@ -436,14 +436,8 @@ def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None
 
     Parameters
     ----------
-    model : MixtureModel
-        Bound to the data.
-    data : Dataset
+    model, data : bound MixtureModel and Dataset
     n_threads : int or None
-
-    Returns
-    -------
-    Kernel
 
     Examples
     --------
@@ -496,10 +490,6 @@ def load_sampler(
         Number of threads, for kernels that can use several.
     weights : None
         No longer used: `model` has them. Anything else is refused.
-
-    Returns
-    -------
-    Kernel
 
     Raises
     ------

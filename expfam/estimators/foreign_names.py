@@ -90,10 +90,6 @@ def unknown_keyword(
     own : mapping of str to str, optional
         Texts of the settings that the estimator has already.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from expfam import Mixture
@@ -214,10 +210,6 @@ def unknown_argument(estimator: Any, method: str, name: str, value: Any, known: 
         Value that was given.
     known : iterable of str
         Arguments that the method takes.
-
-    Returns
-    -------
-    str
 
     Examples
     --------

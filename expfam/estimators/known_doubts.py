@@ -72,10 +72,6 @@ def doubtful_rows(
         Whether the statistics hold each known row with its whole weight, so that it can be taken out of them.
     n_threads : int or None
 
-    Returns
-    -------
-    Doubts
-
     Examples
     --------
     >>> import numpy as np

@@ -19,7 +19,7 @@ _SHOWN = 3  # names of a leaf in a figure
 def leaf_names(
     names: Sequence[Any] | npt.NDArray[Any], leaf: npt.NDArray[np.integer], n_leaves: int, *, is_short: bool = False
 ) -> list[str]:
-    """Return a name for each leaf.
+    """Return a name for each leaf: list of str.
 
     Parameters
     ----------
@@ -30,10 +30,6 @@ def leaf_names(
     n_leaves : int
     is_short : bool
         Of a leaf of more than three rows only three names are given, and the number of the others.
-
-    Returns
-    -------
-    list of str
 
     Raises
     ------

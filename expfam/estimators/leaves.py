@@ -36,10 +36,6 @@ def has_cluster_leaves(data: Dataset) -> bool:
     ----------
     data : Dataset
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
     >>> import numpy as np

@@ -32,10 +32,6 @@ def aligned(message: str, X: Any, others: Mapping[str, Any]) -> str:
     others : mapping of str to object
         What else was given, by name. Numbers and names of columns do not belong to the rows.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> import numpy as np

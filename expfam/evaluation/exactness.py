@@ -180,10 +180,6 @@ def check_rows(problem: Problem, n_replicates: int, seed: int) -> Found:
         Number of starts for each of 20 subsets of 6 rows.
     seed : int
 
-    Returns
-    -------
-    Found
-
     Raises
     ------
     Skipped
@@ -306,10 +302,6 @@ def check_truth(problem: Problem, n_replicates: int, seed: int) -> Found:
     n_replicates : int
         Number of partitions that are drawn.
     seed : int
-
-    Returns
-    -------
-    Found
 
     Raises
     ------

@@ -21,10 +21,6 @@ def error_of_mean(sums: npt.ArrayLike, counts: npt.ArrayLike | None = None, *, u
     unit : str
         What a unit is called in the error.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     DataError

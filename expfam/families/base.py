@@ -398,10 +398,6 @@ class Family(DataQuestions, ABC):
         weight : (N,) array_like of non-negative float, optional
             Multiplicity of each row: hyper-parameters are those of the rows repeated.
 
-        Returns
-        -------
-        Family
-
         Raises
         ------
         DataError, SupportError

@@ -79,10 +79,6 @@ def slice_sample(
         Largest total number of steps out. They are split at random between the two sides, which keeps the target
         distribution exact.
 
-    Returns
-    -------
-    float
-
     Notes
     -----
     Stepping out and shrinkage of Neal 2003, figs. 3 and 5.

@@ -126,10 +126,6 @@ def forecast_memory(
     n_draws : int
         Number of draws of the partition that are kept.
 
-    Returns
-    -------
-    Forecast
-
     Examples
     --------
     >>> import numpy as np
@@ -255,10 +251,6 @@ def forecast_sizes(
         Number of clusters; if not given, min(N, 200), marked as a guess.
     n_draws : int
         Number of draws of the partition that are kept.
-
-    Returns
-    -------
-    Forecast
 
     Notes
     -----

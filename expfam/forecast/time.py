@@ -113,10 +113,6 @@ def forecast_duration(
     finish : callable, optional
         ``finish(state)`` does what follows the steps.
 
-    Returns
-    -------
-    Duration
-
     Examples
     --------
     >>> import numpy as np

@@ -112,10 +112,6 @@ def with_holes(column: Column, values: Sequence[Any], *, reads_numbers: bool | N
     reads_numbers : bool, optional
         Whether text becomes numbers whichever values occur, as in later rows of a column of numbers, or stays text.
 
-    Returns
-    -------
-    Column
-
     Examples
     --------
     >>> import pandas as pd

@@ -42,10 +42,6 @@ def vectorizer_of(kind: Documents, words: Sequence[str] | None = None) -> CountV
         The words that are counted, in the order of the columns; others are left out. If not given, `fit_transform`
         learns them.
 
-    Returns
-    -------
-    CountVectorizer
-
     Examples
     --------
     >>> from expfam.frames.texts import vectorizer_of
@@ -152,7 +148,7 @@ def count_known_words(X: Any, kind: Documents, words: Sequence[str], *, owner: s
 
 
 def listed(X: Any, kind: Documents, *, owner: str) -> list[Any]:
-    """Return documents as a list, all of one kind.
+    """Return documents as a list, all of one kind: list of str, or of lists of str.
 
     Parameters
     ----------
@@ -160,10 +156,6 @@ def listed(X: Any, kind: Documents, *, owner: str) -> list[Any]:
     kind : {"texts", "tokens"}
     owner : str
         Named in messages.
-
-    Returns
-    -------
-    list of str, or of lists of str
 
     Raises
     ------

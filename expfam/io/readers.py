@@ -132,10 +132,6 @@ def read(
         otherwise from 1. You are warned if `n_features` does not prove the latter, because the first column may be
         empty.
 
-    Returns
-    -------
-    Table
-
     Raises
     ------
     DataError

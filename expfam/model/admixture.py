@@ -132,10 +132,6 @@ class AdmixtureModel:
         ----------
         X : array_like, sparse matrix or Dataset, shape (D, V)
 
-        Returns
-        -------
-        AdmixtureModel
-
         Raises
         ------
         DataError

@@ -294,16 +294,12 @@ class Dataset:
         return self._held_phi
 
     def phi_csr(self, start: int, stop: int) -> Any:
-        """Return the sufficient statistics of some rows as CSR.
+        """Return the sufficient statistics of some rows as CSR: (stop - start, F).
 
         Parameters
         ----------
         start, stop : int
             The rows start..stop-1.
-
-        Returns
-        -------
-        (stop - start, F) CSR
 
         Raises
         ------

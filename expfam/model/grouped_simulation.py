@@ -125,10 +125,6 @@ def probability_of_links(
     links : (N,) int ndarray
         As for `draw_clusters`.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> import numpy as np

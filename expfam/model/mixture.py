@@ -96,10 +96,6 @@ class MixtureModel:
         X : array_like, sparse matrix or Dataset, shape (N, V)
             If the family is bound already, X is only checked.
 
-        Returns
-        -------
-        MixtureModel
-
         Raises
         ------
         DataError

@@ -137,10 +137,6 @@ def draw_log_beta_sum(a: float, totals: npt.NDArray[np.float64], rng: np.random.
         Positive whole numbers.
     rng : numpy Generator
 
-    Returns
-    -------
-    float
-
     Notes
     -----
     Beta(a, n) is the product of Beta(a + j, 1) variables for j = 0..n-1, and -log of one of these is exponential with

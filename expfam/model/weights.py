@@ -595,10 +595,6 @@ class PitmanYor(_StickBreaking):
         learn_discount : bool
             Whether to update the discount. A discount of exactly 0 is never updated: it is the Dirichlet process.
 
-        Returns
-        -------
-        PitmanYor
-
         Notes
         -----
         The discount has a uniform prior on (0, 1). It is updated as a logit, which adds the term log d (1 - d).

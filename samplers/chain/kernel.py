@@ -137,9 +137,7 @@ class Kernel(Settings):
 
         Returns
         -------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         seed : int
             Seed of 64 bits.
         labels : (N,) int32 ndarray

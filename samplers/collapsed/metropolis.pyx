@@ -412,9 +412,7 @@ class CollapsedMetropolis(Kernel):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
 
         Returns
         -------
@@ -427,9 +425,7 @@ class CollapsedMetropolis(Kernel):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
 
         Returns
         -------

@@ -76,9 +76,7 @@ class Proposal(Settings):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
 
         Raises
         ------
@@ -94,9 +92,7 @@ class Proposal(Settings):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         seed : int
             Seed of the chain, 64 bits. All that the proposal draws must follow from it.
 

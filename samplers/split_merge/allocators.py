@@ -54,9 +54,7 @@ class Allocator(Settings):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         """
         check_settings(self)
 
@@ -65,9 +63,7 @@ class Allocator(Settings):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         seed : int
             Seed of the chain, 64 bits.
 

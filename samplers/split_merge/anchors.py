@@ -53,9 +53,7 @@ class Anchors(Settings):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         """
         check_settings(self)
 

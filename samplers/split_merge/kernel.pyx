@@ -443,9 +443,7 @@ class CollapsedSplitMerge(Kernel):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
 
         Returns
         -------

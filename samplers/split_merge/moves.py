@@ -57,9 +57,7 @@ class Move(Settings):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         """
         check_settings(self)
 
@@ -68,9 +66,7 @@ class Move(Settings):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         """
         parts: Iterator[Any] = (getattr(self, name, None) for name in ("anchors", "allocator", "tables"))
         return sum(part.memory_per_row(data) for part in parts if hasattr(part, "memory_per_row"))

@@ -48,9 +48,7 @@ def ascend(
 
     Parameters
     ----------
-    model : MixtureModel
-        Bound to the data.
-    data : Dataset
+    model, data : bound MixtureModel and Dataset
     labels : (N,) array_like of non-negative int
     keep_clusters : bool
         Whether no cluster may lose all its rows. Where a pass would empty a cluster, the row with the highest log

@@ -42,9 +42,7 @@ def merged_labels(
 
     Parameters
     ----------
-    model : MixtureModel
-        Bound to the data.
-    data : Dataset
+    model, data : bound MixtureModel and Dataset
     labels : (N,) array_like of int
     n_clusters : int, optional
         Merge down to this number of clusters in any case, also where the log joint falls.

@@ -41,9 +41,7 @@ def refilled(
 
     Parameters
     ----------
-    model : MixtureModel
-        Bound to the data.
-    data : Dataset
+    model, data : bound MixtureModel and Dataset
     labels : (N,) array_like of non-negative int
     n_clusters : int
         Wanted; there are fewer only where fewer rows are distinct, or where equal rows would have to be divided.

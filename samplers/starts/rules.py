@@ -38,7 +38,7 @@ def starting_labels(
     n_clusters: int | None = None,
     n_threads: int | None = None,
 ) -> np.ndarray:
-    """Return the cluster in which each datum begins.
+    """Return the cluster in which each datum begins: (N,) int32 ndarray.
 
     Parameters
     ----------
@@ -57,9 +57,7 @@ def starting_labels(
         - "sequential": one pass in random order, each datum drawn from its predictive given those before it;
         - "one": all in cluster 0;
         - "auto": what `automatic_rule` says, for every kernel.
-    model : MixtureModel
-        Bound to the data.
-    data : Dataset
+    model, data : bound MixtureModel and Dataset
     seed : int
     n_clusters : int, optional
         At most N of them are used. If not given, all components of finite weights; for a Dirichlet or Pitman-Yor
@@ -68,10 +66,6 @@ def starting_labels(
         `n_clusters` if that is given.
     n_threads : int or None
         Threads of "kmeans++", "kmeans", "tree" and "tree_point"; the labels do not depend on it.
-
-    Returns
-    -------
-    (N,) int32 ndarray
 
     Raises
     ------

@@ -470,9 +470,7 @@ class UncollapsedMetropolis(UncollapsedKernel):
 
         Parameters
         ----------
-        model : MixtureModel
-            Bound to the data.
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
 
         Returns
         -------

@@ -268,10 +268,6 @@ class SparsePass:
         keep : bool
             Whether to return the responsibilities.
 
-        Returns
-        -------
-        LocalStep
-
         Raises
         ------
         SupportError

@@ -36,7 +36,7 @@ def start_with_classes(
     seed: int,
     n_threads: int | None = None,
 ) -> npt.NDArray[np.int32]:
-    """Return the best of some starts that agree with what is known.
+    """Return the best of some starts that agree with what is known: (N,) int32 ndarray.
 
     Parameters
     ----------
@@ -51,10 +51,6 @@ def start_with_classes(
     seed : int
     n_threads : int or None
         The labels do not depend on it.
-
-    Returns
-    -------
-    (N,) int32 ndarray
 
     Examples
     --------

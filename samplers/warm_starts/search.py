@@ -120,10 +120,6 @@ def search_start(
     n_threads : int or None
         Number of threads; the result does not depend on it.
 
-    Returns
-    -------
-    FoundStart
-
     Examples
     --------
     >>> import numpy as np

@@ -191,10 +191,6 @@ class Columns(ColumnParameters, PartParameters, PartHyper):
         weight : (N,) array_like of non-negative float, optional
             Multiplicity of each row: hyper-parameters are those of the rows repeated.
 
-        Returns
-        -------
-        Columns
-
         Raises
         ------
         DataError, SupportError

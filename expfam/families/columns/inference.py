@@ -336,10 +336,6 @@ def as_asked(column: Column, wish: ColumnRole, own: Any, backend: str = "pandas"
     backend : str
         Library of the frame, for which errors have lines to type.
 
-    Returns
-    -------
-    ColumnRole
-
     Raises
     ------
     ValueError, DataError

@@ -40,10 +40,6 @@ class Opening(PartsLayout):
         ----------
         X : (N, V) ndarray, validated
 
-        Returns
-        -------
-        Columns
-
         Raises
         ------
         CapabilityError
@@ -61,10 +57,6 @@ class Opening(PartsLayout):
         Parameters
         ----------
         columns : iterable of int, optional
-
-        Returns
-        -------
-        Columns
 
         Examples
         --------
