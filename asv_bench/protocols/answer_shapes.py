@@ -85,6 +85,12 @@ def _far_groups():
     yield Shape("telling-40-near", vectors.telling(1000, 40, 6.0), (DIAG,), 1000, 2)
     yield Shape("telling-100-of-five", vectors.telling(1000, 99, 30.0, k=5), (DIAG,), 1000, 5)
     yield Shape("telling-50-of-twenty", vectors.telling(2000, 49, 10.0, k=20), (DIAG,), 2000, 20)
+    for n, n_noise, k, gap in ((800, 1, 8, 5.0), (3000, 1, 10, 4.0), (3000, 4, 10, 5.0)):
+        row = vectors.standardised(vectors.telling(n, n_noise, gap, k=k))
+        yield Shape(f"row-of-{k}-{n}x{1 + n_noise}", row, (DIAG, FULL), n, k)
+    for d, k in ((4, 3), (10, 4)):
+        grid = vectors.standardised(vectors.lattice(3000, d, k, 5.0))
+        yield Shape(f"grid-of-{k}x{k}-in-{d}", grid, (DIAG, FULL), 3000, k**2)
     yield Shape("telling-30-of-wide", vectors.telling(1000, 30, 20.0, noise=10.0), (DIAG,), 1000, 2)
     yield Shape("telling-12-of-wide", vectors.telling(1000, 12, 12.0, noise=30.0), (DIAG, FULL), 1000, 2)
     yield Shape("telling-30-of-narrow", vectors.telling(1000, 30, 8.0, noise=0.01), (DIAG,), 1000, 2)

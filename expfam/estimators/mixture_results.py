@@ -19,6 +19,7 @@ from expfam.fitting.drawn_hyper import mean_model, model_of_best
 from expfam.fitting.few_rows import warn_of_covariances, warn_of_equal_rows
 from expfam.fitting.kept import KeptDraws, drawn_statistics, kept_draws
 from expfam.fitting.known_rows import classes_of_clusters
+from expfam.fitting.overlap import ROWS_OF_OVERLAP, warn_of_overlap
 from expfam.fitting.phases import MOST_STEPS
 from expfam.fitting.result import chosen_partition
 from expfam.fitting.weighted_rows import label_sizes, labels_of_all
@@ -120,6 +121,8 @@ def warn_of_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
     is_chosen = "family_scores_" in mixture.__dict__
     warn_of_covariances(plan, runs, mixture.model_, counted, mixture.cluster_sizes_, is_chosen=is_chosen)
     warn_of_equal_rows(plan.data, mixture.n_components, mixture.n_components_)
+    if counted.size >= ROWS_OF_OVERLAP:
+        warn_of_overlap(plan, runs, mixture.model_, counted)
 
 
 def label_all(mixture: Any, whole: Dataset) -> None:

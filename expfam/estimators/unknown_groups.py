@@ -29,6 +29,7 @@ from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.group_moves import GroupedProcessSplitMerge
 from expfam.samplers.nonparametric.group_variational import GroupedProcessVariational
 from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
+from expfam.samplers.variational.mixture import SparseVariational
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -83,8 +84,9 @@ def unknown_start(
     A start that is left open is searched among all rows, whatever their groups, as for a Dirichlet process. Of counts,
     random clusters are a candidate as well, and a few steps over the groups decide.
     """
-    options: dict[str, Any] = {"seed": seed, "n_threads": n_threads}
-    found = searched_start(data, start, None, family, weights=DirichletProcess(), learn_hyper=learn_hyper, **options)
+    passes = SparseVariational(n_threads=n_threads) if isinstance(kernel, GroupedProcessVariational) else None
+    options: dict[str, Any] = {"passes": passes, "learn_hyper": learn_hyper, "seed": seed, "n_threads": n_threads}
+    found = searched_start(data, start, None, family, weights=DirichletProcess(), **options)
     model = model.with_family(found.family)
     searched = kernel.init(model, data, seed=seed, start=found.start)
     is_searched = is_auto(start) and not isinstance(found.start, str)

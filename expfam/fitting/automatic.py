@@ -10,7 +10,7 @@ import numpy.typing as npt
 from expfam.errors import CapabilityError
 from expfam.fitting.kept_run import kept_model, kept_value, packed, restored_model, unpacked
 from expfam.fitting.phases import automatic_phases
-from expfam.fitting.searched_starts import open_start
+from expfam.fitting.searched_starts import open_start, passes_of
 from expfam.model.assignment import extended_labels
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers.chain.driver import sample
@@ -21,6 +21,7 @@ from expfam.samplers.warm_starts.classes import start_with_classes
 from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.samplers.warm_starts.sample_rows import has_few_rows, has_many_rows, search_rows
 from expfam.samplers.warm_starts.search import search_start
+from expfam.samplers.warm_starts.settle import Settler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,9 +113,10 @@ def begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
     rows = search_rows(data.n_rows, K, seed)
     part = data if rows is None else data.take(rows)
     moves = SplitMerge(n_threads=n_threads)
+    plain = part.without_known()
     found = search_start(
         plan.model,
-        part.without_known(),
+        plain,
         adapt_prior=plan.adapts_prior,
         learned=list(plan.learned),
         moves=moves,
@@ -123,7 +125,8 @@ def begin(plan: Plan, *, on_sample: Sequence[Callable] = ()) -> Begun:
     )
     if K is None and not plan.is_automatic:
         limit, is_drawn = plan.kernel.max_clusters(plan.model), plan.kernel.makes_draws
-        found = open_start(found, part, limit, is_drawn=is_drawn)
+        settler = Settler(plan.model, plain, plan.learned, plan.adapts_prior, seed, n_threads)
+        found = open_start(found, part, limit, passes=passes_of(plan.kernel), settler=settler, is_drawn=is_drawn)
     model, labels = found.model, found.labels
     if data.known is not None:
         labels = start_with_classes(model, part, labels, moves=moves, seed=seed, n_threads=n_threads)

@@ -286,7 +286,8 @@ class _Comparison:
         settings: dict[str, Any] = {"adapt_prior": is_auto(getattr(family, "scale", None)), "n_threads": self.n_threads}
         found = search_start(model, data, learned=learned_hyper("auto", family), seed=self.seed, **settings)
         # counts begin a chain with random labels; what the search has found is beside them
-        return found.model, compact_labels(next(iter(found.others.values())) if found.others else found.labels)
+        is_beside = data.family.is_discrete and found.others
+        return found.model, compact_labels(next(iter(found.others.values())) if is_beside else found.labels)
 
     def _held_out(self, candidate: Candidate, held: npt.NDArray[np.int64], score: Any = held_out_densities) -> _Held:
         seen = np.delete(np.arange(len(candidate.X)), held)

@@ -14,7 +14,7 @@ from expfam.fitting.chunks import ChunkPlan, Opened
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.fitting.grouped_starts import forecast_with_start, start_of_groups
 from expfam.fitting.kept_chunks import complete_rows
-from expfam.fitting.searched_starts import searched_start
+from expfam.fitting.searched_starts import passes_of, searched_start
 from expfam.fitting.topic_starts import forecast_with_search, topic_start
 from expfam.fitting.weighted_rows import start_of_counted
 from expfam.forecast.memory import check_memory, forecast_memory, forecast_topics
@@ -189,6 +189,7 @@ class RowChunks(_ChunksOfRows):
             self.asked.family,
             weights=model.weights,
             most_clusters=self.kernel.max_clusters(model),
+            passes=passes_of(self.kernel),
             learn_hyper=False if self.asked.learn_hyper is False else "auto",
             seed=seed,
             n_threads=self.n_threads,

@@ -56,6 +56,8 @@ class ChainRun(NamedTuple):
         Of all steps.
     divisions : Divisions or None
         Of all rows, if the search for the start has made some.
+    found : tuple of (N,) int32 ndarray
+        Partitions into a given number that the search has found beside the start.
     """
 
     state: Any
@@ -69,10 +71,11 @@ class ChainRun(NamedTuple):
     ending: Ending | None = None
     highest: BestDraw | None = None
     divisions: Divisions | None = None
+    found: tuple[npt.NDArray[np.int32], ...] = ()
 
     def others(self) -> list[npt.NDArray[np.integer]]:
         """Return earlier partitions of the run to which its end is compared."""
-        found = [None if self.highest is None else self.highest.labels, self.best.labels, self.start]
+        found = [None if self.highest is None else self.highest.labels, self.best.labels, self.start, *self.found]
         return [labels for labels in found if isinstance(labels, np.ndarray)]
 
     def has_converged(self) -> bool:
@@ -226,7 +229,9 @@ def run_chain_phases(
     )
     name, start = (None, None) if begun is None or begun.name is None else (begun.name, begun.start)
     divisions = None if begun is None else begun.divisions
-    return ChainRun(state, trace, best, phases, name, start, recorder, hyper, highest=highest, divisions=divisions)
+    found = () if begun is None or not plan.keeps_number else tuple(begun.others.values())
+    ways: dict[str, Any] = {"highest": highest, "divisions": divisions, "found": found}
+    return ChainRun(state, trace, best, phases, name, start, recorder, hyper, **ways)
 
 
 def _entered(plan, kernel, former, state, trace, n_steps, *, is_last):

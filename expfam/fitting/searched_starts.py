@@ -9,14 +9,19 @@ from expfam.model.assignment import extended_labels
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import SymmetricDirichlet
 from expfam.params import is_auto
+from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.named import SplitMerge
 from expfam.samplers.starts.greedy_merge import merged_labels
+from expfam.samplers.variational.mixture import SparseVariational
+from expfam.samplers.warm_starts.bound_race import best_by_bound
 from expfam.samplers.warm_starts.sample_rows import search_rows
 from expfam.samplers.warm_starts.search import search_start
+from expfam.samplers.warm_starts.settle import Settler
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
     from expfam.model.data import Dataset
+    from expfam.samplers.warm_starts.search import FoundStart
 
 
 class SearchedStart(NamedTuple):
@@ -42,6 +47,7 @@ def searched_start(
     *,
     weights: Any = None,
     most_clusters: int | None = None,
+    passes: SparseVariational | None = None,
     learn_hyper: Any = "auto",
     seed: int,
     n_threads: int | None,
@@ -63,6 +69,8 @@ def searched_start(
         For an open number of clusters.
     most_clusters : int, optional
         An open number of clusters is at most this one.
+    passes : SparseVariational, optional
+        Kernel of a run with an open number of clusters; the start is that from which its bound ends highest.
     learn_hyper : bool or "auto"
         Which hyper-parameters of the family are learned: all, none, or those left at "auto".
     seed : int
@@ -81,17 +89,20 @@ def searched_start(
     part = plain if rows is None else plain.take(rows)
     if n_clusters is not None:  # pseudo-counts of 1/K prefer empty clusters, which real values would have lost
         weights = SymmetricDirichlet(n_clusters) if family.is_discrete else SymmetricDirichlet(n_clusters, 1.0)
+    model, learned = MixtureModel(data.family, weights), learned_hyper(learn_hyper, family)
+    adapts_prior = learn_hyper is not False and is_auto(getattr(family, "scale", None))
     found = search_start(
-        MixtureModel(data.family, weights),
+        model,
         part,
-        adapt_prior=learn_hyper is not False and is_auto(getattr(family, "scale", None)),
+        adapt_prior=adapts_prior,
         moves=SplitMerge(n_threads=n_threads),
-        learned=list(learned_hyper(learn_hyper, family)),
+        learned=learned,
         seed=seed,
         n_threads=n_threads,
     )
     if n_clusters is None:
-        found = open_start(found, part, most_clusters)
+        settler = Settler(model, part, learned, adapts_prior, seed, n_threads)
+        found = open_start(found, part, most_clusters, passes=passes, settler=settler)
     labels = found.labels
     if rows is not None:
         labels = extended_labels(found.model, part, labels, plain, n_threads=n_threads)
@@ -99,16 +110,28 @@ def searched_start(
     return SearchedStart(labels, found.model.family)
 
 
-def open_start(found: Any, data: Dataset, most_clusters: int | None, *, is_drawn: bool = False) -> Any:
+def open_start(
+    found: FoundStart,
+    data: Dataset,
+    most_clusters: int | None,
+    *,
+    passes: SparseVariational | None = None,
+    settler: Settler | None = None,
+    is_drawn: bool = False,
+) -> FoundStart:
     """Return what a search has found, with the labels that a run of an open number begins with.
 
     Parameters
     ----------
-    found : Start
+    found : FoundStart
     data : Dataset
         The rows of the search.
     most_clusters : int or None
         More clusters than the sampler has are merged.
+    passes : SparseVariational, optional
+        Kernel of the run. What was found then is one of several candidates, see `best_by_bound`.
+    settler : Settler, optional
+        Learns the hyper-parameters of these candidates.
     is_drawn : bool
         Whether the run draws labels. Such runs begin with random labels of counts; others would leave them as they are,
         and begin with the partition that is compared with the end of the former.
@@ -116,4 +139,14 @@ def open_start(found: Any, data: Dataset, most_clusters: int | None, *, is_drawn
     labels = next(iter(found.others.values())) if found.others and not is_drawn else found.labels
     if most_clusters is not None and labels.max() >= most_clusters:
         labels = merged_labels(found.model, data, labels, n_clusters=most_clusters)
-    return found._replace(labels=labels)
+    found = found._replace(labels=labels)
+    if passes is None or settler is None or passes.objective != "vb":
+        return found
+    best = best_by_bound(passes, settler, labels)
+    return found if best.name == "given" else found._replace(labels=best.labels, name=best.name, model=best.model)
+
+
+def passes_of(kernel: Any) -> SparseVariational | None:
+    """Return the kernel of variational passes, alone or first in a cycle, or None."""
+    first = kernel.kernels[0] if type(kernel) is Cycle else kernel
+    return first if isinstance(first, SparseVariational) else None

@@ -7,6 +7,7 @@ groups apart; raw ones follow the units; whitened ones see groups behind columns
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,23 @@ _ROWS_A_COLUMN = 3  # fewer rows say too little about a covariance
 _ALIKE = 1.25  # ratio of the spreads of columns up to which raw columns are as good as standardised ones
 _FLAT = 1e-9  # share of the largest variance below which a direction is rounding
 _MOST_CELLS = 1 << 22  # of sparse rows that are looked at as they are
+_own: WeakKeyDictionary[Dataset, dict[int, npt.NDArray[np.float64]]] = WeakKeyDictionary()
+
+
+def own_points(data: Dataset, *, seed: int) -> npt.NDArray[np.float64]:
+    """Return the rows in the coordinates of the family, made once: (N, C).
+
+    Parameters
+    ----------
+    data : Dataset
+        As many rows as are to be compared; all are held dense.
+    seed : int
+        Decides the projection of sparse rows.
+    """
+    kept = _own.setdefault(data, {})
+    if seed not in kept:
+        kept[seed] = Rows(data).all_dense(seed)
+    return kept[seed]
 
 
 def metrics_of(data: Dataset, *, seed: int) -> dict[str, npt.NDArray[np.float64]]:
@@ -51,7 +69,7 @@ def metrics_of(data: Dataset, *, seed: int) -> dict[str, npt.NDArray[np.float64]
     >>> list(metrics_of(Dataset(X, DiagonalGaussian()), seed=0))
     ['own', 'raw', 'white']
     """
-    found = {"own": Rows(data).all_dense(seed)}
+    found = {"own": own_points(data, seed=seed)}
     raw = _raw(data)
     if raw is None:
         return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from expfam.samplers.geometry.column_cuts import best_cut
+from expfam.samplers.geometry.column_cuts import best_cut, best_segments
 from expfam.samplers.geometry.metrics import metrics_of
 from expfam.structures.ground.rng import UniformStream
 from expfam.structures.rows.kmeans import RowTiles
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _UNIT = 5  # stream of the purpose "start"; runs of the family's coordinates are those of `lloyd_labels`
 _RUNS_A_METRIC = 1 << 16
 _LEAST_TOLD = 0.05  # nats a row by which a cut of a column must pay
+_FEWEST_SEGMENTS = 4
 _MOST_LEVELS = 20
 _NEAR = 0.5  # of the nats between the best and the median run
 _MOST_COLUMNS = 64  # columns of few values that are looked at
@@ -95,6 +96,23 @@ class Divisions:
             return None
         step = _RUNS_A_METRIC * len(self.metrics)
         return self._run(self._tiles_of(points[:, [cut.column]]), n_clusters, step)
+
+    def of_segments(self, n_clusters: int | None = None) -> npt.NDArray[np.int32] | None:
+        """Return the segments of the column that has the most telling ones, or None.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            Number of segments; as many as pay if not given. Fewer than 4 are no candidate: one cut tells two groups,
+            and k-means finds three.
+        """
+        points = self._points["own"]
+        if (n_clusters or _FEWEST_SEGMENTS) < _FEWEST_SEGMENTS or points.shape[1] < 2:
+            return None
+        found = best_segments(points, self._data.weight, n_segments=n_clusters)
+        if found is None or found.gain < _LEAST_TOLD * self._n_counted:
+            return None
+        return found.labels if found.labels.max() + 1 >= _FEWEST_SEGMENTS else None
 
     def _tiles_of(self, points):
         return RowTiles(points, weight=self._data.weight, n_threads=self._n_threads)

@@ -61,7 +61,7 @@ class FoundStart(NamedTuple):
     labels : (n,) int32 ndarray
     name : str
         Candidate that was taken: "lloyd 1" and so on for k-means in the family's coordinates, "raw", "white", "log" or
-        "column" for k-means in others, "one", "free", or "random 1".
+        "column" for k-means in others, "segments" of one column, "one", "free", or "random 1".
     model : MixtureModel
         The given one with the hyper-parameters that fit the labels, and the shape of the prior that the family makes of
         them.
@@ -199,6 +199,9 @@ class _Search:
         many = int(min(np.ceil(np.sqrt(self.data.n_rows)), MOST_CENTRES))
         sizes = sorted({min(_FEW_CENTRES, many), many})
         pieces = {f"{metric} {K}": self.divisions.kmeans(metric, K) for metric in self.divisions.metrics for K in sizes}
+        segments = None if self.data.family.is_discrete else self.divisions.of_segments()
+        if segments is not None:
+            pieces["segments"] = segments
         return _distinct_labels({**pieces, **self.divisions.of_columns()})
 
     def _stepped(self, settler, settled):
@@ -241,9 +244,11 @@ class _Search:
         if self._pays_to_free():
             if not is_narrow and self._holds_groups(fitted[first]):
                 return FoundStart(candidates[first], first, fitted[first].model, _log_joints(fitted))
-            labels = self._free()
-            if labels is not None:
-                candidates["free"], fitted["free"] = labels, self.settler.fitted(labels)
+            self._add(candidates, fitted, "free", self._free())
+        if not is_narrow and not ("free" in fitted and self._holds_groups(fitted["free"])):
+            self._add(candidates, fitted, "segments", self.divisions.of_segments(self.K))
+            if self._pays_to_free():
+                self._add(candidates, fitted, "settled", self._settled())
         first = _highest(fitted)
         model = fitted[first].model
         raced = sorted(candidates, key=lambda name: -fitted[name].log_joint)[:_RACED]
@@ -252,7 +257,13 @@ class _Search:
             best = best_by_em(model, self.data, racers, seed=self.seed, n_threads=self.n_threads)
         except CapabilityError:  # no mode or prior density
             return FoundStart(candidates[first], first, model, _log_joints(fitted))
-        return FoundStart(best.labels, best.name, model, best.scores)
+        others = {} if best.name == first else {first: candidates[first]}  # the end of the run is one by log joint
+        return FoundStart(best.labels, best.name, model, best.scores, others)
+
+    def _add(self, candidates, fitted, name, labels):
+        """Add a candidate, if there is one."""
+        if labels is not None:
+            candidates[name], fitted[name] = labels, self.settler.fitted(labels)
 
     def _holds_groups(self, fitted):
         """Tell whether each cluster of a k-means division is one group of rows, far from the others.
@@ -304,13 +315,31 @@ class _Search:
         return FoundStart(fitted[name].labels, name, fitted[name].model, _log_joints(fitted))
 
     def _free(self):
-        """Return the best partition with an open number of clusters, merged to the given one.
+        """Return what steps with an open number reach, merged to the given one."""
+        return self._of_given_number(self._freed)
 
-        None where it has fewer clusters than were asked for, or is one wide cluster with tight remainders.
-        """
+    @cached_property
+    def _freed(self):
+        """Return what steps with an open number of clusters reach from many pieces."""
         settler = self._open_settler()
         many = int(max(min(np.ceil(np.sqrt(self.data.n_rows)), MOST_CENTRES), 2 * self.K))
-        best = self._after_steps(settler, settler.merged(settler.fitted(self.divisions.kmeans("own", many))))
+        return self._after_steps(settler, settler.merged(settler.fitted(self.divisions.kmeans("own", many))))
+
+    def _settled(self):
+        """Return the best that has settled with an open number, merged to the given one.
+
+        One cluster that is cut again and again finds groups that no division into many pieces does.
+        """
+        settler = self._open_settler()
+        one = settler.fitted(np.zeros(self.data.n_rows, dtype=np.int32))
+        settled = [settler.settled(begun)[0] for begun in (self._freed, one)]
+        return self._of_given_number(max(settled, key=lambda each: each.log_joint))
+
+    def _of_given_number(self, best):
+        """Return labels of clusters merged to the given number.
+
+        None where there are fewer than were asked for, or one wide cluster with tight remainders.
+        """
         labels = merged_labels(best.model, self.data, best.labels, n_clusters=self.K)
         if labels.max() + 1 < self.K and not self.data.family.is_discrete:
             return None

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
+from expfam.samplers.geometry.metrics import own_points
 from expfam.samplers.starts.ascent import Ascents, has_many_clusters
 from expfam.samplers.starts.exchanges import Exchanges
 from expfam.samplers.starts.greedy_merge import merged_clusters, merged_labels
-from expfam.samplers.starts.halves import best_halves
+from expfam.samplers.starts.halves import best_halves, segmented_clusters
 from expfam.samplers.warm_starts.sample_rows import has_many_rows
 
 if TYPE_CHECKING:
@@ -186,9 +187,8 @@ class Settler:
         """
         tried = set() if tried is None else tried
         weights, n_clusters = present.model.weights, int(present.labels.max()) + 1
-        order = np.argsort(present.labels, kind="stable")
+        clusters = _rows_of_clusters(present.labels)
         sizes = np.bincount(present.labels, minlength=n_clusters)
-        clusters = np.split(order, np.cumsum(sizes)[:-1])
         fresh = [k for k in range(n_clusters) if clusters[k].tobytes() not in tried]
         tried.update(clusters[k].tobytes() for k in fresh)
         options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "by_columns": not is_quick}
@@ -206,6 +206,27 @@ class Settler:
         for _, rows in found[:_REFITTED]:
             best = max(best, self.fitted(_with_new(present.labels, [rows])), key=_log_joint)
         return best if best.log_joint > present.log_joint + _LEAST_GAIN else present
+
+    def segmented(self, present: Fitted) -> Fitted:
+        """Cut clusters that hold a row of groups into all of them; never worse."""
+        return self._once("segmented", present, self._segmented)
+
+    def _segmented(self, present):
+        if self.data.family.is_discrete or has_many_rows(self.data.n_rows, None):  # a sample of these was searched
+            return present
+        clusters = _rows_of_clusters(present.labels)
+        found = segmented_clusters(own_points(self.data, seed=self.seed), clusters, self.data.weight)
+        most, n_clusters = present.model.weights.max_components, len(clusters)
+        labels, best = [present.labels], present
+        for one in found:
+            n_clusters += int(one.labels.max())
+            if most is not None and n_clusters > most:
+                break
+            new = [one.rows[one.labels == k] for k in range(1, int(one.labels.max()) + 1)]
+            labels.append(_with_new(labels[-1], new))
+        for each in {id(each): each for each in (labels[-1], *labels[1 : 1 + _REFITTED])}.values():
+            best = max(best, self._better(present, each), key=_log_joint)
+        return best
 
     def exchanged(self, present: Fitted) -> Fitted:
         """Make the first exchange of clusters that raises the log joint, if there is one."""
@@ -249,6 +270,8 @@ class Settler:
             present = self.split(ascended, tried) if splits else ascended
             if present is before and exchanges:
                 present = self.exchanged(before)
+            if present is before and splits:
+                present = self.segmented(before)
             if present is before:
                 return present, True
             is_level = present.log_joint - before.log_joint < least_gain(self.data.n_rows)
@@ -314,6 +337,11 @@ def _gain(weights, sizes, k, cut):
 
 def _log_joint(fitted: Fitted) -> float:
     return fitted.log_joint
+
+
+def _rows_of_clusters(labels):
+    """Return the rows of each cluster."""
+    return np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
 
 
 def _with_new(labels, new_clusters):

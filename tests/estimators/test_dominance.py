@@ -18,6 +18,9 @@ SHAPES = {  # generator, family, number of clusters that is given in half of the
     "far components, full": (vectors.components(800, 20, 2), "gaussian", 2),
     "one telling column": (vectors.telling(600, 30, 20.0), "gaussian_diag", 2),
     "one telling column of five groups": (vectors.telling(1000, 99, 30.0, k=5), "gaussian_diag", 5),
+    "row of groups": (vectors.standardised(vectors.telling(800, 1, 5.0, k=8)), "gaussian_diag", 8),
+    "row of groups, full": (vectors.standardised(vectors.telling(1200, 1, 4.0, k=10)), "gaussian", 10),
+    "grid among columns of noise": (vectors.standardised(vectors.lattice(2000, 10, 4, 6.0)), "gaussian_diag", 16),
     "one telling column, full": (vectors.telling(1000, 12, 20.0), "gaussian", 2),
     "unequal sizes": (vectors.unequal_sizes((450, 25, 25)), "gaussian_diag", 3),
     "sizes in steps": (vectors.scattered(vectors.steps_of_sizes(8, 100, 600), 3, 5.0), "gaussian_diag", 8),
@@ -44,6 +47,20 @@ SHAPES = {  # generator, family, number of clusters that is given in half of the
     "noise in categories": (counts.table(counts.codes_of_noise(600, 10)), "auto", 2),
     "table": (counts.noise_categories(400), "auto", 2),
 }
+
+
+@pytest.mark.parametrize("n_clusters", [None, 8])
+def test_a_row_of_groups_is_found_beside_a_column_of_noise(n_clusters):
+    X, truth = vectors.standardised(vectors.telling(800, 1, 5.0, k=8))(0)
+    labels = Mixture("gaussian_diag", n_clusters, random_state=0).fit(X).labels_
+    assert adjusted_rand_score(truth, labels) > 0.95
+
+
+@pytest.mark.parametrize("n_clusters", [None, 16])
+def test_a_grid_of_groups_is_found_among_columns_of_noise(n_clusters):
+    X, truth = vectors.standardised(vectors.lattice(2000, 10, 4, 6.0))(0)
+    labels = Mixture("gaussian_diag", n_clusters, random_state=0).fit(X).labels_
+    assert adjusted_rand_score(truth, labels) > 0.95
 
 
 @pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning", "ignore::sklearn.exceptions.ConvergenceWarning")

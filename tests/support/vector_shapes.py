@@ -62,6 +62,29 @@ def grid(n):
     return make
 
 
+def lattice(n, d, k, gap):
+    """Groups on a grid of k x k places of the first two columns of d."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        z = np.arange(n) % k**2
+        X = rng.normal(size=(n, d))
+        X[:, :2] += gap * np.column_stack([z // k, z % k])
+        return X, z
+
+    return make
+
+
+def standardised(shape):
+    """Let a shape have columns of mean 0 and variance 1, so that noise is as wide as what tells."""
+
+    def make(seed):
+        X, z = shape(seed)
+        return (X - X.mean(axis=0)) / X.std(axis=0), z
+
+    return make
+
+
 # ---- sizes, spreads, tails and repeated values -----------------------------------------------------------------------
 
 

@@ -134,6 +134,20 @@ def test_an_ascent_that_has_led_nowhere_is_not_made_again(monkeypatch):
         settler.merged(settler.fitted(np.arange(240) % 5))
 
 
+def test_clusters_that_hold_a_row_of_groups_are_cut_into_all_of_them():
+    """No cut of one of them in two raises the log joint."""
+    rng, place = np.random.default_rng(0), np.arange(3000) % 16
+    rows = rng.normal(size=(3000, 10))
+    rows[:, :2] += 5.0 * np.column_stack([place // 4, place % 4])
+    settler = settler_of(DiagonalGaussian(), rows)
+    rows_of_four = settler.fitted(place // 4)
+    assert settler.split(rows_of_four) is rows_of_four
+    settled, is_settled = settler.settled(rows_of_four)
+    assert is_settled
+    assert adjusted_rand_score(place, settled.labels) > 0.9
+    assert settled.log_joint > settler.ascended(settler.fitted(place)).log_joint - least_gain(3000)
+
+
 @pytest.mark.parametrize(("moved", "n_ascents"), [(slice(0, 200), 1), (slice(0, 30_000, 15), 2)])
 def test_over_many_clusters_an_ascent_that_gains_little_is_the_last_one(monkeypatch, moved, n_ascents):
     """The rows that are moved begin in their second best cluster; the first of them are those nearest to a border."""

@@ -1,0 +1,201 @@
+"""The start of variational passes with an open number: that of the highest bound.
+
+The log joint of a partition is that of labels that are taken for certain. Where groups overlap it is highest for a
+partition that joins them, and no pass divides a cluster again. The bound of the log evidence sums over the labels of
+each row, so it tells how many clusters such rows have.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.model.assignment import extended_labels
+from expfam.model.partitions import compact_labels, division_of
+from expfam.samplers.chain.driver import advance
+from expfam.samplers.warm_starts.candidates import Divisions
+from expfam.samplers.warm_starts.sample_rows import race_rows
+from expfam.structures.ground.threads import single_blas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.samplers.variational.mixture import SparseVariational
+    from expfam.samplers.warm_starts.settle import Settler
+
+_SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)  # numbers of clusters of k-means
+_FEWEST_ROWS = 10  # for each cluster of k-means
+_MOST_JOINED = 4  # groups that a cluster of the given partition may hold; it may lack that many, too
+_ROUNDS = (4, 6, 12)  # passes, after each of which a third of the candidates stays
+_STAYS = 3
+_KEPT = 2  # candidates at least, until the end
+
+
+class BoundRace(NamedTuple):
+    """Candidate from which variational passes have reached the highest bound.
+
+    Attributes
+    ----------
+    name : str
+        "given", or a metric and a number of clusters of k-means.
+    labels : (N,) int32 ndarray
+        The given ones, or the most probable clusters after the passes.
+    model : MixtureModel
+        With the hyper-parameters that fit the candidate.
+    scores : dict of str to float
+        Bound of each candidate, with the prior of its hyper-parameters, nats, when it left the race.
+    """
+
+    name: str
+    labels: npt.NDArray[np.int32]
+    model: MixtureModel
+    scores: dict[str, float]
+
+
+def best_by_bound(kernel: SparseVariational, settler: Settler, labels: npt.ArrayLike) -> BoundRace:
+    """Race a partition and k-means of several numbers by the bounds that passes reach.
+
+    Parameters
+    ----------
+    kernel : SparseVariational
+        Its settings are those of the race. Bounds are compared with open sticks, whatever its own are.
+    settler : Settler
+        Learns the hyper-parameters of each candidate from its labels, before the passes. Its model has weights without
+        a given number of clusters; on more than 5,000 rows a sample of them decides.
+    labels : (N,) array_like of int
+        Partition that a search has found. It stays as it is, with the model of the settler fitted to it, where no other
+        one is better.
+
+    Returns
+    -------
+    BoundRace
+        Of equal candidates the first.
+
+    Examples
+    --------
+    Two groups overlap so much that the most probable partition has one cluster:
+
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
+    >>> from expfam.samplers import SparseVariational
+    >>> from expfam.samplers.warm_starts.bound_race import best_by_bound
+    >>> from expfam.samplers.warm_starts.settle import Settler
+    >>> X = np.random.default_rng(0).normal(size=(2000, 1)) + 2.6 * np.repeat([[0.0], [1.0]], 1000, axis=0)
+    >>> data = Dataset(X, DiagonalGaussian())
+    >>> settler = Settler(MixtureModel(data.family, DirichletProcess()), data, ("mean_strength", "rate"))
+    >>> one = np.zeros(2000, dtype=np.int32)
+    >>> settler.settled(settler.fitted(one))[0].labels.max(), best_by_bound(SparseVariational(), settler, one).name
+    (np.int32(0), 'own 2')
+    """
+    whole, given = settler.data, compact_labels(np.asarray(labels))
+    rows = race_rows(whole, settler.seed)
+    part = whole if rows is None else whole.take(rows)
+    race = _Race(kernel, replace(settler, data=part), given if rows is None else given[rows])
+    with single_blas():
+        name, scores = race.run()
+    model = race.fitted[name].model
+    if name == "given":
+        return BoundRace(name, given, model, scores)
+    found = compact_labels(race.begun[name][1].labels)
+    if rows is not None:
+        found = extended_labels(model, part, found, whole, n_threads=settler.n_threads)
+    return BoundRace(name, found, model, scores)
+
+
+def bounds_of(
+    kernel: SparseVariational,
+    model: MixtureModel,
+    data: Dataset,
+    candidates: Mapping[str, npt.ArrayLike],
+    *,
+    n_passes: int,
+    seed: int,
+) -> dict[str, float]:
+    """Return the bound of the log evidence, nats, that some passes reach from each partition.
+
+    Parameters
+    ----------
+    kernel : SparseVariational
+    model : MixtureModel
+        One for all: what is learned from labels stays as it is.
+    data : Dataset
+    candidates : mapping of str to (N,) array_like of int
+    n_passes : int
+    seed : int
+
+    Returns
+    -------
+    dict of str to float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
+    >>> from expfam.samplers import SparseVariational
+    >>> from expfam.samplers.warm_starts.bound_race import bounds_of
+    >>> data = Dataset(np.repeat([[0.0], [9.0]], 20, axis=0) + np.linspace(0.0, 1.0, 40)[:, None], DiagonalGaussian())
+    >>> candidates = {"one": np.zeros(40, dtype=int), "two": np.repeat([0, 1], 20)}
+    >>> model = MixtureModel(data.family, DirichletProcess())
+    >>> bounds = bounds_of(SparseVariational(), model, data, candidates, n_passes=5, seed=0)
+    >>> bounds["two"] > bounds["one"]
+    True
+    """
+    return {
+        name: _after(n_passes, *_begun(kernel, model, data, compact_labels(np.asarray(labels)), seed))
+        for name, labels in candidates.items()
+    }
+
+
+def _begun(kernel, model, data, labels, seed):
+    """Return a kernel and its state; empty components would take time."""
+    settings = {**kernel.get_params(deep=False), "truncation": int(labels.max()) + 1, "sticks": "open"}
+    kernel = type(kernel)(**settings)
+    return kernel, kernel.init(model, data, seed=seed, start=labels)
+
+
+def _after(n_passes, kernel, state):
+    """Return the bound after some more passes."""
+    advance(kernel, state, n_passes)
+    return state.log_joint
+
+
+class _Race:
+    """Passes from several partitions of the same rows."""
+
+    def __init__(self, kernel, settler, labels):
+        self.kernel, self.settler, self.data = kernel, settler, settler.data
+        self.fitted = {name: settler.fitted(one) for name, one in self._candidates(labels).items()}
+        self.begun = {
+            name: _begun(kernel, fitted.model, self.data, fitted.labels, settler.seed)
+            for name, fitted in self.fitted.items()
+        }
+
+    def run(self):
+        """Return the name of the best candidate, and all scores."""
+        running, scores, learned = list(self.fitted), {}, self.settler.learned
+        for n_passes in _ROUNDS:
+            for name in running:
+                of_hyper = self.fitted[name].model.family.log_hyper_prior(learned)
+                scores[name] = _after(n_passes, *self.begun[name]) + of_hyper
+            running = sorted(running, key=lambda name: -scores[name])[: max(_KEPT, len(running) // _STAYS)]
+        return running[0], scores
+
+    def _candidates(self, labels):
+        """Return the distinct partitions by name."""
+        divisions = Divisions(self.data, seed=self.settler.seed, n_threads=self.settler.n_threads)
+        may_hold = _MOST_JOINED * (int(labels.max()) + 2)
+        most = min(may_hold, self.kernel.truncation, self.data.n_rows // _FEWEST_ROWS)
+        found, seen = {"given": labels}, {division_of(labels)}
+        for metric in divisions.metrics:
+            for K in _SIZES[: bisect_right(_SIZES, most)]:
+                one = divisions.kmeans(metric, K)
+                if (key := division_of(one)) not in seen:
+                    seen.add(key)
+                    found[f"{metric} {K}"] = one
+        return found
