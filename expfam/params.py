@@ -47,6 +47,26 @@ class Settings:
     __hash__ = None  # type: ignore[assignment]
 
 
+class PartSettings(Settings):
+    """Base of proposals, moves and their parts: settings that fit some models and data only."""
+
+    def check(self, model: Any, data: Any) -> None:
+        """Raise an error where settings, family or data do not allow this part.
+
+        Parameters
+        ----------
+        model, data : bound MixtureModel and Dataset
+
+        Raises
+        ------
+        ValueError
+            A setting is out of range.
+        CapabilityError
+            The family cannot serve the part, or the sizes do not allow it.
+        """
+        check_settings(self)
+
+
 @lru_cache(maxsize=256)  # of constructors: to read a signature takes longer than all else that `==` of settings does
 def _keywords_of(constructor):
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

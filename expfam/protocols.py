@@ -66,12 +66,7 @@ class Family(Protocol):
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,), nats; 0 for an empty cluster.
 
-        Parameters
-        ----------
-        n : (K,) float64 ndarray
-            Number of data in each cluster; fractions are allowed.
-        S : (K, F) float64 ndarray
-            Sum of phi in each cluster.
+        See `expfam.families.base.Family.log_marginal`.
         """
 
     def log_base(self, X: Any) -> Floats:
@@ -95,13 +90,7 @@ class Family(Protocol):
     def components(self, data: Any, capacity: int, *, layout: str = "features") -> Any:
         """Return the owner of a `components_v1` struct over the data.
 
-        Parameters
-        ----------
-        data : Dataset
-        capacity : int
-            Number of clusters for which memory is allocated.
-        layout : {"features", "clusters"}
-            As in `expfam.families.base.Family.components`.
+        See `expfam.families.base.Family.components`.
         """
 
 
@@ -192,13 +181,9 @@ class Proposal(Protocol):
     modes: frozenset[str]  # of "frozen", "crossfit", "removed", "included"
 
     def bind(self, model: Any, data: Any, *, seed: int) -> BoundProposal:
-        """Return the working object for these data.
+        """Return the working object for a bound model and its data.
 
-        Parameters
-        ----------
-        model, data : bound MixtureModel and Dataset
-        seed : int
-            Seed of the chain, 64 bits. All that the proposal draws must follow from it.
+        All that the proposal draws must follow from the seed of the chain, 64 bits.
         """
 
 
@@ -247,14 +232,7 @@ class Anchors(Protocol):
     kind: str  # "anchors"
 
     def bind(self, data: Any, *, seed: int) -> BoundAnchors:
-        """Return the working object for these data.
-
-        Parameters
-        ----------
-        data : Dataset
-        seed : int
-            Seed of the chain, 64 bits.
-        """
+        """Return the working object for these data; the seed of the chain has 64 bits."""
 
 
 @runtime_checkable
@@ -289,14 +267,7 @@ class Allocator(Protocol):
     kind: str  # "allocator"
 
     def bind(self, model: Any, data: Any, *, seed: int) -> BoundAllocator:
-        """Return the working object for these data.
-
-        Parameters
-        ----------
-        model, data : bound MixtureModel and Dataset
-        seed : int
-            Seed of the chain, 64 bits.
-        """
+        """Return the working object for a bound model and its data; the seed has 64 bits."""
 
 
 @runtime_checkable

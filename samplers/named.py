@@ -146,23 +146,16 @@ class Canopy(UncollapsedKernel):
     theta : {"draw", "map", "mean"}
         How parameters and weights are made from labels. Only "draw" leaves the posterior invariant; the others are
         stochastic EM.
-    truncation : int
-        Number of sticks under a Dirichlet process or Pitman-Yor prior. A symmetric Dirichlet prior has its own number
-        of components.
-    n_threads : int or None
-        Number of threads that draw labels; the result does not depend on it.
+    truncation, n_threads
+        See `UncollapsedKernel`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from expfam import MixtureModel, Poisson, SymmetricDirichlet
-    >>> from expfam.samplers import Canopy, sample
-    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
-    >>> kernel = Canopy(variant=1)
-    >>> state = kernel.init(MixtureModel(Poisson(), SymmetricDirichlet(5)), X, seed=0)
-    >>> trace = sample(kernel, state, 30)
-    >>> len(set(state.labels[:20])), len(set(state.labels[20:]))
-    (1, 1)
+    >>> from expfam import Mixture
+    >>> from expfam.samplers import Canopy
+    >>> X = [[0, 9]] * 20 + [[9, 0]] * 20
+    >>> Mixture("poisson", 2, sampler=Canopy(variant=1), random_state=0).fit(X).cluster_sizes_
+    array([20, 20])
 
     Notes
     -----

@@ -106,6 +106,19 @@ def row_of(points, state, problem):
     }
 
 
+def timed(name, rows, curves, problem, args):
+    """Rows of one data set with the times of `with_times`."""
+    print(f"{name}: {problem.data}; log joint of the true classes {problem.truth:.0f}")
+    return with_times(rows, curves, args.share)
+
+
+def drawn(table, panels, args):
+    """Print and draw all data sets; return what the report keeps."""
+    print_table(table)
+    draw(args, panels, "clusters")
+    return {"rows": table, "curves": panels}
+
+
 # ---- protocols -------------------------------------------------------------------------------------------------------
 
 
@@ -121,11 +134,8 @@ def moves(args):
             panels[name][title] = points
             rows.append({"data": name, "kernel": title} | row_of(points, state, problem))
             print_table(rows[-1:])
-        table += with_times(rows, panels[name].values(), args.share)
-        print(f"{name}: {problem.data}; log joint of the true classes {problem.truth:.0f}")
-    print_table(table)
-    draw(args, panels, "clusters")
-    return {"rows": table, "curves": panels}
+        table += timed(name, rows, panels[name].values(), problem, args)
+    return drawn(table, panels, args)
 
 
 def starts(args):
@@ -142,11 +152,8 @@ def starts(args):
             first = {"s of the start": spent, "log joint of it": points[0]["log joint"], "its K": points[0]["clusters"]}
             rows.append({"data": name, "start": start} | first | row_of(points, state, problem))
             print_table(rows[-1:])
-        table += with_times(rows, panels[name].values(), args.share)
-        print(f"{name}: {problem.data}; log joint of the true classes {problem.truth:.0f}")
-    print_table(table)
-    draw(args, panels, "clusters")
-    return {"rows": table, "curves": panels}
+        table += timed(name, rows, panels[name].values(), problem, args)
+    return drawn(table, panels, args)
 
 
 def made_start(start, problem, args):

@@ -138,9 +138,8 @@ def topic_half_fits(
         Documents.
     is_sampled : bool
         Gibbs sampling; otherwise variational inference.
-    seed : int
-    n_threads : int or None
-        Halves are fitted at the same time. The result does not depend on it.
+    seed, n_threads
+        As of `expfam.coarsening.half_fits.half_fits`.
 
     Returns
     -------

@@ -121,17 +121,11 @@ class GroupedMixture(BaseEstimator):
         callbacks: Sequence[Callable[..., Any]] | str | None = None,
         client: distributed.Client | None = None,
     ) -> None:
-        self.family = family
-        self.n_components = n_components
-        self.alpha = alpha
-        self.n_steps = n_steps
-        self.n_warmup = n_warmup
-        self.start = start
-        self.learn_hyper = learn_hyper
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.client = client
+        self.family, self.n_components, self.alpha = family, n_components, alpha
+        self.n_steps, self.n_warmup = n_steps, n_warmup
+        self.start, self.learn_hyper = start, learn_hyper
+        self.n_threads, self.random_state = n_threads, random_state
+        self.callbacks, self.client = callbacks, client
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 

@@ -125,17 +125,10 @@ class Mixture(BaseEstimator):
         callbacks: Sequence[Callable[..., Any]] | str | None = None,
         client: distributed.Client | None = None,
     ) -> None:
-        self.family = family
-        self.n_components = n_components
-        self.weights = weights
-        self.sampler = sampler
-        self.n_steps = n_steps
-        self.start = start
-        self.learn_hyper = learn_hyper
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.client = client
+        self.family, self.n_components, self.weights, self.sampler = family, n_components, weights, sampler
+        self.n_steps, self.start, self.learn_hyper = n_steps, start, learn_hyper
+        self.n_threads, self.random_state = n_threads, random_state
+        self.callbacks, self.client = callbacks, client
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 

@@ -100,15 +100,9 @@ class TopicModel(BaseEstimator):
         callbacks: Sequence[Callable[..., Any]] | str | None = None,
         client: distributed.Client | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.eta = eta
-        self.n_steps = n_steps
-        self.n_warmup = n_warmup
-        self.start = start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.client = client
+        self.n_components, self.alpha, self.eta = n_components, alpha, eta
+        self.n_steps, self.n_warmup, self.start = n_steps, n_warmup, start
+        self.random_state, self.callbacks, self.client = random_state, callbacks, client
 
     def fit(
         self,

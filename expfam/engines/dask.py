@@ -54,8 +54,7 @@ class DaskEngine(Engine):
 
     Attributes
     ----------
-    n_lost : int
-        Number of workers that were lost.
+    n_lost : int, number of workers that were lost
 
     Examples
     --------

@@ -36,8 +36,7 @@ class ProcessEngine(Engine):
 
     Attributes
     ----------
-    n_lost : int
-        Number of workers that were lost.
+    n_lost : int, number of workers that were lost
 
     Examples
     --------

@@ -188,20 +188,11 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         memory_limit: float | str | None = None,
         time_limit: float | str | None = None,
     ) -> None:
-        self.family = family
-        self.n_components = n_components
-        self.alpha = alpha
-        self.sampler = sampler
-        self.n_steps = n_steps
-        self.n_warmup = n_warmup
-        self.learn_hyper = learn_hyper
-        self.start = start
-        self.labels = labels
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.memory_limit = memory_limit
-        self.time_limit = time_limit
+        self.family, self.n_components, self.alpha, self.sampler = family, n_components, alpha, sampler
+        self.n_steps, self.n_warmup = n_steps, n_warmup
+        self.learn_hyper, self.start, self.labels = learn_hyper, start, labels
+        self.n_threads, self.random_state, self.callbacks = n_threads, random_state, callbacks
+        self.memory_limit, self.time_limit = memory_limit, time_limit
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 

@@ -139,19 +139,10 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         memory_limit: float | str | None = None,
         time_limit: float | str | None = None,
     ) -> None:
-        self.family = family
-        self.n_components = n_components
-        self.alpha = alpha
-        self.sampler = sampler
-        self.learn_hyper = learn_hyper
-        self.start = start
-        self.leaves = leaves
-        self.cut = cut
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.memory_limit = memory_limit
-        self.time_limit = time_limit
+        self.family, self.n_components, self.alpha, self.sampler = family, n_components, alpha, sampler
+        self.learn_hyper, self.start, self.leaves, self.cut = learn_hyper, start, leaves, cut
+        self.n_threads, self.random_state, self.callbacks = n_threads, random_state, callbacks
+        self.memory_limit, self.time_limit = memory_limit, time_limit
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 

@@ -138,23 +138,11 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         memory_limit: float | str | None = None,
         time_limit: float | str | None = None,
     ) -> None:
-        self.family = family
-        self.n_components = n_components
-        self.weights = weights
-        self.sampler = sampler
-        self.n_steps = n_steps
-        self.n_warmup = n_warmup
-        self.n_chains = n_chains
-        self.n_draws = n_draws
-        self.learn_hyper = learn_hyper
-        self.start = start
-        self.partition = partition
-        self.labels = labels
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.memory_limit = memory_limit
-        self.time_limit = time_limit
+        self.family, self.n_components, self.weights, self.sampler = family, n_components, weights, sampler
+        self.n_steps, self.n_warmup, self.n_chains, self.n_draws = n_steps, n_warmup, n_chains, n_draws
+        self.learn_hyper, self.start, self.partition, self.labels = learn_hyper, start, partition, labels
+        self.n_threads, self.random_state, self.callbacks = n_threads, random_state, callbacks
+        self.memory_limit, self.time_limit = memory_limit, time_limit
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 

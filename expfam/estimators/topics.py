@@ -160,22 +160,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         memory_limit: float | str | None = None,
         time_limit: float | str | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.eta = eta
-        self.sampler = sampler
-        self.n_steps = n_steps
-        self.n_warmup = n_warmup
-        self.learn_hyper = learn_hyper
-        self.seeds = seeds
-        self.seed_tokens = seed_tokens
-        self.vocabulary = vocabulary
-        self.start = start
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.memory_limit = memory_limit
-        self.time_limit = time_limit
+        self.n_components, self.alpha, self.eta, self.sampler = n_components, alpha, eta, sampler
+        self.n_steps, self.n_warmup = n_steps, n_warmup
+        self.learn_hyper, self.start = learn_hyper, start
+        self.seeds, self.seed_tokens, self.vocabulary = seeds, seed_tokens, vocabulary
+        self.n_threads, self.random_state, self.callbacks = n_threads, random_state, callbacks
+        self.memory_limit, self.time_limit = memory_limit, time_limit
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 

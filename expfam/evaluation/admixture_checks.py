@@ -17,7 +17,7 @@ import numpy.typing as npt
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, ExpFamError
 from expfam.evaluation.admixture_quantities import SLOPE_ALPHA, SLOPE_ETA, AdmixtureQuantities, names_of
-from expfam.evaluation.calibration import DRAWS, Replicate, joined
+from expfam.evaluation.calibration import Replicate, draws_compared, joined
 from expfam.evaluation.exactness import (
     IMPOSSIBLE,
     LARGEST,
@@ -371,14 +371,19 @@ def check_given_units(problem: AdmixtureProblem, n_replicates: int, seed: int) -
     return found._replace(notes=(said, _said_of(problem), *found.notes))
 
 
-def _drawing(problem):
-    """Return the function that draws from the prior; skip families that cannot draw."""
+def require_drawn_values(problem: Any) -> None:
+    """Skip problems whose family cannot draw values."""
     if not hasattr(problem.kind, "slope"):  # words come from urns, rows from the family
         try:
             problem.model.family.require("draw", "a draw of the prior")
             problem.model.family.require("sample", "a draw of the prior")
         except ExpFamError as error:
             raise Skipped(str(error)) from error
+
+
+def _drawing(problem):
+    """Return the function that draws from the prior; skip families that cannot draw."""
+    require_drawn_values(problem)
     return problem.draw
 
 
@@ -486,10 +491,7 @@ class ChainRun:
 
 def check_cold_chains(problem: AdmixtureProblem, cold_run: ChainRun, n_replicates: int, seed: int) -> Found:
     """Run from a cold start on data of the prior; compare the draws with the true clusters."""
-    n_draws = next((n for n in DRAWS if n <= cold_run.n_steps), 0)
-    if not n_draws:
-        raise Skipped("no step counts (n_steps=0): there are no draws")
-    draw = _drawing(problem)
+    n_draws, draw = draws_compared(cold_run), _drawing(problem)
 
     def replicate(number):
         rng = generator_of(seed, "cold", number)

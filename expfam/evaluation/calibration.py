@@ -126,6 +126,14 @@ class Replicate(NamedTuple):
     seed: int
 
 
+def draws_compared(cold_run: Any) -> int:
+    """Return how many draws of a run are compared with the truth; skip runs without draws."""
+    n_draws = next((n for n in DRAWS if n <= cold_run.n_steps), 0)
+    if not n_draws:
+        raise Skipped("no step counts (n_steps=0): there are no draws")
+    return n_draws
+
+
 def check_cold(problem: Problem, cold_run: ColdRun, n_replicates: int, seed: int) -> Found:
     """Run from a cold start on data of the prior; compare the draws with the true partition.
 
@@ -142,10 +150,7 @@ def check_cold(problem: Problem, cold_run: ColdRun, n_replicates: int, seed: int
     -------
     Found
     """
-    n_draws = next((n for n in DRAWS if n <= cold_run.n_steps), 0)
-    if not n_draws:
-        raise Skipped("no step counts (n_steps=0): there are no draws")
-    draw = prior_draw(problem)
+    n_draws, draw = draws_compared(cold_run), prior_draw(problem)
 
     def replicate(number):
         rng = generator_of(seed, "cold", number)

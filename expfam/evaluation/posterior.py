@@ -390,15 +390,11 @@ class PartitionPosterior:
         return tuple(values[rows] for values in self._table.certainty(n_threads=self.n_threads))
 
     def together(self, pairs: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return in which share of the draws the two rows of each pair are together.
+        """Return in which share of the draws the two rows of each pair are together: (P,) float64.
 
         Parameters
         ----------
         pairs : (P, 2) array_like of int
-
-        Returns
-        -------
-        (P,) float64 ndarray
         """
         return np.mean(self._together(self._checked_pairs(pairs)), axis=0)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from expfam.amounts import counted
-from expfam.errors import ExpFamError
+from expfam.evaluation.admixture_checks import require_drawn_values
 from expfam.evaluation.exactness import (
     IMPOSSIBLE,
     LARGEST,
@@ -55,11 +55,8 @@ class ProcessProblem(NamedTuple):
     ----------
     model : HierarchicalProcess
         Bound.
-    kernel : Kernel
-    kind : TokenUnits or RowUnits
-    n_units : int
-        Units of a simulated data set.
-    n_threads : int or None
+    kernel, kind, n_units, n_threads
+        As of `expfam.evaluation.admixture_checks.AdmixtureProblem`.
     learns_alpha, learns_eta : bool
         Whether the kernel draws the concentrations, and the pseudo-count of words.
     """
@@ -124,12 +121,7 @@ def draw_with_sticks(
 
 def check_true_clusters(problem: ProcessProblem, n_replicates: int, seed: int) -> Found:
     """Compare means along short chains with those at their starts, drawn from the prior."""
-    if not hasattr(problem.kind, "slope"):  # words come from urns, rows from the family
-        try:
-            problem.model.family.require("draw", "a draw of the prior")
-            problem.model.family.require("sample", "a draw of the prior")
-        except ExpFamError as error:
-            raise Skipped(str(error)) from error
+    require_drawn_values(problem)
     found = run(lambda number: _chain(problem, seed, number), [(n,) for n in range(n_replicates)], problem.n_threads)
     values, are_right, refused = zip(*found)
     p = dict(zip(problem.names, map(float, means_p(np.array(values))))) | {STATE: float(all(are_right))}

@@ -271,10 +271,8 @@ class RowUnits:
 
         Parameters
         ----------
-        model : AdmixtureModel
-        labels : (N,) int32 ndarray
-            Cluster of each row.
-        rng : numpy Generator
+        model, labels, rng
+            As of `TokenUnits.draw_values`; labels are clusters of rows.
         given : (m, V) ndarray or CSR, optional
             The first m rows.
         """

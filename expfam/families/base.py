@@ -768,10 +768,8 @@ class Family(DataQuestions, ABC):
 
         Parameters
         ----------
-        n : (K,) array_like of float
-            Number of data in each cluster.
-        S : (K, F) ndarray or CSR
-            Sums of their phi. CSR is made dense only in blocks of rows.
+        n, S
+            As of `total_log_marginal`.
         """
         return np.concatenate([np.zeros(0), *self._log_marginal_parts(np.asarray(n, dtype=np.float64), S)])
 

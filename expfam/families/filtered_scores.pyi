@@ -3,31 +3,18 @@ from numpy.typing import NDArray
 
 from expfam.families.components import Components
 
+_Floats = NDArray[np.float64]
+_Numbers = NDArray[np.int32]
+
 class FilteredScores:
     components: Components
     m: int
     d: int
     is_usable: bool
     def __init__(self, components: Components, m: int) -> None: ...
-    def bounds(self, start: int, stop: int) -> NDArray[np.float64]: ...
-    def most_probable(
-        self, start: int, stop: int, log_mass: NDArray[np.float64], labels: NDArray[np.int32]
-    ) -> None: ...
-    def ranked(
-        self,
-        start: int,
-        stop: int,
-        log_mass: NDArray[np.float64],
-        slots: NDArray[np.int32],
-        margins: NDArray[np.float64],
-    ) -> None: ...
-    def shares(
-        self,
-        start: int,
-        stop: int,
-        log_mass: NDArray[np.float64],
-        labels: NDArray[np.int32],
-        out: NDArray[np.float32],
-    ) -> None: ...
+    def bounds(self, start: int, stop: int) -> _Floats: ...
+    def most_probable(self, start: int, stop: int, log_mass: _Floats, labels: _Numbers) -> None: ...
+    def ranked(self, start: int, stop: int, log_mass: _Floats, slots: _Numbers, margins: _Floats) -> None: ...
+    def shares(self, start: int, stop: int, log_mass: _Floats, labels: _Numbers, out: NDArray[np.float32]) -> None: ...
 
 def scores_of(components: Components, m: int, n_rows: int) -> Components | FilteredScores: ...

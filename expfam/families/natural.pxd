@@ -29,3 +29,8 @@ cdef inline double digamma(double x) noexcept nogil:
     square = inverse * inverse
     return (below + log(x) - 0.5 * inverse
             - square * (1.0 / 12 - square * (1.0 / 120 - square * (1.0 / 252 - square * (1.0 / 240 - square / 132)))))
+
+
+cdef inline double positive(double count) noexcept nogil:
+    """Return a count; rounding may have left a small negative number of fractional ones."""
+    return count if count > 0.0 else 0.0

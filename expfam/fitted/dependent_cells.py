@@ -44,12 +44,8 @@ def filled_dependent_rows(
         Of a family with a ``predictive_law``.
     matrix : (N, V) float64 ndarray
         NaN where a cell is missing.
-    draws : int or None
-        Number of results with drawn cells; None for one with means.
-    rng : numpy Generator
-        Of draws.
-    mass : (N, clusters) float64, optional
-        Log weights of the clusters for each row, in place of the common ones.
+    draws, rng, mass
+        As of `expfam.fitted.cells.filled_rows`; without `draws` cells are means.
 
     Returns
     -------

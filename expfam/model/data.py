@@ -166,18 +166,18 @@ class Dataset:
 
     def without_known(self) -> Dataset:
         """Return the data without what is known of their rows; the arrays are shared."""
-        if self.known is None:
-            return self
-        other = copy.copy(self)
-        other.known = None
-        return other
+        return self._without("known")
 
     def without_groups(self) -> Dataset:
         """Return the same data without groups; the arrays are shared."""
-        if self.groups is None:
+        return self._without("groups")
+
+    def _without(self, name):
+        """Return the data, or a copy of those that have this attribute."""
+        if getattr(self, name) is None:
             return self
         other = copy.copy(self)
-        other.groups = None
+        setattr(other, name, None)
         return other
 
     def take(self, rows: npt.NDArray[np.int64]) -> Dataset:
@@ -326,8 +326,6 @@ class Dataset:
 
         Returns
         -------
-        n : (K,) float64 ndarray
-        S : (K, F) ndarray or CSR
-            Dense or CSR, as phi is.
+        n, S : (K,) float64 ndarray, and (K, F) ndarray or CSR, as phi is
         """
         return label_statistics(self, labels, n_clusters)

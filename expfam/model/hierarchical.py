@@ -191,9 +191,8 @@ class HierarchicalProcess:
         labels : (T,) array_like of non-negative int, or (N,) with groups
             Topics of the tokens, sorted by word and within a word by document; or the cluster of each row. The known
             clusters come first; not every number has to occur.
-        groups : (N,) array_like of non-negative int, or Groups, optional
-            Group of each row. If not given, the groups of the Dataset are used. If there are none, each row is a
-            document.
+        groups
+            As of `AdmixtureModel.log_joint`.
 
         Returns
         -------

@@ -123,17 +123,7 @@ def _occurring(labels, Py_ssize_t n_clusters):
 def weighted_statistics(data, labels, Py_ssize_t n_clusters):
     """Return counts (K,) and sums of phi (K, F) in each cluster, weighted by the rows' weights.
 
-    Parameters
-    ----------
-    data : Dataset
-    labels : (N,) array_like of non-negative int
-    n_clusters : int
-        K, above all labels.
-
-    Returns
-    -------
-    n : (K,) float64 ndarray
-    S : (K, F) float64 ndarray, or CSR where phi is sparse
+    Arguments and results are those of `label_statistics`; no label is negative.
     """
     if data.weight is None:
         return label_statistics(data, labels, n_clusters)

@@ -58,7 +58,7 @@ def bulk_ess(draws: npt.ArrayLike) -> float:
     Parameters
     ----------
     draws : (chains, draws) or (draws,) array_like
-        At least 4 draws of each chain, without the warm-up.
+        As of `rhat`.
 
     Returns
     -------

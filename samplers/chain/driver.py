@@ -37,9 +37,8 @@ def advance(kernel: Kernel, state: Any, n_steps: int, *, rule: Callback | None =
 
     Parameters
     ----------
-    kernel : Kernel
-    state : State
-        Moved in place.
+    kernel, state : Kernel and State
+        The state is moved in place.
     n_steps : int
         Largest number of steps.
     rule : callable, optional

@@ -285,11 +285,8 @@ class Kernel(Settings):
 
         Parameters
         ----------
-        start : str or (N,) array_like of int
-            Name of a start, or labels.
-        model : MixtureModel, AdmixtureModel or HierarchicalProcess
-            Bound to the data.
-        data : Dataset
+        start, model, data
+            As of `first_labels`.
         """
         return 0
 

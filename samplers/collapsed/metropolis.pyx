@@ -23,16 +23,7 @@ from expfam.contracts cimport EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
 from expfam.samplers.chain.accept cimport accept
 from expfam.samplers.collapsed._sweep cimport (
-    CALL_ROWS,
-    GROW,
-    MetropolisSweep,
-    list_inner,
-    find_place,
-    place,
-    row_at,
-    score_of,
-    move_into,
-    shift_one,
+    CALL_ROWS, GROW, MetropolisSweep, list_inner, find_place, place, row_at, score_of, move_into, shift_one,
     sweep_state,
 )
 from expfam.samplers.proposals.handle cimport ProposalHandle
@@ -408,29 +399,14 @@ class CollapsedMetropolis(Kernel):
         self.order = order
 
     def choose_proposal(self, model, data):
-        """Return the proposal for a model and its data; load it if it was given by name.
-
-        Parameters
-        ----------
-        model, data : bound MixtureModel and Dataset
-
-        Returns
-        -------
-        Proposal
-        """
+        """Return the `Proposal` for a bound model and its data; load it if it was given by name."""
         return named_proposal(self.proposal)
 
     def choose_mode(self, model, data):
-        """Return the mode; "auto" is resolved by the sizes of model and data.
+        """Return the mode; "auto" is resolved by the sizes of a bound model and its data.
 
-        Parameters
-        ----------
-        model, data : bound MixtureModel and Dataset
-
-        Returns
-        -------
-        str
-            "crossfit" where the proposal has no mode "removed", and for N K from 1,000,000 on; otherwise "removed".
+        It stands for "crossfit" where the proposal has no mode "removed", and for N K from 1,000,000 on; otherwise for
+        "removed".
         """
         if self.mode != "auto":
             return self.mode

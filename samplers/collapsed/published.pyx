@@ -19,14 +19,7 @@ from libc.stdint cimport uint64_t
 from expfam.contracts cimport EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.samplers.chain.accept cimport accept
 from expfam.samplers.collapsed._sweep cimport (
-    GROW,
-    MetropolisSweep,
-    find_place,
-    place,
-    score_of,
-    move_into,
-    shift_one,
-    sweep_state,
+    GROW, MetropolisSweep, find_place, place, score_of, move_into, shift_one, sweep_state,
 )
 from expfam.samplers.states.collapsed cimport slot_find_spare
 from expfam.structures.ground.rng cimport ACCEPT, MOVE, philox_aim, philox_init, philox_stream

@@ -34,15 +34,11 @@ def ascend_groups(
 
     Parameters
     ----------
-    model : AdmixtureModel
-        Bound to the data.
-    data : Dataset
-        With groups, without weights.
+    model, data : bound AdmixtureModel and Dataset
+        The data have groups and no weights.
     labels : (N,) array_like of int in 0..K-1
-    max_passes : int
-        Number of passes at most.
-    n_threads : int or None
-        The labels do not depend on it.
+    max_passes, n_threads
+        As of `expfam.samplers.starts.ascent.ascend`.
 
     Returns
     -------

@@ -27,10 +27,8 @@ def merged_slots(model: AdmixtureModel, data: Dataset, labels: npt.NDArray[Any])
 
     Parameters
     ----------
-    model : AdmixtureModel
-        Bound to the data.
-    data : Dataset
-        With groups, without weights.
+    model, data : bound AdmixtureModel and Dataset
+        The data have groups and no weights.
     labels : (N,) ndarray of int in 0..K-1
 
     Returns

@@ -23,11 +23,10 @@ def check_grouped(model: Any, data: Dataset, kernel: str) -> None:
 
     Parameters
     ----------
-    model : AdmixtureModel
-        Any other model is refused.
-    data : Dataset
+    model, data
+        Of the kernel; an AdmixtureModel and a Dataset with groups are taken.
     kernel : str
-        Name of the kernel, for the message.
+        Its name, for the message.
     """
     if getattr(model, "n_components", None) is None:
         raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")

@@ -119,10 +119,8 @@ class GroupedStream(SoftStream, GroupedSoft):
 
         Parameters
         ----------
-        n : (B,) float64 ndarray
-            Weight of each cluster.
-        S : (B, F) float64 ndarray or CSR
-            Sums of statistics in the coordinates of the data.
+        n, S
+            As of `sums_of_fit`.
         counts : (G, K) CSR
             Sums of the responsibilities of each group's rows.
         log_joint : float

@@ -209,10 +209,7 @@ class GroupedVariationalState(HeldSoft, GroupedSoft):
 
     Parameters
     ----------
-    model : AdmixtureModel
-        With a bound family.
-    data : Dataset
-        With groups.
+    model, data : bound AdmixtureModel and Dataset with groups
     labels : (N,) array_like of int in 0..K-1
         First responsibilities: all of a row's responsibility is in its cluster.
     settings : GroupedVariational

@@ -154,11 +154,6 @@ def tuned_worth(
     alpha : float
         Concentration of the Dirichlet process.
 
-    Returns
-    -------
-    Family
-        Bound.
-
     Examples
     --------
     >>> import numpy as np

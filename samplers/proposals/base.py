@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from expfam.params import Settings, check_settings
+from expfam.params import PartSettings
 
 MODES = ("crossfit", "removed", "included", "frozen", "published", "asynchronous")
 
 
-class Proposal(Settings):
+class Proposal(PartSettings):
     """Base class of the assignment proposals: settings that do not change.
 
     Its method `bind` makes the bound proposal, the object that works in a run. Subclasses set `modes` and write
@@ -60,8 +60,7 @@ class Proposal(Settings):
 
         Parameters
         ----------
-        model : MixtureModel
-        data : Dataset
+        model, data : bound MixtureModel and Dataset
         n_clusters : int
 
         Returns
@@ -70,22 +69,6 @@ class Proposal(Settings):
             0 if the subclass does not override the method: the forecast of a run then leaves the proposal out.
         """
         return 0
-
-    def check(self, model: Any, data: Any) -> None:
-        """Raise an error where settings, family or data do not allow the proposal.
-
-        Parameters
-        ----------
-        model, data : bound MixtureModel and Dataset
-
-        Raises
-        ------
-        ValueError
-            A setting is out of range.
-        CapabilityError
-            The family cannot serve the proposal, or the sizes do not allow it.
-        """
-        check_settings(self)
 
     def bind(self, model: Any, data: Any, *, seed: int) -> Any:
         """Make the bound proposal for one model and data set.

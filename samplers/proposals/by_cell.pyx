@@ -67,16 +67,9 @@ class CellProposal(Proposal):
         self.floor = floor
 
     def groups(self, data):
-        """Return the group of each datum.
+        """Return the group of each datum of a `Dataset`: (N,) ndarray of int.
 
-        Parameters
-        ----------
-        data : Dataset
-
-        Returns
-        -------
-        (N,) ndarray of int
-            Numbers of groups, not negative. They must not depend on labels.
+        Numbers of groups are not negative. They must not depend on labels.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement groups()")
 

@@ -17,23 +17,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from numpy.random cimport bitgen_t
 
 from expfam.amounts import counted
-from expfam.contracts cimport (
-    EXPFAM_ABI,
-    EXPFAM_NEW,
-    EXPFAM_NUMERICAL,
-    EXPFAM_OK,
-    EXPFAM_RANGE,
-    proposal_v1,
-)
+from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.families.rows cimport (
-    ROWS_FLOAT32,
-    ROWS_INT32,
-    ROWS_ONES,
-    csr_rows,
-    entry_column,
-    entry_value,
-    open_rows,
-    row_start,
+    ROWS_FLOAT32, ROWS_INT32, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
 )
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK

@@ -197,12 +197,7 @@ class ShardedData:
         labels : (N,) array_like of int
             Labels of all rows, in the order of the parts.
         n_clusters : int
-            K, above all labels.
-
-        Raises
-        ------
-        ValueError
-            The labels have another shape or type, or lie outside of 0..K-1.
+            K, above all labels; ValueError for others, and for labels of another shape or type.
         """
         labels = np.asarray(labels)
         if labels.shape != (self.n_rows,) or labels.dtype.kind not in "iu":

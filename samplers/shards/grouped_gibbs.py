@@ -37,14 +37,10 @@ class GroupedPartsState(ShardedState):
 
     Parameters
     ----------
-    model : AdmixtureModel
-        With a bound family.
-    data : GroupedParts
-        Its parts have labels in 0..K-1.
+    model, data : AdmixtureModel with a bound family, and GroupedParts with labels in 0..K-1
     sums : LabelSums
         Exact statistics of these labels.
-    n_clusters : int
-    seed : int
+    n_clusters, seed : int
 
     Attributes
     ----------

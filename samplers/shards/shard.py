@@ -33,6 +33,7 @@ from expfam.samplers.states.sticks import log_slices
 
 if TYPE_CHECKING:
     from expfam.protocols import Floats
+    from expfam.samplers.states.divisions import Labels
     from expfam.samplers.uncollapsed.soft_sums import Bounds, Sizes, SoftSums
 
 NO_ROW = np.iinfo(np.int64).max  # first row of a cluster without data
@@ -327,13 +328,7 @@ class Shard:
         self.labels, self.K = labels, n_clusters
         return reply
 
-    def divide(
-        self,
-        division: Division | None,
-        relabelled: npt.NDArray[np.int32],
-        target: npt.NDArray[np.int32],
-        n_clusters: int,
-    ) -> None:
+    def divide(self, division: Division | None, relabelled: Labels, target: Labels, n_clusters: int) -> None:
         """Make splits and merges, see `expfam.samplers.states.divisions`.
 
         Parameters

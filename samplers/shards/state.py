@@ -17,7 +17,7 @@ from expfam.samplers.states.uncollapsed import UncollapsedState
 if TYPE_CHECKING:
     from expfam.protocols import Floats
     from expfam.samplers.shards.data import ShardedData
-    from expfam.samplers.states.divisions import Division, Sides
+    from expfam.samplers.states.divisions import Division, Labels, Sides
 
 
 class ShardedState(UncollapsedState):
@@ -141,13 +141,7 @@ class ShardedState(UncollapsedState):
         """Have the parts draw the sides of a division of clusters; return the sums over all rows."""
         return self.data.engine.total("sides", division)
 
-    def divide(
-        self,
-        division: Division | None,
-        relabelled: npt.NDArray[np.int32],
-        target: npt.NDArray[np.int32],
-        sums: LabelSums,
-    ) -> None:
+    def divide(self, division: Division | None, relabelled: Labels, target: Labels, sums: LabelSums) -> None:
         """Have the parts make splits and merges; `sums` are those of the new labels."""
         self.data.engine.change("divide", division, relabelled, target, sums.n.size)
         self._take_divided(sums)

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.errors import CapabilityError
-from expfam.params import POSITIVE, Integer, Settings, check_settings
+from expfam.params import POSITIVE, Integer, PartSettings
 from expfam.samplers.geometry.hash_tables import coordinates
 from expfam.structures.hashing.sign_hash import SignHash
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CODE_BITS = 128
 
 
-class Allocator(Settings):
+class Allocator(PartSettings):
     """Base of the allocators: frozen settings; `bind` makes the object that works in a run.
 
     That object has a method `sides(Phi, rng, forced=None)`, which divides m data, given by their statistics (m, F),
@@ -48,15 +48,6 @@ class Allocator(Settings):
 
     api_version = 1
     kind = "allocator"
-
-    def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise an error where settings, family or data do not allow the allocator.
-
-        Parameters
-        ----------
-        model, data : bound MixtureModel and Dataset
-        """
-        check_settings(self)
 
     def bind(self, model: MixtureModel, data: Dataset, *, seed: int) -> BoundAllocator:
         """Return the working object for one model and data set.

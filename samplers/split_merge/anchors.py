@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from expfam.params import Integer, Settings, check_settings
+from expfam.params import Integer, PartSettings
 from expfam.samplers.geometry.hash_tables import HashTables, warn_of_large_buckets
 from expfam.structures.hashing.lsh import LshTables
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TRIES = 4  # of a far pair: the second datum may fall into the bucket of the first
 
 
-class Anchors(Settings):
+class Anchors(PartSettings):
     """Base of the anchor laws: frozen settings; `bind` makes the object that works in a run.
 
     That object has two methods. `draw_pairs(size, rng)` returns (size, 2) intp numbers of data, with (-1, -1) for no
@@ -47,15 +47,6 @@ class Anchors(Settings):
 
     api_version = 1
     kind = "anchors"
-
-    def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise an error where settings, family or data do not allow the law.
-
-        Parameters
-        ----------
-        model, data : bound MixtureModel and Dataset
-        """
-        check_settings(self)
 
     def bind(self, data: Dataset, *, seed: int) -> BoundAnchors:
         """Return the working object for one data set.

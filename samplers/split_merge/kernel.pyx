@@ -439,16 +439,7 @@ class CollapsedSplitMerge(Kernel):
         self.moves, self.n_moves, self.every, self.n_threads = moves, n_moves, every, n_threads
 
     def choose_moves(self, model, data):
-        """Return the list of moves for a model and its data.
-
-        Parameters
-        ----------
-        model, data : bound MixtureModel and Dataset
-
-        Returns
-        -------
-        list of Move
-        """
+        """Return the moves for a bound model and its data: list of Move."""
         return moves_of(self.moves)
 
     def check(self, model, data):

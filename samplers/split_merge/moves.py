@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import CapabilityError
-from expfam.params import POSITIVE, Real, Settings, check_settings
+from expfam.params import POSITIVE, PartSettings, Real
 from expfam.samplers.geometry.hash_tables import HashTables
 from expfam.samplers.split_merge.allocators import (
     CodeAllocator,
@@ -40,7 +40,7 @@ def compiled_code(allocator: Any) -> int:
     return codes.get(type(allocator), 7)
 
 
-class Move(Settings):
+class Move(PartSettings):
     """Base of the kinds of moves.
 
     `weight` says how often the kind is chosen, relative to the weights of the kernel's other kinds.
@@ -51,15 +51,6 @@ class Move(Settings):
 
     def __init__(self, *, weight: float = 1.0) -> None:
         self.weight = weight
-
-    def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise an error where settings, family or data do not allow the move.
-
-        Parameters
-        ----------
-        model, data : bound MixtureModel and Dataset
-        """
-        check_settings(self)
 
     def memory_per_row(self, model: MixtureModel, data: Dataset) -> int:
         """Return the bytes per row that the move's parts hold, and need while they are made.

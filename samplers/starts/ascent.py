@@ -161,9 +161,7 @@ class Ascents:
 
     Parameters
     ----------
-    model : MixtureModel
-        Bound to the data.
-    data : Dataset
+    model, data : bound MixtureModel and Dataset
     n_threads : int or None
         No result depends on it.
 

@@ -26,9 +26,7 @@ class EqualRows:
 
     Parameters
     ----------
-    model : MixtureModel
-        Bound to the data.
-    data : Dataset
+    model, data : bound MixtureModel and Dataset
     n_threads : int or None
         The labels do not depend on it.
 

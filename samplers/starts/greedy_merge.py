@@ -144,11 +144,8 @@ def merge_sequence(
 
     Parameters
     ----------
-    model : MixtureModel
-        Bound.
-    n : (B,) float64 ndarray
-        Number of data of each cluster; fractions are allowed.
-    S : (B, F) float64 ndarray or CSR
+    model, n, S
+        As of `merged_clusters`.
     classes : (B,) array_like of int, optional
         Class of each cluster, -1 for none.
 

@@ -86,15 +86,10 @@ def many_labels(
 
     Parameters
     ----------
-    data : Dataset
-        The weights of its rows are above 0; see `Dataset.counted`.
+    data, seed, run, n_threads
+        As of `lloyd_labels`.
     K : int
         Number of clusters, at least 1. There are fewer where there are fewer distinct rows in the sample.
-    seed : int
-    run : int
-        Number of the run, at least 0; runs of different numbers are independent.
-    n_threads : int or None
-        The labels do not depend on it.
 
     Returns
     -------

@@ -76,14 +76,8 @@ class ManyExchanges:
 
     Parameters
     ----------
-    model : MixtureModel
-        Bound to the data.
-    data : Dataset
-        Without weights and known rows.
-    seed : int
-        Decides the cuts.
-    n_threads : int or None
-        The result does not depend on it.
+    model, data, seed, n_threads
+        As of `expfam.samplers.starts.exchanges.Exchanges`; the data have no weights and no known rows.
 
     Examples
     --------

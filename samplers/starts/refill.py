@@ -41,15 +41,14 @@ def refilled(
 
     Parameters
     ----------
-    model, data : bound MixtureModel and Dataset
-    labels : (N,) array_like of non-negative int
+    model, data, labels
+        As of `expfam.samplers.starts.ascent.ascend`.
     n_clusters : int
         Wanted; there are fewer only where fewer rows are distinct, or where equal rows would have to be divided.
     max_passes : int
         Of each ascent.
-    seed : int
-    n_threads : int or None
-        The labels do not depend on it.
+    seed, n_threads : int, int or None
+        The labels do not depend on the number of threads.
 
     Returns
     -------

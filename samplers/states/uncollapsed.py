@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from expfam.samplers.states.sticks import live_weights, log_slices, with_new_sti
 from expfam.samplers.states.storage import MOST_GAP, memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
+
+if TYPE_CHECKING:
+    from expfam.samplers.states.divisions import Labels
 
 _LOG_ONE = 1e-9  # largest log of a probability, with rounding error
 
@@ -247,13 +250,7 @@ class UncollapsedState:
         """Return the sums of a division of clusters over all rows."""
         return sides_of(self.data, self.labels, division, self.data.scale)
 
-    def divide(
-        self,
-        division: Division | None,
-        relabelled: npt.NDArray[np.int32],
-        target: npt.NDArray[np.int32],
-        sums: LabelSums,
-    ) -> None:
+    def divide(self, division: Division | None, relabelled: Labels, target: Labels, sums: LabelSums) -> None:
         """Make splits and merges, see `expfam.samplers.states.divisions`.
 
         Parameters

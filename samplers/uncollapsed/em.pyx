@@ -17,13 +17,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 from expfam.samplers.uncollapsed.dense cimport (
-    DENSE_DEPTH,
-    DENSE_HOPELESS,
-    DENSE_NEVER,
-    DENSE_REACH,
-    DenseScores,
-    Tile,
-    best_of,
+    DENSE_DEPTH, DENSE_HOPELESS, DENSE_NEVER, DENSE_REACH, DenseScores, Tile, best_of,
 )
 from expfam.structures.simd.dense_scores cimport expfam_add_near, expfam_near_scale, expfam_near_weights, expfam_tops
 from expfam.structures.simd.vectors cimport expfam_add_row

@@ -55,8 +55,8 @@ def known_rows_expected(
     ----------
     state : ExpectationState
         Its labels agree with what is known of its data.
-    labels : (N,) int32 ndarray
-        New labels of all rows; they are changed in place.
+    labels
+        As of `with_known`.
     """
     known, K = state.data.known, state.K
     rows = np.flatnonzero(known.classes >= 0) if known.fixes_rows else np.empty(0, dtype=np.intp)

@@ -32,15 +32,11 @@ class StochasticEM(UncollapsedGibbs):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from expfam import MixtureModel, Poisson, SymmetricDirichlet
-    >>> from expfam.samplers import StochasticEM, sample
-    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
-    >>> kernel = StochasticEM()
-    >>> state = kernel.init(MixtureModel(Poisson(), SymmetricDirichlet(5)), X, seed=0)
-    >>> trace = sample(kernel, state, 30)
-    >>> len(set(state.labels[:20])), len(set(state.labels[20:]))
-    (1, 1)
+    >>> from expfam import Mixture
+    >>> from expfam.samplers import StochasticEM
+    >>> X = [[0, 9]] * 20 + [[9, 0]] * 20
+    >>> Mixture("poisson", 2, sampler=StochasticEM(theta="mean"), random_state=0).fit(X).cluster_sizes_
+    array([20, 20])
 
     Notes
     -----

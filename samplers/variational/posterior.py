@@ -57,10 +57,8 @@ class Proportions:
 
         Parameters
         ----------
-        n : (K,) float64 ndarray
-            Weight of each cluster.
-        order : (K,) int64 ndarray
-            Clusters in the order of their sticks.
+        n, order
+            As of `better_order`.
         """
         ordered = n[order]
         log_pi = self.weights.map_log(ordered) if self.objective == "map" else self._expected(ordered)

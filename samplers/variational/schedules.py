@@ -94,10 +94,8 @@ class Memoized(Schedule):
 
         Parameters
         ----------
-        n_rows : int
-            Number of rows, or of groups where groups are not divided.
-        seed : int
-            Seed of the run, 64 bits.
+        n_rows, seed
+            As of `partition`.
         step : int
             Number of the pass.
         """
@@ -172,10 +170,8 @@ class Stochastic(Schedule):
 
         Parameters
         ----------
-        n_rows : int
-            Number of rows, or of groups where groups are not divided.
-        seed : int
-            Seed of the run, 64 bits.
+        n_rows, seed
+            As of `Memoized.partition`.
         step : int
             Number of the pass. Each pass divides the rows anew.
         """

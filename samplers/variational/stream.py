@@ -134,10 +134,8 @@ class VariationalStream(SoftStream):
 
         Parameters
         ----------
-        n : (B,) float64 ndarray
-            Weight of each cluster.
-        S : (B, F) float64 ndarray or CSR
-            Sums of statistics in the coordinates of the data.
+        n, S
+            As of `sums_of_fit`.
         """
         self.continue_from(self.sums_of_fit(n, S), float(np.sum(n)))
 

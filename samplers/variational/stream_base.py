@@ -135,10 +135,8 @@ class ChunkStream(Learner):
 
         Parameters
         ----------
-        local : object
-            Local step of the chunk.
-        data : Dataset
-            The chunk.
+        local, data
+            As of `contribution`.
         """
         return None
 

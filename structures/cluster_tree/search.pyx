@@ -12,17 +12,8 @@ from libc.math cimport INFINITY, exp, sqrt
 from libc.stdint cimport int32_t
 
 from expfam.structures.cluster_tree.cells cimport (
-    REACH_ROWS,
-    cluster_cell,
-    cluster_query,
-    cluster_tree,
-    exact_score,
-    item_scores,
-    near_distances,
-    padded,
-    rise,
-    root_score,
-    tree_item,
+    REACH_ROWS, cluster_cell, cluster_query, cluster_tree, exact_score, item_scores, near_distances, padded, rise,
+    root_score, tree_item,
 )
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.float_dots cimport EXPFAM_FLOAT_CHUNK

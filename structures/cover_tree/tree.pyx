@@ -21,15 +21,7 @@ from libc.string cimport memcpy, memset
 
 from expfam.amounts import counted
 from expfam.structures.cover_tree.build cimport (
-    SPLIT_MEMORY,
-    SPLIT_REFUSED,
-    UNSPLITTABLE,
-    cell_list,
-    centre_list,
-    cover_cell,
-    free_centres,
-    level_at,
-    split,
+    SPLIT_MEMORY, SPLIT_REFUSED, UNSPLITTABLE, cell_list, centre_list, cover_cell, free_centres, level_at, split,
     split_space,
 )
 from expfam.structures.simd.distance cimport expfam_square_distance
@@ -587,18 +579,9 @@ cdef class CoverTree:
         return np.flatnonzero(ends & ((cells["level"] >= level) | is_root))
 
     def prototypes(self, level):
-        """Return the data that are centres at a level.
+        """Return the data that are centres at a level, without removed ones: (m,) intp ndarray.
 
         Within a cell they are more than base**level apart, and all data are within base**(level + 1) of one.
-
-        Parameters
-        ----------
-        level : int
-
-        Returns
-        -------
-        (m,) intp ndarray
-            Data numbers, without removed centres.
         """
         ids = self._ids[self._cells["lo"][self.cells_at(level)]]
         return ids[ids >= 0].astype(np.intp)

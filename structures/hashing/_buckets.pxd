@@ -28,6 +28,15 @@ ctypedef struct lsh_state:
     int32_t *position       # (capacity, n_tables) position of each item in its bucket
     lsh_table *tables       # (n_tables,)
 
+cdef inline uint64_t scramble(uint64_t key) noexcept nogil:
+    # finaliser of MurmurHash3: keys may be small integers, and their low bits alone would cause many collisions
+    key ^= key >> 33
+    key *= <uint64_t> 0xff51afd7ed558ccd
+    key ^= key >> 33
+    key *= <uint64_t> 0xc4ceb9fe1a85ec53
+    return key ^ (key >> 33)
+
+
 # Functions of type int return 0, or -1 without memory; fill_table returns -2 for a duplicate item or key.
 cdef int32_t find(const lsh_table *t, uint64_t key) noexcept nogil
 cdef int32_t find_or_open(lsh_table *t, uint64_t key) noexcept nogil

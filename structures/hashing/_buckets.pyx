@@ -8,15 +8,6 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 
-cdef inline uint64_t scramble(uint64_t key) noexcept nogil:
-    # Finaliser of MurmurHash3: keys may be small integers, and their low bits alone would cause many collisions
-    key ^= key >> 33
-    key *= <uint64_t> 0xff51afd7ed558ccd
-    key ^= key >> 33
-    key *= <uint64_t> 0xc4ceb9fe1a85ec53
-    return key ^ (key >> 33)
-
-
 cdef int32_t find(const lsh_table *t, uint64_t key) noexcept nogil:
     """Return the bucket number of a key, or -1."""
     cdef int64_t at = <int64_t> (scramble(key) & <uint64_t> t.mask)

@@ -22,16 +22,7 @@ from libc.string cimport memcpy, memset
 from expfam.amounts import counted
 from expfam.structures.simd.popcount cimport expfam_popcount1
 from expfam.structures.hashing._buckets cimport (
-    build_table,
-    compact,
-    fill_table,
-    find,
-    find_or_open,
-    free_table,
-    is_wasteful,
-    lsh_table,
-    place,
-    prepare_insert,
+    build_table, compact, fill_table, find, find_or_open, free_table, is_wasteful, lsh_table, place, prepare_insert,
     take_out,
 )
 
@@ -525,16 +516,12 @@ cdef class LshTables:
         return self._members(which, self.state.bucket[i * self.state.n_tables + which])
 
     def find(self, key, *, table):
-        """Return the members of the bucket with a key; none if there is no such bucket.
+        """Return the members of the bucket with a key, none without a bucket: (M,) int64 ndarray.
 
         Parameters
         ----------
         key : int in [0, 2**64)
         table : int
-
-        Returns
-        -------
-        (M,) int64 ndarray
 
         Raises
         ------

@@ -17,6 +17,7 @@ from libc.math cimport INFINITY, fabs, isfinite, log
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
+from expfam.structures.hashing._buckets cimport scramble
 from expfam.structures.simd.elementary cimport expfam_log1
 from expfam.structures.simd.min_hash cimport expfam_icws
 from expfam.structures.ground.rng cimport Purpose, philox_aim, philox_double, philox_init, philox_next64, philox_stream
@@ -31,15 +32,6 @@ cdef enum:
 
 cdef uint64_t ICWS = <uint64_t> 1 << 40         # added to the number of the hash: the two methods use different streams
 cdef uint64_t REJECTION = <uint64_t> 2 << 40
-
-
-cdef inline uint64_t scramble(uint64_t key) noexcept nogil:
-    # finaliser of MurmurHash3
-    key ^= key >> 33
-    key *= <uint64_t> 0xff51afd7ed558ccd
-    key ^= key >> 33
-    key *= <uint64_t> 0xc4ceb9fe1a85ec53
-    return key ^ (key >> 33)
 
 
 cdef inline double open_uniform(uint64_t half) noexcept nogil:

@@ -357,14 +357,7 @@ cdef class SignCodes:
     def save_code(self, k):
         """Return a record of vector k, to undo updates of it. O(l), no hashing.
 
-        Parameters
-        ----------
-        k : int
-
-        Returns
-        -------
-        bytes
-            Record for `restore_code` of the same object and vector k.
+        The record, bytes, is for `restore_code` of the same object and vector k.
         """
         self._check_code(k)
         cdef bytes record = bytes(self.record_size())
@@ -413,16 +406,7 @@ cdef class SignCodes:
             self._move(k, coordinates, np.zeros_like(values), values)
 
     def hamming(self, code):
-        """Return the number of differing bits between one code and each of the K codes.
-
-        Parameters
-        ----------
-        code : (n_words,) uint64
-
-        Returns
-        -------
-        (K,) int32 ndarray
-        """
+        """Return in how many bits a code (n_words,) differs from each of the codes: (K,) int32."""
         cdef const uint64_t[::1] words = self._check_words(code, 1)[0]
         h = np.empty(self.n_codes, dtype=np.int32)
         cdef int32_t[::1] out = h

@@ -103,6 +103,7 @@ cdef inline void prefetch_blocks(const table_block *blocks, const int32_t *which
 cdef class DrawItems:
     cdef draw_items items
     cdef readonly object labels, weight, item_of_row, first
+    cdef readonly Py_ssize_t n_items, n_draws, n_rows, n_blocks
 
 
 cdef class BlockCounts:

@@ -88,6 +88,7 @@ cdef class DrawItems:
     first : (M,) int32 ndarray
         Number of the first block of each draw.
     n_items, n_draws, n_rows, n_blocks : int
+        Of items, of draws, of rows of the data, and of clusters of all draws.
 
     Examples
     --------
@@ -113,8 +114,10 @@ cdef class DrawItems:
         cdef const int32_t[::1] weights = self.weight, first = self.first
         self.items.labels = <const void *> <size_t> labels.ctypes.data
         self.items.width = labels.itemsize
-        self.items.n_items, self.items.n_draws = labels.shape
-        self.items.n_rows, self.items.n_blocks = n_rows, n_clusters.sum()
+        self.n_items, self.n_draws = labels.shape
+        self.n_rows, self.n_blocks = n_rows, n_clusters.sum()
+        self.items.n_items, self.items.n_draws = self.n_items, self.n_draws
+        self.items.n_rows, self.items.n_blocks = self.n_rows, self.n_blocks
         self.items.weight, self.items.first = &weights[0], &first[0]
 
     def only(self, draws):
@@ -123,26 +126,6 @@ cdef class DrawItems:
         part.item_of_row = self.item_of_row
         part._set(np.ascontiguousarray(self.labels[:, draws]), self.weight, self.n_rows)
         return part
-
-    @property
-    def n_items(self):
-        """Number of items."""
-        return self.items.n_items
-
-    @property
-    def n_draws(self):
-        """Number of draws."""
-        return self.items.n_draws
-
-    @property
-    def n_rows(self):
-        """Number of rows of the data."""
-        return self.items.n_rows
-
-    @property
-    def n_blocks(self):
-        """Number of clusters of all draws."""
-        return self.items.n_blocks
 
     def block_sizes(self):
         """Return the number of rows of each block: (n_blocks,) int64."""

@@ -1,16 +1,13 @@
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 class MemberLists:
-    @property
-    def n_items(self) -> int: ...
-    @property
-    def n_slots(self) -> int: ...
-    @property
-    def n_clusters(self) -> int: ...
+    n_items: Final[int]
+    n_slots: Final[int]
+    n_clusters: Final[int]
     def __init__(self, labels: ArrayLike, *, n_slots: int | None = None) -> None: ...
     def grow(self, n_slots: int) -> None: ...
     def rebuild(self, labels: ArrayLike) -> None: ...

@@ -719,16 +719,7 @@ cdef class AliasArena:
                                             philox_next64(&stream))
 
     def probability(self, table):
-        """Return the exact probabilities with which one table draws, counted from its cells.
-
-        Parameters
-        ----------
-        table : int
-
-        Returns
-        -------
-        (K,) float64 ndarray
-        """
+        """Return the exact probabilities (K,) with which table number `table` draws, from its cells."""
         cdef Py_ssize_t g = self._checked_tables(table)
         cdef double[::1] law
         cdef uint64_t[::1] mass

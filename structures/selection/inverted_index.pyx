@@ -271,17 +271,7 @@ cdef class InvertedIndex:
             self.c_remove(k)
 
     def row(self, Py_ssize_t k):
-        """Return the terms of one cluster in ascending order, and their values.
-
-        Parameters
-        ----------
-        k : int
-
-        Returns
-        -------
-        terms : (m,) int32 ndarray
-        values : (m,) float64 ndarray
-        """
+        """Return the terms of cluster k, ascending, (m,) int32, and their values, (m,) float64."""
         self._check_slot(k)
         terms, values = np.empty(self._row_size[k], dtype=np.int32), np.empty(self._row_size[k])
         cdef int32_t[::1] w = terms
@@ -295,17 +285,7 @@ cdef class InvertedIndex:
         return terms, values
 
     def postings(self, Py_ssize_t term):
-        """Return the clusters that contain a term in ascending order, and their values.
-
-        Parameters
-        ----------
-        term : int
-
-        Returns
-        -------
-        slots : (m,) int32 ndarray
-        values : (m,) float64 ndarray
-        """
+        """Return the clusters with a term, ascending, (m,) int32, and their values, (m,) float64."""
         if not 0 <= term < self.n_terms:
             raise IndexError(f"term {term} does not exist: the index has terms 0 to {self.n_terms - 1}")
         place = slice(self._begin[term], self._begin[term] + self._size[term])

@@ -3,29 +3,10 @@
 import numpy as np
 import pytest
 
-from expfam import DirichletProcess, MixtureModel, Poisson
+from expfam import DirichletProcess, MixtureModel, Poisson, samplers
 from expfam.plugins.conformance import check_kernel, check_proposal
 from expfam.plugins.laws.kernel_case import tiny_models
 from expfam.plugins.laws.parts import ALLOCATOR_LAWS, ANCHOR_LAWS, PartCase
-from expfam.samplers import (
-    Allocator,
-    Anchors,
-    BucketMoves,
-    CodeAllocator,
-    CoinAllocator,
-    CollapsedGibbs,
-    CollapsedSplitMerge,
-    Cycle,
-    DelayedAllocator,
-    FarAnchors,
-    FrozenAllocator,
-    NearAnchors,
-    RestrictedGibbsAllocator,
-    SequentialAllocator,
-    SplitMerge,
-    UniformAnchors,
-    UrnAllocator,
-)
 
 DP = {"poisson_dirichlet_process": tiny_models()["poisson_dirichlet_process"]}
 
@@ -33,15 +14,15 @@ DP = {"poisson_dirichlet_process": tiny_models()["poisson_dirichlet_process"]}
 @pytest.mark.parametrize(
     "part",
     [
-        CoinAllocator(),
-        UrnAllocator(),
-        SequentialAllocator(),
-        DelayedAllocator(),
-        RestrictedGibbsAllocator(n_scans=1),
-        FrozenAllocator(),
-        UniformAnchors(),
-        NearAnchors(n_candidates=4),
-        FarAnchors(),
+        samplers.CoinAllocator(),
+        samplers.UrnAllocator(),
+        samplers.SequentialAllocator(),
+        samplers.DelayedAllocator(),
+        samplers.RestrictedGibbsAllocator(n_scans=1),
+        samplers.FrozenAllocator(),
+        samplers.UniformAnchors(),
+        samplers.NearAnchors(n_candidates=4),
+        samplers.FarAnchors(),
     ],
     ids=lambda part: type(part).__name__,
 )
@@ -51,12 +32,12 @@ def test_our_own_parts_keep_the_laws(part):
 
 
 def test_an_allocator_for_compiled_kernels_alone_is_skipped_with_the_reason():
-    report = check_proposal(CodeAllocator())
+    report = check_proposal(samplers.CodeAllocator())
     assert report.named("skipped") == list(ALLOCATOR_LAWS)
     assert "in compiled kernels only" in report["sides_are_sides"].message
 
 
-class Striped(Allocator):
+class Striped(samplers.Allocator):
     """Even rows to one side, odd ones to the other, four times out of five; faults are seeded by name."""
 
     def __init__(self, fault=None):
@@ -91,7 +72,7 @@ class Striped(Allocator):
 
 def test_the_allocator_without_a_fault_keeps_the_laws_and_leaves_the_posterior_invariant():
     assert check_proposal(Striped()).passed
-    kernel = SplitMerge(allocator=Striped(), n_moves=1, every=1)
+    kernel = samplers.SplitMerge(allocator=Striped(), n_moves=1, every=1)
     assert check_kernel(kernel, DP, reversible=True, n_moves=500).passed
 
 
@@ -118,12 +99,12 @@ def test_each_fault_of_an_allocator_is_found(fault, law):
 
 
 def test_an_allocator_that_always_reports_log_q_0_breaks_the_posterior_where_steps_move():
-    kernel = SplitMerge(allocator=Striped("log q = 0"), n_moves=2, every=1)
+    kernel = samplers.SplitMerge(allocator=Striped("log q = 0"), n_moves=2, every=1)
     report = check_kernel(kernel, DP, n_moves=1500, raises=False, only=["posterior_is_invariant"])
     assert not report.passed, str(report)
 
 
-class Runs(Anchors):
+class Runs(samplers.Anchors):
     """A datum and one of the next ones, never the other way round: no law of anchors needs to be symmetric."""
 
     def __init__(self, fault=None):
@@ -166,7 +147,7 @@ class _BoundRuns:
 
 def test_a_law_of_anchors_that_is_not_symmetric_is_exact():
     assert check_proposal(Runs()).passed
-    kernel = SplitMerge(anchors=Runs(), n_moves=1, every=1)
+    kernel = samplers.SplitMerge(anchors=Runs(), n_moves=1, every=1)
     assert check_kernel(kernel, DP, reversible=True, n_moves=500).passed
 
 
@@ -203,9 +184,9 @@ LAW = "steps_propose"
 @pytest.mark.parametrize(
     ("kernel", "named"),
     [
-        (SplitMerge(), "SplitMerge(preset='auto'"),
-        (Cycle(CollapsedGibbs(), SplitMerge()), "SplitMerge(preset='auto'"),
-        (SplitMerge(anchors=Runs("silent"), n_moves=1, every=1), "SplitMerge(preset='auto', anchors=Runs"),
+        (samplers.SplitMerge(), "SplitMerge(preset='auto'"),
+        (samplers.Cycle(samplers.CollapsedGibbs(), samplers.SplitMerge()), "SplitMerge(preset='auto'"),
+        (samplers.SplitMerge(anchors=Runs("silent"), n_moves=1, every=1), "SplitMerge(preset='auto', anchors=Runs"),
     ],
     ids=["alone", "in a cycle", "silent anchors"],
 )
@@ -219,7 +200,10 @@ def test_a_kernel_that_proposes_in_few_steps_is_not_judged_but_failed(kernel, na
 
 @pytest.mark.parametrize(
     "kernel",
-    [SplitMerge("random", n_moves=1, every=1), Cycle(CollapsedGibbs(), SplitMerge("random", n_moves=1, every=1))],
+    [
+        samplers.SplitMerge("random", n_moves=1, every=1),
+        samplers.Cycle(samplers.CollapsedGibbs(), samplers.SplitMerge("random", n_moves=1, every=1)),
+    ],
     ids=["alone", "in a cycle"],
 )
 def test_kernels_that_move_in_every_step_are_judged(kernel):
@@ -242,20 +226,24 @@ PAIRS = {
 
 @pytest.mark.parametrize(
     "kernel",
-    [SplitMerge("near", **ALONE), SplitMerge("mondrian", **ALONE), CollapsedSplitMerge([BucketMoves()], **ALONE)],
+    [
+        samplers.SplitMerge("near", **ALONE),
+        samplers.SplitMerge("mondrian", **ALONE),
+        samplers.CollapsedSplitMerge([samplers.BucketMoves()], **ALONE),
+    ],
     ids=["near", "mondrian", "buckets"],
 )
 def test_the_kit_says_that_a_kernel_alone_is_reducible(kernel):
     report = check_kernel(kernel, PAIRS, n_moves=800, raises=False, only=[REACHED])
     told = "alone the kernel is reducible, or nearly so: no sequence of the 800 moves leads from ("
     assert report.results[0].message.startswith(told), report
-    assert check_kernel(Cycle(kernel, CollapsedGibbs()), PAIRS, n_moves=800, only=[REACHED]).passed
+    assert check_kernel(samplers.Cycle(kernel, samplers.CollapsedGibbs()), PAIRS, n_moves=800, only=[REACHED]).passed
 
 
 def test_minsm_reaches_by_its_near_pairs_what_buckets_alone_do_not():
-    assert check_kernel(SplitMerge("minsm", n_moves=16, every=1), PAIRS, n_moves=400, only=[REACHED]).passed
+    assert check_kernel(samplers.SplitMerge("minsm", n_moves=16, every=1), PAIRS, n_moves=400, only=[REACHED]).passed
 
 
 def test_bad_cases_are_refused():
     with pytest.raises(ValueError, match="at least 10 rows; got 3"):
-        PartCase(UniformAnchors(), X=np.ones((3, 2)))
+        PartCase(samplers.UniformAnchors(), X=np.ones((3, 2)))

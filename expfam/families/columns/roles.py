@@ -231,10 +231,8 @@ def encoded(role: ColumnRole, column: Column, backend: str = "pandas") -> npt.ND
 
     Parameters
     ----------
-    role : ColumnRole
-    column : Column
-    backend : str
-        Library of the frame, for which errors have lines to type.
+    role, column, backend
+        As of `expfam.families.columns.kinds.contract.ColumnKind.encode`.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from libc.math cimport log
 from libc.stdint cimport int64_t
 
 from expfam.contracts cimport EXPFAM_OK
-from expfam.families.natural cimport NaturalLaw, digamma, natural_law
+from expfam.families.natural cimport NaturalLaw, digamma, natural_law, positive
 
 ctypedef struct count_law:
     natural_law base
@@ -19,11 +19,6 @@ ctypedef struct count_law:
     const double *total             # (n_blocks,) sums of the pseudo-counts of each block
     const int64_t *offset           # (n_blocks + 1,) first column of phi of each block
     double rate                     # of the Poisson family
-
-
-cdef inline double positive(double count) noexcept nogil:
-    """Return a count; rounding may have left a small negative number of fractional ones."""
-    return count if count > 0.0 else 0.0
 
 
 cdef int shares_at(const natural_law *base, double n, const double *S, double *theta, double *g,

@@ -245,10 +245,8 @@ cdef class _ColumnEvidence(_Evidence):
 
     Parameters
     ----------
-    count : (K, 1) or (K, d) float64 ndarray
-        Number of data of each cluster, or of each of its columns.
-    S : (K, 2 d) float64 ndarray
-        Sums of the centred rows and of their squares.
+    count, S
+        As of `posterior_of_columns`.
     location, shape : (d,) float64 ndarray
         Prior location, centred, and prior shape.
     other : (d,) float64 ndarray

@@ -173,12 +173,8 @@ def modes_of_columns(const double[:, :] count, const double[:, :] S, location, s
 
     Parameters
     ----------
-    count : (K, 1) or (K, d) float64 ndarray
-        Number of data of each cluster, or of each of its columns.
-    S : (K, 2 d) float64 ndarray
-        Sums of the centred rows and of their squares.
-    location, strength, shape, rate : (d,) float64 ndarray, or one number
-        Of the prior; the location is centred.
+    count, S, location, strength, shape, rate
+        As of `expfam.families.gaussian._evidence.posterior_of_columns`.
 
     Returns
     -------

@@ -479,17 +479,7 @@ class ZeroMeanGaussian(_Wishart):
         return self.scale + unsvec(np.asarray(S, dtype=np.float64), self.n_features_in_)
 
     def predictive_law(self, n: Floats, S: Floats) -> PredictiveLaw:
-        """Return the multivariate t law of a new row in each cluster, see `Gaussian`.
-
-        Parameters
-        ----------
-        n : (K,) float64
-        S : (K, F) float64
-
-        Returns
-        -------
-        PredictiveLaw
-        """
+        """Return the multivariate t law of a new row in each cluster; see `Gaussian.predictive_law`."""
         dof = self.dof + np.asarray(n, dtype=np.float64) - self.n_features_in_ + 1.0
         scale = self._posterior(n, S) / dof[:, None, None]
         return PredictiveLaw(dof, np.zeros((len(dof), self.n_features_in_)), scale)

@@ -224,18 +224,9 @@ class SphericalGaussian(RealFamily):
         return self._law.log_marginal(*_as_arrays(n, S))
 
     def predictive_law(self, n: Floats, S: Floats) -> PredictiveLaw:
-        """Return the law of a new row in each cluster, see `Gaussian`.
+        """Return the law of a new row in each cluster; see `Gaussian.predictive_law`.
 
         It is normal where the variance is known or shared.
-
-        Parameters
-        ----------
-        n : (K,) float64
-        S : (K, F) float64
-
-        Returns
-        -------
-        PredictiveLaw
         """
         dof, mean, variance = self._law.predictive(*_as_arrays(n, S))
         return PredictiveLaw(dof, mean + self.center_, variance[:, None, None] * np.eye(self.n_features_in_))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from expfam.contracts cimport EXPFAM_OK
-from expfam.families.natural cimport NaturalLaw, digamma, natural_law
+from expfam.families.natural cimport NaturalLaw, digamma, natural_law, positive
 
 ctypedef struct beta_law:
     natural_law base
@@ -11,11 +11,6 @@ ctypedef struct beta_law:
     const double *a                 # (d,) pseudo-counts
     const double *b
     double r                        # of the negative binomial
-
-
-cdef inline double positive(double count) noexcept nogil:
-    """Return a count; rounding may have left a small negative number."""
-    return count if count > 0.0 else 0.0
 
 
 cdef int bernoulli_at(const natural_law *base, double n, const double *S, double *theta, double *g,

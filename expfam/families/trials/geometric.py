@@ -21,10 +21,9 @@ class Geometric(NegativeBinomial):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from expfam.families.trials.geometric import Geometric
-    >>> Geometric(a=1.0, b=1.0).log_marginal(np.array([1.0]), np.array([[2.0]])).round(6)
-    array([-2.484907])
+    >>> from expfam import Geometric, Mixture
+    >>> Mixture(Geometric(), 2, random_state=0).fit([[0], [1], [0]] * 4 + [[70], [80]] * 2).cluster_sizes_
+    array([12,  4])
 
     Notes
     -----

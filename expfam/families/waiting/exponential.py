@@ -33,10 +33,9 @@ class Exponential(Family):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from expfam.families.waiting.exponential import Exponential
-    >>> Exponential(a=2.0, b=1.0).log_marginal(np.array([1.0]), np.array([[1.0]])).round(6)
-    array([-1.386294])
+    >>> from expfam import Exponential, Mixture
+    >>> Mixture(Exponential(a=2.0), 2, random_state=0).fit([[0.1], [0.2], [0.1], [90.0], [70.0], [80.0]]).labels_
+    array([0, 0, 0, 1, 1, 1], dtype=int32)
 
     Notes
     -----
