@@ -1,18 +1,55 @@
 """Dask clusters of two worker processes, and callbacks that kill workers of them or end a run."""
 
+import multiprocessing
 import os
 import signal
+import sys
 from contextlib import contextmanager
+from functools import cache
+from multiprocessing import forkserver
+from unittest.mock import patch
 
+import dask
 from distributed import Client, LocalCluster
+
+IMPORTED = [
+    "dask.array",
+    "dask.dataframe",
+    "distributed",
+    "expfam.dask.groups",
+    "expfam.dask.mixture",
+    "expfam.dask.topics",
+    "expfam.samplers",
+]
+
+
+@cache
+def start_method():
+    """Return how workers are started: forked from one process with all imports, where the system can do that.
+
+    A worker that starts afresh, as the successor of a killed one does, imports for three seconds.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return "spawn"
+    settings = {name: str(value) for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items()}
+    folder = os.getcwd()
+    os.chdir(sys.prefix)  # it looks in its folder first, and the checkout's expfam/ is only a part of the package
+    try:
+        with patch.dict(os.environ, settings):
+            forkserver.set_forkserver_preload(IMPORTED)
+            forkserver.ensure_running()
+    finally:
+        os.chdir(folder)
+    return "forkserver"
 
 
 @contextmanager
 def two_workers():
     """Yield the client of a cluster of two worker processes."""
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
-        yield client
+    with dask.config.set({"distributed.worker.multiprocessing-method": start_method()}):
+        cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+        with cluster, Client(cluster) as client:
+            yield client
 
 
 def kill(client, n_workers=1):
