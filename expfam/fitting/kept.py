@@ -133,13 +133,13 @@ def drawn_statistics(
         What constant columns add to the statistics of a row.
     """
     n_kept = min(run.trace.n_kept for run in runs)
-    draws = [draw for run in runs for draw in _draws_of(run, n_kept, family)]
-    if not draws:
+    if not n_kept:
         return []
-    first = _statistics(draws[0], data, labels, added)
+    draw_at = _draws_of(runs, n_kept, family)
+    first = _statistics(draw_at(0), data, labels, added)
     most = max(2, min(MOST_DRAWS, MOST_BYTES // max(1, n_bytes(first))))
-    chosen = np.unique(np.linspace(0, len(draws) - 1, most).round().astype(int))
-    return [first, *(_statistics(draws[place], data, labels, added) for place in chosen[1:])]
+    chosen = np.unique(np.linspace(0, n_kept * len(runs) - 1, most).round().astype(int))
+    return [first, *(_statistics(draw_at(int(place)), data, labels, added) for place in chosen[1:])]
 
 
 def drawn_memory(n_draws: int, n_clusters: int, n_statistics: int) -> int:
@@ -162,13 +162,20 @@ def n_bytes(draw: DrawnStatistics) -> int:
     return int(draw.n.nbytes + draw.home.nbytes + of_S)
 
 
-def _draws_of(run, n_kept, family):
-    """Return the partitions that a chain has kept, and their families."""
-    partitions, families = run.trace.partitions[:n_kept], [family] * n_kept
-    if run.hyper is not None:
-        steps = run.trace.kept_steps[:n_kept] - 1 - run.trace.n_warmup
-        families = [run.hyper.prior.model_at(run.hyper.values[step]).family for step in steps]
-    return zip(partitions, families)
+def _draws_of(runs, n_kept, family):
+    """Return a function from the place of a kept draw of all chains to its partition and family."""
+    partitions = [run.trace.partitions for run in runs]
+    values = [None if run.hyper is None else run.hyper.values for run in runs]
+    steps = [run.trace.kept_steps - 1 - run.trace.n_warmup for run in runs]
+
+    def draw_at(place):
+        chain, number = divmod(place, n_kept)
+        hyper, partition = runs[chain].hyper, partitions[chain][number]
+        if hyper is None:
+            return partition, family
+        return partition, hyper.prior.model_at(values[chain][steps[chain][number]]).family
+
+    return draw_at
 
 
 def _statistics(draw, data, labels, added):

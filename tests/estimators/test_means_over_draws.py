@@ -15,6 +15,7 @@ from expfam.estimators.averages import drawn_of
 from expfam.estimators.mixture_results import set_model
 from expfam.fitting.kept import n_bytes
 from expfam.model.statistics import weighted_statistics
+from expfam.samplers.hyper.record import HyperRecorder
 
 
 def overlapping(n=60, seed=0):
@@ -188,3 +189,14 @@ def test_many_draws_are_thinned_evenly_and_large_ones_are_fewer(monkeypatch):
     assert len(drawn_of(mixture.fit(X))) == 5
     monkeypatch.setattr("expfam.fitting.kept.MOST_BYTES", 1)
     assert len(drawn_of(mixture.fit(X))) == 2
+
+
+def test_the_recorded_hyper_parameters_are_not_read_once_more_for_each_draw(monkeypatch):
+    values, n_read = HyperRecorder.values.fget, []
+    monkeypatch.setattr(HyperRecorder, "values", property(lambda recorder: n_read.append(1) or values(recorder)))
+    n_by_draws = []
+    for n_draws in (20, 60):
+        n_read.clear()
+        Mixture("gaussian_diag", 3, n_draws=n_draws, random_state=0).fit(overlapping())
+        n_by_draws.append(len(n_read))
+    assert n_by_draws[0] == n_by_draws[1] > 0

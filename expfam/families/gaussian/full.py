@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import gammaln, multigammaln, psi
+from scipy.special import gammaln, psi
 
 from expfam.families.gaussian._evidence import LocationEvidence, ScaleEvidence
 from expfam.families.gaussian._full import GaussianComponents
@@ -43,6 +43,14 @@ if TYPE_CHECKING:
 
     from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
+
+
+def _multigammaln(x, d):
+    """Return the multivariate log-gamma function of order d at each x: (K,).
+
+    The bits are those of SciPy's function, which takes one entry of a list after the other and three times as long.
+    """
+    return 0.25 * d * (d - 1) * np.log(np.pi) + gammaln(x - 0.5 * np.arange(d)[:, None]).sum(axis=0)
 
 
 def _multipsi(x, d):
@@ -133,7 +141,7 @@ class _Wishart(RealFamily):
         d = self.n_features_in_
         dof = self.dof + n
         log_det_0 = log_det(factor(self.scale[None], self.name))[0]
-        gammas = multigammaln(0.5 * dof, d) - multigammaln(0.5 * self.dof, d)
+        gammas = _multigammaln(0.5 * dof, d) - _multigammaln(np.array([0.5 * self.dof]), d)[0]
         return 0.5 * n * d * np.log(2.0) + gammas + 0.5 * (self.dof * log_det_0 - dof * log_det_n)
 
     def _along_scale(self, base, n, scale):
