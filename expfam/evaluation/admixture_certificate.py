@@ -135,6 +135,7 @@ def certified_process(
     kind = estimator.saved_kind if estimator is not None else TOPICS if groups is None else GROUPED
     _check_arguments(kind, estimator, groups, links)
     _check_process(kind, estimator, model, links)
+    kernel = _in_every_step(_process_kernel(kind, estimator, sampler))  # refused before a fit, not after it
     X, groups = _without_group_column(X, groups)
     if estimator is None:
         bound = model.bind(_matrix(X, model.family))
@@ -142,7 +143,6 @@ def certified_process(
         fitted = _fitted(estimator, X, {} if kind == TOPICS else {"groups": groups}, sampler, seed)
         bound = HierarchicalProcess(fitted.family_, fitted.concentration_, fitted.gamma_)
     data = _data(kind, X, bound, groups, None)
-    kernel = _in_every_step(_process_kernel(kind, estimator, sampler))
     kernel.check(bound, data)
     prior = _prior_of(kernel) or PriorOfCounts(False, False)
     units = TokenUnits(data.X) if kind == TOPICS else RowUnits(data, 1)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaln, digamma, expit, logit, polygamma
+from scipy.special import betaln, digamma, expit, logit, zeta
 
 from expfam.errors import ArchiveError
 from expfam.model.pseudo_counts import PRIOR_RATE
@@ -99,8 +99,7 @@ class StickPosterior(NamedTuple):
     @property
     def beta(self) -> npt.NDArray[np.float64]:
         """Return the means of the weights: (K + 1,), the last of the rest."""
-        left = np.append(1.0, np.cumprod(1.0 - self.mean))
-        return np.append(self.mean * left[:-1], left[-1])
+        return _weights(self.mean, 1.0 - self.mean)
 
     @property
     def pseudocounts(self) -> npt.NDArray[np.float64]:
@@ -112,7 +111,7 @@ class StickPosterior(NamedTuple):
 
         Concentrations have Gamma(1, 1) priors.
         """
-        return _value_and_slopes(self, tables)[0]
+        return _value(self, tables)[0]
 
     def best(self, tables: Tables, *, learn: bool, n_steps: int = _STEPS) -> StickPosterior:
         """Return a posterior with a larger `value`, after at most so many steps of its optimisation.
@@ -124,15 +123,16 @@ class StickPosterior(NamedTuple):
         first, scale = _packed(self, learn), _scale(self, tables, learn)
 
         def negative(y):
-            value, slopes = _value_and_slopes(_unpacked(y / scale, self), tables)
+            q = _unpacked(y / scale, self)
+            value, parts = _value(q, tables)
+            slopes = _slopes(q, tables, parts)
             return -value, -np.concatenate(slopes if learn else slopes[:2]) / scale
 
         limits = np.stack([-_LARGEST * scale, _LARGEST * scale], axis=1)
         found = minimize(
             negative, first * scale, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": n_steps}
         )
-        better = _unpacked(found.x / scale, self)
-        return better if better.value(tables) > self.value(tables) else self
+        return _unpacked(found.x / scale, self) if -found.fun > self.value(tables) else self
 
 
 def _packed(q, learn):
@@ -156,27 +156,31 @@ def _unpacked(x, like):
     return StickPosterior(expit(x[:K]), np.exp(x[K : 2 * K]), alpha, gamma)
 
 
-def _value_and_slopes(q: StickPosterior, tables: Tables) -> tuple[float, Sequence[npt.NDArray[np.float64]]]:
-    """Return the value, and its slopes in logits of means and in logs of all else."""
+def _value(q: StickPosterior, tables: Tables) -> tuple[float, tuple[Any, ...]]:
+    """Return the value, and what its slopes need of it."""
     rho, omega, alpha, gamma = q
     p, r = rho * omega, (1.0 - rho) * omega
-    at = [digamma(p), digamma(r), digamma(omega)]
-    bend = [polygamma(1, p), polygamma(1, r), polygamma(1, omega)]
+    at = digamma(np.concatenate([p, r, omega])).reshape(3, -1)
     log_u, log_v = at[0] - at[2], at[1] - at[2]  # expected logs of sticks, and of what they leave
-    c, d = tables.rising
     beta, after = q.beta, np.arange(len(rho), 0, -1.0)
-    M = np.maximum(alpha * beta[:-1], TINY)
 
     gap = (np.log(rho) - log_u + after * (np.log1p(-rho) - log_v)).sum()
     second = _second_moments(rho, omega)
     spread = max(float((second - beta**2).sum()), 0.0)
-    D = tables.n_groups
     divergence = (
         -np.log(gamma) - betaln(p, r) + (p - 1.0) * at[0] + (r - gamma) * at[1] + (1.0 + gamma - omega) * at[2]
     ).sum()
+    M, D = np.maximum(alpha * beta[:-1], TINY), tables.n_groups
     value = tangent(M, tables.rising, 0.0) - tables.falling * alpha - D * (gap + _CURVATURE * alpha**2 * spread)
     value -= divergence + PRIOR_RATE * (alpha + gamma)
+    return float(value), (p, r, beta, after, log_v, second, spread, M)
 
+
+def _slopes(q: StickPosterior, tables: Tables, parts: tuple[Any, ...]) -> Sequence[npt.NDArray[np.float64]]:
+    """Return the slopes of the value in logits of means and in logs of all else."""
+    (rho, omega, alpha, gamma), (p, r, beta, after, log_v, second, spread, M) = q, parts
+    bend = zeta(2.0, np.concatenate([p, r, omega])).reshape(3, -1)  # the second derivatives of log G
+    (c, d), D = tables.rising, tables.n_groups
     t = c + d / M
     down_p = -D * (bend[0] - (1.0 + after) * bend[2]) + (p - 1.0) * bend[0] + (1.0 + gamma - omega) * bend[2]
     down_r = -D * (after * bend[1] - (1.0 + after) * bend[2]) + (r - gamma) * bend[1] + (1.0 + gamma - omega) * bend[2]
@@ -190,15 +194,25 @@ def _value_and_slopes(q: StickPosterior, tables: Tables) -> tuple[float, Sequenc
     of_size -= D * _CURVATURE * alpha**2 * by_size
     of_alpha = t.sum() - alpha * (tables.falling + PRIOR_RATE + 2.0 * D * _CURVATURE * alpha * spread)
     of_gamma = len(rho) + gamma * (log_v.sum() - PRIOR_RATE)
-    return float(value), (of_mean * rho * (1.0 - rho), of_size * omega, np.array([of_alpha, of_gamma]))
+    return of_mean * rho * (1.0 - rho), of_size * omega, np.array([of_alpha, of_gamma])
 
 
 def _second_moments(rho, omega):
     """Return E beta_k^2 of all weights, the last of the rest: (K + 1,)."""
-    left = np.append(1.0, np.cumprod((1.0 - rho) * ((1.0 - rho) * omega + 1.0) / (omega + 1.0)))
-    return np.append(rho * (rho * omega + 1.0) / (omega + 1.0) * left[:-1], left[-1])
+    taken, left = rho * (rho * omega + 1.0), (1.0 - rho) * ((1.0 - rho) * omega + 1.0)
+    return _weights(taken / (omega + 1.0), left / (omega + 1.0))
+
+
+def _weights(taken, left):
+    """Return what sticks take of what those before leave, and the rest: (K + 1,)."""
+    shares = np.ones(len(taken) + 1)
+    np.cumprod(left, out=shares[1:])
+    shares[:-1] *= taken
+    return shares
 
 
 def _after(x):
     """Return the sums of all later entries."""
-    return np.append(np.cumsum(x[:0:-1])[::-1], 0.0)
+    sums = np.zeros(len(x))
+    np.cumsum(x[:0:-1], out=sums[-2::-1])
+    return sums

@@ -143,12 +143,17 @@ class Documents:
     None.
     """
 
-    def __init__(self, rows: npt.NDArray[Any], X: Any, weight: npt.NDArray[np.float64] | None) -> None:
+    def __init__(
+        self,
+        rows: npt.NDArray[Any],
+        csr: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]],
+        weight: npt.NDArray[np.float64] | None,
+    ) -> None:
         self.rows = rows
-        indices, counts = X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
+        indptr, indices, counts = (x.astype(t, copy=False) for x, t in zip(csr, (np.int64, np.int32, np.float64)))
         if len(indices) == 0:  # compiled code needs the address of a first entry
             indices, counts = np.zeros(1, dtype=np.int32), np.zeros(1)
-        self.csr = (X.indptr.astype(np.int64), indices, counts)
+        self.csr = (indptr, indices, counts)
         self.weight = None if weight is None else weight[rows]
 
     @cached_property
@@ -231,9 +236,9 @@ class TopicPass:
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             start, stop = self.X.indptr[rows[0]], self.X.indptr[rows[-1] + 1]
             indptr = self.X.indptr[rows[0] : rows[-1] + 2] - start
-            parts = (self.X.data[start:stop], self.X.indices[start:stop], indptr)
-            return Documents(rows, sparse.csr_array(parts, shape=(len(rows), self.n_words)), self.weight)
-        return Documents(rows, self.X[rows], self.weight)
+            return Documents(rows, (indptr, self.X.indices[start:stop], self.X.data[start:stop]), self.weight)
+        X = self.X[rows]
+        return Documents(rows, (X.indptr, X.indices, X.data), self.weight)
 
     def parts(self, step: LocalStep, rows: npt.NDArray[np.int64], stored: Counts | None = None) -> Iterator[Part]:
         """Yield the results of the local step for ascending documents, with one chunk in memory.
