@@ -16,6 +16,11 @@ ARI is against the true clusters, and seconds are CPU seconds of one thread, the
 k-means with the number given or the true one, and scikit-learn's GaussianMixture with the same covariances, for an open
 number the one of best BIC among 1 and half, once and twice the true number. The exit status is 1 where a row fails.
 
+`drawn`: groups whose number, arrangement, sizes, spreads and columns are drawn by lot, so far apart that the densities
+which they were drawn from tell them (ARI .95 and more); in most sets the columns are standardised. A fit has "found"
+them where its ARI is at least .9 of that. Beside it GaussianMixture, as above, and k-means with the true number. The
+exit status is 1 where a default fit does not find the groups of more than one set in twenty.
+
 `groups`: `Mixture().fit(X).coarsen()` on data whose classes people gave: fifteen classical tables, which need the extra
 `bench`, arrays of truth values and of sparse counts, and with `--data DIR` vectors, texts, and embeddings: unit vectors
 of texts by latent semantic analysis; see real_data.py for the files. ARI against the classes of the fit as it is, of
@@ -32,15 +37,19 @@ were chosen with these sets in view.
 
 import argparse
 import sys
+import warnings
 from fnmatch import fnmatch
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
 
+from answer_drawn import fits_of, table_of
 from answer_groups import rows_of_sets, summaries
 from answer_search import lines, rows_of
 from answer_shapes import shapes
 from reports import print_growing, shown
+
+MOST_LOST = 0.05  # share of the fits to drawn groups
 
 
 def search(args):
@@ -64,6 +73,17 @@ def groups(args):
     if missed:
         print("missed: " + "; ".join(missed))
     return int(bool(missed))
+
+
+def drawn(args):
+    """Exit status of the table of groups that are drawn by lot."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fits = [fit for seed in range(args.first, args.first + args.sets) for fit in fits_of(seed)]
+    print_growing(table_of(fits), first=14)
+    lost = [fit for fit in fits if not fit["found"]]
+    print("\n".join(f"not found: {fit['row']}, K {fit['K']}: ARI {fit['ARI']:.2f}" for fit in lost))
+    return int(not fits or len(lost) > MOST_LOST * len(fits))
 
 
 def chosen(args):
@@ -111,6 +131,10 @@ def parser():
     of_search.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there too")
     of_search.add_argument("--jobs", type=positive, default=1, help="processes at a time; the table is the same")
     of_search.set_defaults(run=search)
+    of_drawn = subjects.add_parser("drawn", help="are groups found whose arrangement is drawn by lot?")
+    of_drawn.add_argument("--sets", type=positive, default=120, help="sets that are drawn; some are left out")
+    of_drawn.add_argument("--first", type=int, default=0, help="seed of the first one")
+    of_drawn.set_defaults(run=drawn)
     of_groups = subjects.add_parser("groups", help="does coarsen() find the groups that people recognise?")
     of_groups.add_argument("--data", type=Path, metavar="DIR", help="folder with text/ and dense/")
     of_groups.add_argument("--set", nargs="+", metavar="NAME", help="names of sets")

@@ -43,6 +43,7 @@ from expfam.structures.ground.threads import single_blas
 
 _FREE_STEPS = 20
 _SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}  # rule of a free run that is merged to a given number
+_FEWEST_SETTLED = 4  # clusters; runs of k-means and exchanges find three
 _FREE_ROWS = 1000  # fewer rows are divided as well by k-means, for a fraction of the time
 _COUNT_STEPS = 5  # sweeps of random labels of counts
 _FEW_CENTRES = 16
@@ -187,6 +188,8 @@ class _Search:
         begun = {"one": settler.fitted(np.zeros(self.data.n_rows, dtype=np.int32))}
         for name, labels in self._pieces().items():
             begun[name] = settler.merged(settler.fitted(labels))
+        if (segments := self._segments()) is not None:  # their ends are rough, and rows that are moved mend them
+            begun["segments"] = settler.merged(settler.ascended(settler.fitted(segments)))
         order = sorted(begun, key=lambda name: -begun[name].log_joint)
         first = order[:1] if self.is_quick else dict.fromkeys([*order[:_SETTLED], "one"])
         settled = {name: settler.settled(begun[name])[0] for name in first}
@@ -199,10 +202,11 @@ class _Search:
         many = int(min(np.ceil(np.sqrt(self.data.n_rows)), MOST_CENTRES))
         sizes = sorted({min(_FEW_CENTRES, many), many})
         pieces = {f"{metric} {K}": self.divisions.kmeans(metric, K) for metric in self.divisions.metrics for K in sizes}
-        segments = None if self.data.family.is_discrete else self.divisions.of_segments()
-        if segments is not None:
-            pieces["segments"] = segments
         return _distinct_labels({**pieces, **self.divisions.of_columns()})
+
+    def _segments(self):
+        """Return the segments of a column that tells groups in a row, or None."""
+        return None if self.data.family.is_discrete else self.divisions.of_segments()
 
     def _stepped(self, settler, settled):
         """Let a chain make steps from the candidates that are close to the best one."""
@@ -247,7 +251,7 @@ class _Search:
             self._add(candidates, fitted, "free", self._free())
         if not is_narrow and not ("free" in fitted and self._holds_groups(fitted["free"])):
             self._add(candidates, fitted, "segments", self.divisions.of_segments(self.K))
-            if self._pays_to_free():
+            if self._may_step() and self.K >= _FEWEST_SETTLED:
                 self._add(candidates, fitted, "settled", self._settled())
         first = _highest(fitted)
         model = fitted[first].model

@@ -16,6 +16,7 @@ from expfam import Dataset, Mixture, Multinomial
 HERE = Path(__file__).resolve().parents[2] / "asv_bench" / "protocols"
 sys.path.insert(0, str(HERE))
 import answer  # noqa: E402
+import answer_drawn  # noqa: E402
 import answer_search  # noqa: E402
 from answer_shapes import Shape, shapes  # noqa: E402
 
@@ -194,3 +195,36 @@ def test_every_shape_has_the_rows_that_it_says():
             assert len(z) == shape.n_rows == X.shape[0], shape.name
             assert X.equals(again) if isinstance(X, pd.DataFrame) else np.array_equal(X, again), shape.name
             assert 1 <= shape.given <= shape.n_rows
+
+
+# ---- groups that are drawn by lot ------------------------------------------------------------------------------------
+
+SMALL = 129  # seed of a set of 400 rows in 3 columns, 5 groups
+
+
+def test_drawn_groups_are_found(capsys):
+    assert answer.main(["drawn", "--sets", "1", "--first", str(SMALL)]) == 0
+    out = capsys.readouterr().out
+    assert "nested" in out
+    assert "not found" not in out
+
+
+def test_drawn_groups_that_a_fit_joins_are_missed(monkeypatch, capsys):
+    class Joining(Mixture):
+        def fit(self, X):
+            super().fit(X)
+            self.labels_ = np.zeros_like(self.labels_)
+            return self
+
+    monkeypatch.setattr(answer_drawn, "Mixture", Joining)
+    assert answer.main(["drawn", "--sets", "1", "--first", str(SMALL)]) == 1
+    assert f"not found: {SMALL}: nested" in capsys.readouterr().out
+
+
+def test_drawn_sets_have_groups_that_their_densities_tell():
+    sets = [one for one in map(answer_drawn.drawn_set, range(40)) if one is not None]
+    assert len({one.kind for one in sets}) >= 6
+    for one in sets:
+        assert one.oracle >= answer_drawn.TOLD
+        assert np.bincount(one.truth).min() >= answer_drawn.FEWEST_ROWS
+    assert answer.main(["drawn", "--sets", "1", "--first", "0"]) == 1  # the first set is left out: nothing was judged

@@ -125,6 +125,7 @@ def test_a_chain_of_many_rows_that_begins_at_a_mode_is_short():
     assert few[1].rule is not few[2].rule
 
 
+@pytest.mark.filterwarnings("ignore:.*clusters that overlap")  # so they do
 @pytest.mark.parametrize(
     ("n", "spread", "expected"), [(6500, 9.0, []), (2500, 9.0, [["chain"]]), (6500, 0.8, [["chain", "start"]])]
 )

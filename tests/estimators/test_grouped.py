@@ -37,6 +37,7 @@ def planted():
     return make(100, 25), make(60, 25, seed=1)
 
 
+@pytest.mark.filterwarnings("ignore:.*clusters that overlap")  # so they do
 @pytest.mark.parametrize(
     ("sampler", "settings"),
     [
