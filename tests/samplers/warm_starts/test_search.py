@@ -40,6 +40,7 @@ def given_runs(monkeypatch, runs):
     monkeypatch.setattr(Divisions, "kmeans", kmeans)
     monkeypatch.setattr(Divisions, "of_best_column", lambda self, n_clusters: None)
     monkeypatch.setattr(Divisions, "of_segments", lambda self, n_clusters=None: None)
+    monkeypatch.setattr(search._Search, "_settled", lambda self: None)
 
 
 def test_the_candidate_of_the_highest_score_is_taken():
