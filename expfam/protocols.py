@@ -105,19 +105,9 @@ class Weights(Protocol):
     max_components: int | None
 
     def log_new_mass(self, n_total: int, n_clusters: int) -> Floats:
-        """Return the log mass of a new cluster for 0..n_clusters clusters.
+        """Return the log mass of a new cluster for 0..n_clusters clusters: (n_clusters + 1,) nats.
 
-        Parameters
-        ----------
-        n_total : int
-            Number of data of all clusters together.
-        n_clusters : int
-            Largest number of clusters.
-
-        Returns
-        -------
-        (n_clusters + 1,) float64 ndarray
-            Nats; -inf where no further cluster is allowed.
+        It is -inf where no further cluster is allowed. `n_total` is the number of data of all clusters together.
         """
 
     def log_prior(self, counts: Any) -> float:

@@ -22,8 +22,7 @@ def renamed_warnings(rename: Callable[[str], str]) -> Iterator[None]:
 
     Parameters
     ----------
-    rename : callable
-        Returns the message to show for a message.
+    rename : callable that returns the message to show for a message
 
     Examples
     --------

@@ -91,9 +91,8 @@ def halves(n_rows: int, *, seed: int, n_splits: int = N_SPLITS) -> list[npt.NDAr
 
     Parameters
     ----------
-    n_rows : int
-    seed : int
-        Seed of the fit, 64 bits.
+    n_rows, seed : int
+        Of the fit; the seed has 64 bits.
     n_splits : int
         Number of splits; each gives two halves.
 

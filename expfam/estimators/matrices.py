@@ -39,8 +39,7 @@ def checked_input(
 
     Parameters
     ----------
-    estimator : Estimator
-    X : array_like, sparse matrix or frame
+    estimator, X : Estimator, and array_like, sparse matrix or frame
     frame : Frame, optional
         X, if it is a frame that was opened already.
     reset : bool

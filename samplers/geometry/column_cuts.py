@@ -130,10 +130,8 @@ def best_segments(
 
     Parameters
     ----------
-    points : (N, C) float64 ndarray
-        Finite.
-    weight : (N,) float64 ndarray, optional
-        Above 0; how often each row counts.
+    points, weight
+        As of `best_cut`.
     n_segments : int, optional
         Their number, at least 2; as many as pay if not given.
     most : int

@@ -48,10 +48,8 @@ def metrics_of(data: Dataset, *, seed: int) -> dict[str, npt.NDArray[np.float64]
 
     Parameters
     ----------
-    data : Dataset
-        As many rows as are to be compared; all are held dense.
-    seed : int
-        Decides the projection of sparse rows.
+    data, seed
+        As of `own_points`.
 
     Returns
     -------

@@ -217,12 +217,8 @@ class GroupedVariationalState(HeldSoft, GroupedSoft):
 
     Attributes
     ----------
-    labels : (N,) int32 ndarray
-        Cluster of the largest responsibility.
-    n : (K,) float64 ndarray
-        Soft counts; they sum to the number (or weight) of the data.
-    S : (K, F) float64 ndarray
-        Soft sums of statistics.
+    labels, n, S
+        As of `VariationalState`.
     log_joint : float
         Lower bound of the log evidence of the data, nats, without log-base, plus the log prior density of the
         pseudo-counts where these are learned.

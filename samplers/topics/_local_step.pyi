@@ -3,12 +3,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_Floats = NDArray[np.float64]
+_Numbers = NDArray[np.int32]
+_Places = NDArray[np.int64]
+
 class LocalStep:
     def __init__(
         self,
         tables: tuple[Any, ...],
-        alpha: NDArray[np.float64],
-        log_gamma: NDArray[np.float64],
+        alpha: _Floats,
+        log_gamma: _Floats,
         *,
         local: int,
         n_active: int,
@@ -21,25 +25,19 @@ class LocalStep:
     ) -> None: ...
     def width(self, n_types: int) -> int: ...
     def run(
-        self,
-        documents: tuple[Any, ...],
-        rows: NDArray[np.int64],
-        start: int,
-        stored: Any,
-        scratch: Scratch,
-        outputs: Outputs,
+        self, documents: tuple[Any, ...], rows: _Places, start: int, stored: Any, scratch: Scratch, outputs: Outputs
     ) -> int: ...
 
 class Scratch:
     def __init__(self, n_types: int, width: int, n_topics: int, n_active: int, dtype: Any) -> None: ...
 
 class Outputs:
-    size: NDArray[np.int32]
-    bound: NDArray[np.float64]
-    topics: NDArray[np.int32]
-    N: NDArray[np.float64]
+    size: _Numbers
+    bound: _Floats
+    topics: _Numbers
+    N: _Floats
     values: NDArray[Any]
-    counters: NDArray[np.int64]
+    counters: _Places
     n_docs: int
     n_pairs: int
     n_values: int

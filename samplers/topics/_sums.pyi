@@ -3,32 +3,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_Floats = NDArray[np.float64]
+_Numbers = NDArray[np.int32]
+_Places = NDArray[np.int64]
+
 def add_rows(
     documents: tuple[Any, ...],
-    rows: NDArray[np.int64],
-    weight: NDArray[np.float64] | None,
-    sizes: NDArray[np.int32],
-    topics: NDArray[np.int32],
+    rows: _Places,
+    weight: _Floats | None,
+    sizes: _Numbers,
+    topics: _Numbers,
     values: NDArray[Any],
-    total: NDArray[np.float64],
+    total: _Floats,
     sign: float,
 ) -> None: ...
 def draw_tokens(
-    indptr: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    sizes: NDArray[np.int32],
-    topics: NDArray[np.int32],
+    indptr: _Places,
+    rows: _Places,
+    sizes: _Numbers,
+    topics: _Numbers,
     values: NDArray[Any],
-    token_start: NDArray[np.int64],
+    token_start: _Places,
     seed: int,
-    out: NDArray[np.int32],
+    out: _Numbers,
 ) -> None: ...
 def expected_inner(
     documents: tuple[Any, ...],
-    rows: NDArray[np.int64],
-    weight: NDArray[np.float64] | None,
-    sizes: NDArray[np.int32],
-    topics: NDArray[np.int32],
+    rows: _Places,
+    weight: _Floats | None,
+    sizes: _Numbers,
+    topics: _Numbers,
     values: NDArray[Any],
     B: NDArray[Any],
     tables: tuple[Any, ...],

@@ -1,12 +1,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
+_Floats = NDArray[np.float64]
+_Numbers = NDArray[np.int32]
+
 def draw_topics(
     starts: NDArray[np.int64],
-    words: NDArray[np.int32],
-    topics: NDArray[np.int32],
-    phi: NDArray[np.float64],
-    alpha: NDArray[np.float64],
+    words: _Numbers,
+    topics: _Numbers,
+    phi: _Floats,
+    alpha: _Floats,
     seed: int,
     step: int,
     first_row: int,

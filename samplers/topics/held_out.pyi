@@ -3,13 +3,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_Floats = NDArray[np.float64]
+
 def collapsed_counts(
     documents: tuple[Any, ...],
     B: NDArray[Any],
-    alpha: NDArray[np.float64],
+    alpha: _Floats,
     start: int,
     stop: int,
     n_iterations: int,
     tol: float,
-    N: NDArray[np.float64],
+    N: _Floats,
 ) -> None: ...

@@ -206,12 +206,8 @@ class SparseVariational(CandidatePasses):
 
         Parameters
         ----------
-        n_clusters : int
-        n_rows : int
-            Number of rows of all batches together.
-        n_statistics : int
-            F, the number of statistics of a row.
-        n_batches : int
+        n_clusters, n_rows, n_statistics, n_batches : int
+            Rows are those of all batches together; n_statistics is F, of a row.
         has_indices : bool
             Whether the clusters of each row are stored in any case, so that they do not count.
         """

@@ -86,4 +86,5 @@ cdef class AliasArena:
     cdef object law                     # (n_tables, size) float64 or None
     cdef object is_filled               # (n_tables,) bool
     cdef readonly double floor
+    cdef readonly Py_ssize_t n_tables, size
     cdef alias_arena arena

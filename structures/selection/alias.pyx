@@ -566,22 +566,13 @@ cdef class AliasArena:
         self.cells = np.zeros((n_tables, size, 2), dtype=np.uint32)
         self.is_filled = np.zeros(n_tables, dtype=bool)
         self.arena.cells = pointer_of(self.cells)
+        self.n_tables, self.size = n_tables, size
         self.arena.n_tables, self.arena.size = n_tables, size
         self.arena.probability = NULL
         cdef double[:, ::1] law
         if keep_probability:
             self.law = law = np.zeros((n_tables, size))
             self.arena.probability = &law[0, 0]
-
-    @property
-    def n_tables(self):
-        """Return the number of tables G."""
-        return self.arena.n_tables
-
-    @property
-    def size(self):
-        """Return the number of outcomes K of each table."""
-        return self.arena.size
 
     def fill(self, weights, *, first=0, is_log=False, n_threads=1):
         """Build the tables ``first, first + 1, ...`` again, one from each row of weights.

@@ -103,9 +103,8 @@ class LogNormal(DiagonalGaussian):
 
         Returns
         -------
-        theta : (K, F) float64 ndarray
-        g : (K,) float64 ndarray
-            Log-partition function of each theta, nats.
+        theta, g
+            As of `DiagonalGaussian.from_params`.
         """
         mean = np.asarray(mean, dtype=np.float64)
         spread = np.log1p(np.asarray(variance, dtype=np.float64) / (mean * mean))
