@@ -15,7 +15,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
 from expfam.estimators.arguments import with_whole_lines
-from expfam.estimators.averages import answering_clusters
 from expfam.estimators.classes import line_with_classes, most_probable_class
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
 from expfam.estimators.family_estimator import (
@@ -27,7 +26,13 @@ from expfam.estimators.family_estimator import (
 from expfam.estimators.loaded import clusters_of_fit, keep_rows
 from expfam.estimators.mixture_chunks import learn_all_rows, learn_rows, learns_chunks, restored_stream
 from expfam.estimators.mixture_plan import asked_of, planned_fit
-from expfam.estimators.mixture_results import adopt_runs, no_posterior, posterior_of_draws, warn_of_runs
+from expfam.estimators.mixture_results import (
+    adopt_runs,
+    answering_clusters,
+    no_posterior,
+    posterior_of_draws,
+    warn_of_runs,
+)
 from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.fitting.chains import run_chains
 from expfam.lazy import made_on_use

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from expfam.estimators.averages import drawn_clusters, keep_drawn
 from expfam.estimators.base import set_trace
 from expfam.estimators.classes import line_of_classes
 from expfam.estimators.known_doubts import drop_known, log_mass_of_rows, set_doubts
 from expfam.estimators.lines import completed
+from expfam.estimators.loaded import names_of_fit
+from expfam.fitted.clusters import FittedClusters
+from expfam.fitted.drawn_clusters import DrawnClusters
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitting.disagreement import warn_of_disagreement
 from expfam.fitting.drawn_hyper import mean_model, model_of_best
@@ -24,6 +26,7 @@ from expfam.fitting.phases import MOST_STEPS
 from expfam.fitting.result import chosen_partition
 from expfam.fitting.weighted_rows import label_sizes, labels_of_all
 from expfam.model.statistics import weighted_statistics
+from expfam.params import check_value
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from expfam.fitting.plan import Plan
     from expfam.fitting.run import ChainRun
     from expfam.model.data import Dataset
+    from expfam.model.drawn import DrawnStatistics
     from expfam.model.mixture import MixtureModel
 
 
@@ -216,3 +220,41 @@ def no_posterior(mixture: Any) -> str:
             " after the warm-up"
         )
     return completed(f"Mixture has no posterior_: {reason}", mixture)
+
+
+# ---- clusters of the draws -------------------------------------------------------------------------------------------
+
+
+def keep_drawn(mixture: Any, draws: Sequence[DrawnStatistics]) -> None:
+    """Keep the statistics of the draws of a fit, in the place of those of an earlier one."""
+    mixture.__dict__.pop("_drawn", None)
+    if draws:
+        mixture._drawn = (mixture.n_, tuple(draws))
+
+
+def drawn_of(mixture: Any) -> tuple[DrawnStatistics, ...]:
+    """Return the statistics of the draws: none if none were kept, or more was learned since."""
+    n, draws = mixture.__dict__.get("_drawn", (None, ()))
+    return tuple(draws) if n is mixture.n_ else ()
+
+
+def drawn_clusters(mixture: Any) -> DrawnClusters | None:
+    """Return the clusters of the draws; None if there are none."""
+    draws = drawn_of(mixture)
+    if not draws:
+        return None
+    parts = []
+    for family, n, S, _ in draws:
+        weights, new = mixture.model_.weights.posterior_mean(n)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(np.append(weights, max(new, 0.0)))
+        names = names_of_fit(mixture)
+        parts.append(FittedClusters(family, n, S, log_weights, n, weights, names, mixture.n_threads))
+    return DrawnClusters(tuple(parts), tuple(draw.home for draw in draws))
+
+
+def answering_clusters(mixture: Any, average: bool) -> FittedClusters | DrawnClusters:
+    """Return the clusters under which rows are scored: those of all draws, or of the labels."""
+    check_value("Mixture: average", average, bool)
+    drawn = drawn_clusters(mixture) if average else None
+    return mixture._clusters() if drawn is None else drawn

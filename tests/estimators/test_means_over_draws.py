@@ -11,8 +11,7 @@ from scipy.special import logsumexp
 
 from expfam import Mixture
 from expfam.errors import ArchiveError
-from expfam.estimators.averages import drawn_of
-from expfam.estimators.mixture_results import set_model
+from expfam.estimators.mixture_results import drawn_of, set_model
 from expfam.fitting.kept import n_bytes
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.hyper.record import HyperRecorder
