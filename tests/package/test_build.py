@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -93,14 +94,16 @@ def stub_of(name):
     return set(declared_names(body)), classes
 
 
+@cache
 def offered():
     """Module to the names that the public packages take from it."""
     homes = [importlib.import_module(package)._HOMES for package in ("expfam", "expfam.samplers", "expfam.structures")]
     return {module: set().union(*(home.get(module, ()) for home in homes)) for home in homes for module in home}
 
 
+@cache
 def imported():
-    """Module to the names that Python files of the package import from it."""
+    """Module to the names that Python files of the package import from it; read by the tests, not to collect them."""
     found = {}
     for folder in packages(ROOT).values():
         for file in (ROOT / folder).glob("*.py"):
@@ -110,24 +113,21 @@ def imported():
     return found
 
 
-OFFERED, IMPORTED = offered(), imported()
-
-
 def is_public(name):
     return not name.startswith("_")
 
 
 def test_many_compiled_modules_are_public():
-    assert len(set(COMPILED) & set(OFFERED)) > 20
-    assert len(set(COMPILED) & set(IMPORTED)) > 20
+    assert len(set(COMPILED) & set(offered())) > 20
+    assert len(set(COMPILED) & set(imported())) > 20
 
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_stub_declares_what_users_and_python_files_read(name):
     module = importlib.import_module(name)
     names, members = stub_of(name)
-    public = OFFERED.get(name, set())
-    needed = public | IMPORTED.get(name, set())
+    public = offered().get(name, set())
+    needed = public | imported().get(name, set())
     assert needed <= names, f"{needed - names}: not in the stub of {name}"
     assert {key for key in names if is_public(key)} <= set(vars(module)), f"{name}: only in the stub"
     for key, stub in members.items():
