@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ _MOST_JOINED = 4  # groups that a cluster of the given partition may hold; it ma
 _ROUNDS = (4, 6, 12)  # passes, after each of which a third of the candidates stays
 _STAYS = 3
 _KEPT = 2  # candidates at least, until the end
+_MOST_WORK = 1 << 32  # products of a statistic and a parameter in the first round
 
 
 class BoundRace(NamedTuple):
@@ -98,14 +100,13 @@ def best_by_bound(kernel: SparseVariational, settler: Settler, labels: npt.Array
     part = whole if rows is None else whole.take(rows)
     race = _Race(kernel, replace(settler, data=part), given if rows is None else given[rows])
     with single_blas():
-        name, scores = race.run()
-    model = race.fitted[name].model
+        name, model, reached = race.run()
     if name == "given":
-        return BoundRace(name, given, model, scores)
-    found = compact_labels(race.begun[name][1].labels)
+        return BoundRace(name, given, model, race.scores)
+    found = compact_labels(reached)
     if rows is not None:
         found = extended_labels(model, part, found, whole, n_threads=settler.n_threads)
-    return BoundRace(name, found, model, scores)
+    return BoundRace(name, found, model, race.scores)
 
 
 def bounds_of(
@@ -166,34 +167,47 @@ def _after(n_passes, kernel, state):
 
 
 class _Race:
-    """Passes from several partitions of the same rows."""
+    """Passes from several partitions of the same rows; those that leave are not held."""
 
     def __init__(self, kernel, settler, labels):
         self.kernel, self.settler, self.data = kernel, settler, settler.data
-        self.fitted = {name: settler.fitted(one) for name, one in self._candidates(labels).items()}
-        self.begun = {
-            name: _begun(kernel, fitted.model, self.data, fitted.labels, settler.seed)
-            for name, fitted in self.fitted.items()
-        }
+        self.candidates, self.scores = self._candidates(labels), {}
 
     def run(self):
-        """Return the name of the best candidate, and all scores."""
-        running, scores, learned = list(self.fitted), {}, self.settler.learned
+        """Return the name of the best candidate, its model and the labels that it has reached."""
+        running, n_kept = dict.fromkeys(self.candidates), len(self.candidates)
         for n_passes in _ROUNDS:
-            for name in running:
-                of_hyper = self.fitted[name].model.family.log_hyper_prior(learned)
-                scores[name] = _after(n_passes, *self.begun[name]) + of_hyper
-            running = sorted(running, key=lambda name: -scores[name])[: max(_KEPT, len(running) // _STAYS)]
-        return running[0], scores
+            left, n_kept = {}, max(_KEPT, n_kept // _STAYS)
+            for name, begun in running.items():
+                left[name] = self._advanced(name, begun, n_passes)
+                if len(left) > n_kept:  # of equal ones the last
+                    del left[min(reversed(left), key=self.scores.__getitem__)]
+            running = left
+        best = max(running, key=self.scores.__getitem__)
+        model, _, state = running[best]
+        return best, model, state.labels
+
+    def _advanced(self, name, begun, n_passes):
+        """Return the model, the kernel and the state of a candidate after some more passes."""
+        if begun is None:
+            fitted = self.settler.fitted(self.candidates[name])
+            begun = fitted.model, *_begun(self.kernel, fitted.model, self.data, fitted.labels, self.settler.seed)
+        model, kernel, state = begun
+        self.scores[name] = _after(n_passes, kernel, state) + model.family.log_hyper_prior(self.settler.learned)
+        return begun
 
     def _candidates(self, labels):
         """Return the distinct partitions by name."""
         divisions = Divisions(self.data, seed=self.settler.seed, n_threads=self.settler.n_threads)
         may_hold = _MOST_JOINED * (int(labels.max()) + 2)
         most = min(may_hold, self.kernel.truncation, self.data.n_rows // _FEWEST_ROWS)
+        sizes = _SIZES[: bisect_right(_SIZES, most)]
+        a_cluster = len(divisions.metrics) * _ROUNDS[0] * self.data.n_rows * self.data.n_statistics
         found, seen = {"given": labels}, {division_of(labels)}
         for metric in divisions.metrics:
-            for K in _SIZES[: bisect_right(_SIZES, most)]:
+            for K, until in zip(sizes, accumulate(sizes)):
+                if until * a_cluster > _MOST_WORK:  # of wide rows fewer clusters are tried
+                    break
                 one = divisions.kmeans(metric, K)
                 if (key := division_of(one)) not in seen:
                     seen.add(key)
