@@ -99,7 +99,8 @@ def test_dense_draws_follow_the_exact_law(name, weights, K):
 @pytest.mark.parametrize("isa", ["base", "avx2"])
 def test_other_instructions_have_the_same_law(isa):
     code = """
-from test_em import SymmetricDirichlet, test_iterations_are_those_of_plain_numpy_and_monotone as check_em
+from expfam import SymmetricDirichlet
+from test_em import test_iterations_are_those_of_plain_numpy_and_monotone as check_em
 from test_gibbs import FAMILIES, draw_labels, exact_law, least_p_value, repeated_state
 for name in FAMILIES:
     for K in (60, 500):
