@@ -152,26 +152,17 @@ EXPFAM_AVX512_VBMI EXPFAM_INLINE void expfam_sum_bytes_avx512(const uint8_t *con
             for (ptrdiff_t j = 0; j < m; j++) scores[first + j] += step * (float)sums[j];                   \
         }                                                                                                   \
     }
-/* expfam_isa() for loops that look up bytes in registers: 2 only where vectors have VBMI. */
-EXPFAM_UNUSED static int expfam_vbmi_isa(void) {
-#if EXPFAM_DISPATCH
-    int level = expfam_isa();
-    if (level == 2 && !__builtin_cpu_supports("avx512vbmi")) level = 1;
-    return level;
-#else
-    return 0;
-#endif
-}
 /* As EXPFAM_INSTANCES; BODY takes one more argument, the written-out part of its instance. */
 #if EXPFAM_DISPATCH
+/* expfam_isa() for loops that look up bytes in registers: 2 only where vectors have VBMI. */
+static int expfam_vbmi_isa(void) {
+    int level = expfam_isa();
+    return level == 2 && !__builtin_cpu_supports("avx512vbmi") ? 1 : level;
+}
 #define EXPFAM_VBMI_INSTANCES(BODY, result, name, arguments, part)                                          \
     BODY(name##_base, , part##_base) BODY(name##_avx2, EXPFAM_AVX2, part##_avx2)                            \
     BODY(name##_avx512, EXPFAM_AVX512_VBMI, part##_avx512)                                                  \
-    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
-    __attribute__((constructor)) static void name##_pick(void) {                                            \
-        int level = expfam_vbmi_isa();                                                                      \
-        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
-    }
+    EXPFAM_CALLED(result, name, arguments, expfam_vbmi_isa)
 #else
 #define EXPFAM_VBMI_INSTANCES(BODY, result, name, arguments, part)                                          \
     BODY(name##_base, , part##_base) EXPFAM_UNUSED static result (*name) arguments = name##_base;

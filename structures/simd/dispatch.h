@@ -48,15 +48,19 @@
 #define EXPFAM_UNFUSED_BODY
 #endif
 
+/* The pointer that is called: to the instance of the level that isa() returns, once the library is loaded. */
+#define EXPFAM_CALLED(result, name, arguments, isa)                                                         \
+    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
+    __attribute__((constructor)) static void name##_pick(void) {                                            \
+        int level = isa();                                                                                  \
+        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
+    }
+
 /* One body, three instances and the pointer that is called. BODY is a macro taking (name, target). */
 #if EXPFAM_DISPATCH
 #define EXPFAM_INSTANCES(BODY, result, name, arguments)                                                     \
     BODY(name##_base, ) BODY(name##_avx2, EXPFAM_AVX2) BODY(name##_avx512, EXPFAM_AVX512)                   \
-    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
-    __attribute__((constructor)) static void name##_pick(void) {                                            \
-        int level = expfam_isa();                                                                           \
-        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
-    }
+    EXPFAM_CALLED(result, name, arguments, expfam_isa)
 #else
 #define EXPFAM_INSTANCES(BODY, result, name, arguments)                                                     \
     BODY(name##_base, ) EXPFAM_UNUSED static result (*name) arguments = name##_base;

@@ -36,11 +36,7 @@ typedef double expfam_double2, expfam_double4, expfam_double8;
     BODY(name##_base, , expfam_double2)                                                                     \
     BODY(name##_avx2, EXPFAM_AVX2, expfam_double4)                                                          \
     BODY(name##_avx512, EXPFAM_AVX512, expfam_double8)                                                      \
-    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
-    __attribute__((constructor)) static void name##_pick(void) {                                            \
-        int level = expfam_isa();                                                                           \
-        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
-    }
+    EXPFAM_CALLED(result, name, arguments, expfam_isa)
 #else
 #define EXPFAM_LANE_INSTANCES(BODY, result, name, arguments)                                                \
     BODY(name##_base, , expfam_double2) EXPFAM_UNUSED static result (*name) arguments = name##_base;

@@ -11,32 +11,22 @@
 #include <immintrin.h>
 #define EXPFAM_AVX512_VPOPCNT __attribute__((target(                                                        \
     "avx512f,avx512dq,avx512vl,avx512bw,avx512vpopcntdq,avx2,fma,popcnt,prefer-vector-width=512")))
+/* expfam_isa() for loops that count bits: 2 only where vectors have a popcount. */
+static int expfam_popcount_isa(void) {
+    int level = expfam_isa();
+    return level == 2 && !__builtin_cpu_supports("avx512vpopcntdq") ? 1 : level;
+}
 /* As EXPFAM_INSTANCES; BODY takes one more argument, INNER of its instance. */
 #define EXPFAM_POPCOUNT_INSTANCES(BODY, result, name, arguments, INNER)                                     \
     BODY(name##_base, , INNER##_base)                                                                       \
     BODY(name##_avx2, EXPFAM_AVX2, INNER##_avx2)                                                            \
     BODY(name##_avx512, EXPFAM_AVX512_VPOPCNT, INNER##_avx512)                                              \
-    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
-    __attribute__((constructor)) static void name##_pick(void) {                                            \
-        int level = expfam_popcount_isa();                                                                  \
-        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
-    }
+    EXPFAM_CALLED(result, name, arguments, expfam_popcount_isa)
 #else
 #define EXPFAM_POPCOUNT_INSTANCES(BODY, result, name, arguments, INNER)                                     \
     BODY(name##_base, , INNER##_base)                                                                       \
     EXPFAM_UNUSED static result (*name) arguments = name##_base;
 #endif
-
-/* expfam_isa() for loops that count bits: 2 only where vectors have a popcount. */
-EXPFAM_UNUSED static int expfam_popcount_isa(void) {
-#if EXPFAM_DISPATCH
-    int level = expfam_isa();
-    if (level == 2 && !__builtin_cpu_supports("avx512vpopcntdq")) level = 1;
-    return level;
-#else
-    return 0;
-#endif
-}
 
 /* Compute the distances h[0..63] of one code to the 64 codes whose words p are at planes + p stride. */
 EXPFAM_INLINE void expfam_distances_base(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code,

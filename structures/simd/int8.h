@@ -76,11 +76,7 @@ EXPFAM_UNUSED static int expfam_int8_isa(void) {
     BODY(name##_base, , expfam_int8_block_base)                                                             \
     BODY(name##_avx2, EXPFAM_AVX2, expfam_int8_block_avx2)                                                  \
     BODY(name##_avx512, EXPFAM_AVX512_VNNI, expfam_int8_block_avx512)                                       \
-    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
-    __attribute__((constructor)) static void name##_pick(void) {                                            \
-        int level = expfam_int8_isa();                                                                      \
-        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
-    }
+    EXPFAM_CALLED(result, name, arguments, expfam_int8_isa)
 #else
 #define EXPFAM_INT8_INSTANCES(BODY, result, name, arguments)                                                \
     BODY(name##_base, , expfam_int8_block_base) EXPFAM_UNUSED static result (*name) arguments = name##_base;

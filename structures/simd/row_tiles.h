@@ -35,11 +35,7 @@ typedef int32_t expfam_label4, expfam_label8, expfam_label16;
     BODY(name##_base, , expfam_float4, expfam_label4)                                                       \
     BODY(name##_avx2, EXPFAM_AVX2, expfam_float8, expfam_label8)                                            \
     BODY(name##_avx512, EXPFAM_AVX512, expfam_float16, expfam_label16)                                      \
-    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
-    __attribute__((constructor)) static void name##_pick(void) {                                            \
-        int level = expfam_isa();                                                                           \
-        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
-    }
+    EXPFAM_CALLED(result, name, arguments, expfam_isa)
 #else
 #define EXPFAM_TILE_INSTANCES(BODY, result, name, arguments)                                                \
     BODY(name##_base, , expfam_float4, expfam_label4) EXPFAM_UNUSED static result (*name) arguments = name##_base;
