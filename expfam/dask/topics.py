@@ -15,6 +15,7 @@ import distributed
 
 from expfam.amounts import counted
 from expfam.dask.collections import free_bytes, labels_of, mapped, parts_of
+from expfam.dask.completion import completion_of_blocks
 from expfam.dask.runs import stored_run
 from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.lines import line_of
@@ -259,6 +260,23 @@ class TopicModel(BaseEstimator):
     def score_samples(self, X: Any) -> Any:
         """Return the log probability of each document, as `expfam.TopicModel` and `predict` do."""
         return mapped(self.to_local().score_samples, X, np.float64, None)
+
+    def score(self, X: Any, y: Any = None) -> Any:
+        """Return the mean log probability of a left-out token, nats, as `expfam.TopicModel` does.
+
+        It is a lazy number for a dask array or frame. The same words are left out for any blocks.
+
+        Parameters
+        ----------
+        X : dask array, dask frame, or (D, V) array_like or sparse matrix
+            Documents.
+        y : ignored
+
+        Returns
+        -------
+        dask array of one number, or float
+        """
+        return completion_of_blocks(self.to_local(), X)
 
 
 def main_topics(documents: Any, model: LocalTopicModel) -> npt.NDArray[np.int32]:

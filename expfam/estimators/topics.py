@@ -599,9 +599,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             Fewer than two documents have two word types.
         """
         self._check_fitted()
+        return error_of_mean(*self._completed(X), unit="document")
+
+    def _completed(self, X, n_before=0):
+        """Return log probability and number of left-out tokens of each document."""
         X = self._validate(X, reset=False)
-        sums, n_tokens, _ = completed_documents(*all_topics(self), X, n_threads=self.n_threads)
-        return error_of_mean(sums, n_tokens, unit="document")
+        return completed_documents(*all_topics(self), X, n_before=n_before, n_threads=self.n_threads)[:2]
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
         """Return a lower bound of the log probability of each document: (D,) nats, with log-base.

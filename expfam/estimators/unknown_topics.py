@@ -30,6 +30,7 @@ from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import first_where, repeated
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
+from expfam.fitting.unknown_topic_starts import forecast_process, kept_process_start
 from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
@@ -129,14 +130,16 @@ def _fit_variational(estimator, data, n_steps, n_warmup, resume):
         refuse_unused(estimator, ["n_warmup"], why="variational inference", remedy=f"write {_SAMPLED}")
     kernel, seed = _variational_kernel(estimator), estimator._seed()
     model = HierarchicalProcess(data.family, concentration_of(estimator))
-    given = AdmixtureModel(data.family, min(default_n_topics(int(data.X.sum()), data.n_rows), data.n_rows))
-    forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=estimator.start)
+    forecast = partial(forecast_process, data, kernel, estimator.start)
     phases = [Phase(kernel, n_steps)]
     estimator._check_run(
         model, data, phases, kernel=kernel, forecast=forecast, start=estimator.start, seed=seed, has_labels=False
     )
     with kept_fit(estimator, resume, data, seed):
-        state = kernel.init(model, data, seed=seed, start=estimator.start)
+        start = estimator.start
+        if is_auto(start):
+            start = kept_process_start(kernel, model, data, start, seed=seed, n_threads=estimator.n_threads)
+        state = kernel.init(model, data, seed=seed, start=start)
         set_trace(estimator, run_steps(estimator, state, phases))
     estimator.__dict__.pop("stream_", None)
     estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
@@ -180,7 +183,7 @@ def chunk_model(estimator: Any, X: Any, options: dict[str, Any], *, is_first: bo
 
 def adopt_stream(estimator: Any, stream: TopicProcessStream) -> None:
     """Set the results of a stream, the largest topics first."""
-    _adopt_variational(estimator, stream, stream.total_weight)
+    _adopt_variational(estimator, stream, stream.total_weight + stream.wordless_weight)
 
 
 def restored_stream(estimator: Any, arrays: dict[str, Any], kernel: Any, family: Multinomial) -> TopicProcessStream:

@@ -91,6 +91,7 @@ def completed_documents(
     share: float = 0.2,
     unit: Literal["type", "token"] = "type",
     seed: int = 0,
+    n_before: int = 0,
     rule: Literal["collapsed", "variational"] = "collapsed",
     n_threads: int | None = None,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]:
@@ -102,6 +103,8 @@ def completed_documents(
     ----------
     components, alpha, X, share, unit, seed, rule, n_threads
         As in `document_completion`.
+    n_before : int
+        As in `split_documents`.
 
     Returns
     -------
@@ -124,7 +127,7 @@ def completed_documents(
     ([3.0, 2.0], 1)
     """
     components = np.asarray(components, dtype=np.float64)
-    seen, held, n_skipped = split_documents(X, share=share, unit=unit, seed=seed)
+    seen, held, n_skipped = split_documents(X, share=share, unit=unit, seed=seed, n_before=n_before)
     if held.shape[0] == 0:
         what = "word types" if unit == "type" else "tokens"
         raise DataError(f"document completion needs documents with at least two {what}; there is none")
@@ -140,7 +143,7 @@ def completed_documents(
 
 
 def split_documents(
-    X: Any, *, share: float = 0.2, unit: Literal["type", "token"] = "type", seed: int = 0
+    X: Any, *, share: float = 0.2, unit: Literal["type", "token"] = "type", seed: int = 0, n_before: int = 0
 ) -> tuple[Any, Any, int]:
     """Split documents in two: what is seen and what is left out; count the too short ones.
 
@@ -151,6 +154,8 @@ def split_documents(
     unit : {"type", "token"}
         Whether word types go to one side with all their tokens, or tokens by themselves.
     seed : int
+    n_before : int
+        Where X is a part of the documents, `count_units` of all before it: parts are then split as the whole is.
 
     Returns
     -------
@@ -167,20 +172,12 @@ def split_documents(
     array([[0, 1, 0]])
     """
     check_value("share", share, Real(0, 1))
-    check_value("unit", unit, ("type", "token"))
-    X = sparse.csr_array(X, copy=True)
-    X.sum_duplicates()
-    X.eliminate_zeros()
-    if unit == "token" and first_where(X, lambda values: values != np.floor(values)) is not None:
-        raise DataError(
-            "unit='token' needs whole counts, each is so many tokens: write split_documents(X, unit='type') for others"
-        )
-    sizes = np.diff(X.indptr) if unit == "type" else np.asarray(X.sum(axis=1)).ravel().astype(np.int64)
+    X, sizes = _with_sizes(X, unit)
     kept = np.flatnonzero(sizes >= 2)
     n_skipped, X, sizes = int(len(sizes) - len(kept)), X[kept], sizes[kept]
     entries = np.arange(X.nnz) if unit == "type" else np.repeat(np.arange(X.nnz), X.data.astype(np.int64))
     docs = np.repeat(np.arange(len(kept)), sizes)  # of each unit
-    order = np.lexsort((generator(seed, "subsample").random(len(entries)), docs))
+    order = np.lexsort((_draws(seed, n_before, len(entries)), docs))
     rank = np.empty(len(entries), dtype=np.int64)
     rank[order] = np.arange(len(entries)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     is_held = rank < np.clip(np.round(share * sizes), 1, sizes - 1)[docs]
@@ -192,3 +189,41 @@ def split_documents(
         part.eliminate_zeros()
         parts.append(part)
     return parts[0], parts[1], n_skipped
+
+
+def count_units(X: Any, *, unit: Literal["type", "token"] = "type") -> int:
+    """Return the number of units of all documents that are split, those with at least two.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix, shape (D, V)
+    unit : {"type", "token"}
+
+    Examples
+    --------
+    >>> from expfam.evaluation.held_out import count_units
+    >>> count_units([[1, 2, 0], [0, 5, 0]]), count_units([[1, 2, 0], [0, 5, 0]], unit="token")
+    (2, 8)
+    """
+    sizes = _with_sizes(X, unit)[1]
+    return int(sizes[sizes >= 2].sum())
+
+
+def _with_sizes(X, unit):
+    """Return documents as CSR without zeros, and the number of units of each."""
+    check_value("unit", unit, ("type", "token"))
+    X = sparse.csr_array(X, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    if unit == "token" and first_where(X, lambda values: values != np.floor(values)) is not None:
+        raise DataError(
+            "unit='token' needs whole counts, each is so many tokens: write split_documents(X, unit='type') for others"
+        )
+    return X, np.diff(X.indptr) if unit == "type" else np.asarray(X.sum(axis=1)).ravel().astype(np.int64)
+
+
+def _draws(seed, first, n):
+    """Return n random numbers of a seed, from number `first` on."""
+    rng = generator(seed, "subsample")
+    rng.bit_generator.advance(first // 4)  # a block of the stream is four words, one for each number
+    return rng.random(first % 4 + n)[first % 4 :]

@@ -16,6 +16,7 @@ from expfam.fitting.grouped_starts import forecast_with_start, start_of_groups
 from expfam.fitting.kept_chunks import complete_rows
 from expfam.fitting.searched_starts import passes_of, searched_start
 from expfam.fitting.topic_starts import forecast_with_search, topic_start
+from expfam.fitting.unknown_topic_starts import forecast_process, process_start
 from expfam.fitting.weighted_rows import start_of_counted
 from expfam.forecast.memory import check_memory, forecast_memory, forecast_topics
 from expfam.model.admixture import AdmixtureModel
@@ -23,7 +24,6 @@ from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.params import is_auto
 from expfam.samplers.chain.kernel import check_known
-from expfam.samplers.nonparametric.topics import default_n_topics
 from expfam.samplers.warm_starts.sample_rows import rows_for_start
 
 if TYPE_CHECKING:
@@ -288,8 +288,9 @@ class ProcessChunks(ChunkPlan):
 
     def opened(self, chunk: Chunk, *, is_told: bool = False) -> Opened:
         """Return the stream of a first chunk."""
-        kernel, model = self.kernel, self.model
+        kernel, model, start, seed = self.kernel, self.model, self.start, self.seed
         data = Dataset(chunk.X, model.family, names=self.names, **chunk.options)
-        first = min(default_n_topics(int(data.X.sum()), data.n_rows), data.n_rows)
-        check_memory(forecast_topics(data, kernel=kernel, model=AdmixtureModel(model.family, first)), self.memory_limit)
-        return Opened(kernel.stream(model, data, seed=self.seed, start=self.start), data)
+        check_memory(forecast_process(data, kernel, start), self.memory_limit)
+        if is_auto(start):
+            start = process_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
+        return Opened(kernel.stream(model, data, seed=seed, start=start), data)

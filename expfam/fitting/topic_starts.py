@@ -113,6 +113,24 @@ def document_clusters(
     return best.labels if best.labels.any() else None
 
 
+def clusters_as_topics(data: Dataset, labels: npt.NDArray[np.int32], n_clusters: int) -> npt.NDArray[np.float64]:
+    """Return the counts of words in clusters of documents, weights counted: (V, K) float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Multinomial
+    >>> from expfam.fitting.topic_starts import clusters_as_topics
+    >>> clusters_as_topics(Dataset([[1, 2], [3, 4], [5, 6]], Multinomial()), np.array([0, 1, 1]), 2)
+    array([[ 1.,  8.],
+           [ 2., 10.]])
+    """
+    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    sums = sparse.csr_array((weight, (labels, np.arange(data.n_rows))), shape=(n_clusters, data.n_rows))
+    counts = sums @ sparse.csr_array(data.X, dtype=np.float64)
+    return np.ascontiguousarray(counts.toarray().T)
+
+
 def start_memory(data: Dataset, n_topics: int) -> int:
     """Return the bytes that the division of documents needs, beside the states of its steps.
 
@@ -174,8 +192,4 @@ def _start_of(kernel, data, labels, model):
         X = sparse.csc_array(data.X)
         X.sort_indices()
         return np.repeat(labels[X.indices], X.data.astype(np.int64)).astype(np.int32)
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
-    shape = (model.n_components, data.n_rows)
-    sums = sparse.csr_array((weight, (labels, np.arange(data.n_rows))), shape=shape)
-    counts = sums @ sparse.csr_array(data.X, dtype=np.float64)
-    return np.ascontiguousarray(counts.toarray().T)
+    return clusters_as_topics(data, labels, model.n_components)

@@ -24,6 +24,7 @@ from expfam.samplers.topics.local_step import Counts, TopicPass
 from expfam.samplers.topics.state import largest_topics, with_pseudocounts
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.topics.stream import TopicContribution, TopicStream
+from expfam.samplers.variational.learner import weight_of
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
 
@@ -114,8 +115,8 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
         The present number of topics, and alpha E beta_k as their pseudo-counts.
     sticks : StickPosterior
         Posterior of the weights that all documents share.
-    total_weight : float
-        Weight of the documents with words learned so far; each document counts once.
+    total_weight, wordless_weight : float
+        Weights of the documents with words, and of those without any, learned so far; each document counts once.
     labels : (m,) int32 ndarray
         Largest topic of each document of the last chunk; -1 for an empty document.
     memo : dict
@@ -146,6 +147,7 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
         super().__init__(finite, settings=settings, seed=seed)
         self.unnamed: list[TopicProcessContribution] = []
         self.due = 1  # the step before which merges are tried
+        self.wordless_weight = 0.0
 
     def begin(self, data: Dataset, state: TopicProcessVariationalState) -> None:  # type: ignore[override]
         """Begin with the topics of a run that holds `data`; the first learned chunk replaces them."""
@@ -181,11 +183,25 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
         """Return the number of documents with words of a chunk, or the sum of their weights."""
         return float(Occupied.of(batch.data).weight.sum())
 
+    def _replace(self, old, batch, new):
+        """Replace the last sums of a chunk; count the documents of a new one that have no words."""
+        if self.is_guess:
+            self.wordless_weight = 0.0
+        if old is None:
+            self.wordless_weight += weight_of(batch.data) - self.weight_of(batch)
+        super()._replace(old, batch, new)
+
+    def _step_towards(self, batch, local, done):
+        """Move the sums towards those of a chunk; count its documents that have no words."""
+        if not self._repeats:
+            self.wordless_weight += weight_of(batch.data) - self.weight_of(batch)
+        super()._step_towards(batch, local, done)
+
     def contribution(
         self, local: TopicLocalStep, data: Dataset, last: Any, scores_all: bool
     ) -> TopicProcessContribution:
         """Return what the stream remembers of a local step."""
-        weight = float(data.n_rows if data.weight is None else data.weight.sum())
+        weight = weight_of(data)
         count = self.passes.X.data.astype(np.float64)
         n_types = self.passes.n_types.astype(np.int64)
         spread = spread_of(local.parts, n_types, count) if local.parts else np.zeros((2, 0))
@@ -357,6 +373,7 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
             | {
                 "unnamed": {str(place): kept.to_arrays() for place, kept in enumerate(self.unnamed)},
                 "due": np.array(self.due),
+                "wordless": np.array(self.wordless_weight),
             }
         )
 
@@ -373,6 +390,8 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
         unnamed = arrays.get("unnamed", {})
         self.unnamed = [TopicProcessContribution.from_arrays(unnamed[str(i)], self) for i in range(len(unnamed))]
         self.due = int(integers(arrays, "due", ()))
+        if "wordless" in arrays:  # earlier files have none
+            self.wordless_weight = float(numbers(arrays, "wordless", (), low=0.0))
         return self
 
 

@@ -75,6 +75,12 @@ def test_results_are_lazy_and_those_of_the_local_model(client, whole, tmp_path):
         assert isinstance(lazy, da.Array)
         np.testing.assert_allclose(lazy.compute(), getattr(local, method)(X), rtol=1e-6)
         np.testing.assert_array_equal(getattr(whole, method)(X), getattr(local, method)(X))
+    lazy = whole.score(rows)
+    assert isinstance(lazy, da.Array)
+    assert float(lazy.compute()) == pytest.approx(local.score(X), rel=1e-9)  # the same words are left out
+    assert whole.score(X) == local.score(X)
+    with pytest.raises(DataError, match="at least two word types"):
+        whole.score(da.from_array(np.eye(15, dtype=int), chunks=(5, 15))).compute()
     np.testing.assert_array_equal(whole.computed, local.predict(X))
     local.save(tmp_path / "model.npz")
     np.testing.assert_array_equal(LocalTopicModel.load(tmp_path / "model.npz").components_, whole.components_)

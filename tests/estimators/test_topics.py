@@ -7,7 +7,7 @@ from topics_by_terms import Reference
 
 from expfam import TopicModel
 from expfam.errors import ArchiveError, DataError
-from expfam.evaluation.held_out import document_completion, split_documents
+from expfam.evaluation.held_out import count_units, document_completion, split_documents
 from expfam.samplers import Memoized, Stochastic, TopicVariational
 from expfam.samplers.topics.new_documents import document_weights
 
@@ -94,6 +94,19 @@ def test_weights_are_those_of_the_reference(planted):
         words = np.flatnonzero(x)
         _, N = reference.dense(E[words], x[words].astype(float), max_iterations=100, tol=1e-2)
         np.testing.assert_allclose(w, (alpha + N) / (alpha + N).sum(), atol=5e-3)
+
+
+@pytest.mark.parametrize("unit", ["type", "token"])
+def test_parts_of_documents_are_split_as_the_whole_is(planted, unit):
+    X = sparse.csr_array(np.vstack([planted[1], np.eye(planted[1].shape[1], dtype=int)[:3]]))[::-1]
+    seen, left, n_skipped = split_documents(X, unit=unit)
+    parts, n_before = [], 0
+    for rows in np.array_split(np.arange(X.shape[0]), 4):
+        parts.append(split_documents(X[rows], unit=unit, n_before=n_before))
+        n_before += count_units(X[rows], unit=unit)
+    np.testing.assert_array_equal(sparse.vstack([part[0] for part in parts]).toarray(), seen.toarray())
+    np.testing.assert_array_equal(sparse.vstack([part[1] for part in parts]).toarray(), left.toarray())
+    assert sum(part[2] for part in parts) == n_skipped == 3
 
 
 def test_the_score_is_its_definition(planted):
