@@ -158,6 +158,11 @@ def add_data(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> N
         help="data file: .npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, .feather, .jsonl, a .txt of texts, or UCI"
         " docword .txt; - for standard input",
     )
+    add_reading(parser)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the options that tell how to read a data file."""
     reading = parser.add_argument_group("reading")
     reading.add_argument("--key", metavar="NAME", help=".npz files: array with the data")
     reading.add_argument(

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expfam.cli.arguments import add_seed, add_threads, concentration, positive_float, positive_int
+from expfam.cli.arguments import (
+    add_reading,
+    add_seed,
+    add_threads,
+    concentration,
+    positive_float,
+    positive_int,
+    read_data,
+)
 from expfam.cli.columns import rows_of_table
 from expfam.cli.errors import UsageError
+from expfam.cli.groups_of_rows import add_groups, groups_of, reading_groups
+from expfam.cli.model_rows import given_rows
 from expfam.cli.outputs import check_file, replacing
 from expfam.cli.plugins import run_check
 from expfam.cli.results import print_json, say
+from expfam.cli.texts import add_text, check_text, with_texts
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +40,13 @@ _OPTIONS = {
     "output": "--output",
     "groups": "--groups",
     "links": "--links",
+    "text": "--text",
+    "numbers": "--numbers",
+    "key": "--key",
+    "id_column": "--id-column",
+    "label_column": "--label-column",
+    "zero_based": "--zero-based",
+    "n_features": "--n-features",
     "threads": "--threads",
     "time_limit": "--time-limit",
 }
@@ -58,23 +77,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--alpha", type=concentration, metavar="A", help="concentration of the weights (for a family); default: auto"
     )
-    group.add_argument(
-        "--groups",
-        metavar="COLUMN",
-        help="column of the group of each row, or a .npy file of them: a mixture of rows in groups is certified",
-    )
+    add_groups(group, required=False)
     group.add_argument("--links", metavar="FILE", help=".npy file of the links of rows, with --groups; -1 for no link")
     add_threads(group)
     group.add_argument(
         "--time-limit", type=positive_float, metavar="SECONDS", help="fewer replicates, to 100, if more take longer"
     )
     group.add_argument("--output", type=Path, metavar="FILE", help="write the certificate to a .json file")
+    add_reading(parser)
+    add_text(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run `expfam check`; return 0 if passed, 1 if failed, 2 if nothing could be checked."""
     if not _names_data(args.names):
-        given = [option for name, option in _OPTIONS.items() if getattr(args, name) is not None]
+        given = [option for name, option in _OPTIONS.items() if getattr(args, name) not in (None, [])]
         if given:
             raise UsageError(
                 f"{given[0]} is for the certificate of a sampler: write expfam check MODEL DATA {given[0]} ..."
@@ -82,15 +99,15 @@ def run(args: argparse.Namespace) -> int:
         return run_check(args)
     if args.output is not None:
         check_file(args, args.output, "--output", (".json",))
+    check_text(args)
     from expfam.evaluation.certificate import check_model
-    from expfam.io.readers import read
 
-    model, table = _model(args), read(Path(args.names[1]), frame=True)
-    is_table = getattr(getattr(model, "family_", None), "roles", None) or _names_column(args.groups)
-    X = table.X if is_table else rows_of_table(table)
+    args.model, args.data = args.names[0], Path(args.names[1])
+    model = _model(args)
+    X, groups = _rows(args, model)
     settings: dict[str, Any] = {
-        "groups": _array(args, "groups") if args.groups and not _names_column(args.groups) else args.groups,
-        "links": None if args.links is None else _array(args, "links"),
+        "groups": groups,
+        "links": None if args.links is None else _links(args),
         "checks": None if args.checks is None else [name.strip() for name in args.checks.split(",")],
         "sampler": args.sampler,
         "n_replicates": args.replicates,
@@ -119,20 +136,29 @@ def _names_data(names):
     return len(names) == 2 and (Path(names[1]).is_file() or Path(names[1]).suffix.lower() in _SUFFIXES)
 
 
-def _names_column(groups):
-    """Tell whether groups are the name of a column, not a file."""
-    return groups is not None and not groups.endswith(".npy")
+def _rows(args, model):
+    """Return the rows of the data file as the model reads them, and their groups or None."""
+    if Path(args.model).is_dir():
+        _, X, more = given_rows(args, model)
+        return X, more.get("groups")
+    if args.groups is None:
+        table = with_texts(args, read_data(args, frame=True))
+    else:
+        read = partial(read_data, args, frame=True)
+        table = with_texts(args, reading_groups(args, lambda column: read(link_column=column)))
+    return rows_of_table(table), None if args.groups is None else groups_of(args, table)
 
 
-def _array(args, name):
-    """Return the array of a .npy file of groups or links."""
+def _links(args):
+    """Return the links of a .npy file."""
     import numpy as np
 
-    path = getattr(args, name)
     try:
-        return np.load(path, allow_pickle=False)
+        return np.load(args.links, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise UsageError(f"--{name}: {path} cannot be read as a .npy file of one number a row ({error})") from error
+        raise UsageError(
+            f"--links: {args.links} cannot be read as a .npy file of one number a row ({error})"
+        ) from error
 
 
 def _saved(args):

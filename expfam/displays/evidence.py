@@ -79,6 +79,8 @@ class ColumnEvidenceDisplay:
             [f"{k}  ({counted(size, 'row', spec='.0f')})" for k, size in enumerate(self.sizes)],
             fontsize="small",
         )
+        ax.set_xlabel("column")
+        ax.set_ylabel("cluster, and its rows")
         if K * V <= _MOST_LABELLED:
             for (k, j), value in np.ndenumerate(self.evidence):
                 colour = "white" if abs(values[k, j]) > 0.6 * most else "black"

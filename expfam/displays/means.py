@@ -310,8 +310,8 @@ class ClusterMeansDisplay:
         if self.feature_names is not None and V <= 64:
             ax.set_xticks(range(V), self.feature_names, rotation=60, ha="right", fontsize="small")
         else:
-            ax.set_xlabel("column")
             ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set_xlabel("column")
         ax.set_ylabel("cluster  ·  size")
         ax.figure.colorbar(image, ax=ax, label="standardised mean", extend="both")
         _clean(ax, grid=None)

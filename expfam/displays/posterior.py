@@ -265,6 +265,7 @@ class BallDisplay:
                     ax.text(at + size / 2, y, _amount(size), ha="center", va="center", fontsize="small", color=colour)
         names = [f"{name}: {len(sizes)}" for name, sizes in zip(_PARTS, self.sizes)]
         ax.set_yticks(range(3), names)
+        ax.set_ylabel("partition: its clusters")
         ax.invert_yaxis()
         ax.set_xlim(0, self.sizes[0].sum())
         ax.set_xlabel("rows, by cluster")

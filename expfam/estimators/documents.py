@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expfam.amounts import counted
 from expfam.errors import DataTypeError
 from expfam.estimators.row_results import keep_row_names
 from expfam.families.foreign import documents_in, refuse_foreign
-from expfam.frames.frame import as_frame, is_frame
-from expfam.frames.texts import count_known_words, count_words, vectorizer_of
+from expfam.frames.frame import is_frame
+from expfam.frames.texts import count_known_words, count_words, refuse_texts_of_table, vectorizer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +65,7 @@ def validated_documents(
         keep_row_names(estimator, None if is_chunk else X)
     if kind is None:
         if known is not None and is_frame(X):
-            _refuse_texts_of_table(X, estimator)
+            refuse_texts_of_table(X, estimator.feature_names_in_, owner=owner)
         return validate(X)
     if not reset:
         if known is None:
@@ -87,17 +86,6 @@ def validated_documents(
     found = validate(counts)
     estimator.documents_, estimator.feature_names_in_ = kind, np.asarray(words, dtype=object)
     return found
-
-
-def _refuse_texts_of_table(X, estimator):
-    """Refuse a table with a column of text, which no column of counts is, for a model of texts."""
-    frame, words = as_frame(X, owner=type(estimator).__name__), set(estimator.feature_names_in_)
-    for name in frame.names:
-        if name not in words and frame.column(name).kind in ("text", "category"):
-            raise DataTypeError(
-                f"{type(estimator).__name__}: the model was fitted to texts, and this is a table of"
-                f" {counted(len(frame.names), 'column')}: write X = X[{name!r}], whose words are counted"
-            )
 
 
 def vectorizer(estimator: Any) -> CountVectorizer:

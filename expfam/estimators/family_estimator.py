@@ -15,7 +15,7 @@ from expfam.estimators.base import Estimator
 from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
-from expfam.estimators.odd_data import refuse_odd_data
+from expfam.estimators.odd_data import refuse_odd_data, refuse_sparse
 from expfam.estimators.row_results import in_asked_form
 from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
 from expfam.evaluation.mean_error import error_of_mean
@@ -495,6 +495,8 @@ def _validated(estimator, X, *, reset, family, learns):
         estimator._family_of_data = _chosen_family(X, frame, owner)
     if family is None:
         family = estimator._family() if reset else estimator.family_
+    if not family.accepts_sparse:
+        refuse_sparse(X, owner=owner, family=family.name, may_choose=reset)
     roles = getattr(family, "roles", None)
     if roles and Roles(roles).by_place:
         cells = checked_input(estimator, X, frame=frame, reset=reset, accepts_sparse=False, may_lack=True)

@@ -20,12 +20,11 @@ from expfam.evaluation.admixture_checks import (
     check_true_clusters,
 )
 from expfam.evaluation.exactness import Found
+from expfam.evaluation.given_rows import matrix_of
 from expfam.evaluation.process_checks import ProcessProblem
 from expfam.evaluation.process_checks import check_true_clusters as check_true_process
 from expfam.evaluation.units import RowUnits, TokenUnits
-from expfam.families.columns.roles import Roles
 from expfam.frames.frame import as_frame, is_frame
-from expfam.frames.numbers import numbers_of_frame
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
@@ -93,11 +92,11 @@ def certified_admixture(
     X, groups = _without_group_column(X, groups)
     given = {} if kind == TOPICS else {"groups": groups} | ({} if links is None else {"links": links})
     if estimator is None:
-        fitted, bound = None, model.bind(_matrix(X, model.family))
+        fitted, bound = None, model.bind(matrix_of(X, model.family))
     else:
         fitted = _fitted(estimator, X, given, sampler, seed)
         bound = fitted._fitted_model()
-    data = _data(kind, X, bound, groups, links)
+    data = _data(kind, X, bound, fitted, groups, links)
     kernel = _kernel(kind, estimator, sampler, data)
     no_sampler = _no_sampler(kind, kernel)
     if not no_sampler:
@@ -138,11 +137,11 @@ def certified_process(
     kernel = _in_every_step(_process_kernel(kind, estimator, sampler))  # refused before a fit, not after it
     X, groups = _without_group_column(X, groups)
     if estimator is None:
-        bound = model.bind(_matrix(X, model.family))
+        fitted, bound = None, model.bind(matrix_of(X, model.family))
     else:
         fitted = _fitted(estimator, X, {} if kind == TOPICS else {"groups": groups}, sampler, seed)
         bound = HierarchicalProcess(fitted.family_, fitted.concentration_, fitted.gamma_)
-    data = _data(kind, X, bound, groups, None)
+    data = _data(kind, X, bound, fitted, groups, None)
     kernel.check(bound, data)
     prior = _prior_of(kernel) or PriorOfCounts(False, False)
     units = TokenUnits(data.X) if kind == TOPICS else RowUnits(data, 1)
@@ -252,19 +251,9 @@ def _without_group_column(X, groups):
     return frame.without([groups]), Groups.of_names(names)
 
 
-def _matrix(X, family):
-    """Return rows as a matrix: a frame is encoded by the roles that the family has."""
-    if not is_frame(X):
-        return X
-    roles = getattr(family, "roles", None)
-    if roles:
-        return Roles(roles).encode(X, owner="check_model")
-    return numbers_of_frame(as_frame(X, owner="check_model"), of_fit=True)
-
-
-def _data(kind, X, model, groups, links):
+def _data(kind, X, model, estimator, groups, links):
     """Return the user's data as a kernel reads them."""
-    X = _matrix(X, model.family)
+    X = matrix_of(X, model.family, estimator)
     if kind == TOPICS:
         return Dataset(X, model.family)
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)

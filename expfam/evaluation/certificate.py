@@ -44,10 +44,8 @@ from expfam.evaluation.exactness import (
     check_rows,
     check_truth,
 )
+from expfam.evaluation.given_rows import matrix_of
 from expfam.evaluation.ranks import least_shift, least_variation
-from expfam.families.columns.roles import Roles
-from expfam.frames.frame import as_frame, is_frame
-from expfam.frames.numbers import numbers_of_frame
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.hierarchical import HierarchicalProcess
@@ -473,7 +471,7 @@ def _certified_mixture(model, X, sampler, n_rows, *, seed, n_threads):
 def _stated(model, X, sampler, seed, n_rows, n_threads):
     """Return what is certified."""
     estimator, drawn = (None, ()) if isinstance(model, MixtureModel) else _fitted(model, X, sampler, seed)
-    X = _matrix(X, model if estimator is None else estimator.model_)
+    X = matrix_of(X, (model if estimator is None else estimator.model_).family, estimator)
     bound = model.bind(X) if estimator is None else estimator.model_
     data = Dataset(X, bound.family)
     if data.n_rows < 3:
@@ -531,16 +529,6 @@ def _no_sampler(problem):
     )
 
 
-def _matrix(X, model):
-    """Return rows as a matrix: a frame is encoded by the roles that the family of a model has."""
-    if not is_frame(X):
-        return X
-    roles = getattr(model.family, "roles", None)
-    if roles:
-        return Roles(roles).encode(X, owner="check_model")
-    return numbers_of_frame(as_frame(X, owner="check_model"), of_fit=True)
-
-
 def _is_of_unknown_number(model):
     """Tell whether a model is of groups or documents whose number of clusters is unknown."""
     is_grouped = getattr(model, "saved_kind", None) in (TOPICS, GROUPED)
@@ -573,12 +561,12 @@ def _fitted(mixture, X, sampler, seed):
     """
     _check_kind(mixture)
     settings = mixture.get_params(deep=False) | ({} if sampler is None else {"sampler": sampler})
-    copied = type(mixture)(**settings)
-    if hasattr(mixture, "model_"):
-        copied.model_ = mixture.model_
-        return copied, _drawn_hyper(mixture)
-    fitted = type(mixture)(**settings | {"random_state": seed}).fit(X)
+    copied, fitted = type(mixture)(**settings), mixture
+    if not hasattr(mixture, "model_"):
+        fitted = type(mixture)(**settings | {"random_state": seed}).fit(X)
     copied.model_ = fitted.model_
+    if fitted.__dict__.get("documents_") is not None:
+        copied.documents_, copied.feature_names_in_ = fitted.documents_, fitted.feature_names_in_
     return copied, _drawn_hyper(fitted)
 
 

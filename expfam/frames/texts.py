@@ -14,6 +14,7 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, DataWarning
+from expfam.frames.frame import as_frame
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -198,3 +199,28 @@ def _is_text(document):
 
 def _is_tokens(document):
     return isinstance(document, (list, tuple, set, frozenset, np.ndarray)) and all(isinstance(t, str) for t in document)
+
+
+def refuse_texts_of_table(X: Any, words: Sequence[str], *, owner: str) -> None:
+    """Refuse a table with a column of text, which no column of counts is, for a model of texts.
+
+    Parameters
+    ----------
+    X : frame
+    words : (V,) sequence of str
+        Of the fit; columns of these names are counts.
+    owner : str
+        Named in the message.
+
+    Raises
+    ------
+    DataTypeError
+        The message has the line that takes the column.
+    """
+    frame, known = as_frame(X, owner=owner), set(words)
+    for name in frame.names:
+        if name not in known and frame.column(name).kind in ("text", "category"):
+            raise DataTypeError(
+                f"{owner}: the model was fitted to texts, and this is a table of"
+                f" {counted(len(frame.names), 'column')}: write X = X[{name!r}], whose words are counted"
+            )

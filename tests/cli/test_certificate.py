@@ -125,7 +125,7 @@ def test_a_saved_mixture_of_rows_in_groups(data, tmp_path, capsys):
     assert run(tmp_path / "model", data, *given, *few) == 0
     assert "verdict: no error found by rows" in capsys.readouterr().out
     assert run(tmp_path / "model", data, "--groups", tmp_path / "none.npy", *few) == 2
-    assert "none.npy cannot be read as a .npy file" in capsys.readouterr().err
+    assert "none.npy cannot be read as an array of numbers or names" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
@@ -135,3 +135,49 @@ def test_a_saved_topic_model(data, tmp_path, capsys):
     assert "TopicGibbs" in capsys.readouterr().out
     assert run(tmp_path / "topics", data, "--sampler", "variational", *FEW[:4], "--checks", "rows") == 2
     assert "TopicVariational is no sampler" in capsys.readouterr().out
+
+
+FEW_ROWS = (*FEW[:4], "--checks", "rows")
+
+
+def test_columns_of_numbers_written_with_commas(tmp_path, capsys):
+    path = tmp_path / "prices.csv"
+    rows = "\n".join(f'"{k},5";{k % 3}' for k in range(30))
+    path.write_text(f"price;kind\n{rows}\n")
+    given = ("gaussian_diag", path, "--n-components", 2, *FEW_ROWS)
+    assert run(*given) == 2
+    assert "column 'price' holds text" in capsys.readouterr().err
+    assert run(*given, "--numbers", "price") == 0
+    assert "no error found by rows" in capsys.readouterr().out
+    assert run("poisson", "--numbers", "price") == 2
+    assert "--numbers is for the certificate of a sampler" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
+def test_texts_of_a_column(tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
+    texts = ["sun and sea", "sea and sand", "tax and rent"] * 8
+    table = pd.DataFrame({"note": texts, "home": list("abcd") * 6, "price": range(24)})
+    path = tmp_path / "notes.csv"
+    table.to_csv(path, index=False)
+    given = ("multinomial", path, "--n-components", 2, *FEW_ROWS)
+    assert run(*given, "--text", "note") == 0
+    assert run(*given, "--text", "note", "--groups", "home", "--alpha", 0.5) == 0
+    assert "GroupedGibbs" in capsys.readouterr().out
+    assert run(*given, "--text", "notes") == 2
+    assert "--text: " in capsys.readouterr().err
+
+    Mixture("multinomial", 2, **SHORT).fit(texts).save(tmp_path / "model")
+    assert run(tmp_path / "model", path, *FEW_ROWS, "--text", "note", "--sampler", "gibbs") == 0
+    assert "verdict: no error found by rows" in capsys.readouterr().out
+    assert run(tmp_path / "model", path, *FEW_ROWS) == 2
+    assert "--text note" in capsys.readouterr().err
+
+
+def test_an_array_of_an_archive(tmp_path, capsys):
+    X = np.random.default_rng(0).poisson(3.0, (30, 2))
+    np.savez(tmp_path / "two.npz", a=X, b=-X)
+    given = ("poisson", tmp_path / "two.npz", "--n-components", 2, *FEW_ROWS)
+    assert run(*given) == 2
+    assert "--key" in capsys.readouterr().err
+    assert run(*given, "--key", "a") == 0

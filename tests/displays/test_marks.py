@@ -5,11 +5,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from expfam import Mixture
+from expfam import BayesianHierarchy, Mixture
+from expfam.displays.dendrogram import DendrogramDisplay
+from expfam.displays.evidence import ColumnEvidenceDisplay
 from expfam.displays.means import ClusterMeansDisplay
+from expfam.displays.pairs import PairsDisplay
+from expfam.displays.posterior import BallDisplay, ClusterCountDisplay, SimilarityDisplay
+from expfam.displays.scatter import ScatterDisplay
 from expfam.displays.sizes import SizesDisplay
 from expfam.displays.trace import TraceDisplay
 from expfam.errors import CapabilityError, DataError
+from expfam.evaluation.posterior import PartitionPosterior
 from expfam.families.base import Family
 
 
@@ -230,3 +236,36 @@ def test_means_refuse_what_does_not_fit(plane):
 def test_sizes_may_be_sums_of_weights():
     assert SizesDisplay([0.25, 0.5]).plot().ax_.get_title(loc="left") == "0.75 rows in 2 clusters"
     assert SizesDisplay([1200.0, 34.0]).plot().ax_.get_title(loc="left") == "1,234 rows in 2 clusters"
+
+
+# ---- axes ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_axis_has_a_name(plane):
+    X, mixture = plane
+    labels = mixture.labels_
+    names = ["a", "b", "c"]
+    draws = PartitionPosterior([labels, labels, np.zeros_like(labels)])
+    hierarchy = BayesianHierarchy("gaussian_diag").fit(X)
+    pictures = [
+        ClusterMeansDisplay.from_estimator(mixture, X),
+        ClusterMeansDisplay(np.eye(3), [1, 2, 3]),
+        ClusterMeansDisplay(np.eye(3), [1, 2, 3], feature_names=names),
+        ColumnEvidenceDisplay(np.eye(3), [1, 2, 3], feature_names=names),
+        ScatterDisplay(X, labels),
+        SizesDisplay([5, 3]),
+        TraceDisplay.from_estimator(mixture),
+        DendrogramDisplay.from_estimator(hierarchy),
+        PairsDisplay(np.eye(3), [0, 0, 1], names),
+        ClusterCountDisplay.from_posterior(draws),
+        SimilarityDisplay(draws),
+        BallDisplay.from_posterior(draws),
+    ]
+    for picture in pictures:
+        figure = picture.plot().figure_
+        for ax in figure.axes:
+            if ax.get_label() == "<colorbar>" or not ax.axison:
+                continue
+            place = ax.get_subplotspec()
+            assert ax.get_xlabel() or not place.is_last_row(), type(picture).__name__
+            assert ax.get_ylabel() or not place.is_first_col(), type(picture).__name__

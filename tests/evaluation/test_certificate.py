@@ -330,6 +330,24 @@ def test_a_table_with_holes_and_a_model_of_a_table():
     assert numbers.passed
 
 
+@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
+@pytest.mark.parametrize("is_fitted", [True, False])
+@pytest.mark.parametrize("kind", ["texts", "tokens"])
+@pytest.mark.parametrize("estimator", [ef.Mixture, ef.TopicModel, ef.GroupedMixture])
+def test_texts_have_the_certificate_of_their_counts(estimator, kind, is_fitted):
+    texts = ["sun sea", "sea sand", "tax rent", "sun sand sea"] * 4
+    texts = texts if kind == "texts" else [text.split() for text in texts]
+    family = () if estimator is ef.TopicModel else ("multinomial",)
+    settings = {"random_state": 0, "n_steps": 3, "n_warmup": 3}
+    given = {"groups": np.arange(16) // 4} if estimator is ef.GroupedMixture else {}
+    model = estimator(*family, 2, **settings)
+    fitted = estimator(*family, 2, **settings).fit(texts, **given)
+    plain = estimator(*family, 2, **settings).fit(fitted.vectorizer_.transform(texts), **given)
+    found = check_model(fitted if is_fitted else model, texts, checks=["rows"], **given, **FEW)
+    counts = check_model(plain, fitted.vectorizer_.transform(texts), checks=["rows"], **given, **FEW)
+    assert [row.p for row in found.table] == [row.p for row in counts.table]
+
+
 @pytest.mark.parametrize("labels", ["clusters", "classes"])
 def test_known_rows_are_not_left_out_without_a_word(labels):
     with pytest.raises(CapabilityError, match=f"was made with labels='{labels}', and the checks draw rows of which"):
