@@ -77,7 +77,7 @@ def refuse_sparse(X: Any, *, owner: str, family: str, may_choose: bool) -> None:
     Raises
     ------
     DataTypeError
-        X is a sparse matrix or array.
+        X is a sparse matrix or array of real numbers.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def refuse_sparse(X: Any, *, owner: str, family: str, may_choose: bool) -> None:
     expfam.errors.DataTypeError: Mixture: family 'gaussian' reads dense rows, and the data are a sparse matrix of the \
 shape (3, 3): write X = X.toarray(), which takes 72 B
     """
-    if not sparse.issparse(X):
+    if not sparse.issparse(X) or X.dtype.kind not in "buif":  # others are no numbers of any family
         return
     size = np.dtype(np.float32 if X.dtype.itemsize <= 2 else X.dtype).itemsize * math.prod(X.shape)
     other = f"; or write {owner}('{_SPARSE_REALS}'), which reads sparse rows" if family in _DENSE_REALS else ""
