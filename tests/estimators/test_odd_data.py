@@ -173,7 +173,6 @@ DENSE_FAMILIES = {
     "gaussian": (SPARSE, "gaussian_spherical"),
     "gaussian_zero": (SPARSE, "gaussian_spherical"),
     "categorical": (SPARSE_COUNTS, None),
-    "geometric": (SPARSE_COUNTS, None),
 }
 
 
