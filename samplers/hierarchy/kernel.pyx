@@ -2,8 +2,9 @@
 
 The scores are the log odds of `HierarchyTree`, from `scores`, `count_scores` or `level_scores`; a `MergeQueue` finds
 the best pair with deferred bounds, so the merges are those of the plain search over all pairs, ties included: about
-N**2 scores in all, for any family. Counts have an inverted index, which finds them with far fewer; and any data may be
-given a graph of candidates. O(N) memory beside the statistics of N clusters.
+N**2 scores in all, for any family. Diagonal Gaussians leave most of them out by bounds in single precision. Counts have
+an inverted index, which finds them with far fewer; and any data may be given a graph of candidates. O(N) memory beside
+the statistics of N clusters.
 
 Compiled, although nothing here is fast: Python hears Ctrl-C between its own instructions only, so a merge is made whole
 or not at all.
@@ -22,6 +23,7 @@ from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import label_statistics
 from expfam.samplers.hierarchy.count_scores import CountScores, IndexPartners
 from expfam.samplers.hierarchy.level_scores import LevelScores
+from expfam.samplers.hierarchy.bounded_pairs import BoundedPartners, all_partners, partners_from_arrays
 from expfam.samplers.hierarchy.pairs import AllPartners, GraphPartners
 from expfam.samplers.hierarchy.tree import HierarchyTree
 from expfam.samplers.chain.kernel import Kernel
@@ -35,7 +37,9 @@ from expfam.structures.merging.queue import MergeQueue
 from expfam.user_warnings import warn
 
 _GRAPHS = {"knn": neighbour_graph, "hash": hash_graph}
-_PARTNERS = {kind.__name__: kind for kind in (AllPartners, GraphPartners, IndexPartners)}
+_PARTNERS = {"AllPartners": partners_from_arrays} | {
+    kind.__name__: kind.from_arrays for kind in (GraphPartners, IndexPartners)
+}
 _FEWER = 0.8  # of the leaves are distinct, where copies are looked for in groups
 _MANY = 50_000  # leaves whose pairs are scored without a warning
 
@@ -85,7 +89,7 @@ class MergeState:
     Attributes
     ----------
     scores : OddsScores, CountScores or LevelScores
-    partners : AllPartners, GraphPartners or IndexPartners
+    partners : AllPartners, BoundedPartners, GraphPartners or IndexPartners
     queue : MergeQueue
     leaf : (N,) int32 ndarray
         Leaf of each datum, numbered by first appearance.
@@ -133,8 +137,8 @@ class MergeState:
     def by_size(self, *, n_threads=None):
         """Return the forest of the same leaves for a search in the order "odds_size", or None.
 
-        It is that of the constructor, bit for bit. All pairs of single data are merged into two: their scores are those
-        of the order "odds" less log 2, and are not computed again.
+        It is that of the constructor, bit for bit but for bounds of pairs that were left out. All pairs of single data
+        are merged into two: their scores are those of the order "odds" less log 2, and are not computed again.
 
         Parameters
         ----------
@@ -147,14 +151,14 @@ class MergeState:
             None unless this forest is one of single data in the order "odds" without merges, where all pairs are
             scored by the family.
         """
-        is_plain = type(self.scores) is OddsScores and type(self.partners) is AllPartners
+        is_plain = type(self.scores) is OddsScores and isinstance(self.partners, (AllPartners, BoundedPartners))
         if self.order != "odds" or self.children or not is_plain or max(self.counts) > 1:
             return None
         other = type(self).__new__(type(self))
         other.model, other.data, other.seed, other.n_steps = self.model, self.data, self.seed, self.n_steps
         other.order, other.stamp, other.memory, other.leaf = "odds_size", 0, {}, self.leaf
         other._start(self.leaf_weight)
-        other.partners = AllPartners.from_arrays(self.partners.to_arrays(), other.scores)
+        other.partners = partners_from_arrays(self.partners.to_arrays(), other.scores)
         n_threads = n_threads if other.scores.can_fork else 1
         other.queue = MergeQueue.shifted(self.queue.to_arrays(), other.partners, float(np.log(2)), n_threads=n_threads)
         return other
@@ -178,7 +182,7 @@ class MergeState:
             return IndexPartners(self.scores, with_disjoint=index == "exact")
         group = self._copies()
         loose = np.flatnonzero(group < 0)
-        return AllPartners(self.scores, loose, loose, n_named=len(group), group=group)
+        return all_partners(self.scores, loose, loose, n_named=len(group), group=group)
 
     def _copies(self):
         """Return the group of each leaf among equal single data; -1 for all where few are equal."""
@@ -265,7 +269,7 @@ class MergeState:
         pair = self.queue.best()
         if pair is None and not self.partners.is_wide:
             slots, ids = self.queue.slots, self.queue.ids
-            self.partners = AllPartners(self.scores, slots, ids, n_named=len(self.counts))
+            self.partners = all_partners(self.scores, slots, ids, n_named=len(self.counts))
             self.queue.widen(self.partners)
             pair = self.queue.best()
         return pair
@@ -314,7 +318,7 @@ class MergeState:
             "log_joint": np.array(self.log_joint),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
             "scores": self.scores.to_arrays(),
-            "partners": {type(self.partners).__name__: self.partners.to_arrays()},
+            "partners": {_stored_name(self.partners): self.partners.to_arrays()},
             "queue": self.queue.to_arrays(),
             "memory": memory_arrays(self.memory),
         }
@@ -339,7 +343,7 @@ class MergeState:
         if hasattr(self.scores, "index"):
             check_index(arrays, self.scores.index.n_terms)
         self.scores.from_arrays(arrays["scores"])
-        self.partners = _PARTNERS[name].from_arrays(found, self.scores)
+        self.partners = _PARTNERS[name](found, self.scores)
         self.queue = MergeQueue.from_arrays(arrays["queue"], self.partners)
         self.children = [tuple(pair) for pair in np.asarray(arrays["children"]).reshape(-1, 2).tolist()]
         self.log_block, self.counts = arrays["log_block"].tolist(), arrays["counts"].tolist()
@@ -352,6 +356,11 @@ class MergeState:
         if state_type is not MergeState:
             raise CapabilityError(f"a MergeState cannot become a {state_type.__name__}; start one from its `partition`")
         return self
+
+
+def _stored_name(partners):
+    """Return the name under which partners are stored: those with bounds are made again from those without."""
+    return AllPartners.__name__ if isinstance(partners, BoundedPartners) else type(partners).__name__
 
 
 class HierarchicalClustering(Kernel):

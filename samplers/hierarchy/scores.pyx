@@ -176,6 +176,27 @@ cdef class OddsScores:
         other._publish()
         return other
 
+    def bounds(self, n_positions):
+        """Return bounds of the evidence of pairs of these components, or None where they have none.
+
+        Parameters
+        ----------
+        n_positions : int
+            To which clusters may be written.
+        """
+        make = getattr(self.components.owner, "merged_bounds", None)
+        return None if make is None else make(n_data=len(self.log_gamma) - 1, n_positions=n_positions)
+
+    def levels_with(self, levels):
+        """Return what a score adds by the number of data of both clusters: (n_data + 1,) nats.
+
+        Parameters
+        ----------
+        levels : (n_data + 1,) float64 ndarray
+            Such terms of the evidence.
+        """
+        return levels + self.s.log_alpha + self.log_gamma - self.log_size
+
     @property
     def can_fork(self):
         """Return whether several threads may score at once."""

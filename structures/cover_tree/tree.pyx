@@ -24,6 +24,8 @@ from expfam.structures.cover_tree.build cimport (
     SPLIT_MEMORY, SPLIT_REFUSED, UNSPLITTABLE, cell_list, centre_list, cover_cell, free_centres, level_at, split,
     split_space,
 )
+from expfam.structures.cover_tree.boxes cimport PackedBoxes
+from expfam.structures.cover_tree.neighbours cimport neighbour, offer, sort_found
 from expfam.structures.simd.distance cimport expfam_square_distance
 from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
@@ -36,6 +38,10 @@ cdef enum:
     QUERIES = 64                # queries in a task
     TRIALS = 4                  # first queries of a task, which tell whether cells save time
 
+    MOST_COLUMNS = 64           # for boxes: with more, a row read is as dear as many cells
+    FEW_ROWS = 1024             # boxes of fewer save little
+    FEW_QUERIES = 64            # one of so many data as a query: fewer are done before boxes are made
+
 cdef double SCAN_SHARE = 0.25   # of the data: who reads more by cells is slower than a pass in the order of memory
 
 cdef extern from "<math.h>" nogil:
@@ -44,51 +50,6 @@ cdef extern from "<math.h>" nogil:
 
 class CoverTreeWarning(UserWarning):
     """Many data are in cells that could not be split; searches there read all data."""
-
-
-cdef inline bint _before(neighbour a, neighbour b) noexcept nogil:
-    return a.square < b.square or (a.square == b.square and a.id < b.id)
-
-
-cdef inline Py_ssize_t _offer(neighbour *found, Py_ssize_t size, Py_ssize_t k, neighbour new) noexcept nogil:
-    """Insert a neighbour into the heap of the k nearest, the farthest on top.
-
-    Returns the new size of the heap.
-    """
-    cdef Py_ssize_t at, child
-    if size < k:
-        at = size
-        while at > 0 and _before(found[(at - 1) // 2], new):
-            found[at] = found[(at - 1) // 2]
-            at = (at - 1) // 2
-        found[at] = new
-        return size + 1
-    if not _before(new, found[0]):
-        return size
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and _before(found[child], found[child + 1]):
-            child += 1
-        if not _before(new, found[child]):
-            break
-        found[at] = found[child]
-        at = child
-    found[at] = new
-    return size
-
-
-cdef inline void _sort(neighbour *found, Py_ssize_t size) noexcept nogil:
-    """Sort the heap of `_offer` in place."""
-    cdef neighbour last
-    cdef Py_ssize_t left = size
-    while left > 1:
-        left -= 1
-        last = found[left]
-        found[left] = found[0]
-        _offer(found, left, left, last)  # replaces the old top, which it precedes
 
 
 cdef inline void _push(visit *visits, Py_ssize_t size, visit new) noexcept nogil:
@@ -162,7 +123,8 @@ cdef class CoverTree:
     children of one cell; a cell has an explicit child with the same centre; radii are the true ones; and members belong
     to the nearest centre, as in Izbicki and Shelton (2015). Centres are chosen farthest first inside each cell, in
     cells of more than 4096 data farthest first in a sample. Memory: one copy of the rows in float32, for each datum
-    about 24 bytes during building and 8 afterwards, and 44 bytes for each cell.
+    about 24 bytes during building and 8 afterwards, and 44 bytes for each cell. Many queries in up to 64 columns add a
+    second copy of the rows, in boxes of sixteen, until the data change.
 
     Examples
     --------
@@ -230,7 +192,7 @@ cdef class CoverTree:
         self._cells, self._points, self._ids, self._dist = cells, rows, ids[order], dist
         self.n_cells, self._n_positions, self.n_alive = len(cells), len(rows), len(rows)
         self._n_waste, self.is_compact, self.radius_is_bound = 0, True, False
-        self._where = self._home = None
+        self._where = self._home = self._boxes = None
         self._aim()
         whole = cells["size"][(cells["flags"] & UNSPLITTABLE) != 0].sum()
         if whole:
@@ -269,7 +231,7 @@ cdef class CoverTree:
         now.cell, now.bound = 0, 0.0
         now.square = expfam_square_distance(q, self.points + self.cells[0].lo * F, F)
         if self.ids[self.cells[0].lo] >= 0:
-            size = _offer(found, size, k, neighbour(now.square, self.ids[self.cells[0].lo]))
+            size = offer(found, size, k, neighbour(now.square, self.ids[self.cells[0].lo]))
             worst = sqrt(found[0].square) if size == k else INFINITY
         visits[0] = now
         while waiting:
@@ -286,7 +248,7 @@ cdef class CoverTree:
                     read += 1
                     square = expfam_square_distance(q, self.points + p * F, F)
                     if size < k or square <= found[0].square:
-                        size = _offer(found, size, k, neighbour(square, self.ids[p]))
+                        size = offer(found, size, k, neighbour(square, self.ids[p]))
                         worst = sqrt(found[0].square) if size == k else INFINITY
                 continue
             c = cell.child
@@ -304,14 +266,14 @@ cdef class CoverTree:
                     read += 1
                     new.square = expfam_square_distance(q, self.points + cell.lo * F, F)
                     if self.ids[cell.lo] >= 0 and (size < k or new.square <= found[0].square):
-                        size = _offer(found, size, k, neighbour(new.square, self.ids[cell.lo]))
+                        size = offer(found, size, k, neighbour(new.square, self.ids[cell.lo]))
                         worst = sqrt(found[0].square) if size == k else INFINITY
                     apart = sqrt(new.square)
                 new.bound = apart - cell.radius - self.slack * (apart + cell.radius)
                 if new.bound <= worst and cell.size > 1:
                     _push(visits, waiting, new)
                     waiting += 1
-        _sort(found, size)
+        sort_found(found, size)
         n_read[0] += read
         return size
 
@@ -323,8 +285,8 @@ cdef class CoverTree:
             if self.ids[p] >= 0:
                 square = expfam_square_distance(q, self.points + p * F, F)
                 if size < k or square <= found[0].square:
-                    size = _offer(found, size, k, neighbour(square, self.ids[p]))
-        _sort(found, size)
+                    size = offer(found, size, k, neighbour(square, self.ids[p]))
+        sort_found(found, size)
         return size
 
     cdef Py_ssize_t next_below(self, Py_ssize_t c, Py_ssize_t top) noexcept nogil:
@@ -416,13 +378,15 @@ cdef class CoverTree:
                    Py_ssize_t lo, Py_ssize_t hi):
         """Write the answers of the queries lo..hi.
 
-        Where cells save few distances to the first queries, as with noise in many columns, the others read all data.
+        Boxes find them where there are some. Where cells save few distances to the first queries, as with noise in many
+        columns, the others read all data.
         """
         cdef Py_ssize_t i, j, size, n_read = 0
         cdef bint saves = True
+        cdef PackedBoxes boxes = self._boxes
         cdef neighbour *found = <neighbour *> malloc(k * sizeof(neighbour))
-        cdef visit *visits = <visit *> malloc(self.n_cells * sizeof(visit))
-        if found == NULL or visits == NULL:
+        cdef visit *visits = NULL if boxes is not None else <visit *> malloc(self.n_cells * sizeof(visit))
+        if found == NULL or (visits == NULL and boxes is None):
             free(found)
             free(visits)
             raise MemoryError("no memory for the search of a cover tree")
@@ -430,7 +394,9 @@ cdef class CoverTree:
             for i in range(lo, hi):
                 if i == lo + TRIALS:
                     saves = n_read < TRIALS * SCAN_SHARE * self._n_positions
-                if saves:
+                if boxes is not None:
+                    size = boxes.nearest(&Q[i, 0], k, found)
+                elif saves:
                     size = self.nearest(&Q[i, 0], k, found, visits, &n_read)
                 else:
                     size = self.nearest_of_all(&Q[i, 0], k, found)
@@ -493,9 +459,19 @@ cdef class CoverTree:
         k = min(int(k), self.n_alive)
         distance, index = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.intp)
         if k:
+            self._make_boxes(len(Q))
             tasks = [(Q, k, distance, index, lo, min(lo + QUERIES, len(Q))) for lo in range(0, len(Q), QUERIES)]
             run(self._knn_block, tasks, self.n_threads)
         return distance, index
+
+    def _make_boxes(self, n_queries):
+        """Make boxes of the rows for many queries in few columns, until the data change."""
+        if not self.is_compact:
+            self._boxes = None
+        if not self.is_compact or self._boxes is not None or self.F > MOST_COLUMNS or self._n_positions < FEW_ROWS:
+            return
+        if FEW_QUERIES * n_queries >= self._n_positions:
+            self._boxes = PackedBoxes(self._points, self._ids, self.slack)
 
     def range(self, Q, r):
         """Find the data within distance r of each query, including distance r itself.

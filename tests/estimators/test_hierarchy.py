@@ -212,7 +212,7 @@ def test_neighbours_and_threads_change_little_and_nothing():
     np.testing.assert_array_equal(exact.children_, threads.children_)
     near = BayesianHierarchy(sampler=HierarchicalClustering(candidates="knn", n_neighbors=8), n_threads=2).fit(X)
     assert adjusted_rand_score(y, near.labels_) == 1.0
-    assert near.n_scores_ < 0.5 * exact.n_scores_
+    assert near.n_scores_ < 0.75 * len(X) ** 2  # half of what two orders have
 
 
 def test_interrupted_it_is_a_forest_of_use():

@@ -153,8 +153,8 @@ def test_noise_is_read_in_one_pass_with_the_same_bits():
 def test_cells_answer_where_they_save_distances_and_a_pass_where_not():
     """Distances to centres that are wrong hide data from cells, not from a pass over all data."""
     rng = np.random.default_rng(5)
-    noise = rng.normal(size=(3000, 16))
-    apart = 200.0 * rng.normal(size=(30, 16))[rng.integers(30, size=3000)] + noise
+    noise = rng.normal(size=(3000, 80))  # more columns than boxes are made for
+    apart = 200.0 * rng.normal(size=(30, 80))[rng.integers(30, size=3000)] + noise
     for X, is_pass in ((noise, True), (apart, False)):
         arrays = CoverTree(X).to_arrays()
         arrays["dist"][arrays["ids"] < 64] = 1e6
@@ -163,6 +163,34 @@ def test_cells_answer_where_they_save_distances_and_a_pass_where_not():
         hidden = ~is_centre & (nearest != np.arange(64))
         assert hidden[:4].any()
         assert bool(hidden[4:].any()) is not is_pass
+
+
+@pytest.mark.parametrize("d", [1, 3, 17, 64])
+@pytest.mark.parametrize("n", [1024, 1025, 4096, 5000])
+def test_boxes_find_what_cells_find_to_the_bit(n, d):
+    for X in (clusters(n, d, 9, n), lattice(n, d, 3, n), np.zeros((n, d)), 1e-20 + 1e15 * clusters(n, d, 2, d)):
+        Q = np.concatenate([X[::41], X[:20] * 1.01 + 0.01, -9.0 * X[:3]])
+        tree, other = CoverTree(X), CoverTree(X)
+        for k in (1, 2, 17, 40):
+            found = tree.knn(Q, k)
+            cells = [other.knn(Q[i : i + 8], k) for i in range(0, len(Q), 8)]  # too few queries for boxes
+            for part in range(2):
+                np.testing.assert_array_equal(found[part], np.concatenate([each[part] for each in cells]))
+        if n == 1024:
+            assert tree.knn(Q, n)[1].tolist() == other.knn(Q, n)[1].tolist()
+
+
+def test_boxes_forget_data_that_change():
+    X = clusters(2000, 3, 9, 1)
+    tree = CoverTree(X)
+    before = tree.knn(X, 2)
+    tree.remove(before[1][:3, 1])
+    new = tree.insert(X[:3] + 1e-3)
+    distance, index = tree.knn(X, 2)
+    assert not np.isin(index, before[1][:3, 1]).any()
+    assert index[:3, 1].tolist() == new.tolist()
+    left = np.setdiff1d(np.arange(2000), before[1][:3, 1])
+    np.testing.assert_allclose(distance, brute_knn(np.concatenate([X[left], X[:3] + 1e-3]), X, 2)[0], atol=1e-5)
 
 
 def test_more_neighbours_than_data():
@@ -216,11 +244,15 @@ def test_other_instructions_find_the_same_neighbours(isa):
     code = (
         "import json, numpy as np; from expfam.structures import CoverTree\n"
         "X = np.random.default_rng(0).integers(0, 5, (300, 19)).astype(float)\n"
-        "t = CoverTree(X, leaf=3); t.invariants(); print(json.dumps(t.knn(X[:20], 5)[1].tolist()))"
+        "t = CoverTree(X, leaf=3); t.invariants(); found = [t.knn(X[:20], 5)[1].tolist()]\n"
+        "X = np.random.default_rng(0).integers(0, 5, (1500, 7)).astype(float)\n"
+        "found.append(CoverTree(X).knn(X[:40], 5)[1].tolist()); print(json.dumps(found))"
     )
-    found = output_under(isa, code)
+    cells, boxes = json.loads(output_under(isa, code))
     X = np.random.default_rng(0).integers(0, 5, (300, 19)).astype(float)
-    assert json.loads(found) == brute_knn(X, X[:20], 5)[1].tolist()
+    assert cells == brute_knn(X, X[:20], 5)[1].tolist()
+    X = np.random.default_rng(0).integers(0, 5, (1500, 7)).astype(float)
+    assert boxes == brute_knn(X, X[:40], 5)[1].tolist()
 
 
 # ---- the build -------------------------------------------------------------------------------------------------------

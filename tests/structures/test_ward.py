@@ -65,7 +65,7 @@ def test_equal_items_cost_no_more_scores_than_others(n_patterns):
     partners = WardPartners(X)
     queue = MergeQueue(n, partners)
     queue.run(partners.absorb)
-    assert (n - 1) ** 2 <= queue.n_scores <= 1.1 * (n - 1) ** 2
+    assert queue.n_scores <= {1: 1.1, 7: 0.25, 240: 0.1}[n_patterns] * (n - 1) ** 2
 
 
 def test_a_search_goes_on_after_it_stopped():

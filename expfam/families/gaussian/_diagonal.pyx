@@ -26,6 +26,8 @@ from expfam.structures.simd.gaussian_diagonal cimport expfam_t_joint, expfam_t_s
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising
 
+from expfam.families.gaussian._merged_bounds import bounds_of
+
 cdef extern from *:
     """
     #include "gaussian_lanes.h"
@@ -597,6 +599,22 @@ cdef class DiagonalComponents(RealComponents):
             above[:] = 0.0
         s.prior_rates = float((shape * np.log(rate)).sum())
         set_places(&s.columns, &s.alike, own, alike, precision)
+
+    def merged_bounds(self, *, n_data, n_positions):
+        """Return bounds of the evidence of pairs, or None where there are none; they read these very statistics.
+
+        Parameters
+        ----------
+        n_data : int
+            Of all clusters together.
+        n_positions : int
+            To which clusters may be written.
+        """
+        if type(self) is not DiagonalComponents or self.mine.alike.size or self.mine.base.F != 2 * self.mine.m:
+            return None
+        S = self.S.reshape(-1, self.mine.base.F)
+        sizes = {"n_data": n_data, "n_positions": n_positions}
+        return bounds_of(self.n[: self.capacity], S[: self.capacity], self.tables[:4], **sizes)
 
     def gamma_tables(self, shape):
         """Return the tables `rising` and `gammas`, which all priors of the same shapes share."""
