@@ -8,8 +8,8 @@ cdef extern from *:
     """
     const char *MERGED_BOUNDS "EXPFAM_MERGED_BOUNDS"
 
-# The log evidence of clusters k and l as one, with n data, is  levels[n] - (half + n / 2) Q,  up to rounding. Bounds are
-# kept by position: whoever asks writes clusters to positions, and asks for many positions at once.
+# The log evidence of clusters k and l as one, with n data, is  levels[n] - (half + n / 2) Q,  up to rounding. Bounds
+# are kept by position: whoever asks writes clusters to positions, and asks for many positions at once.
 ctypedef struct merged_bounds_v1:   # capsule "expfam.merged_bounds_v1"
     uint32_t abi_version            # EXPFAM_ABI
     uint32_t struct_size            # sizeof(merged_bounds_v1) of the build that fills it

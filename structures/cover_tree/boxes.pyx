@@ -20,7 +20,8 @@ cdef enum:
 
 # ---- building --------------------------------------------------------------------------------------------------------
 
-cdef Py_ssize_t widest(const float *rows, const int32_t *order, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t F) noexcept nogil:
+cdef Py_ssize_t widest(const float *rows, const int32_t *order, Py_ssize_t lo, Py_ssize_t hi,
+                       Py_ssize_t F) noexcept nogil:
     """Return the column of largest range of the rows order[lo:hi]."""
     cdef Py_ssize_t f, i, best = 0
     cdef float low, high, x, most = -1.0
@@ -36,8 +37,12 @@ cdef Py_ssize_t widest(const float *rows, const int32_t *order, Py_ssize_t lo, P
     return best
 
 
-cdef void part(const float *x, int32_t *order, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t at, Py_ssize_t F) noexcept nogil:
-    """Move rows within [lo, hi) so that none before `at` has a larger value than one from `at` on; x[i F] is that of i."""
+cdef void part(const float *x, int32_t *order, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t at,
+               Py_ssize_t F) noexcept nogil:
+    """Move rows within [lo, hi): none before `at` has then a larger value than one from `at` on.
+
+    x[i F] is the value of row i.
+    """
     cdef Py_ssize_t i, j
     cdef float middle
     cdef int32_t other
@@ -69,7 +74,7 @@ cdef void cut(const float *rows, int32_t *order, Py_ssize_t lo, Py_ssize_t hi, P
 
     So every sixteen tiles, and every sixteen of these, are rows that were cut from the others.
     """
-    cdef Py_ssize_t half = EXPFAM_BOX_LANES, column
+    cdef Py_ssize_t half, column
     while hi - lo > EXPFAM_BOX_LANES:
         half = EXPFAM_BOX_LANES
         while 2 * half < hi - lo:

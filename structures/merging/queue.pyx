@@ -709,8 +709,8 @@ cdef class MergeQueue:
     def shifted(cls, arrays, partners, double shift, *, n_threads=None):
         """Make the queue of partners whose scores are those of another queue, each less `shift`.
 
-        The result is that of a new queue with these partners, bit for bit, counters too; hardly any pair is scored. Only
-        bounds of what partners leave out may differ in their last bits.
+        The result is that of a new queue with these partners, bit for bit, counters too; hardly any pair is scored.
+        Only bounds of what partners leave out may differ in their last bits.
 
         Parameters
         ----------
