@@ -1,4 +1,4 @@
-"""Pairs that bounds in single precision leave out: the bounds hold, are narrow, and the merges are those of all scores."""
+"""Bounds that leave out pairs: they hold and are narrow, and the merges are those of all scores."""
 
 import numpy as np
 import pytest
