@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import TransformerTags
 
@@ -495,7 +496,7 @@ def _validated(estimator, X, *, reset, family, learns):
         estimator._family_of_data = _chosen_family(X, frame, owner)
     if family is None:
         family = estimator._family() if reset else estimator.family_
-    if not family.accepts_sparse:
+    if not family.accepts_sparse and sparse.issparse(X):
         refuse_sparse(X, owner=owner, family=family.name, may_choose=reset)
     roles = getattr(family, "roles", None)
     if roles and Roles(roles).by_place:

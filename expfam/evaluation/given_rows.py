@@ -12,7 +12,7 @@ from expfam.frames.texts import count_known_words, refuse_texts_of_table
 
 
 def matrix_of(X: Any, family: Any, estimator: Any = None) -> Any:
-    """Return rows as a matrix: frames by the roles of a family, documents by the words of an estimator.
+    """Return rows as a matrix: frames by roles of columns, documents by the words of a fit.
 
     Parameters
     ----------

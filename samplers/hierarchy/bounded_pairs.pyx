@@ -1,4 +1,4 @@
-"""Partners of clusters by pair scores, of which most pairs are left out by bounds in single precision.
+"""Partners by pair scores; bounds in single precision leave most pairs out.
 
 Clusters are kept by position, ascending by id, so that the older ones of a cluster are those before it. For each search
 all of them get an upper bound of their score. The best ones by bound are scored; what lies below the last of their
@@ -49,7 +49,7 @@ ctypedef struct bounded_state:
 
 
 cdef void upper_bounds(bounded_state *s, Py_ssize_t k, Py_ssize_t m) noexcept nogil:
-    """Compute upper bounds of the scores of slot k with the first m positions; -inf of dead ones."""
+    """Compute upper bounds of the scores of slot k with m positions; -inf of dead ones."""
     cdef double least = s.bounds.begin(s.bounds.self, k, s.work), n = <double> s.count_of[k]
     cdef double most = s.most_level + s.most_half * (fabs(least) + 22.0 * s.d) + fabs(s.weight_of[k]) + s.most_weight
     cdef double offset = ROUNDING * most - s.weight_of[k]
@@ -89,7 +89,7 @@ cdef Py_ssize_t bounded_partners(void *self, Py_ssize_t k, const int64_t *ids, P
 
 
 cdef class BoundedPartners:
-    """Partners of a `MergeQueue` where all pairs are bounded, and scored where the bound does not decide.
+    """Partners of a `MergeQueue`: all pairs, scored where a bound does not decide.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ cdef class BoundedPartners:
         return self.scores.score(k, slots)
 
     def upper(self, Py_ssize_t k):
-        """Return the slots of the older clusters of slot k, and upper bounds of their scores with it, nats."""
+        """Return the older clusters of slot k, and upper bounds of their scores with it, nats."""
         cdef Py_ssize_t m = self.s.place[k]
         upper_bounds(&self.s, k, m)
         slot, bound = self.arrays[0][:m], self.scratch[0][:m]
@@ -223,7 +223,7 @@ cdef class BoundedPartners:
 
 
 def n_positions(n_slots):
-    """Return the number of positions that clusters in `n_slots` slots need, with dead ones among them."""
+    """Return the number of positions for clusters in `n_slots` slots, and dead ones."""
     return n_slots + n_slots // MOST_DEAD + 2
 
 

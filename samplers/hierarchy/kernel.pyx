@@ -359,7 +359,7 @@ class MergeState:
 
 
 def _stored_name(partners):
-    """Return the name under which partners are stored: those with bounds are made again from those without."""
+    """Return the name under which partners are stored: bounds are made again."""
     return AllPartners.__name__ if isinstance(partners, BoundedPartners) else type(partners).__name__
 
 

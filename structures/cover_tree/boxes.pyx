@@ -70,9 +70,10 @@ cdef void part(const float *x, int32_t *order, Py_ssize_t lo, Py_ssize_t hi, Py_
 
 
 cdef void cut(const float *rows, int32_t *order, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t F) noexcept nogil:
-    """Sort rows into tiles: the first part has the largest power of two of tiles that is less than all.
+    """Sort rows into tiles.
 
-    So every sixteen tiles, and every sixteen of these, are rows that were cut from the others.
+    The first part of a cut has the largest power of two of tiles that is less than all. So every sixteen tiles, and
+    every sixteen of these, are rows that were cut from the others.
     """
     cdef Py_ssize_t half, column
     while hi - lo > EXPFAM_BOX_LANES:

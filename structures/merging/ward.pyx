@@ -59,7 +59,7 @@ cdef int score_places(void *self, Py_ssize_t k, Py_ssize_t *places, Py_ssize_t m
 
 
 cdef void upper_bounds(ward_state *s, Py_ssize_t k, Py_ssize_t m) noexcept nogil:
-    """Compute upper bounds of the scores of slot k with the first m positions; -inf of dead ones.
+    """Compute upper bounds of the scores of slot k with m positions; -inf of dead ones.
 
     Each centre is wrong by at most 2^-24 a column. So a square is at least (1 - t) of the computed one, less
     d 2^-46 / t, for each t; the other operations add less than d + 16 units of rounding to t.
@@ -241,7 +241,7 @@ cdef class WardPartners:
         return other
 
     def upper(self, Py_ssize_t k):
-        """Return the slots of the older clusters of slot k, and upper bounds of their scores with it.
+        """Return the older clusters of slot k, and upper bounds of their scores with it.
 
         Bounds are 0 where sizes or values are beyond single precision.
 

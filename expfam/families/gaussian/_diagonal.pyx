@@ -601,7 +601,7 @@ cdef class DiagonalComponents(RealComponents):
         set_places(&s.columns, &s.alike, own, alike, precision)
 
     def merged_bounds(self, *, n_data, n_positions):
-        """Return bounds of the evidence of pairs, or None where there are none; they read these very statistics.
+        """Return bounds of the evidence of pairs, or None; they read these very statistics.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Bounds of the evidence of two clusters as one under a diagonal Gaussian, in single precision.
+"""Bounds of the evidence of pairs under a diagonal Gaussian, in single precision.
 
 The evidence of n data is levels[n] - (shape + n / 2) sum_f log r_f. Of a pair, with b and mu the posterior rates and
 locations of one cluster, and m and h the means and half the inner squares of the other one,
@@ -68,7 +68,7 @@ cdef void bounds_move(void *self, Py_ssize_t at, Py_ssize_t to) noexcept nogil:
 
 
 cdef double bounds_begin(void *self, Py_ssize_t k, float *work) noexcept nogil:
-    """Write locations, 1 / rates, strengths and 1 / rates times weights of one datum, scaled, to `work`.
+    """Write what all pairs of slot k share to `work`: locations, gains, strengths, gains of one.
 
     Returns what is below the sum of the logarithms of the rates.
     """
@@ -166,7 +166,7 @@ def _largest(S, shift):
 
 
 def _levels(prior, n_data):
-    """Return the terms of the log evidence that depend on the number of data alone: (n_data + 1,) nats."""
+    """Return the terms of the log evidence by number of data alone: (n_data + 1,) nats."""
     _, strength, shape, rate = prior
     n = np.arange(n_data + 1.0)
     levels = shape.size * (gammaln(shape[0] + 0.5 * n) - gammaln(shape[0])) + float((shape * np.log(rate)).sum())
@@ -176,7 +176,7 @@ def _levels(prior, n_data):
 
 
 def bounds_of(n, S, prior, *, n_data, n_positions):
-    """Return the bounds of clusters of a diagonal Gaussian, or None where single precision tells too little.
+    """Return the bounds of clusters, or None where single precision tells too little.
 
     Parameters
     ----------
