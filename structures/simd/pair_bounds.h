@@ -24,11 +24,7 @@ typedef float expfam_float4, expfam_float8, expfam_float16;
     BODY(name##_base, , expfam_float4)                                                                      \
     BODY(name##_avx2, EXPFAM_AVX2, expfam_float8)                                                           \
     BODY(name##_avx512, EXPFAM_AVX512, expfam_float16)                                                      \
-    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
-    __attribute__((constructor)) static void name##_pick(void) {                                            \
-        int level = expfam_isa();                                                                           \
-        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
-    }
+    EXPFAM_CALLED(result, name, arguments, expfam_isa)
 #else
 #define EXPFAM_PAIR_INSTANCES(BODY, result, name, arguments)                                                \
     BODY(name##_base, , expfam_float4) EXPFAM_UNUSED static result (*name) arguments = name##_base;
