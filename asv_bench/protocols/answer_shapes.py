@@ -61,7 +61,7 @@ def family_of(name):
 
 def shapes():
     """All shapes."""
-    of_vectors = (_blobs, _far_groups, _uneven, _of_sizes, _bent, _wide, _odd, _other_ways)
+    of_vectors = (_blobs, _far_groups, _uneven, _repeated, _of_sizes, _bent, _wide, _odd, _other_ways)
     of_counts = (_of_counts, _of_categories, _of_tables)
     return [shape for some in (*of_vectors, *of_counts) for shape in some()]
 
@@ -109,6 +109,17 @@ def _uneven():
     yield Shape("one-hot", vectors.one_hot(500), GAUSSIANS, 500, 4)
     yield Shape("outliers", vectors.outliers(500, 3, 5), (DIAG, FULL), 500, 3)
     yield Shape("rounded", vectors.rounded(1200), (DIAG, FULL), 1200, 3)
+
+
+def _repeated():
+    for n_constant in (5, 20):
+        yield Shape(f"near-corners-constant-{n_constant}", vectors.near_corners(900, n_constant), GAUSSIANS, 900, 3)
+    for step in (0.5, 1.0):
+        yield Shape(f"coarse-triangle-{step}", vectors.coarse_triangle(900, step), GAUSSIANS, 900, 3)
+    yield Shape("bounded-tenth", vectors.bounded(900, 0.1), GAUSSIANS, 900, 3)
+    yield Shape("real-counts", vectors.real_counts(900), GAUSSIANS, 900, 3)
+    yield Shape("with-binary", vectors.with_binary(900), GAUSSIANS, 900, 3)
+    yield Shape("digits", vectors.digits, (DIAG, FULL), 1797, 10)
 
 
 def _of_sizes():

@@ -55,7 +55,6 @@ from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.components import Components
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitted.scoring import opened_data, opened_rows
-from expfam.fitting.constant_columns import added_statistics
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.fitting.grouped_endings import grouped_ending, slots_joined
 from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, kept_state
@@ -63,6 +62,7 @@ from expfam.fitting.known_rows import known_rows
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.fitting.plan import Asked
+from expfam.fitting.spread_statistics import added_squares
 from expfam.fitting.weighted_rows import check_weights, label_sizes, labels_of_all, start_of_counted
 from expfam.forecast.memory import forecast_memory
 from expfam.frames.new_frames import new_frame
@@ -81,7 +81,7 @@ from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.group_variational import GroupedProcessVariational
 from expfam.samplers.variational.sparse_rows import work_size
-from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
+from expfam.samplers.warm_starts.ties import spread_memory, spread_ties, tied_columns
 from expfam.stages import stage
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
@@ -295,7 +295,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             if is_sampled and held is None:
                 self._end(state, phases, trace, groups)
             if seen is not data:
-                self._take_back(data, seen)
+                self._take_back(data)
         set_trace(self, trace)
         self.converged_ = was_level(trace, kernel, state, data.n_rows)
         counted_labels = self.labels_
@@ -355,15 +355,15 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self.n_, self.S_ = state.data.statistics(ending.labels, K)
         self.group_counts_ = sparse.csr_array(counts_of_groups(state.data, ending.labels, K))
 
-    def _take_back(self, data, seen):
+    def _take_back(self, data):
         """Set sums and the log joint of the rows as they are, after a run on spread ones."""
         n, S = data.statistics(self.labels_, len(self.n_))
         has_rows = n > 0
         share = np.divide(self.n_, n, out=np.zeros_like(self.n_), where=has_rows)  # means over sweeps count rows
         self.S_ = np.where(has_rows[:, None], S * share[:, None], self.S_)
-        added = added_statistics(self.family_, data, seen)
+        added = added_squares(data, tied_columns(data, self.n_components))
         if added is not None:
-            self.S_ += np.where(has_rows, self.n_, 0.0)[:, None] * added
+            self.S_ += added.of_labels(data, self.labels_, len(n)) * share[:, None]
         self.log_joint_ = self._fitted_model().log_joint(data, self.labels_)
 
     def _set_certainty(self, data, groups):

@@ -61,7 +61,7 @@ def adopt_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
             labels if data.known is None else data.known.numbered_by_class(np.asarray(labels, dtype=np.int32)),
         )
         if plan.added is not None:
-            mixture.S_ = mixture.S_ + mixture.n_[:, None] * plan.added
+            mixture.S_ = mixture.S_ + plan.added.of_labels(data, mixture.labels_, len(mixture.n_))
     keep_drawn(mixture, drawn_statistics(runs, data, mixture.labels_, mixture.family_, added=plan.added))
     mixture.cluster_sizes_ = label_sizes(mixture.labels_, len(mixture.n_), data.weight)
     label_all(mixture, plan.whole)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from expfam.families.base import Family
     from expfam.fitting.run import ChainRun
+    from expfam.fitting.spread_statistics import AddedSquares
     from expfam.model.data import Dataset
     from expfam.samplers.chain.agreement import StepRecord
 
@@ -114,7 +115,7 @@ def drawn_statistics(
     labels: npt.NDArray[np.integer],
     family: Family,
     *,
-    added: npt.NDArray[np.float64] | None = None,
+    added: AddedSquares | None = None,
 ) -> list[DrawnStatistics]:
     """Return the statistics of at most 20 draws of all chains, evenly spaced.
 
@@ -129,8 +130,8 @@ def drawn_statistics(
         Partition that the fit reports, numbers from 0 without gaps.
     family : Family
         Of the fit, where no hyper-parameters were drawn.
-    added : (F,) float64 ndarray, optional
-        What constant columns add to the statistics of a row.
+    added : AddedSquares, optional
+        What repeated values add to the statistics of the rows.
     """
     n_kept = min(run.trace.n_kept for run in runs)
     if not n_kept:
@@ -182,6 +183,6 @@ def _statistics(draw, data, labels, added):
     drawn, family = draw
     K_m, K = int(drawn.max()) + 1, int(labels.max()) + 1
     n, S = weighted_statistics(data, drawn.astype(np.int32), K_m)
-    S = S if added is None else S + n[:, None] * added
+    S = S if added is None else S + added.of_labels(data, drawn, K_m)
     shared = np.bincount(drawn.astype(np.intp) * K + labels, minlength=K_m * K).reshape(K_m, K).astype(np.float64)
     return DrawnStatistics(family, n, S, shared / shared.sum(axis=1, keepdims=True))

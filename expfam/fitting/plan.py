@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from expfam.fitting.constant_columns import added_statistics
 from expfam.fitting.free_covariances import comparison_memory
 from expfam.fitting.kept import drawn_memory
 from expfam.fitting.known_rows import kernel_of_rows
 from expfam.fitting.smaller_fits import with_remedy_of_rows
+from expfam.fitting.spread_endings import has_few_distinct_rows
+from expfam.fitting.spread_statistics import AddedSquares, added_squares
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.params import is_auto
 from expfam.samplers.warm_starts.sample_rows import search_memory
@@ -20,8 +21,6 @@ from expfam.samplers.warm_starts.ties import Ties, spread_memory, spread_ties, t
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import numpy.typing as npt
 
     from expfam.families.base import Family
     from expfam.forecast.memory import Forecast
@@ -197,12 +196,20 @@ class Plan:
         return tied_columns(self.data, self.max_clusters)
 
     @cached_property
-    def added(self) -> npt.NDArray[np.float64] | None:
-        """What constant columns that are seen spread add to a row: (F,), None without any."""
-        X = self.data.X
-        if self.seen is self.data or not any((X[:, j] == X[0, j]).all() for j in self._tied):
+    def added(self) -> AddedSquares | None:
+        """What seeing repeated values spread adds to rows; of categories, constant columns alone."""
+        if self.seen is self.data or hasattr(self.data.family, "real_columns"):  # categories hold clusters together
             return None
-        return added_statistics(self.data.family, self.data, self.seen)
+        X, ties = self.data.X, self._tied
+        if not self.ends_on_seen:
+            ties = {j: tie for j, tie in ties.items() if (X[:, j] == X[0, j]).all()}
+        return added_squares(self.data, ties)
+
+    @cached_property
+    def ends_on_seen(self) -> bool:
+        """Tell whether the end is one of the spread rows: those of tables and categories are not."""
+        is_table = hasattr(self.data.family, "real_columns")
+        return self.seen is not self.data and not is_table and not has_few_distinct_rows(self.data)
 
     def of_chain(self, chain: int, *, n_threads: int, callback: Callable[[Any, Any], Any]) -> Plan:
         """Return the plan of one of several chains, with its own start, threads and callback."""

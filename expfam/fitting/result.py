@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.automatic import summed_out
-from expfam.fitting.constant_columns import predicted_labels, with_constants
 from expfam.fitting.endings import FEW_ROWS, best_labels, exchanged_ending, given_ending, open_ending
 from expfam.fitting.plan import LOSSES
-from expfam.fitting.spread_endings import above_simple, has_few_distinct_rows, seeks_single_values
+from expfam.fitting.predicted_endings import predicted_ending
+from expfam.fitting.spread_endings import above_simple, has_few_distinct_rows
+from expfam.fitting.spread_statistics import with_constants
 from expfam.model.partitions import by_first_appearance
 from expfam.samplers.starts.equal_rows import EqualRows
 from expfam.samplers.starts.refill import refilled
@@ -67,24 +68,18 @@ def chosen_partition(plan: Plan, run: ChainRun, start: Any, posterior: Callable[
         if plan.partition == "mode":
             with single_blas():  # once: to make the setting takes as long as a pass over a few rows
                 chosen = _mode(plan, run, start)
-                return chosen if plan.added is None else _predicted(plan, chosen)
+                if plan.added is None:
+                    return chosen
+                return Chosen(chosen.model, predicted_ending(plan, chosen.model, chosen.labels, run.others()))
     except KeyboardInterrupt:
         run.trace.interrupted = True
     return Chosen(state.model, state.partition)
 
 
-def _predicted(plan, chosen):
-    """Return what the clusters of a mode predict, of which constant columns tell nothing."""
-    if plan.data.known is not None:
-        return chosen
-    found = predicted_labels(chosen.model, plan.data, chosen.labels, plan.added, n_threads=plan.n_threads)
-    return Chosen(chosen.model, by_first_appearance(found)[1])
-
-
 def _mode(plan, run, start):
     """Return the model and the mode that is reached from the best draw."""
     state, ending = run.state, run.ending
-    data = plan.data if plan.added is None else with_constants(plan.data, state.data)
+    data = _compared(plan, state)
     best = state.partition if run.best.labels is None else run.best.labels
     if plan.keeps_number and data.known is None:  # a cluster of known rows is never halved
         return Chosen(state.model, _mode_of_given_number(plan, run, best, start))
@@ -101,10 +96,17 @@ def _mode(plan, run, start):
         # the last model differs from those under which they were compared, and so may the rows
         before = found
         found = best_labels(rows, found, [rows.climb(each, **options).labels for each in run.others()])
-        if state.data is not plan.data:
+        if data is not state.data:
             found = above_simple(model, data, found, seed=state.seed, n_threads=plan.n_threads, spread=state.data)
         shares = shares if found is before else None
     return Chosen(model, by_first_appearance(found)[1], shares)
+
+
+def _compared(plan, state):
+    """Return the rows that decide at the end of a run."""
+    if plan.ends_on_seen:
+        return state.data
+    return plan.data if plan.added is None else with_constants(plan.data, state.data)
 
 
 def _mode_of_given_number(plan, run, labels, start):
@@ -116,11 +118,11 @@ def _mode_of_given_number(plan, run, labels, start):
     options = {"max_passes": _MOST_PASSES, "seed": state.seed, "n_threads": plan.n_threads}
     if plan.has_rule:
         labels = summed_out(state, labels, start, n_threads=plan.n_threads)
-        if state.data is plan.data:
+        if _compared(plan, state) is state.data:
             options["divisions"] = run.divisions
             return given_ending(state.model, state.data, labels, n_clusters, run.others(), **options)
         return _mode_of_spread_rows(plan, run, labels, options)
-    return refilled(state.model, plan.data, labels, n_clusters, **options)
+    return refilled(state.model, _compared(plan, state), labels, n_clusters, **options)
 
 
 def _mode_of_spread_rows(plan, run, labels, options):
@@ -129,12 +131,12 @@ def _mode_of_spread_rows(plan, run, labels, options):
     What exchanges gain on spread rows may be due to the random numbers: the rows as they are decide.
     """
     state, n_clusters = run.state, plan.asked.n_components
-    compared = plan.data if plan.added is None else with_constants(plan.data, state.data)
+    compared = _compared(plan, state)
     before = given_ending(state.model, state.data, labels, n_clusters, run.others(), exchanges=False, **options)
     after = exchanged_ending(state.model, state.data, before, n_clusters, **options)
     # of more rows none are made, and to look at all of them takes time; those of categories seek no dense value
     exchanges = plan.data.n_rows <= FEW_ROWS and has_few_distinct_rows(plan.data)
-    ways = {"exchanges": exchanges, "spread": state.data if seeks_single_values(plan.data) else None}
+    ways = {"exchanges": exchanges, "spread": None if has_few_distinct_rows(plan.data) else state.data}
     found = given_ending(state.model, compared, before, n_clusters, run.others(), **ways, **options)
     if after is not before:
         rows = EqualRows(state.model, compared, n_threads=plan.n_threads)

@@ -1,4 +1,4 @@
-"""The end of a run that has seen repeated values spread, on the rows as they are.
+"""The end of a run over tables or categories that has seen repeated values spread.
 
 There clusters of single values are dense, and the log joint has many modes. A run ends at one of the spread rows, and
 k-means of the rows as they are leads to others, some of which are higher. Which one k-means reaches is chance: where
@@ -63,7 +63,7 @@ def above_simple(
     rows = EqualRows(model, data, n_threads=n_threads)
     settler = Settler(model, data, seed=seed, n_threads=n_threads)
     divisions, is_of_few = Divisions(data, seed=seed, n_threads=n_threads), has_few_distinct_rows(data)
-    seen = EqualRows(model, spread, n_threads=n_threads) if spread is not None and seeks_single_values(data) else None
+    seen = EqualRows(model, spread, n_threads=n_threads) if spread is not None and not is_of_few else None
     while True:
         n_clusters = int(labels.max()) + 1
         modes = _modes(rows, divisions, n_clusters, range(_RUNS))
@@ -75,7 +75,8 @@ def above_simple(
                 modes += _modes(rows, divisions, n_clusters, range(_RUNS, _MOST_RUNS))
                 modes.sort(key=rows.log_joint)
                 begun = [better, *modes[-_TRIED:]]
-                better = best_labels(rows, better, [*modes[-1:], *(_risen(settler, rows, one) for one in begun)])
+                risen = (_risen(settler, rows, one) for one in begun)
+                better = best_labels(rows, better, [*modes[-1:], *risen], spread=seen)
         if better is labels:
             return labels
         labels = by_first_appearance(better)[1]
@@ -98,24 +99,6 @@ def has_few_distinct_rows(data: Dataset) -> bool:
         if is_between.any() or len(np.unique(part, axis=0)) > _FEW_DISTINCT:
             return False
     return True
-
-
-def seeks_single_values(data: Dataset) -> bool:
-    """Tell whether all values are repeated, though the rows are not categories.
-
-    So it is in ratings and in rounded values. The log joint of such rows as they are prefers clusters of single values
-    to groups.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import Dataset, Gaussian
-    >>> from expfam.fitting.spread_endings import seeks_single_values
-    >>> ratings = np.random.default_rng(0).integers(1, 6, (500, 4)).astype(float)
-    >>> seeks_single_values(Dataset(ratings, Gaussian())), seeks_single_values(Dataset(ratings > 1, Gaussian()))
-    (True, False)
-    """
-    return not has_spikes(data) and not has_few_distinct_rows(data)
 
 
 def has_spikes(data: Dataset) -> bool:

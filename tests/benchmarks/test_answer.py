@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from dominance import WatchedMixture, dataset_of, judge, tolerance
+from dominance import SPREADS, WatchedMixture, dataset_of, judge, judged_rows, tolerance
 from planted import planted
 from simple_partitions import by_first_row, coordinates, simple_partitions
+from vector_shapes import with_binary
 
 from expfam import Dataset, Mixture, Multinomial
 
@@ -63,6 +64,36 @@ def test_a_fit_that_missed_the_groups_is_below_them(K):
     assert judgement.best == "k-means 3 raw"
     assert judgement.below == pytest.approx(gap)
     assert judgement.own >= gap - 1.0
+
+
+@pytest.mark.parametrize("K", [None, 3])
+def test_a_fit_of_repeated_values_that_missed_the_groups_is_below_them(K):
+    """The rows as they are prefer the values of a column of 0 and 1 to the groups beside it."""
+    X, z = with_binary(600)(0)
+    mixture = Mixture("gaussian_diag", K, random_state=0).fit(X)
+    assert judge(mixture, X, truth=z).below <= tolerance(600)
+    of_values = 2 * X[:, 3].astype(np.int32) + (X[:, 0] > 1.5) if K is None else np.minimum(2 * X[:, 3] + z // 2, 2)
+    mixture.labels_ = by_first_row(of_values).astype(np.int32)
+    assert mixture.model_.log_joint(X, mixture.labels_) > mixture.model_.log_joint(X, z)
+    judgement = judge(mixture, X, truth=z)
+    assert judgement.below > 100.0
+    assert judgement.own > 50.0
+    mixture.labels_ = np.where(np.arange(600) % 20 == 0, (z + 1) % 3, z).astype(np.int32)  # the labels are not moved
+    assert judge(mixture, X, truth=z).below > 50.0
+
+
+def test_rows_are_judged_as_the_fit_has_seen_them():
+    X = three_groups()[0]
+    for rows, sampler, n_judged, are_spread in (
+        (X, "auto", 1, False),
+        (X.round(), "auto", SPREADS, True),
+        (X.round(), "gibbs", 1, False),
+        (np.repeat(np.eye(3), 40, axis=0), "auto", 1, False),
+    ):
+        mixture = Mixture("gaussian_diag", 3, sampler=sampler, n_steps=5, random_state=0).fit(rows)
+        found = judged_rows(mixture, dataset_of(mixture, rows))
+        assert (len(found.judged), found.are_spread) == (n_judged, are_spread)
+        assert not any(np.array_equal(each.X, found.seen.X) for each in found.judged if are_spread)
 
 
 def test_the_model_of_the_fit_is_the_judge():

@@ -1,4 +1,11 @@
-"""How many nats a fitted mixture is below simple partitions, each moved to its own mode under the model of the fit."""
+"""How many nats a fitted mixture is below simple partitions, each moved to its own mode under the model of the fit.
+
+Repeated real values are spread by a fit without settings, since the log joint of the rows as they are prefers clusters
+of single values to groups. Where it has spread some, the log joint is the mean over rows that are spread with other
+random numbers than those of the fit: what a fit, or a move of rows, owes to its random numbers counts for nothing. Each
+simple partition is moved on the rows as the fit has seen them, and counts as it is too; the labels of the fit are never
+moved. Rows of a few distinct ones, which are categories, are judged as they are, and so are rows of tables.
+"""
 
 from typing import Any, NamedTuple
 from unittest import mock
@@ -11,16 +18,21 @@ from expfam import Dataset, Mixture, load_family
 from expfam.families.columns.roles import Roles
 from expfam.fitting.chains import run_chains
 from expfam.fitting.kept import BestDraw
+from expfam.fitting.spread_endings import has_few_distinct_rows
 from expfam.model.hyper_prior import HyperPrior
+from expfam.params import is_auto
 from expfam.samplers import CollapsedGibbs, UpdateHyper
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.starts.rules import starting_labels
+from expfam.samplers.warm_starts.ties import spread_ties
+from expfam.structures.ground.rng import resolve_seed
 
 MOST_PASSES = 100
 LEARNING_STEPS = 8
 HYPER_SPREAD = 3.0  # of the log of a factor, see HyperPrior
+SPREADS, FIRST_SPREAD = 5, 1000  # of repeated values; seeds that no fit here has
 
 
 class Judgement(NamedTuple):
@@ -41,6 +53,34 @@ class Judgement(NamedTuple):
     below: float
     best: str
     own: float
+
+
+class JudgedRows(NamedTuple):
+    """Rows on which partitions are compared.
+
+    Attributes
+    ----------
+    seen : Dataset
+        As the fit has seen them.
+    judged : list of Dataset
+        The rows as they are, or several times with repeated values spread.
+    """
+
+    seen: Dataset
+    judged: list
+
+    @property
+    def are_spread(self):
+        return self.judged[0] is not self.seen
+
+    def log_joint(self, model, labels):
+        """Mean log joint of labels, nats."""
+        return float(np.mean([model.log_joint(rows, by_first_row(labels)) for rows in self.judged]))
+
+    def reached(self, mixture, model, labels, seed):
+        """Log joint that a partition has at its own mode."""
+        mode = self.log_joint(model, moved(mixture, model, self.seen, labels, seed))
+        return max(mode, self.log_joint(model, labels)) if self.are_spread else mode
 
 
 class WatchedMixture(Mixture):
@@ -99,14 +139,15 @@ def judge(mixture, X, *, truth=None, n_true=None, seed=0, learns=True):
     """
     data = dataset_of(mixture, X)
     labels = mixture.labels_ if len(getattr(mixture, "labels_", ())) == data.n_rows else mixture.predict(X)
-    found = mixture.model_.log_joint(data, by_first_row(labels))
+    rows = judged_rows(mixture, data)
+    found = rows.log_joint(mixture.model_, labels)
     candidates = candidates_of(mixture, data, labels, truth=truth, n_true=n_true, seed=seed)
     best, highest = "none", -np.inf
     for name, candidate in candidates:
-        reached = mixture.model_.log_joint(data, moved(mixture, mixture.model_, data, candidate, seed))
+        reached = rows.reached(mixture, mixture.model_, candidate, seed)
         if reached > highest:
             best, highest = name, reached
-    own = own_deficit(mixture, data, found, candidates, seed) if learns else np.nan
+    own = own_deficit(mixture, rows, found, candidates, seed) if learns else np.nan
     return Judgement(float(highest - found), best, float(own))
 
 
@@ -115,6 +156,17 @@ def dataset_of(mixture, X):
     family = mixture.model_.family
     roles = getattr(family, "roles", None)
     return Dataset(Roles(roles).encode(X) if roles else X, family)
+
+
+def judged_rows(mixture, data):
+    """The rows on which the partitions of a fit are compared."""
+    K, is_table = mixture.model_.weights.max_components, hasattr(data.family, "real_columns")
+    if not is_auto(mixture.sampler) or is_table or data.is_sparse or has_few_distinct_rows(data):
+        return JudgedRows(data, [data])
+    seen = spread_ties(data, K, seed=resolve_seed(mixture.random_state))
+    if seen is data:
+        return JudgedRows(data, [data])
+    return JudgedRows(seen, [spread_ties(data, K, seed=FIRST_SPREAD + run) for run in range(SPREADS)])
 
 
 def candidates_of(mixture, data, labels, *, truth, n_true, seed):
@@ -154,14 +206,14 @@ def moved(mixture, model, data, labels, seed):
 # ---- learned hyper-parameters ----------------------------------------------------------------------------------------
 
 
-def own_deficit(mixture, data, found, candidates, seed):
+def own_deficit(mixture, rows, found, candidates, seed):
     """Nats by which a fit is below the best candidate, each under its own hyper-parameters and with their prior."""
     names = learned_names(mixture)
-    first = unlearned(mixture, data)
+    data, first = rows.seen, unlearned(mixture, rows.seen)
     best = -np.inf
     for _, labels in candidates:
         model = learned_from(mixture.model_.with_family(first), data, labels, names, seed)
-        reached = model.log_joint(data, moved(mixture, model, data, labels, seed))
+        reached = rows.reached(mixture, model, labels, seed)
         best = max(best, reached + log_prior(model, names))
     return best - (found + log_prior(mixture.model_, names))
 

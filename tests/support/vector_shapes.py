@@ -4,7 +4,7 @@ Each function of sizes returns a function of a seed, which gives rows and their 
 """
 
 import numpy as np
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_digits, make_moons
 
 # ---- blobs and groups ------------------------------------------------------------------------------------------------
 
@@ -171,6 +171,69 @@ def rounded(n):
         return np.round(6.0 * np.eye(3)[z] + rng.normal(size=(n, 3))), z
 
     return make
+
+
+def near_corners(n, n_constant):
+    """Three groups 3.5 standard deviations apart, beside constant columns."""
+
+    def make(seed):
+        X, z = _corners(seed, n, 2.5)
+        return np.column_stack([X, np.full((n, n_constant), 7.0)]), z
+
+    return make
+
+
+def coarse_triangle(n, step):
+    """Three groups 3 standard deviations apart in two columns, whose values are multiples of a step."""
+
+    def make(seed):
+        rng, z = np.random.default_rng(seed), np.arange(n) % 3
+        centres = 3.0 * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]])
+        return step * np.round((centres[z] + rng.normal(size=(n, 2))) / step), z
+
+    return make
+
+
+def bounded(n, share):
+    """Three groups 4.2 standard deviations apart; a share of each column is at its upper bound."""
+
+    def make(seed):
+        X, z = _corners(seed, n, 3.0)
+        return np.minimum(X, np.quantile(X, 1.0 - share, axis=0)), z
+
+    return make
+
+
+def real_counts(n):
+    """Counts of three groups in six columns, as real values."""
+
+    def make(seed):
+        rng, z = np.random.default_rng(seed), np.arange(n) % 3
+        rates = np.exp(rng.normal(1.0, 0.7, size=(3, 6)))
+        return rng.poisson(rates[z]).astype(np.float64), z
+
+    return make
+
+
+def with_binary(n):
+    """Three groups 4.2 standard deviations apart, beside a column of 0 and 1 with another share in each."""
+
+    def make(seed):
+        X, z = _corners(seed, n, 3.0)
+        is_one = np.random.default_rng(seed + 1).random(n) < np.array([0.2, 0.5, 0.8])[z]
+        return np.column_stack([X, is_one]), z
+
+    return make
+
+
+def _corners(seed, n, gap):
+    rng, z = np.random.default_rng(seed), np.arange(n) % 3
+    return gap * np.eye(3)[z] + rng.normal(size=(n, 3)), z
+
+
+def digits(seed):
+    """Handwritten digits, 64 columns of 17 values; they do not depend on the seed."""
+    return load_digits(return_X_y=True)
 
 
 # ---- bent shapes -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-"""Repeated values are spread for the search and for nothing else."""
+"""Repeated values are spread while a mixture is fitted; its sums are those of the rows as they are."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
@@ -10,16 +11,20 @@ from expfam import (
     Columns,
     Dataset,
     DiagonalGaussian,
+    DirichletProcess,
     Gaussian,
     GroupedMixture,
     LogNormal,
     Mixture,
+    MixtureModel,
     Multinomial,
     SphericalGaussian,
     load_family,
 )
 from expfam.errors import DataWarning
-from expfam.fitting.constant_columns import added_statistics
+from expfam.fitting.spread_statistics import added_squares, predicted_labels
+from expfam.model.known import Known
+from expfam.model.statistics import weighted_statistics
 from expfam.samplers.warm_starts.ties import spread_alike, spread_memory, spread_ties, tied_columns
 
 RNG = np.random.default_rng(8)
@@ -244,18 +249,44 @@ def test_constant_columns_say_nothing_in_means_over_draws():
     assert np.mean(mixture.predict_proba(X).argmax(axis=1) == mixture.labels_) > 0.98
 
 
+@pytest.mark.filterwarnings("ignore:.* constant:expfam.errors.DataWarning")
 def test_what_is_added_is_the_mean_of_the_statistics_of_spread_rows():
-    X = np.column_stack([np.arange(4.0), np.full(4, 2.0), np.full(4, -1.0)])
-    family = Gaussian().bind(np.random.default_rng(0).normal(size=(20, 3)))
-    shift = np.array([0.5, 0.25])
-    signs = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
-    spread = np.column_stack([X[:, 0], X[:, 1:] + shift * signs])
-    shifts = np.column_stack([np.zeros(4), shift * signs])
-    mean = np.mean([family.sufficient_statistics(X + each) for each in shifts], axis=0)
-    added = added_statistics(family, Dataset(X, family), Dataset(spread, family))
-    np.testing.assert_allclose(family.sufficient_statistics(X) + added, mean)
-    plain = Dataset(X[:, :1], DiagonalGaussian())
-    assert added_statistics(plain.family, plain, plain) is None
+    """Of rounded, frequent and constant values, and by the weights of the rows."""
+    rng, labels = np.random.default_rng(0), np.arange(300) % 3
+    whole, fine = rng.normal(size=300).round(), np.where(rng.random(300) < 0.4, 0.0, rng.normal(size=300))
+    X = np.column_stack([rng.normal(size=300), whole, fine, np.full(300, 7.0)])
+    for weight in (None, 1.0 + labels):
+        data = Dataset(X, Gaussian(), weight=weight)
+        ties = tied_columns(data, 3)
+        assert set(ties) == {1, 2, 3}
+        n, S = weighted_statistics(data, labels, 3)
+        found = (S + added_squares(data, ties).of_labels(data, labels, 3)) / n[:, None]
+        many = (weighted_statistics(spread_ties(data, 3, seed=seed, tied=ties), labels, 3) for seed in range(400))
+        np.testing.assert_allclose(found, sum(S for _, S in many) / 400 / n[:, None], atol=0.02)
+
+
+def test_nothing_is_added_without_ties_and_to_tables():
+    plain = Dataset(FINE, DiagonalGaussian())
+    assert added_squares(plain, tied_columns(plain, 3)) is None
+    table = Mixture("auto", 2, random_state=0).plan_fit(pd.DataFrame({"a": FINE[:, 0].round(), "b": list("uv") * 200}))
+    assert table.seen is not table.data
+    assert table.added is None
+
+
+def test_predicted_labels_keep_known_rows_and_join_clusters_of_an_open_number():
+    X = np.column_stack([FINE, np.arange(400) % 2])
+    labels = (np.arange(400) % 2).astype(np.int32)
+    data = Dataset(X, DiagonalGaussian())
+    added = added_squares(data, tied_columns(data, None))
+    model = MixtureModel(data.family, DirichletProcess())
+    options = {"n_threads": 1}
+    assert not predicted_labels(model, data, labels, added, keep_clusters=False, **options).any()
+    np.testing.assert_array_equal(predicted_labels(model, data, labels, added, keep_clusters=True, **options), labels)
+    strange = labels.copy()
+    strange[:2] = [1, 0]
+    held = Dataset(X, data.family, known=Known(np.r_[1, 0, np.full(398, -1)]))
+    found = predicted_labels(model, held, strange, added, keep_clusters=True, **options)
+    np.testing.assert_array_equal(found, strange)
 
 
 @pytest.mark.filterwarnings("ignore:.* constant:expfam.errors.DataWarning")
@@ -305,7 +336,9 @@ def test_the_result_has_the_statistics_of_the_data():
     mixture = Mixture("gaussian_diag", 5, random_state=0).fit(X)
     n, S = Dataset(X, mixture.family_).statistics(mixture.labels_, 5)
     np.testing.assert_array_equal(mixture.n_, n)
-    np.testing.assert_array_equal(mixture.S_, S)
+    np.testing.assert_array_equal(mixture.S_[:, :4], S[:, :4])
+    np.testing.assert_allclose(mixture.S_[:, 4:], S[:, 4:] + n[:, None] / 12.0)  # of values that stand for an interval
+    assert np.mean(mixture.predict(X) == mixture.labels_) > 0.99  # a mode; one row lies between two clusters
     assert mixture.log_joint_ == pytest.approx(mixture.model_.log_joint(X, mixture.labels_))
 
 
