@@ -207,9 +207,12 @@ class Plan:
 
     @cached_property
     def ends_on_seen(self) -> bool:
-        """Tell whether the end is one of the spread rows: those of tables and categories are not."""
-        is_table = hasattr(self.data.family, "real_columns")
-        return self.seen is not self.data and not is_table and not has_few_distinct_rows(self.data)
+        """Tell whether the end is one of the spread rows.
+
+        Those of tables, of categories and with known rows are not: what is known holds clusters together.
+        """
+        is_plain = self.data.known is None and not hasattr(self.data.family, "real_columns")
+        return self.seen is not self.data and is_plain and not has_few_distinct_rows(self.data)
 
     def of_chain(self, chain: int, *, n_threads: int, callback: Callable[[Any, Any], Any]) -> Plan:
         """Return the plan of one of several chains, with its own start, threads and callback."""

@@ -68,7 +68,7 @@ def chosen_partition(plan: Plan, run: ChainRun, start: Any, posterior: Callable[
         if plan.partition == "mode":
             with single_blas():  # once: to make the setting takes as long as a pass over a few rows
                 chosen = _mode(plan, run, start)
-                if plan.added is None:
+                if plan.added is None or plan.data.known is not None:
                     return chosen
                 return Chosen(chosen.model, predicted_ending(plan, chosen.model, chosen.labels, run.others()))
     except KeyboardInterrupt:

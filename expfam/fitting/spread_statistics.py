@@ -197,11 +197,11 @@ def predicted_labels(
     Returns
     -------
     (N,) int32 ndarray or None
-        They change until they are those that a prediction has, unless others on the way had a clearly higher log joint;
-        known rows stay. None if nothing else is left than a cluster that would lose its last row.
+        They change until they are those that a prediction has, unless others on the way had a clearly higher log joint.
+        None if nothing else is left than a cluster that would lose its last row.
     """
-    found, held = np.asarray(labels, dtype=np.int32), _held_rows(data)
-    is_kept = keep_clusters or held.size or added.has_constants(data)
+    found = np.asarray(labels, dtype=np.int32)
+    is_kept = keep_clusters or added.has_constants(data)
     best: npt.NDArray[np.int32] | None = None
     highest = log_joint = -np.inf
     for n_passes in range(max_passes):
@@ -213,7 +213,6 @@ def predicted_labels(
             best, highest = found, log_joint
         clusters = LoadedClusters(model.family, n, S)
         moved = clusters.most_probable(data, np.log(model.weights.posterior_mean(n)[0]), n_threads=n_threads)
-        moved[held] = found[held]
         if keep_clusters and np.unique(moved).size < K:
             return best
         if np.array_equal(moved, found):
@@ -228,9 +227,3 @@ def predicted_labels(
 
 def _joins_equal_rows(data, labels):
     return np.array_equal(labels[first_equal_rows(data.X)], labels)
-
-
-def _held_rows(data):
-    if data.known is None:
-        return np.zeros(0, dtype=np.intp)
-    return np.setdiff1d(np.arange(data.n_rows), data.known.free)

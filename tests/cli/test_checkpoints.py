@@ -56,6 +56,8 @@ def test_a_command_that_was_ended_goes_on_bit_for_bit(name, folder, capsys, monk
         assert main([*COMMANDS[name], "--seed", "5", "--checkpoint", "run"]) == 1
     capsys.readouterr()
     again = said(capsys, *COMMANDS[name], "--resume", "run", "--labels", "again.npy")  # the seed is that of the run
+    # the work of a tree, not its result: bounds that are made anew may leave out other pairs
+    assert again.pop("n_scores", 0) == pytest.approx(whole.pop("n_scores", 0), rel=0.01)
     assert again == whole
     np.testing.assert_array_equal(np.load("again.npy"), np.load("whole.npy"))
 

@@ -23,7 +23,6 @@ from expfam import (
 )
 from expfam.errors import DataWarning
 from expfam.fitting.spread_statistics import added_squares, predicted_labels
-from expfam.model.known import Known
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.warm_starts.ties import spread_alike, spread_memory, spread_ties, tied_columns
 
@@ -273,7 +272,7 @@ def test_nothing_is_added_without_ties_and_to_tables():
     assert table.added is None
 
 
-def test_predicted_labels_keep_known_rows_and_join_clusters_of_an_open_number():
+def test_predicted_labels_join_clusters_of_an_open_number():
     X = np.column_stack([FINE, np.arange(400) % 2])
     labels = (np.arange(400) % 2).astype(np.int32)
     data = Dataset(X, DiagonalGaussian())
@@ -282,11 +281,6 @@ def test_predicted_labels_keep_known_rows_and_join_clusters_of_an_open_number():
     options = {"n_threads": 1}
     assert not predicted_labels(model, data, labels, added, keep_clusters=False, **options).any()
     np.testing.assert_array_equal(predicted_labels(model, data, labels, added, keep_clusters=True, **options), labels)
-    strange = labels.copy()
-    strange[:2] = [1, 0]
-    held = Dataset(X, data.family, known=Known(np.r_[1, 0, np.full(398, -1)]))
-    found = predicted_labels(model, held, strange, added, keep_clusters=True, **options)
-    np.testing.assert_array_equal(found, strange)
 
 
 @pytest.mark.filterwarnings("ignore:.* constant:expfam.errors.DataWarning")
