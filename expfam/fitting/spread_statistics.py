@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from expfam.fitting.endings import FEW_ROWS
 from expfam.model.assignment import LoadedClusters
 from expfam.model.data import Dataset
 from expfam.model.equal_rows import first_equal_rows
@@ -197,7 +198,7 @@ def predicted_labels(
     Returns
     -------
     (N,) int32 ndarray or None
-        They change until they are those that a prediction has, unless others on the way had a clearly higher log joint.
+        They change until they are those that a prediction has, unless others of up to 6,000 rows had a clearly higher log joint on the way.
         None if nothing else is left than a cluster that would lose its last row.
     """
     found = np.asarray(labels, dtype=np.int32)
@@ -222,7 +223,8 @@ def predicted_labels(
             if moved.max() + 1 == K:
                 break
         found = compact_labels(moved)
-    return best if highest > log_joint + least_gain(data.n_rows) else found
+    is_judged = data.n_rows <= FEW_ROWS and best is not None  # of more rows no other partitions are compared
+    return best if is_judged and highest > log_joint + least_gain(data.n_rows) else found
 
 
 def _joins_equal_rows(data, labels):

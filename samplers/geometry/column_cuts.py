@@ -142,7 +142,7 @@ def best_segments(
     >>> import numpy as np
     >>> from expfam.samplers.geometry.column_cuts import best_segments
     >>> rng = np.random.default_rng(0)
-    >>> points = rng.normal(size=(400, 2)) + np.outer(np.arange(400) % 4, [0.0, 7.0])
+    >>> points = rng.normal(size=(400, 2)) + np.outer(np.arange(400) % 4, [0.0, 9.0])
     >>> found = best_segments(points)
     >>> found.column, np.bincount(found.labels).tolist()
     (1, [100, 100, 100, 100])

@@ -312,7 +312,7 @@ def segmented_clusters(
     >>> import numpy as np
     >>> from expfam.samplers.starts.halves import segmented_clusters
     >>> rng = np.random.default_rng(0)
-    >>> points = rng.normal(size=(600, 3)) + np.outer(np.arange(600) % 4, [0.0, 6.0, 0.0])
+    >>> points = rng.normal(size=(600, 3)) + np.outer(np.arange(600) % 4, [0.0, 9.0, 0.0])
     >>> (found,) = segmented_clusters(points, [np.arange(600)])
     >>> np.bincount(found.labels).tolist()
     [150, 150, 150, 150]
