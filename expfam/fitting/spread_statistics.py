@@ -198,8 +198,8 @@ def predicted_labels(
     Returns
     -------
     (N,) int32 ndarray or None
-        They change until they are those that a prediction has, unless others of up to 6,000 rows had a clearly higher log joint on the way.
-        None if nothing else is left than a cluster that would lose its last row.
+        They change until they are those that a prediction has, unless others on the way had a clearly higher log joint,
+        of up to 6,000 rows. None if nothing else is left than a cluster that would lose its last row.
     """
     found = np.asarray(labels, dtype=np.int32)
     is_kept = keep_clusters or added.has_constants(data)
