@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from expfam.model.groups import Groups
 
 
-def add_groups(parser: argparse.ArgumentParser, *, required: bool) -> None:
+def add_groups(parser: argparse._ActionsContainer, *, required: bool) -> None:
     """Add the option that says where the groups are."""
     parser.add_argument(
         "--groups",

@@ -54,9 +54,9 @@ def predicted_ending(
     """
     ends = _PredictedEnds(plan, model)
     found = ends.predicted(labels)
-    if found is None:  # rows that are equal would have to be divided
+    if found is None:  # rows that are equal would have to be divided, which an open number never asks for
         options: dict[str, Any] = {"max_passes": _MOST_PASSES, "seed": plan.seed, "n_threads": plan.n_threads}
-        found = refilled(model, plan.data, labels, plan.asked.n_components, **options)
+        found = refilled(model, plan.data, labels, plan.asked.n_components or int(labels.max()) + 1, **options)
     elif ends.are_compared:
         found = ends.above_simple(ends.best(found, others))
     return by_first_appearance(found)[1]
