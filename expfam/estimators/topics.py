@@ -40,7 +40,7 @@ from expfam.families.support import as_matrix, first_where, repeated
 from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
-from expfam.fitting.topic_starts import forecast_with_search, kept_start
+from expfam.fitting.topic_starts import forecast_with_search, kept_start, topic_start
 from expfam.forecast.memory import forecast_topics
 from expfam.frames.names import named_columns
 from expfam.lazy import made_on_use
@@ -224,7 +224,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         with kept_fit(self, resume, data, seed):
             if is_auto(self.start):
                 with stage("searching a start"):
-                    start = kept_start(kernel, model, data, start, seed=seed, n_threads=self.n_threads)
+                    start = kept_start(topic_start, kernel, model, data, start, seed=seed, n_threads=self.n_threads)
             state = kernel.init(model, data, seed=seed, start=start)
             set_trace(self, run_steps(self, state, phases, counted=[average] if is_sampled else []))
         self.converged_ = was_level(self.trace_, kernel, state, data.X.sum())

@@ -30,7 +30,8 @@ from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import first_where, repeated
 from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
-from expfam.fitting.unknown_topic_starts import forecast_process, kept_process_start
+from expfam.fitting.topic_starts import kept_start
+from expfam.fitting.unknown_topic_starts import forecast_process, process_start
 from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
@@ -138,7 +139,7 @@ def _fit_variational(estimator, data, n_steps, n_warmup, resume):
     with kept_fit(estimator, resume, data, seed):
         start = estimator.start
         if is_auto(start):
-            start = kept_process_start(kernel, model, data, start, seed=seed, n_threads=estimator.n_threads)
+            start = kept_start(process_start, kernel, model, data, start, seed=seed, n_threads=estimator.n_threads)
         state = kernel.init(model, data, seed=seed, start=start)
         set_trace(estimator, run_steps(estimator, state, phases))
     estimator.__dict__.pop("stream_", None)

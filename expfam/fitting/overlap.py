@@ -43,13 +43,14 @@ _UNIT = 16  # stream of the purpose "start"
 
 
 class Divided(NamedTuple):
-    """Another partition of the rows, whose bound of the log evidence is clearly higher.
+    """Another partition that describes the rows clearly better.
 
     Attributes
     ----------
     n_clusters : int
     gain : float
-        By how much the bound is higher, nats.
+        By how much, nats: of the bound of the log evidence for an open number of clusters, of the log density with
+        labels summed out for a given one.
     n_rows : int
         Number of rows that were looked at.
     """
@@ -75,9 +76,8 @@ def warn_of_overlap(plan: Plan, runs: Sequence[ChainRun], model: MixtureModel, l
         Of the result.
     """
     is_mode = plan.is_automatic and plan.has_rule and plan.partition == "mode"
-    if plan.seen is not plan.data:  # equal rows have equal labels, whatever the density of spread ones
-        return
-    if not is_mode or plan.data.known is not None or any(run.trace.interrupted for run in runs):
+    is_free = plan.data.known is None and plan.seen is plan.data  # equal rows have equal labels, whatever their density
+    if not is_mode or not is_free or any(run.trace.interrupted for run in runs):
         return
     start = runs[0].start if plan.searches_start(plan.starts[0]) else None
     try:

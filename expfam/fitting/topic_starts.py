@@ -27,6 +27,8 @@ from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.settle import Settler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from expfam.forecast.memory import Forecast
     from expfam.model.admixture import AdmixtureModel
 
@@ -37,10 +39,10 @@ _DOCUMENTS, _DOCUMENTS_EACH = 500, 50  # that are looked at, and of these for ea
 _UNIT = 11  # stream of the purpose "start"
 
 
-def kept_start(kernel: Any, model: Any, data: Dataset, own: Any, **options: Any) -> Any:
-    """Return the result of `topic_start`, or the one that a kept run has stored."""
+def kept_start(search: Callable[..., Any], kernel: Any, model: Any, data: Dataset, own: Any, **options: Any) -> Any:
+    """Return the start that a search finds, such as `topic_start`, or the one that a kept run has stored."""
     return kept_value(
-        lambda: topic_start(kernel, model, data, own, **options),
+        lambda: search(kernel, model, data, own, **options),
         lambda start: {} if isinstance(start, str) else {"start": np.asarray(start)},
         lambda arrays: np.array(arrays["start"]) if arrays else own,
     )

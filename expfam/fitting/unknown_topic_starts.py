@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from expfam.fitting.kept_run import kept_value
 from expfam.fitting.topic_starts import clusters_as_topics, document_clusters, forecast_with_search
 from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
@@ -29,15 +28,6 @@ _FEWEST = 5  # clusters of documents, and twice as many each time
 _STEPS = 8  # from each number: the shared weights and the pseudo-count of words are learned from the fifth step on
 _PATIENCE = 2  # numbers in a row that do not raise the bound, after which larger ones are not looked at
 _MOVES = {"merge": False, "n_deletions": 0, "n_births": 0}
-
-
-def kept_process_start(kernel: Any, model: Any, data: Dataset, own: Any, **options: Any) -> Any:
-    """Return the result of `process_start`, or the one that a kept run has stored."""
-    return kept_value(
-        lambda: process_start(kernel, model, data, own, **options),
-        lambda start: {} if isinstance(start, str) else {"start": start},
-        lambda arrays: np.array(arrays["start"]) if arrays else own,
-    )
 
 
 def process_start(
