@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 ROWS_OF_OVERLAP = 1000  # fewer tell little about groups that overlap, and the passes would take as long as the fit
-_MOST_ROWS = 2000  # of a sample
+_MOST_ROWS = 5000  # of a sample, as many as decide where variational passes begin
 _MOST_WORK = 1 << 29  # products of a statistic and a parameter in all passes
 _PASSES = 8
 _LEAST = 10.0  # nats of the log evidence that must be gained

@@ -40,7 +40,7 @@ _UNIT = 11  # stream of the purpose "start"
 
 
 def kept_start(search: Callable[..., Any], kernel: Any, model: Any, data: Dataset, own: Any, **options: Any) -> Any:
-    """Return the start that a search finds, such as `topic_start`, or the one that a kept run has stored."""
+    """Return what a search finds, such as `topic_start`, or what a kept run has stored."""
     return kept_value(
         lambda: search(kernel, model, data, own, **options),
         lambda start: {} if isinstance(start, str) else {"start": np.asarray(start)},
