@@ -7,6 +7,7 @@ it tells that there are more groups, and variational passes divide the rows betw
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataWarning
-from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.geometry.drawn_rows import drawn_rows
 from expfam.samplers.starts.many_exchanges import has_many_clusters
@@ -23,6 +23,7 @@ from expfam.samplers.warm_starts.bound_race import bounds_of
 from expfam.samplers.warm_starts.candidates import Divisions
 from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.samplers.warm_starts.sample_rows import has_few_rows
+from expfam.samplers.warm_starts.settle import Settler
 from expfam.structures.ground.threads import single_blas
 from expfam.user_warnings import warn
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from expfam.fitting.plan import Plan
     from expfam.fitting.run import ChainRun
-    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
 
 ROWS_OF_OVERLAP = 1000  # fewer tell little about groups that overlap, and the passes would take as long as the fit
 _MOST_ROWS = 5000  # of a sample, as many as decide where variational passes begin
@@ -80,8 +81,9 @@ def warn_of_overlap(plan: Plan, runs: Sequence[ChainRun], model: MixtureModel, l
     if not is_mode or not is_free or any(run.trace.interrupted for run in runs):
         return
     start = runs[0].start if plan.searches_start(plan.starts[0]) else None
+    settler = Settler(model, plan.data, plan.learned, plan.adapts_prior, runs[0].state.seed, plan.n_threads)
     try:
-        found = divided(model, plan.data, labels, start, seed=runs[0].state.seed, n_threads=plan.n_threads)
+        found = divided(settler, labels, start)
     except KeyboardInterrupt:  # the fit itself is done
         return
     if found is None:
@@ -100,46 +102,37 @@ def _told(found, plan, n_clusters):
     )
 
 
-def divided(
-    model: MixtureModel,
-    data: Dataset,
-    labels: npt.ArrayLike,
-    start: npt.ArrayLike | None,
-    *,
-    seed: int,
-    n_threads: int | None = None,
-) -> Divided | None:
+def divided(settler: Settler, labels: npt.ArrayLike, start: npt.ArrayLike | None) -> Divided | None:
     """Return how many clusters describe the rows clearly better than the labels, or None.
 
     Parameters
     ----------
-    model : MixtureModel
-        Of the labels. A given number of clusters stays; of an open one, more clusters are tried.
-    data : Dataset
-        Real values; of others nothing is told.
+    settler : Settler
+        Its model is that of the labels, its data are real values; of others nothing is told. A given number of clusters
+        stays; of an open one, more clusters are tried, with the hyper-parameters that fit them. The seed decides the
+        sample of many rows, and k-means.
     labels : (N,) array_like of int
     start : (N,) array_like of int, or None
         Partition into a given number that a search has found.
-    seed : int
-        Decides the sample of many rows, and k-means.
-    n_threads : int or None
-        The result does not depend on it.
 
     Returns
     -------
     Divided or None
+        Of about as good numbers of clusters the smallest.
 
     Examples
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
     >>> from expfam.fitting.overlap import divided
+    >>> from expfam.samplers.warm_starts.settle import Settler
     >>> X = np.random.default_rng(0).normal(size=(2000, 1)) + 2.6 * np.repeat([[0.0], [1.0]], 1000, axis=0)
     >>> data = Dataset(X, DiagonalGaussian())
-    >>> divided(MixtureModel(data.family, DirichletProcess()), data, np.zeros(2000, dtype=int), None, seed=0).n_clusters
+    >>> settler = Settler(MixtureModel(data.family, DirichletProcess()), data, ("mean_strength", "rate"))
+    >>> divided(settler, np.zeros(2000, dtype=int), None).n_clusters
     2
     """
-    labels = np.asarray(labels)
+    model, data, labels = settler.model, settler.data, np.asarray(labels)
     if data.family.is_discrete or data.n_rows < ROWS_OF_OVERLAP or _has_other_labels(model, data):
         return None
     if model.weights.max_components is None:
@@ -149,38 +142,50 @@ def divided(
     n_rows = _n_rows(data, int(labels.max()) + 1)
     if n_rows < ROWS_OF_OVERLAP:
         return None
-    rows = drawn_rows(data.n_rows, n_rows, seed=seed, unit=_UNIT)
-    part = data if rows is None else data.take(rows)
+    rows = drawn_rows(data.n_rows, n_rows, seed=settler.seed, unit=_UNIT)
+    part = settler if rows is None else replace(settler, data=data.take(rows))
     own = compact_labels(labels if rows is None else labels[rows])
     with single_blas():
         try:
             if start is None:
-                return _of_open_number(model, part, own, seed, n_threads)
-            other = compact_labels(np.asarray(start) if rows is None else np.asarray(start)[rows])
-            return _of_given_number(model, part, own, other, seed, n_threads)
+                return _of_open_number(part, own)
+            return _of_given_number(
+                part, own, compact_labels(np.asarray(start) if rows is None else np.asarray(start)[rows])
+            )
         except CapabilityError:  # no mode, no bound, or no prior density
             return None
 
 
-def _of_open_number(model, data, labels, seed, n_threads):
+def _of_open_number(settler, labels):
     """Return the best of more clusters by the bound of the log evidence, or None."""
     K = int(labels.max()) + 1
-    divisions = Divisions(data, seed=seed, n_threads=n_threads)
-    candidates = {size: divisions.kmeans("own", size) for size in (K + 1, (3 * K + 3) // 2, 2 * K + 2)}
-    kernel = SparseVariational(n_threads=n_threads)
-    kernel.check(model, data)
-    bounds = bounds_of(kernel, model, data, {K: labels, **candidates}, n_passes=_PASSES, seed=seed)
-    best = max(bounds, key=lambda size: bounds[size])
-    gain = bounds[best] - bounds[K]
-    return Divided(best, gain, data.n_rows) if gain > _LEAST else None
+    divisions = Divisions(settler.data, seed=settler.seed, n_threads=settler.n_threads)
+    kernel = SparseVariational(n_threads=settler.n_threads)
+    kernel.check(settler.model, settler.data)
+
+    def bounds(metric, sizes):
+        candidates = {size: divisions.kmeans(metric, size) for size in sizes}
+        return bounds_of(kernel, settler, candidates, n_passes=_PASSES)
+
+    own = bounds_of(kernel, settler, {K: labels}, n_passes=_PASSES)[K]
+    found = bounds("own", (K + 1, (3 * K + 3) // 2, 2 * K + 2))
+    if max(found.values()) - own <= _LEAST:
+        return None
+    for metric in divisions.metrics:  # in another one, fewer clusters may do as well
+        for size, bound in bounds(metric, [size for size in found if metric != "own"]).items():
+            found[size] = max(found[size], bound)
+    best = max(found.values())
+    fewest = min(size for size in found if best - found[size] <= _LEAST)
+    return Divided(fewest, found[fewest] - own, settler.data.n_rows)
 
 
-def _of_given_number(model, data, labels, start, seed, n_threads):
+def _of_given_number(settler, labels, start):
     """Return the start, if its density is higher with labels summed out, or None.
 
     The evidence would prefer clusters of few rows, because they need no parameters: but so many clusters are asked for.
     """
-    scores = best_by_em(model, data, {"labels": labels, "start": start}, seed=seed, n_threads=n_threads).scores
+    model, data, partitions = settler.model, settler.data, {"labels": labels, "start": start}
+    scores = best_by_em(model, data, partitions, seed=settler.seed, n_threads=settler.n_threads).scores
     gain = scores["start"] - scores["labels"]
     return Divided(model.weights.max_components, gain, data.n_rows) if gain > _LEAST else None
 

@@ -25,7 +25,6 @@ from expfam.structures.ground.threads import single_blas
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
     from expfam.samplers.variational.mixture import SparseVariational
     from expfam.samplers.warm_starts.settle import Settler
@@ -110,29 +109,22 @@ def best_by_bound(kernel: SparseVariational, settler: Settler, labels: npt.Array
 
 
 def bounds_of(
-    kernel: SparseVariational,
-    model: MixtureModel,
-    data: Dataset,
-    candidates: Mapping[str, npt.ArrayLike],
-    *,
-    n_passes: int,
-    seed: int,
+    kernel: SparseVariational, settler: Settler, candidates: Mapping[str, npt.ArrayLike], *, n_passes: int
 ) -> dict[str, float]:
-    """Return the bound of the log evidence, nats, that some passes reach from each partition.
+    """Return the bound of the log evidence that some passes reach from each partition.
 
     Parameters
     ----------
     kernel : SparseVariational
-    model : MixtureModel
-        One for all: what is learned from labels stays as it is.
-    data : Dataset
+    settler : Settler
+        Learns the hyper-parameters of each candidate from its labels, before the passes.
     candidates : mapping of str to (N,) array_like of int
     n_passes : int
-    seed : int
 
     Returns
     -------
     dict of str to float
+        With the prior of the learned hyper-parameters, nats.
 
     Examples
     --------
@@ -140,30 +132,33 @@ def bounds_of(
     >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
     >>> from expfam.samplers import SparseVariational
     >>> from expfam.samplers.warm_starts.bound_race import bounds_of
+    >>> from expfam.samplers.warm_starts.settle import Settler
     >>> data = Dataset(np.repeat([[0.0], [9.0]], 20, axis=0) + np.linspace(0.0, 1.0, 40)[:, None], DiagonalGaussian())
     >>> candidates = {"one": np.zeros(40, dtype=int), "two": np.repeat([0, 1], 20)}
-    >>> model = MixtureModel(data.family, DirichletProcess())
-    >>> bounds = bounds_of(SparseVariational(), model, data, candidates, n_passes=5, seed=0)
+    >>> settler = Settler(MixtureModel(data.family, DirichletProcess()), data, ("mean_strength", "rate"))
+    >>> bounds = bounds_of(SparseVariational(), settler, candidates, n_passes=5)
     >>> bounds["two"] > bounds["one"]
     True
     """
-    return {
-        name: _after(n_passes, *_begun(kernel, model, data, compact_labels(np.asarray(labels)), seed))
-        for name, labels in candidates.items()
-    }
+    return {name: _Passes(kernel, settler, labels).bound_after(n_passes) for name, labels in candidates.items()}
 
 
-def _begun(kernel, model, data, labels, seed):
-    """Return a kernel and its state; empty components would take time."""
-    settings = {**kernel.get_params(deep=False), "truncation": int(labels.max()) + 1, "sticks": "open"}
-    kernel = type(kernel)(**settings)
-    return kernel, kernel.init(model, data, seed=seed, start=labels)
+class _Passes:
+    """Variational passes from a partition, with the hyper-parameters that fit it."""
 
+    def __init__(self, kernel, settler, labels):
+        fitted = settler.fitted(labels)
+        self.model = fitted.model
+        # Empty components would take time.
+        settings = {**kernel.get_params(deep=False), "truncation": int(fitted.labels.max()) + 1, "sticks": "open"}
+        self.kernel = type(kernel)(**settings)
+        self.state = self.kernel.init(self.model, settler.data, seed=settler.seed, start=fitted.labels)
+        self.log_prior = self.model.family.log_hyper_prior(settler.learned)
 
-def _after(n_passes, kernel, state):
-    """Return the bound after some more passes."""
-    advance(kernel, state, n_passes)
-    return state.log_joint
+    def bound_after(self, n_passes):
+        """Return the bound after some more passes."""
+        advance(self.kernel, self.state, n_passes)
+        return float(self.state.log_joint + self.log_prior)
 
 
 class _Race:
@@ -179,22 +174,13 @@ class _Race:
         for n_passes in _ROUNDS:
             left, n_kept = {}, max(_KEPT, n_kept // _STAYS)
             for name, begun in running.items():
-                left[name] = self._advanced(name, begun, n_passes)
+                left[name] = begun or _Passes(self.kernel, self.settler, self.candidates[name])
+                self.scores[name] = left[name].bound_after(n_passes)
                 if len(left) > n_kept:  # of equal ones the last
                     del left[min(reversed(left), key=self.scores.__getitem__)]
             running = left
         best = max(running, key=self.scores.__getitem__)
-        model, _, state = running[best]
-        return best, model, state.labels
-
-    def _advanced(self, name, begun, n_passes):
-        """Return the model, the kernel and the state of a candidate after some more passes."""
-        if begun is None:
-            fitted = self.settler.fitted(self.candidates[name])
-            begun = fitted.model, *_begun(self.kernel, fitted.model, self.data, fitted.labels, self.settler.seed)
-        model, kernel, state = begun
-        self.scores[name] = _after(n_passes, kernel, state) + model.family.log_hyper_prior(self.settler.learned)
-        return begun
+        return best, running[best].model, running[best].state.labels
 
     def _candidates(self, labels):
         """Return the distinct partitions by name."""

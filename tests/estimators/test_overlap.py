@@ -12,6 +12,7 @@ from expfam.errors import DataWarning
 from expfam.fitting.overlap import divided
 from expfam.samplers import SparseVariational
 from expfam.samplers.warm_starts.bound_race import bounds_of
+from expfam.samplers.warm_starts.settle import Settler
 
 SAID = "clusters that overlap describe"
 
@@ -78,12 +79,14 @@ def test_the_gain_is_the_difference_of_the_bounds():
     X, _ = near_groups(n_rows=1500)
     data = Dataset(X, DiagonalGaussian())
     model, one = MixtureModel(data.family, DirichletProcess()), np.zeros(1500, dtype=np.int32)
-    found = divided(model, data, one, None, seed=0)
+    settler = Settler(model, data, DiagonalGaussian.learned_by_default)
+    found = divided(settler, one, None)
     assert found.n_rows == 1500
     halves = np.asarray(X[:, 0] > np.median(X[:, 0]), dtype=np.int32)
-    bounds = bounds_of(SparseVariational(), model, data, {"one": one, "halves": halves}, n_passes=8, seed=0)
+    bounds = bounds_of(SparseVariational(), settler, {"one": one, "halves": halves}, n_passes=8)
     assert found.gain >= bounds["halves"] - bounds["one"] - 1.0
     assert found.gain > 10.0
+    assert found.n_clusters == 2
 
 
 def test_few_rows_counts_and_known_rows_are_not_looked_at():

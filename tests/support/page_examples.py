@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import logging
 import re
 from pathlib import Path
 
@@ -41,13 +42,19 @@ def are_alike(wanted: str, found: str) -> bool:
 
 
 def failures(page: Path) -> list[str]:
-    """Run the examples of a page, one after the other; return what differs from the page."""
+    """Run the examples of a page, one after the other; return what differs from the page.
+
+    A level of logging that an example sets does not last: fits that tell of their stages enter more files.
+    """
     names: dict = {"__name__": "__main__"}
     found: list[str] = []
     runner = doctest.DocTestRunner(checker=Printed(), optionflags=doctest.REPORT_ONLY_FIRST_FAILURE)
+    logger = logging.getLogger("expfam")
+    level = logger.level
     for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
         line = page.read_text(encoding="utf-8")[: match.start(1)].count("\n")
         test = doctest.DocTestParser().get_doctest(match[1], names, f"{page.name}, block {number}", str(page), line)
         test.globs = names  # doctest copies them: later blocks know what earlier ones have made
         runner.run(test, out=found.append, clear_globs=False)
+    logger.setLevel(level)
     return found
