@@ -183,6 +183,15 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="tables: columns of text that are numbers, with decimal commas, thousands, currencies or units",
     )
     reading.add_argument(
+        "--dates",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME",
+        help="tables: columns of text that are dates, such as 31.12.2025 or 'Dec 31, 2025'; --column NAME=numeric takes"
+        " them in, in seconds",
+    )
+    reading.add_argument(
         "--zero-based",
         action=argparse.BooleanOptionalAction,
         default=None,
@@ -264,11 +273,11 @@ def read_data(args: argparse.Namespace, **more: Any) -> Table:
     UsageError
         The format of the file does not take an option; the message has the word of the command line for it.
     """
-    from expfam.cli.numbers import with_numbers
+    from expfam.cli.converted import converted
     from expfam.frames.frame import Frame
     from expfam.io.readers import NoOptionError, read
 
-    if args.numbers:
+    if args.numbers or args.dates:
         more["frame"] = True
     given = {name: getattr(args, name) for name in _READING}
     options = {name: value for name, value in (given | more).items() if value is not None}
@@ -279,8 +288,9 @@ def read_data(args: argparse.Namespace, **more: Any) -> Table:
             raise
         flag = f"--{error.option.replace('_', '-')}"
         raise UsageError(f"{flag}: {args.data} is of a format that does not take it: leave out {flag}") from error
-    if not args.numbers:
+    if not args.numbers and not args.dates:
         return table
     if not isinstance(table.X, Frame):
-        raise UsageError(f"--numbers: {args.data} is no table with columns of text: leave out --numbers")
-    return table._replace(X=with_numbers(table.X, args.numbers))
+        option = "--numbers" if args.numbers else "--dates"
+        raise UsageError(f"{option}: {args.data} is no table with columns of text: leave out {option}")
+    return table._replace(X=converted(table.X, numbers=args.numbers, dates=args.dates))

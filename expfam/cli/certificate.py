@@ -42,6 +42,7 @@ _OPTIONS = {
     "links": "--links",
     "text": "--text",
     "numbers": "--numbers",
+    "dates": "--dates",
     "key": "--key",
     "id_column": "--id-column",
     "label_column": "--label-column",

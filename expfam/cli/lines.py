@@ -28,6 +28,9 @@ _NUMBERS = re.compile(
     rf"(?:df = df\.to_pandas\(\); )?df\[({_TEXT})\] = pd\.to_numeric\(df\[{_TEXT}\]"
     rf"(?:\.str\.replace\(r?{_TEXT}, r?{_TEXT}, regex=True\))*(?:, errors='coerce')?\)"
 )
+_DATES = re.compile(
+    rf"(?:df = df\.to_pandas\(\); )?df\[({_TEXT})\] = pd\.to_datetime\(df\[{_TEXT}\](?:, dayfirst=True)?\), then "
+)
 _FAMILY_ALONE = re.compile(r"\bwrite \w+\('(\w+)'\)(?![\w.])")
 _DENSE = "write X = X.toarray()"
 _OPTION_LIKE = re.compile(r"-(?!\d+$|\d*\.\d+$).")  # negative numbers written plainly are none
@@ -66,6 +69,8 @@ def in_shell(message: str, args: argparse.Namespace) -> str:
         message = message.replace(_DENSE, _dense_rows(args))
     if hasattr(args, "numbers"):
         message = _NUMBERS.sub(lambda match: f"--numbers {shlex.quote(ast.literal_eval(match[1]))}", message)
+    if hasattr(args, "dates"):
+        message = _DATES.sub(lambda match: f"--dates {shlex.quote(ast.literal_eval(match[1]))} ", message)
     if hasattr(args, "family"):
         message = _FAMILY_ALONE.sub(r"write --family \1", message)
     message = _CALL.sub(options, message)

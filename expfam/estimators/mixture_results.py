@@ -123,9 +123,10 @@ def warn_of_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
     rows = plan.whole.counted_rows
     counted = mixture.labels_ if rows is None else mixture.labels_[rows]
     is_chosen = "family_scores_" in mixture.__dict__
-    warn_of_covariances(plan, runs, mixture.model_, counted, mixture.cluster_sizes_, is_chosen=is_chosen)
+    sizes = mixture.cluster_sizes_
+    is_other = warn_of_covariances(plan, runs, mixture.model_, counted, sizes, is_chosen=is_chosen)
     warn_of_equal_rows(plan.data, mixture.n_components, mixture.n_components_)
-    if counted.size >= ROWS_OF_OVERLAP:
+    if counted.size >= ROWS_OF_OVERLAP and not is_other:  # of another family, clusters have another overlap
         warn_of_overlap(plan, runs, mixture.model_, counted)
 
 

@@ -36,8 +36,8 @@ def warn_of_covariances(
     sizes: npt.NDArray[Any],
     *,
     is_chosen: bool = False,
-) -> None:
-    """Give at most one warning of full covariances that have too few rows.
+) -> bool:
+    """Give at most one warning of full covariances that have too few rows; return whether it names another family.
 
     Parameters
     ----------
@@ -51,10 +51,14 @@ def warn_of_covariances(
         Of its clusters.
     is_chosen : bool
         Whether held-out rows have chosen the family already, with repeated values spread: no other one is named then.
+
+    Returns
+    -------
+    bool
     """
     if is_chosen:
         warn_of_crumbs(plan.asked, model, sizes, is_chosen=True)
-        return
+        return False
     asked, data, compared = plan.asked, plan.data, None
     is_left = plan.has_rule and plan.is_warmup_left and all(map(plan.searches_start, plan.starts))
     try:
@@ -64,10 +68,11 @@ def warn_of_covariances(
         pass
     if compared is not None and compared.pays:
         warn_of_simpler(asked, compared, data.n_features)
-        return
+        return True
     if is_left and (compared is None or compared.full < compared.simple):  # else the chain moves the labels
         warn_of_few_rows(asked, model, data)
     warn_of_crumbs(asked, model, sizes)
+    return False
 
 
 def warn_of_few_rows(asked: Asked, model: MixtureModel, data: Dataset) -> None:

@@ -6,7 +6,7 @@ Nothing is changed silently: the user gets a warning that has the line to type.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from expfam.amounts import counted
 from expfam.frames.frame import Column
 from expfam.frames.names import keyword
 from expfam.frames.notation import PLACEHOLDERS, Notation, notation_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _FEW_LEVELS = 20  # categories of so many levels may be numbers on purpose
 _LEAST_NUMBERS = 3
@@ -49,6 +52,20 @@ class Doubt(NamedTuple):
     leaves_out: bool
 
 
+class DateTexts(NamedTuple):
+    """Texts that write dates.
+
+    Attributes
+    ----------
+    dates : list of str
+    is_day_first : bool
+        Whether days come before months in all of them.
+    """
+
+    dates: list[str]
+    is_day_first: bool
+
+
 def doubt_of(column: Column, backend: str = "pandas") -> Doubt | None:
     """Return what a column of text may be instead of categories; None if there is no doubt.
 
@@ -82,21 +99,48 @@ def doubt_of(column: Column, backend: str = "pandas") -> Doubt | None:
     )
 
 
-def _dates(name, levels, backend, leaves_out):
+def dates_of(levels: Sequence[str]) -> DateTexts | None:
+    """Return what is a date among texts; None if too few are.
+
+    Parameters
+    ----------
+    levels : sequence of str
+        Distinct texts.
+
+    Returns
+    -------
+    DateTexts or None
+
+    Examples
+    --------
+    >>> from expfam.frames.doubts import dates_of
+    >>> dates_of(["31/01/2020", "28/02/2020", "01/03/2020"]).is_day_first
+    True
+    >>> dates_of(["spring", "summer", "01/03/2020"]) is None
+    True
+    """
     dates = [level for level in levels if _DATE.fullmatch(level.strip())]
     if len(dates) < max(_LEAST_NUMBERS, _SHARE_OF_DATES * len(levels)):
         return None
-    line = f"{_dates_line(name, dates, backend)}, then Columns.from_frame(df, {keyword(name, 'numeric')})"
-    return Doubt(f"dates as text, such as {dates[0]!r}", line, leaves_out)
-
-
-def _dates_line(name, dates, backend):
-    """Return the line that makes dates of a column."""
     parts = [match for date in dates if (match := _DAYS.match(date.strip()))]
     is_day_first = len(parts) == len(dates) and any(match[2] == "." or int(match[1]) > 12 for match in parts)
+    return DateTexts(dates, is_day_first)
+
+
+def _dates(name, levels, backend, leaves_out):
+    found = dates_of(levels)
+    if found is None:
+        return None
+    line = f"{_dates_line(name, found, backend)}, then Columns.from_frame(df, {keyword(name, 'numeric')})"
+    return Doubt(f"dates as text, such as {found.dates[0]!r}", line, leaves_out)
+
+
+def _dates_line(name, found, backend):
+    """Return the line that makes dates of a column."""
+    dates, is_day_first = found
     if backend != "polars":
         return f"{_first(backend)}df[{name!r}] = pd.to_datetime(df[{name!r}]{', dayfirst=True' * is_day_first})"
-    form = ""
+    parts, form = [match for date in dates if (match := _DAYS.match(date.strip()))], ""
     if len(parts) == len(dates):
         sign, year = parts[0][2], "%Y" if len(parts[0][4]) == 4 else "%y"
         form = repr(sign.join(["%d", "%m", year] if is_day_first else ["%m", "%d", year]))

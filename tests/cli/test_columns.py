@@ -333,17 +333,45 @@ def test_the_option_for_numbers_that_are_text_works(prices, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["log_joint"] == expected["log_joint"]
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%m/%d/%Y", "%b %d, %Y"])
+def test_the_option_for_dates_that_are_text_works(form, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2001-02-03") + pd.to_timedelta(rng.integers(0, 90, 60) + 4000 * (np.arange(60) >= 30), "D")
+    table = pd.DataFrame({"day of order": days.strftime(form), "x": rng.normal(size=60)})
+    table.loc[60] = ["?", 0.0]
+    path, iso = tmp_path / "orders.csv", tmp_path / "iso.csv"
+    table.to_csv(path, index=False)
+    assert main(["fit", str(path), "--seed", "0"]) == 0
+    found = re.search(r"--dates '[^']+' --column '[^']+'", capsys.readouterr().err)[0]
+    assert found == "--dates 'day of order' --column 'day of order=numeric'"
+    line = ["--seed", "0", *shlex.split(found), "--json"]
+    assert main(["fit", str(path), *line, "--output", str(tmp_path / "model")]) == 0
+    result = json.loads(capsys.readouterr().out)
+    table["day of order"] = [*days.strftime("%Y-%m-%d"), ""]
+    table.to_csv(iso, index=False)
+    assert main(["fit", str(iso), "--seed", "0", "--column", "day of order=numeric", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["log_joint"] == result["log_joint"]
+    assert main(["predict", str(tmp_path / "model"), str(path), "--dates", "day of order", "--json"]) == 0
+    labels = json.loads(capsys.readouterr().out)["labels"]
+    assert len(set(labels[:30])) == len(set(labels[30:60])) == 1
+    assert labels[0] != labels[30]
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("unit", "--numbers: the table has no column 'unit'"),
-        ("kind", "--numbers: column 'kind' holds 'a', which is no number: leave it out"),
+        (["--numbers", "unit"], "--numbers: the table has no column 'unit'"),
+        (["--numbers", "kind"], "--numbers: column 'kind' holds 'a', which is no number: leave it out"),
+        (["--dates", "knd"], "--dates: the table has no column 'knd'; did you mean 'kind'?"),
+        (["--dates", "kind"], "--dates: column 'kind' holds 'a', which is no date: leave it out"),
+        (["--dates", "kind", "--numbers", "kind"], "column 'kind' is given to --numbers and to --dates"),
     ],
 )
-def test_what_is_said_of_columns_without_numbers(given, told, tmp_path, capsys):
+def test_what_is_said_of_columns_without_numbers_or_dates(given, told, tmp_path, capsys):
     (tmp_path / "table.csv").write_text("unit price;kind\n" + "1,5;a\n2,5;b\n" * 5)
-    assert main(["fit", str(tmp_path / "table.csv"), "--numbers", given]) == 2
+    assert main(["fit", str(tmp_path / "table.csv"), *given]) == 2
     assert told in capsys.readouterr().err
     np.save(tmp_path / "x.npy", np.ones((3, 2)))
-    assert main(["fit", str(tmp_path / "x.npy"), "--numbers", given]) == 2
-    assert "x.npy is no table with columns of text: leave out --numbers" in capsys.readouterr().err
+    assert main(["fit", str(tmp_path / "x.npy"), *given]) == 2
+    assert f"x.npy is no table with columns of text: leave out {given[-2]}" in capsys.readouterr().err
