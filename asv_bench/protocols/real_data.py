@@ -78,6 +78,8 @@ def published(args):
         mixture = Mixture(
             Multinomial(concentration=0.1),
             weights=SymmetricDirichlet(500, alpha=0.1),
+            sampler="gibbs",
+            start="random",
             n_steps=10,
             n_warmup=0,
             partition="last",
@@ -133,7 +135,16 @@ def memory(args):
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins here
     before = resident("VmRSS")
-    mixture = Mixture(Multinomial(concentration=0.1), K, n_steps=1, n_warmup=0, partition="last", random_state=0).fit(X)
+    mixture = Mixture(
+        Multinomial(concentration=0.1),
+        K,
+        sampler="gibbs",
+        start="random",
+        n_steps=1,
+        n_warmup=0,
+        partition="last",
+        random_state=0,
+    ).fit(X)
     peak = resident("VmHWM")
     print(
         f"N={N} V={V} K={K}: data {size / 1e6:.0f} MB, process before {before / 1e6:.0f} MB, peak {peak / 1e6:.0f} MB:"

@@ -37,7 +37,7 @@ def warn_of_covariances(
     *,
     is_chosen: bool = False,
 ) -> bool:
-    """Give at most one warning of full covariances that have too few rows; return whether it names another family.
+    """Give at most one warning of full covariances that have too few rows.
 
     Parameters
     ----------
@@ -55,6 +55,7 @@ def warn_of_covariances(
     Returns
     -------
     bool
+        Whether another family was named.
     """
     if is_chosen:
         warn_of_crumbs(plan.asked, model, sizes, is_chosen=True)

@@ -84,15 +84,17 @@ def row_sums(S: Any) -> Floats:
 
     Sparse entries are summed in blocks, so that there is no full copy.
     """
-    n_rows = S.shape[0]
-    step = max(1, _BLOCK * n_rows // max(S.nnz, 1)) if sparse.issparse(S) else max(n_rows, 1)
-    total = np.empty(n_rows)
+    if not sparse.issparse(S):
+        return np.asarray(S, dtype=np.float64).sum(axis=1)
+    S = S.tocsr()
+    n_rows, total = S.shape[0], np.zeros(S.shape[0])
+    step = max(1, _BLOCK * n_rows // max(S.nnz, 1))
     for start in range(0, n_rows, step):
-        block = slice(start, start + step)
-        part = S if step >= n_rows else S[block]
-        if part.dtype == np.float32:  # SciPy adds them up in single precision, whatever dtype the sum is to have
-            part = part.astype(np.float64)
-        total[block] = np.asarray(part.sum(axis=1, dtype=np.float64)).ravel()
+        ends = S.indptr[start : start + step + 1]
+        filled = np.flatnonzero(np.diff(ends))
+        if filled.size:  # double precision, whatever the type of the entries
+            values = S.data[ends[0] : ends[-1]].astype(np.float64, copy=False)
+            total[start + filled] = np.add.reduceat(values, ends[filled] - ends[0])
     return total
 
 
