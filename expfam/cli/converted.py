@@ -1,4 +1,4 @@
-"""Columns of text that are numbers or dates, as people write them: `--numbers` and `--dates`."""
+"""Columns of text that are numbers or dates: `--numbers` and `--dates`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def converted(frame: Frame, *, numbers: Sequence[str] = (), dates: Sequence[str] = ()) -> Frame:
-    """Return a frame whose columns of these names are numbers and dates; cells that are none are missing.
+    """Return a frame whose columns of these names are numbers and dates.
+
+    Cells that are none are missing.
 
     Parameters
     ----------
@@ -97,7 +99,10 @@ def _as_dates(frame: Frame, name: str) -> Column:
 
 
 def _with_cells(column, levels):
-    """Return a column whose levels have other texts, read as the cells of a file are; empty ones are missing."""
+    """Return a column whose levels have other texts, read as the cells of a file are.
+
+    Empty ones are missing.
+    """
     from expfam.io.cells import column_of_text
 
     cells = ["" if lacks else levels[code] for code, lacks in zip(column.values, column.missing)]
