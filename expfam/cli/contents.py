@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from expfam.amounts import counted
+from expfam.cli.results import cells_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +42,6 @@ def contents(mixture: Mixture, chosen: Sequence[int]) -> dict[str, list[Any]]:
     >>> list(contents(mixture, [0, 1]))
     ['0', '1']
     """
-    import numpy as np
-
     from expfam.frames.frame import as_frame
 
     if mixture.n_features_in_ > _MOST_COLUMNS or mixture.family_.name == "multinomial":
@@ -52,9 +51,8 @@ def contents(mixture: Mixture, chosen: Sequence[int]) -> dict[str, list[Any]]:
     found = {}
     for name in _ranked(mixture):
         key = f"{name} (column)" if name in _OWN[:3] else str(name)
-        column = table.column(key)
-        cells = [column.levels[code] if column.levels else code for code in np.asarray(column.values)[chosen].tolist()]
-        found[str(name)] = cells
+        cells = cells_of(table.column(key))
+        found[str(name)] = [cells[k] for k in chosen]
     return found
 
 

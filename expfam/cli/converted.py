@@ -95,7 +95,8 @@ def _as_dates(frame: Frame, name: str) -> Column:
     except ImportError as error:
         raise UsageError("--dates needs pandas: pip install pandas") from error
     times = pd.to_datetime(pd.Series(levels), dayfirst=found.is_day_first, format="mixed", utc=True, errors="coerce")
-    return _with_cells(column, times.dt.strftime("%Y-%m-%dT%H:%M:%S.%f").fillna("").tolist())
+    form = "%Y-%m-%d" if times.dropna().eq(times.dropna().dt.normalize()).all() else "%Y-%m-%dT%H:%M:%S.%f"
+    return _with_cells(column, times.dt.strftime(form).fillna("").tolist())
 
 
 def _with_cells(column, levels):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from expfam.amounts import counted
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam import Mixture
+    from expfam.frames.frame import Column
     from expfam.io.readers import Table
 
 
@@ -42,6 +44,41 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     value = value.tolist() if hasattr(value, "tolist") else value
     return value if value is None or isinstance(value, (bool, int, float, str, list)) else repr(value)
+
+
+def cells_of(column: Column) -> list[Any]:
+    """Return the cells of a column for people: levels, and points in time as their text.
+
+    Parameters
+    ----------
+    column : Column
+
+    Returns
+    -------
+    list
+        Of missing times None.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from expfam.cli.results import cells_of
+    >>> from expfam.frames.frame import as_frame
+    >>> frame = as_frame(pd.DataFrame({"day": pd.to_datetime(["2025-03-01 14:30"]), "kind": ["b"], "x": [2.5]}))
+    >>> [cells_of(frame.column(name)) for name in frame.names]
+    [['2025-03-01 14:30'], ['b'], [2.5]]
+    """
+    values = column.values.tolist()
+    if column.kind == "time":
+        return [None if lacks else _time(value, column.type) for value, lacks in zip(values, column.missing)]
+    return [column.levels[code] for code in values] if column.levels else values
+
+
+def _time(seconds, kind):
+    """Return seconds since 1970, or of a duration, as text."""
+    if kind == "duration":
+        return str(timedelta(seconds=round(seconds)))
+    moment = datetime(1970, 1, 1) + timedelta(seconds=round(seconds))
+    return moment.date().isoformat() if kind == "date" else moment.isoformat(sep=" ", timespec="minutes")
 
 
 def short(value: Any) -> str:

@@ -11,7 +11,7 @@ from expfam.amounts import counted
 from expfam.cli.arguments import add_data, add_model, add_seed, natural_int, read_data
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, guarded, replacing
-from expfam.cli.results import as_text, plain, print_json, say
+from expfam.cli.results import as_text, cells_of, plain, print_json, say
 
 if TYPE_CHECKING:
     import argparse
@@ -50,11 +50,7 @@ def run_explain(args: argparse.Namespace) -> int:
 
 
 def _plain_columns(frame):
-    columns = {name: frame.column(name) for name in frame.names}
-    return {
-        name: [plain(column.levels[code] if column.levels else code) for code in column.values.tolist()]
-        for name, column in columns.items()
-    }
+    return {name: [plain(cell) for cell in cells_of(frame.column(name))] for name in frame.names}
 
 
 def _text(frame):

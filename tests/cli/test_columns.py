@@ -348,6 +348,8 @@ def test_the_option_for_dates_that_are_text_works(form, tmp_path, capsys):
     line = ["--seed", "0", *shlex.split(found), "--json"]
     assert main(["fit", str(path), *line, "--output", str(tmp_path / "model")]) == 0
     result = json.loads(capsys.readouterr().out)
+    shown = sorted(cluster["columns"]["day of order"] for cluster in result["clusters"] if cluster["size"] > 1)
+    assert [day[:4] for day in shown] == ["2001", "2012"]
     table["day of order"] = [*days.strftime("%Y-%m-%d"), ""]
     table.to_csv(iso, index=False)
     assert main(["fit", str(iso), "--seed", "0", "--column", "day of order=numeric", "--json"]) == 0
