@@ -175,7 +175,7 @@ class GroupedProcessVariational(GroupedVariational):
 
 
 class GroupedProcessVariationalState(GroupedVariationalState):
-    """Soft statistics of clusters of unknown number, and posterior of shared weights.
+    """Expected statistics of clusters of unknown number, and posterior of their shared weights.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class GroupedProcessVariationalState(GroupedVariationalState):
     data : Dataset
         With groups.
     labels : (N,) array_like of int
-        First responsibilities: all of a row's responsibility is in its cluster.
+        First cluster of each row, which has all of its responsibility.
     settings : GroupedProcessVariational
     seed : int
 

@@ -16,21 +16,16 @@ bound of the same log evidence, so bounds of different numbers of clusters compa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaln, digamma, expit, logit, zeta
+from scipy.special import expit, logit
 
 from expfam.errors import ArchiveError
-from expfam.model.pseudo_counts import PRIOR_RATE
-from expfam.samplers.variational.alpha_bound import tangent
+from expfam.samplers.nonparametric.stick_value import value_of_sticks
 from expfam.structures.ground.stored import TINY, numbers
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-_CURVATURE = np.pi**2 / 12.0
 _LARGEST = 25.0  # logits of means, and logs of sizes and concentrations, are within +- this
 _STEPS = 50
 
@@ -111,7 +106,7 @@ class StickPosterior(NamedTuple):
 
         Concentrations have Gamma(1, 1) priors.
         """
-        return _value(self, tables)[0]
+        return value_of_sticks(*self, *_contiguous(tables))
 
     def best(self, tables: Tables, *, learn: bool, n_steps: int = _STEPS) -> StickPosterior:
         """Return a posterior with a larger `value`, after at most so many steps of its optimisation.
@@ -120,13 +115,12 @@ class StickPosterior(NamedTuple):
         """
         from scipy.optimize import minimize  # a quarter of a second, and few fits need it
 
-        first, scale = _packed(self, learn), _scale(self, tables, learn)
+        first, scale, given = _packed(self, learn), _scale(self, tables, learn), _contiguous(tables)
+        slopes: npt.NDArray[np.float64] = np.empty(2 * len(self.mean) + 2)
 
         def negative(y):
-            q = _unpacked(y / scale, self)
-            value, parts = _value(q, tables)
-            slopes = _slopes(q, tables, parts)
-            return -value, -np.concatenate(slopes if learn else slopes[:2]) / scale
+            value = value_of_sticks(*_unpacked(y / scale, self), *given, slopes)
+            return -value, -slopes[: len(y)] / scale
 
         limits = np.stack([-_LARGEST * scale, _LARGEST * scale], axis=1)
         found = minimize(
@@ -156,53 +150,6 @@ def _unpacked(x, like):
     return StickPosterior(expit(x[:K]), np.exp(x[K : 2 * K]), alpha, gamma)
 
 
-def _value(q: StickPosterior, tables: Tables) -> tuple[float, tuple[Any, ...]]:
-    """Return the value, and what its slopes need of it."""
-    rho, omega, alpha, gamma = q
-    p, r = rho * omega, (1.0 - rho) * omega
-    at = digamma(np.concatenate([p, r, omega])).reshape(3, -1)
-    log_u, log_v = at[0] - at[2], at[1] - at[2]  # expected logs of sticks, and of what they leave
-    beta, after = q.beta, np.arange(len(rho), 0, -1.0)
-
-    gap = (np.log(rho) - log_u + after * (np.log1p(-rho) - log_v)).sum()
-    second = _second_moments(rho, omega)
-    spread = max(float((second - beta**2).sum()), 0.0)
-    divergence = (
-        -np.log(gamma) - betaln(p, r) + (p - 1.0) * at[0] + (r - gamma) * at[1] + (1.0 + gamma - omega) * at[2]
-    ).sum()
-    M, D = np.maximum(alpha * beta[:-1], TINY), tables.n_groups
-    value = tangent(M, tables.rising, 0.0) - tables.falling * alpha - D * (gap + _CURVATURE * alpha**2 * spread)
-    value -= divergence + PRIOR_RATE * (alpha + gamma)
-    return float(value), (p, r, beta, after, log_v, second, spread, M)
-
-
-def _slopes(q: StickPosterior, tables: Tables, parts: tuple[Any, ...]) -> Sequence[npt.NDArray[np.float64]]:
-    """Return the slopes of the value in logits of means and in logs of all else."""
-    (rho, omega, alpha, gamma), (p, r, beta, after, log_v, second, spread, M) = q, parts
-    bend = zeta(2.0, np.concatenate([p, r, omega])).reshape(3, -1)  # the second derivatives of log G
-    (c, d), D = tables.rising, tables.n_groups
-    t = c + d / M
-    down_p = -D * (bend[0] - (1.0 + after) * bend[2]) + (p - 1.0) * bend[0] + (1.0 + gamma - omega) * bend[2]
-    down_r = -D * (after * bend[1] - (1.0 + after) * bend[2]) + (r - gamma) * bend[1] + (1.0 + gamma - omega) * bend[2]
-    of_mean = t / rho - _after(t) / (1.0 - rho) - D * (1.0 / rho - after / (1.0 - rho)) - omega * (down_p - down_r)
-    of_size = -(rho * down_p + (1.0 - rho) * down_r)
-    up, left, square = second[:-1], _after(second[:-1]) + second[-1], beta**2
-    by_mean = up * (1.0 / rho + omega / (p + 1.0)) - left * (1.0 / (1.0 - rho) + omega / (r + 1.0))
-    by_mean += -2.0 * square[:-1] / rho + 2.0 * (_after(square[:-1]) + square[-1]) / (1.0 - rho)
-    by_size = up * rho / (p + 1.0) + left * (1.0 - rho) / (r + 1.0) - (up + left) / (omega + 1.0)
-    of_mean -= D * _CURVATURE * alpha**2 * by_mean
-    of_size -= D * _CURVATURE * alpha**2 * by_size
-    of_alpha = t.sum() - alpha * (tables.falling + PRIOR_RATE + 2.0 * D * _CURVATURE * alpha * spread)
-    of_gamma = len(rho) + gamma * (log_v.sum() - PRIOR_RATE)
-    return of_mean * rho * (1.0 - rho), of_size * omega, np.array([of_alpha, of_gamma])
-
-
-def _second_moments(rho, omega):
-    """Return E beta_k^2 of all weights, the last of the rest: (K + 1,)."""
-    taken, left = rho * (rho * omega + 1.0), (1.0 - rho) * ((1.0 - rho) * omega + 1.0)
-    return _weights(taken / (omega + 1.0), left / (omega + 1.0))
-
-
 def _weights(taken, left):
     """Return what sticks take of what those before leave, and the rest: (K + 1,)."""
     shares = np.ones(len(taken) + 1)
@@ -216,3 +163,8 @@ def _after(x):
     sums = np.zeros(len(x))
     np.cumsum(x[:0:-1], out=sums[-2::-1])
     return sums
+
+
+def _contiguous(tables):
+    """Return tables as compiled code reads them."""
+    return tables._replace(rising=np.ascontiguousarray(tables.rising, dtype=np.float64))

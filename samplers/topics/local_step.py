@@ -35,6 +35,7 @@ FIRST_TOPICS = 8  # best topics of each word; together they are a document's fir
 TAU = 0.01  # an active topic with at most this number of tokens is dropped
 _CHUNK_ENTRIES = 1 << 18
 _TASKS = 8
+_TASK_ENTRIES = 1 << 12  # least number of stored entries of a task: a task of fewer takes longer to begin than to do
 _TASK_VALUES = 1 << 21
 
 
@@ -256,7 +257,7 @@ class TopicPass:
             stored = None
         for start, stop in self._cut(rows, 0, len(rows), _CHUNK_ENTRIES):
             documents = self.documents_of(rows[start:stop])
-            most = max(1, int(self.n_types[rows[start:stop]].sum()) // _TASKS)
+            most = max(_TASK_ENTRIES, int(self.n_types[rows[start:stop]].sum()) // _TASKS)
             tasks = [
                 (step, documents, a - start, b - start, None if stored is None else stored.slice(a, b))
                 for a, b in self._cut(rows, start, stop, most)

@@ -13,6 +13,7 @@ from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.samplers import Full, Memoized, Stochastic, TopicGibbs, TopicProcessVariational, sample
 from expfam.samplers.nonparametric import topic_variational, variational_moves
 from expfam.samplers.nonparametric.stick_posterior import StickPosterior, Tables
+from expfam.samplers.nonparametric.stick_value import value_of_sticks
 from expfam.samplers.nonparametric.variational_moves import Allocation
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
@@ -176,6 +177,21 @@ def test_the_best_sticks_are_better_than_their_neighbours():
             assert other.value(tables) < best.value(tables)
 
 
+@pytest.mark.parametrize("K", [1, 4])
+def test_the_slopes_of_sticks_are_differences_of_their_value(K):
+    rng = np.random.default_rng(K)
+    x = np.concatenate([rng.normal(size=K), rng.normal(2.0, 1.0, K), np.log([1.3, 0.8])])
+    tables, slopes = Tables(rng.gamma(2.0, 5.0, (2, K)) * [[1.0], [0.05]], 30.0, 40.0), np.empty(2 * K + 2)
+
+    def value(x, slopes=None):
+        mean, size = 1.0 / (1.0 + np.exp(-x[:K])), np.exp(x[K : 2 * K])
+        return value_of_sticks(mean, size, *np.exp(x[2 * K :]), *tables, slopes)
+
+    value(x, slopes)
+    differences = [(value(x + step) - value(x - step)) / 2e-5 for step in 1e-5 * np.eye(len(x))]
+    np.testing.assert_allclose(slopes, differences, rtol=1e-6, atol=1e-5)
+
+
 def test_means_of_weights_sum_to_one():
     q = StickPosterior.around([0.5, 0.2, 0.1], 10.0, 2.0, 1.0)
     np.testing.assert_allclose(q.beta, [0.5, 0.2, 0.1, 0.2])
@@ -262,7 +278,8 @@ def test_weights_are_repeated_documents():
         np.testing.assert_allclose(a.objective, b.objective, rtol=1e-8)
 
 
-def test_the_result_does_not_depend_on_threads_but_on_the_seed():
+def test_the_result_does_not_depend_on_threads_but_on_the_seed(monkeypatch):
+    monkeypatch.setattr("expfam.samplers.topics.local_step._TASK_ENTRIES", 1)  # else all is one task
     states = []
     for seed, n_threads in ((0, 1), (0, 2), (1, 1)):
         kernel, state = begun(planted(120), n_clusters=12, seed=seed, n_threads=n_threads)

@@ -364,6 +364,7 @@ def test_single_precision_gives_nearly_the_same_bound():
 
 @pytest.mark.parametrize("schedule", [Full(), Memoized(3), Stochastic(25)])
 def test_threads_change_no_bit(schedule, monkeypatch):
+    monkeypatch.setattr("expfam.samplers.topics.local_step._TASK_ENTRIES", 1)  # else a chunk is one task
     monkeypatch.setattr("expfam.samplers.topics.local_step._CHUNK_ENTRIES", 200)
     runs = [start(schedule=schedule, local="active", n_threads=n) for n in (1, 2, 5)]
     found = [(bounds(*run, 4), run[0].word_counts, run[0].labels) for run in runs]
