@@ -41,11 +41,6 @@ class _Reference:
         n = W.sum(axis=1).astype(np.float64)
         return np.where(n > 0, self.family.log_marginal(n, (W @ self.phi).astype(np.float64)), 0.0)
 
-    def predictive(self, i, ks):
-        unit = np.zeros(self.W.shape[1], dtype=np.int64)
-        unit[i] = 1
-        return self.evidence(self.W[ks] + unit) - self.evidence(self.W[ks])
-
 
 class _Pair:
     """Components and their reference, changed in parallel and compared."""
@@ -127,43 +122,47 @@ class _Pair:
     # ---- comparing
 
     def compare(self, rng, what="", *, tolerance=1e-9):
-        """Compare every reading function with NumPy."""
-        components, reference, K = self.components, self.reference, self.reference.W.shape[0]
+        """Compare every reading function with NumPy, which computes all that is expected at once."""
+        components, K = self.components, self.reference.W.shape[0]
         close = {"rel": tolerance, "abs": tolerance}
         everything, some = np.arange(K), rng.permutation(K)[:3]
-        A = reference.evidence(reference.W)
+        rows = rng.integers(self.data.n_rows, size=3).tolist()
+        held = [(k, int(rng.choice(members))) for k in range(K) if (members := self.reference.members(k)).size]
+        k, others = int(some[0]), everything[everything != some[0]]
+        A, left, joined, *after = self._expected(rows, held, k)
         agree(components.log_marginal()[:K], A, f"log_marginal{what}", **close)
         agree(components.log_marginal(some), A[some], f"log_marginal of some slots{what}", **close)
-        for i in rng.integers(self.data.n_rows, size=3):
-            i = int(i)
-            expected = reference.predictive(i, everything)
+        for i, with_it in zip(rows, after):
+            expected = with_it - A
             agree(components.log_predictive(i)[:K], expected, f"log_predictive{what}", **close)
             agree(components.log_predictive(i, some), expected[some], f"log_predictive of some slots{what}", **close)
-        for k in range(K):
-            held = reference.members(k)
-            if held.size:
-                i = int(rng.choice(held))
-                rest = reference.W[k].copy()
-                rest[i] -= 1
-                expected = (A[k] - reference.evidence(rest))[0]
-                agree(components.log_predictive_self(i, k), expected, f"log_predictive_self{what}", **close)
-        k, others = int(some[0]), everything[everything != some[0]]
-        expected = reference.evidence(reference.W[others] + reference.W[k])
-        agree(components.log_merged(k, others), expected, f"log_merged{what}", **close)
-        expected = reference.evidence(reference.W + reference.W[k]) - A
+        for (slot, i), rest in zip(held, left):
+            agree(components.log_predictive_self(i, slot), A[slot] - rest, f"log_predictive_self{what}", **close)
+        agree(components.log_merged(k, others), joined[others], f"log_merged{what}", **close)
         for slots in (others, others[:2]):
             found = components.log_joint_predictive(k, slots)
-            agree(found, expected[slots], f"log_joint_predictive{what}", **close)
+            agree(found, (joined - A)[slots], f"log_joint_predictive{what}", **close)
         n, S = components.export()
-        agree(n[:K], reference.W.sum(axis=1), f"exported n{what}")
+        agree(n[:K], self.reference.W.sum(axis=1), f"exported n{what}")
         S = S.toarray() if sparse.issparse(S) else S
         agree(
             S[:K],
-            reference.W @ self.case.phi,
+            self.reference.W @ self.case.phi,
             f"exported S{what}",
             rel=1e-9,
             abs=1e-9 * (1 + np.abs(self.case.phi).max()),
         )
+
+    def _expected(self, rows, held, k):
+        """Return evidences of slots, of slots without a row, of unions with slot k, with each row."""
+        W = self.reference.W
+        slots = [slot for slot, _ in held]
+        left, after = W[slots], np.repeat(W[None], len(rows), axis=0)
+        left[np.arange(len(held)), [i for _, i in held]] -= 1
+        after[np.arange(len(rows)), :, rows] += 1
+        parts = [W, left, W + W[k], *after]
+        ends = np.cumsum([len(part) for part in parts])[:-1]
+        return np.split(self.reference.evidence(np.concatenate(parts)), ends)
 
 
 def _each_layout(case):

@@ -82,6 +82,18 @@ def test_columns_are_independent():
         np.testing.assert_array_equal(own.log_marginal(n, S[:, places]), by_column[:, j])
 
 
+@pytest.mark.parametrize("kappa", ["cluster", [2.0, 3.0, 40.0]])
+def test_the_evidence_of_columns_is_that_of_their_circles(kappa):
+    X = np.random.default_rng(0).uniform(0.0, 360.0, (30, 3))
+    family = VonMises(kappa=kappa).bind(X)
+    W = np.random.default_rng(1).integers(0, 2, (5, 30)).astype(float)
+    W[0] = 0.0
+    n, S = W.sum(axis=1), W @ family.sufficient_statistics(X)
+    expected = np.stack([family.circle(j).log_marginal(n, S[:, [j, 3 + j]]) for j in range(3)], axis=1)
+    np.testing.assert_allclose(family.log_marginal_by_column(n, S), expected, rtol=1e-12, atol=1e-12)
+    assert (expected[0] == 0.0).all()
+
+
 def test_compiled_components_are_those_of_the_functions():
     family = VonMises().bind(WIND)
     labels = np.array([0, 0, 0, 1, 1, 1])

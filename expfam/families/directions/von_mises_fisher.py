@@ -243,7 +243,7 @@ class VonMisesFisher(Family):
         low, high = np.log(overall) + np.log(_RANGE)
         size = min(_MOST_NODES, 1 + int(np.ceil((high - low) * np.sqrt(d - 1) / _STEP)))
         nodes = np.exp(np.linspace(low, high, size))
-        rows = _PRIOR_ROWS * (_log_constant(d, nodes) + mean_length(d, _PRIOR_GAIN * overall) * nodes)
+        rows = _PRIOR_ROWS * (log_constant(d, nodes) + mean_length(d, _PRIOR_GAIN * overall) * nodes)
         return {"kappa_nodes_": nodes, "kappa_log_weights_": rows - _log_sum(rows[None])[0]}
 
     def check_learned(self) -> None:
@@ -270,7 +270,7 @@ class VonMisesFisher(Family):
 
     def log_constant(self, kappa: Floats) -> Floats:
         """Return log C_d of concentrations, nats."""
-        return _log_constant(self.n_features_in_, kappa)
+        return log_constant(self.n_features_in_, kappa)
 
     # ---- the law -----------------------------------------------------------------------------------------------------
 
@@ -295,8 +295,8 @@ class VonMisesFisher(Family):
         square, along = np.einsum("kd,kd->k", S, S)[:, None], (S @ np.asarray(self.mean))[:, None]
         squares = np.maximum(self.strength**2 + kappa * (2.0 * self.strength * along + kappa * square), 0.0)
         d = self.n_features_in_
-        fixed = log_weight + _log_constant(d, np.array([self.strength]))
-        terms = fixed + n[:, None] * _log_constant(d, kappa) + 0.5 * d * np.log(2.0 * np.pi)
+        fixed = log_weight + log_constant(d, np.array([self.strength]))
+        terms = fixed + n[:, None] * log_constant(d, kappa) + 0.5 * d * np.log(2.0 * np.pi)
         return terms + log_bessel(0.5 * d - 1.0, squares), squares
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
@@ -352,7 +352,7 @@ class VonMisesFisher(Family):
         return along + rows * self.log_constant(kappa) + total * kappa
 
     def log_partition(self, theta: Floats) -> Floats:
-        return -_log_constant(theta.shape[1], np.sqrt((theta**2).sum(axis=1)))
+        return -log_constant(theta.shape[1], np.sqrt((theta**2).sum(axis=1)))
 
     def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
         return {"mean": _unit(theta), "kappa": np.sqrt((theta**2).sum(axis=1))}
@@ -379,7 +379,7 @@ def _shares(terms):
     return share
 
 
-def _log_constant(d, kappa):
+def log_constant(d: int, kappa: npt.ArrayLike) -> Floats:
     """Return the log normaliser of the von Mises-Fisher density in d dimensions, nats.
 
     kappa may be 0.
