@@ -29,6 +29,7 @@ activate() { # an environment's `python` and scripts, by the names the README us
 }
 
 unset PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE EXPFAM_DEBUG EXPFAM_ISA
-export PYTHONNOUSERSITE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 MPLBACKEND=Agg
+# Of what is installed, files are compiled as they are imported: most never are.
+export PYTHONNOUSERSITE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_COMPILE=0 MPLBACKEND=Agg
 base_path=$PATH
 python=${PYTHON:-python3}

@@ -15,22 +15,22 @@ from expfam.errors import ArchiveError, CapabilityError
 from expfam.fitting.kept_run import packed, seed_of_run, unpacked
 from expfam.samplers import Checkpoint, HierarchicalClustering
 
-N_ROWS = 240
+N_ROWS = 120
 
 
 def rows():
-    return np.random.default_rng(0).normal(size=(N_ROWS, 4)) + 3.0 * np.repeat(np.eye(3, 4), 80, axis=0)
+    return np.random.default_rng(0).normal(size=(N_ROWS, 4)) + 3.0 * np.repeat(np.eye(3, 4), N_ROWS // 3, axis=0)
 
 
 def counts():
-    rates = np.repeat([[3, 3, 0.1, 0.2, 1, 1], [0.2, 0.1, 3, 3, 1, 1]], 60, axis=0)
+    rates = np.repeat([[3, 3, 0.1, 0.2, 1, 1], [0.2, 0.1, 3, 3, 1, 1]], 30, axis=0)
     return np.random.default_rng(1).poisson(rates)
 
 
 def texts():
     rng = np.random.default_rng(2)
     kinds = [["bank", "loan", "rate", "fund"], ["cat", "dog", "cow", "pig"]]
-    return [" ".join(rng.choice(kinds[row % 2], 8)) for row in range(60)]
+    return [" ".join(rng.choice(kinds[row % 2], 8)) for row in range(30)]
 
 
 def in_groups(*args, **settings):

@@ -114,7 +114,8 @@ def test_given_documents_take_the_place_of_those_of_the_fit(found, tmp_path):
 def test_the_answer_does_not_depend_on_threads(found):
     model, X, _, _ = found
     other = pickle.loads(pickle.dumps(model)).set_params(n_threads=2)
-    np.testing.assert_array_equal(other.coarsen(X=X).components_, model.coarsen(X=X).components_)
+    few = X[:200]
+    np.testing.assert_array_equal(other.coarsen(X=few).components_, model.coarsen(X=few).components_)
 
 
 def test_the_figure_counts_topics(found):

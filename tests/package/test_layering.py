@@ -225,38 +225,43 @@ def imports(root):
                 yield Import(source, below, None, place) if below in modules else Import(source, target, name, place)
 
 
-def faults(root):
+def faults(statements):
     """One line for each forbidden import."""
     lines = []
-    for found in imports(root):
+    for found in statements:
         reason = fault(found)
         if reason:
             lines.append(f"{found.place}: {found.source} imports {found.target}: {reason}")
     return lines
 
 
-def test_every_import_points_down():
-    found = list(imports(ROOT))
+@pytest.fixture(scope="module")
+def found():
+    """All imports of the checkout, which are read once."""
+    return list(imports(ROOT))
+
+
+def test_every_import_points_down(found):
     assert len(found) > 60  # the reader sees the package
     assert {"expfam.samplers.collapsed.gibbs", "expfam.samplers.states.collapsed"} <= {i.source for i in found}
-    assert not faults(ROOT), "\n".join(faults(ROOT))
+    assert not faults(found), "\n".join(faults(found))
 
 
-def private_imports(root):
+def private_imports(statements):
     """Imports of a module whose name begins with an underscore from another folder."""
-    for found in imports(root):
+    for found in statements:
         folder, _, name = found.target.rpartition(".")
         if name.startswith("_") and name != "__init__" and found.source.rpartition(".")[0] != folder:
             yield f"{found.place}: {found.target}"
 
 
-def test_private_modules_are_imported_in_their_own_folder_alone():
-    assert list(private_imports(ROOT)) == []
+def test_private_modules_are_imported_in_their_own_folder_alone(found):
+    assert list(private_imports(found)) == []
 
 
-def test_nothing_outside_the_package_map_is_imported():
+def test_nothing_outside_the_package_map_is_imported(found):
     modules = {module for module, _ in sources(ROOT)} | set(packages(ROOT))
-    unknown = [f"{i.place}: {i.target}" for i in imports(ROOT) if i.target not in modules]
+    unknown = [f"{i.place}: {i.target}" for i in found if i.target not in modules]
     assert not unknown, "\n".join(unknown)
 
 
@@ -343,7 +348,7 @@ def tree(tmp_path):
         "expfam/families/trials/geometric.py",
     ):
         (tmp_path / path).write_text("")
-    assert faults(tmp_path) == []
+    assert faults(imports(tmp_path)) == []
     return tmp_path
 
 
@@ -393,7 +398,7 @@ WRONG = [
 @pytest.mark.parametrize(("path", "text"), WRONG)
 def test_a_wrong_import_is_found(tree, path, text):
     (tree / path).write_text(text)
-    lines = faults(tree)
+    lines = faults(imports(tree))
     assert len(lines) >= 1
     assert lines[0].startswith(path)
 
@@ -429,7 +434,7 @@ RIGHT = [
 @pytest.mark.parametrize(("path", "text"), RIGHT)
 def test_a_right_import_is_allowed(tree, path, text):
     (tree / path).write_text(text)
-    assert faults(tree) == []
+    assert faults(imports(tree)) == []
 
 
 def loaded_after(statement):

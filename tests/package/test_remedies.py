@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import re
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -452,13 +453,19 @@ def untaken():
                 yield estimator, method, name
 
 
+@cache
+def works(line):
+    """Whether a line gives something in the session; many messages have the same line."""
+    return typed(line, **SESSION) is not None
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("estimator", "method", "name"), list(untaken()))
 def test_arguments_that_a_method_does_not_take(estimator, method, name):
     with pytest.raises(TypeError, match=rf"{estimator}\.{method} takes no {name}") as caught:
         getattr(model_of(estimator, method), method)(COUNTS, **{name: SESSION[name]})
     line = str(caught.value).partition("write ")[2].partition(", wh")[0].partition(", the density")[0]
-    assert typed(line, **SESSION) is not None
+    assert works(line)
 
 
 def test_arguments_with_a_typing_error():
