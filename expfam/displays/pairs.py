@@ -23,7 +23,7 @@ _FEW_VALUES = 12
 
 
 class PairsDisplay:
-    """Pairs of columns: rows in the plane of each two, and histograms, by cluster.
+    """Rows in the plane of each two columns, and histograms of columns, coloured by cluster.
 
     Parameters
     ----------

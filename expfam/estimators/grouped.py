@@ -59,10 +59,10 @@ from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpl
 from expfam.fitting.grouped_endings import grouped_ending, slots_joined
 from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, kept_state
 from expfam.fitting.known_rows import known_rows
-from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
 from expfam.fitting.plan import Asked
 from expfam.fitting.spread_statistics import added_squares
+from expfam.fitting.steps import was_level
 from expfam.fitting.weighted_rows import check_weights, label_sizes, labels_of_all, start_of_counted
 from expfam.forecast.memory import forecast_memory
 from expfam.frames.new_frames import new_frame

@@ -38,8 +38,8 @@ from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where, repeated
 from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
-from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
+from expfam.fitting.steps import was_level
 from expfam.fitting.topic_starts import forecast_with_search, kept_start, topic_start
 from expfam.forecast.memory import forecast_topics
 from expfam.frames.names import named_columns

@@ -28,8 +28,8 @@ from expfam.estimators.unknown_numbers import (
 )
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import first_where, repeated
-from expfam.fitting.level import was_level
 from expfam.fitting.phases import Phase
+from expfam.fitting.steps import was_level
 from expfam.fitting.topic_starts import kept_start
 from expfam.fitting.unknown_topic_starts import forecast_process, process_start
 from expfam.forecast.memory import forecast_topics

@@ -133,7 +133,7 @@ class Plan:
     n_draws: int
     callbacks: tuple[Callable[[Any, Any], Any], ...] = ()
 
-    @property
+    @cached_property
     def learned(self) -> tuple[str, ...]:
         """Hyper-parameters of the family that are learned."""
         return self.asked.learned_of(self.asked.family)
@@ -143,7 +143,7 @@ class Plan:
         """Threads of the run."""
         return self.asked.n_threads
 
-    @property
+    @cached_property
     def max_clusters(self) -> int | None:
         """Most clusters that the prior allows; None where the number is open."""
         return self.model.weights.max_components
@@ -163,7 +163,7 @@ class Plan:
         """Tell whether the end of a run is a mode, with a number of clusters that may change."""
         return self.has_rule and self.partition == "mode" and self.data.known is None and not self.keeps_number
 
-    @property
+    @cached_property
     def adapts_prior(self) -> bool:
         """Tell whether the prior of the clusters' shape is left to the package."""
         return is_auto(getattr(self.asked.family, "scale", None))

@@ -1,11 +1,11 @@
-"""The steps of all phases of a run, whichever estimator makes it."""
+"""The steps of all phases of a run of any estimator, and whether it was over at their end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from expfam.fitting.kept_run import kept_steps
-from expfam.samplers.chain.callbacks import Progress, kept_open
+from expfam.samplers.chain.callbacks import Plateau, Progress, kept_open
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.trace import Trace
 from expfam.stages import asked_callbacks, stage
@@ -100,3 +100,25 @@ def _left(kept, kernel, state, n_steps):
 def with_progress(callbacks: Any, n_steps: int | None = None) -> list[Any]:
     """Return the callbacks of the user, with a progress bar where one was asked for."""
     return [Progress(n_steps) if isinstance(each, str) else each for each in asked_callbacks(callbacks)]
+
+
+def was_level(trace: Trace, kernel: Any, state: Any, n_moved: float) -> bool:
+    """Return whether an optimiser was done, or the log joint was level at the end of a run.
+
+    It is level where the second half of the counted steps has gained almost nothing over the first one; see `Plateau`.
+
+    Parameters
+    ----------
+    trace : Trace
+    kernel : Kernel
+        Of the last steps.
+    state : State
+        At the end.
+    n_moved : float
+        Rows, or tokens, that a step moves.
+    """
+    if trace.interrupted:
+        return False
+    rule = Plateau(int(n_moved))
+    rule.objectives = trace.counted("objective").tolist()
+    return bool(kernel.is_done(state) or rule.is_level)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class GroupedSums(PseudoCountBound, Sums):
-    """Soft statistics of rows in groups, with the part of the bound of the groups' weights.
+    """Expected statistics of rows in groups, with the part of the bound of the groups' weights.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class GroupedSums(PseudoCountBound, Sums):
 
 
 class GroupedSoft(SoftState):
-    """Soft statistics of clusters that groups of rows mix; subclasses write `groups_bound`."""
+    """Expected statistics of clusters that groups of rows mix; subclasses write `groups_bound`."""
 
     groups_bound: Any
 

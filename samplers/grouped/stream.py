@@ -67,7 +67,7 @@ class GroupedContribution:
 
 
 class GroupedStream(SoftStream, GroupedSoft):
-    """Soft statistics of clusters that groups mix, learned chunk by chunk.
+    """Expected statistics of clusters that groups mix, learned chunk by chunk.
 
     `GroupedVariational.stream` makes it.
 

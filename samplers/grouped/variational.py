@@ -205,7 +205,7 @@ class GroupedVariational(CandidatePasses):
 
 
 class GroupedVariationalState(HeldSoft, GroupedSoft):
-    """Soft statistics of K clusters, their posterior, and the counts of each group.
+    """Expected statistics of K clusters, their posterior, and the counts of each group.
 
     Parameters
     ----------

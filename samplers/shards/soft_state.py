@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ShardedExpectationState(ShardedState, ExpectationState):
-    """Soft statistics of rows in parts, and the parameters and weights from which they follow.
+    """Expected statistics of rows in parts, and the parameters and weights behind them.
 
     `ShardedData.first_state` makes it for `ExpectationMaximization`. Every number is that of one machine, for any
     number of parts.

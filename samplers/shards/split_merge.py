@@ -53,7 +53,7 @@ _GROWTH = 8  # a block of a pass has an eighth of the rows before it
 
 
 class FrozenSplitMerge(Kernel):
-    """Exact split and merge moves whose rows are independent, also of data in parts.
+    """Exact split and merge moves that draw rows independently, also of data in parts.
 
     Alone it is exact but mixes slowly. In a `Cycle` with slices it makes a chain whose number of clusters does not
     depend on its start.
@@ -61,9 +61,10 @@ class FrozenSplitMerge(Kernel):
     Parameters
     ----------
     n_moves : int
-        Pairs of rows of a step that are drawn uniformly, with sides by rounds of hard assignment. They find splits.
+        Number of pairs of rows that a step draws uniformly. Rounds of hard assignment divide the rows of their clusters
+        between two sides. These pairs find splits.
     n_merges : int
-        Pairs of near rows of a step, with sides by passes and by urns alternately. They find merges.
+        Number of pairs of near rows that a step tries. Passes and urns divide the rows in turn. They find merges.
     n_rounds : int
         Rounds of hard assignment after the first one.
 
@@ -84,8 +85,8 @@ class FrozenSplitMerge(Kernel):
     -----
     Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model". The
     anchors are rows of a sample of at most 20,000, drawn once for a chain. `Info.extra` counts the splits and merges
-    that were tried and accepted, and the exchanges with the rows. For weights with a given number of components, moves
-    are made one at a time, as the prior of a split depends on the number of clusters.
+    that were tried and accepted, and how often the parts of the data were asked. For weights with a given number of
+    components, moves are made one at a time, as the prior of a split depends on the number of clusters.
     """
 
     state_type = UncollapsedState

@@ -165,9 +165,9 @@ class SequentialAllocator(Allocator):
 
 
 class RestrictedGibbsAllocator(Allocator):
-    """Restricted Gibbs scans over the two sides after a launch; only the last scan is scored.
+    """Gibbs scans divide the data between two sides, from a first division, the launch.
 
-    The launch and the earlier scans are no part of log q.
+    Only the last scan is part of log q.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class RestrictedGibbsAllocator(Allocator):
 
     Notes
     -----
-    Jain and Neal 2004, with masses n + offset.
+    Jain and Neal 2004; a side of n data has the mass n + offset of the weights.
     """
 
     _constraints: ClassVar = {"n_scans": Integer(0), "launch": ("coin", "sequential")}

@@ -383,7 +383,7 @@ class UncollapsedState:
     def _checked_sums(self, sums_of_labels, n, S):
         """Return the exact sums of stored labels; refuse stored statistics that are others.
 
-        Soft statistics of subclasses depend on parameters, so they have none.
+        Expected statistics of subclasses depend on parameters, so they have none.
         """
         sums = sums_of_labels()
         exact_n, exact_S = sums.total()

@@ -41,7 +41,7 @@ from expfam.structures.ground.threads import resolve_n_threads, run
 
 
 class ExpectationState(UncollapsedState):
-    """Soft statistics of the data, and the parameters and weights from which they follow.
+    """Expected statistics of the data, and the parameters and weights from which they follow.
 
     Parameters
     ----------

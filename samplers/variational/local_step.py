@@ -53,7 +53,7 @@ SAMPLED_ROWS = 1000  # rows whose lost mass is measured in a pass over all clust
 
 @dataclass
 class Sums(Additive):
-    """Soft statistics of some rows.
+    """Expected statistics of some rows.
 
     Attributes
     ----------

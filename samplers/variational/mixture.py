@@ -39,7 +39,8 @@ class SparseVariational(CandidatePasses):
     Parameters
     ----------
     n_active : int or None
-        L. 1 is hard assignment. None, or K and more, keeps all responsibilities: ordinary variational inference.
+        Number L of clusters that share a row. 1 is hard assignment. None, or K and more, keeps all responsibilities:
+        ordinary variational inference.
     schedule : "auto", Full, Memoized or Stochastic
         When the posterior is updated. "auto" is Memoized with up to 20 batches of at least 200 K rows each, or Full
         where that is one batch. More updates gain more in a pass, but each update costs as much as many rows.

@@ -1,4 +1,4 @@
-"""Soft statistics of K clusters and their posterior: base of the states of variational runs.
+"""Expected statistics of K clusters and their posterior: base of variational states.
 
 Invariant: the posterior is the optimum for the statistics (n, S). Setting it costs O(K F), and O(K d^3) for full
 covariances.

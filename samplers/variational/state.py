@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class VariationalState(HeldSoft):
-    """Soft statistics of K clusters, their posterior, and the most probable cluster of each row.
+    """Expected statistics of K clusters, their posterior, and the likeliest cluster of each row.
 
     Parameters
     ----------

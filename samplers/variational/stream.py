@@ -90,7 +90,7 @@ class Contribution:
 
 
 class VariationalStream(SoftStream):
-    """Soft statistics of K clusters, learned chunk by chunk; made by `SparseVariational.stream`.
+    """Expected statistics of K clusters, by chunks; made by `SparseVariational.stream`.
 
     Parameters
     ----------

@@ -529,14 +529,14 @@ def _checked_index(index, bound, noun):
 
 
 cdef class AliasArena:
-    """Many alias tables over the same outcomes in one allocation.
+    """Many alias tables over the same outcomes, in one block of memory.
 
     Parameters
     ----------
     n_tables, size : int
         Number of tables G and number of outcomes K.
     floor : float
-        Share of the uniform law in the mixture with it, in every table: 0, or in [2**-31, 1].
+        Share of the uniform law that is mixed into every table: 0, or in [2**-31, 1].
     keep_probability : bool
         Whether to store the law of every table. Acceptance ratios and log probabilities of mixtures need it. It takes
         16 instead of 8 bytes for each entry, and twice the time to build.
