@@ -540,7 +540,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         AttributeError
             Under sampling, which needs all groups at once.
         CapabilityError
-            For settings of the sampler that changed since the first chunk, and for links.
+            For settings of the sampler that changed since the first chunk, for links, and for `y` beside `labels`.
 
         Examples
         --------
@@ -554,6 +554,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         array([100., 100.])
         """
         _refuse_links(self, links)
+        _refuse_classes(self, y)
         X, _, groups = grouped_rows(X, groups, y)
         groups = as_groups(groups, X.shape[0] if hasattr(X, "shape") else len(X))
         options = {"groups": groups, "weight": sample_weight}
@@ -1148,6 +1149,14 @@ def _refuse_links(mixture, links):
         raise CapabilityError(
             "GroupedMixture.partial_fit cannot use links, which need Gibbs sampling of all groups at once: write"
             f" {line_of(mixture, sampler='gibbs')}.fit(X, groups=groups, links=links)"
+        )
+
+
+def _refuse_classes(mixture, y):
+    if mixture.labels is not None and y is not None:
+        raise CapabilityError(
+            f"GroupedMixture.partial_fit cannot use labels={mixture.labels!r}: write"
+            f" {line_of(mixture)}.fit(X, y, groups=groups)"
         )
 
 

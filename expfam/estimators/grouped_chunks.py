@@ -21,7 +21,8 @@ def learns_groups(mixture: Any) -> bool:
     if mixture.n_components is None:
         raise AttributeError(
             "chunks are learned with a given number of clusters, and n_components is None: write"
-            f" {line_of(mixture, n_components=10, sampler='variational')}"
+            f" {line_of(mixture, n_components=10, sampler='variational')}.fit_chunks(chunks), or with all rows in"
+            f" memory {line_of(mixture, sampler='variational')}.fit(X, groups=groups)"
         )
     if not (isinstance(mixture.sampler, GroupedVariational) or mixture.sampler == "variational"):
         raise AttributeError(

@@ -120,13 +120,13 @@ class ClusterMeans(MeansBySweeps):
 
 
 class VariationalClusters:
-    """What a variational run has found, in falling order of size; nothing is averaged."""
+    """What a variational run has found, known clusters first, others in falling order of size."""
 
     n_kept = 1  # labels are those of the ordered clusters
 
     def means(self, state: Any) -> Any:
         """Return counts (K,), sums (K, F), counts of groups (G, K) and pseudo-counts."""
-        order, sticks = np.argsort(-state.n, kind="stable"), state.sticks
+        order, sticks = falling_sizes(state.n, state.sticks.n_known), state.sticks
         self.concentrations_of_fit = sticks.alpha, sticks.gamma
         counts = sparse.csr_array(state.group_counts().tocsc()[:, order])
         return state.n[order], soft_sums(state)[order], counts, sticks.pseudocounts[order]

@@ -30,9 +30,7 @@ _TAKERS = {
     "classes": "collapsed samplers can: write Mixture(labels='classes', sampler='gibbs')",
     "links": "samplers of mixtures, EM and variational inference can: write Mixture(sampler='gibbs')",
 }
-_TAKERS_WITH_GROUPS = (
-    "Gibbs sampling of groups takes labels='clusters' and links: write GroupedMixture(sampler='gibbs')"
-)
+_TAKERS_WITH_GROUPS = "Gibbs sampling of groups can: write GroupedMixture(sampler='gibbs')"
 OPPOSITE: dict[str, Literal["sequential", "backward"]] = {"sequential": "backward", "backward": "sequential"}
 _NAMED = 5  # classes that a message names
 

@@ -64,8 +64,9 @@ class GroupedPass(SparsePass):
         settings: GroupedVariational,
         *,
         weight: npt.NDArray[np.float64] | None = None,
+        held: npt.NDArray[np.int32] | None = None,
     ) -> None:
-        super().__init__(phi, n_clusters, n_active, weight=weight, n_threads=settings.n_threads)
+        super().__init__(phi, n_clusters, n_active, weight=weight, held=held, n_threads=settings.n_threads)
         self.groups, self.settings = groups, settings
         self.largest = int(groups.sizes.max(initial=0))
 
@@ -244,7 +245,9 @@ class _GroupedPart(PassPart):
             self._use(held, piece.start - start)
             rows, m = self._global(piece), piece.stop - piece.start
             phi = self._timed("statistics", self._statistics, rows, m)
-            near.append(self._timed("weights", self._score, phi, piece, m)[1])
+            scores, near_of = self._timed("weights", self._score, phi, piece, m)
+            self._hold(scores, near_of, rows)
+            near.append(near_of)
         self._use(held, 0)
         rows = self._global(slice(start, stop))
         self._timed("select", self._select, self.scores, _joined(near), rows, stop - start)

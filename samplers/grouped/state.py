@@ -17,6 +17,7 @@ from expfam.samplers.grouped.local_step import GroupedPass, GroupProportions, we
 from expfam.samplers.variational.alpha_bound import PseudoCountBound
 from expfam.samplers.variational.local_step import Sums
 from expfam.samplers.variational.soft_state import SoftState
+from expfam.samplers.variational.state import held_clusters
 from expfam.structures.ground.stored import numbers
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class GroupedSoft(SoftState):
         """
         L = self.settings.n_active_of(self.K)
         groups: Any = data.groups
-        return GroupedPass(phi, self.K, L, groups, self.settings, weight=data.weight)
+        return GroupedPass(phi, self.K, L, groups, self.settings, weight=data.weight, held=held_clusters(data))
 
     def prior_of_alpha(self) -> float:
         """Return the log prior density of the pseudo-counts, nats; 0 where they are not learned."""

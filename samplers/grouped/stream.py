@@ -15,6 +15,7 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import ArchiveError, DataError
+from expfam.samplers.chain.kernel import check_known
 from expfam.samplers.grouped.state import GroupedSoft, GroupedSums
 from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.schedules import Full
@@ -141,10 +142,12 @@ class GroupedStream(SoftStream, GroupedSoft):
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
     def check_kind(self, data: Dataset) -> None:
-        """Raise DataError for chunks without groups, and for mixed sparse and dense chunks."""
+        """Raise for chunks without groups, of another kind, and with more classes than clusters."""
         super().check_kind(data)
         if data.groups is None:
             raise DataError("a chunk needs the group of each row: give a Dataset(X, family, groups=...)")
+        if data.known is not None:
+            check_known(self.settings, self.model, data.known)
 
     def step_of(self, batch: Chunk, *, all_clusters: bool) -> tuple[GroupedLocalStep, bool]:
         """Return the local step of the groups of a chunk, and True: it scores all clusters."""

@@ -44,6 +44,8 @@ _NARROW = 64  # with more statistics than this a family cannot be differentiated
 class GroupedVariational(CandidatePasses):
     """Variational inference of clusters that groups of rows mix; a step is a pass.
 
+    Rows of known classes stay in their clusters, class c in cluster c.
+
     Parameters
     ----------
     n_active : int or None
@@ -99,6 +101,7 @@ class GroupedVariational(CandidatePasses):
 
     takes_weight = True
     takes_groups = True
+    takes_known = frozenset({"clusters"})
     _constraints: ClassVar = LOCAL_ITERATIONS
 
     def __init__(
@@ -185,7 +188,8 @@ class GroupedVariational(CandidatePasses):
     def init_state(
         self, model: AdmixtureModel, data: Dataset, labels: npt.NDArray[np.int32], *, seed: int
     ) -> GroupedVariationalState:
-        """Return the state in which each row has only the cluster of its label."""
+        """Return the state in which each row has only the cluster of its label, or of its class."""
+        labels = _by_class(labels, model.n_components, data)
         return GroupedVariationalState(model, data, labels, settings=self, seed=seed)
 
     def _empty_stream(self, model, data, seed):
@@ -193,7 +197,7 @@ class GroupedVariational(CandidatePasses):
 
     def _stream_start(self, stream, data, start):
         warn_of_few(stream.K, data)
-        return start
+        return _by_class(start, stream.K, data)
 
     def move(self, state: GroupedVariationalState) -> tuple[int, int, dict[str, Any]]:
         """Make one pass by the schedule; return (rows, changed labels, diagnostics)."""
@@ -202,6 +206,11 @@ class GroupedVariational(CandidatePasses):
         extra["iterations"] /= max(1, state.data.groups.n_groups)
         extra["all_clusters"] = int(done.scores_all)
         return state.data.n_rows, n_moved, done.diagnostics.extra() | extra
+
+
+def _by_class(labels, n_clusters, data):
+    """Return labels with class c in cluster c where classes are known."""
+    return labels if data.known is None else data.known.numbered_by_class(labels, n_clusters)
 
 
 class GroupedVariationalState(HeldSoft, GroupedSoft):

@@ -21,6 +21,7 @@ from expfam.samplers.starts.rules import distant_rows
 from expfam.samplers.variational.alpha_bound import rising_slopes, tangent
 from expfam.samplers.variational.local_step import SparsePass, Sums, Tables
 from expfam.samplers.variational.posterior import Posterior, cluster_values
+from expfam.samplers.variational.state import held_clusters
 
 _NEAR = 4  # nearest clusters, with which each cluster is compared, itself included
 _REFINEMENTS = 5  # two-way steps of a divided cluster
@@ -75,6 +76,8 @@ class GroupAllocation(JudgedTopics):
         self.of_row, self.n_all_groups = data.groups.of_row, data.groups.n_groups
         self.weight = np.ones(data.n_rows) if data.weight is None else data.weight
         self.falling, self.n_groups, self.sticks = tables.falling, tables.n_groups, state.sticks
+        held = held_clusters(data)
+        self.known = np.full(data.n_rows, -1, dtype=np.int32) if held is None else held
         rows, indices, values = state.kept_rows
         self.columns = self.columns_of(rows, indices, values, state.sums, self.sticks.pseudocounts)
         self.bound = self.value_of(self.columns, self.sticks)
@@ -202,7 +205,8 @@ class GroupAllocation(JudgedTopics):
     def halves(self, k: int, rng: np.random.Generator) -> tuple[RowColumn, RowColumn] | None:
         """Return two clusters that share the rows of one, or None where its rows are equal.
 
-        Each row begins with the nearer one of two distant rows; then local steps with two clusters follow.
+        Each row begins with the nearer one of two distant rows; then local steps with two clusters follow. Known rows
+        stay in the first one.
 
         Parameters
         ----------
@@ -221,6 +225,8 @@ class GroupAllocation(JudgedTopics):
             return None
         parts = np.array_split(column.rows, -(-len(column.rows) // _SEEDING_ROWS))
         side = np.concatenate([nearest(coordinates.take(part), seeds) for part in parts]) == 0
+        stays = self.known[column.rows] == k
+        side |= stays
         passes = SparsePass(self.phi, 2, 1, weight=self.weight, n_threads=self.state.settings.n_threads)
         for _ in range(_REFINEMENTS):
             left = self._sums_of(column.rows[side], column.r[side])
@@ -231,6 +237,7 @@ class GroupAllocation(JudgedTopics):
             posterior = Posterior(n, S, self.family, GroupProportions(), np.arange(2))
             posterior.log_pi = np.log(n / n.sum())
             before, side = side, passes.local_step(column.rows, Tables(posterior, self.phi)).labels == 0
+            side |= stays
             if np.array_equal(before, side):
                 break
         if side.all() or not side.any():

@@ -31,6 +31,7 @@ from expfam.samplers.nonparametric.stick_posterior import StickPosterior, Tables
 from expfam.samplers.nonparametric.variational_moves import Moves, try_moves
 from expfam.samplers.variational.alpha_bound import rising_slopes
 from expfam.samplers.variational.schedules import Full, Schedule
+from expfam.samplers.variational.state import held_clusters
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import TINY, integers
 
@@ -47,6 +48,7 @@ class GroupedProcessVariational(GroupedVariational):
 
     One step is one pass over the rows, and then trials: pairs of clusters are merged, and clusters left out and
     divided, where this raises the bound. The bound never falls. Any family that variational inference takes.
+    Rows of known classes stay in their clusters, which no move joins or leaves out.
 
     Parameters
     ----------
@@ -82,6 +84,7 @@ class GroupedProcessVariational(GroupedVariational):
     words.
     """
 
+    takes_known = frozenset({"clusters"})
     schedule = Full()
     n_restarts, restart_iterations = 1, 2
     n_candidates, full_every = None, 10
@@ -112,10 +115,6 @@ class GroupedProcessVariational(GroupedVariational):
         check_settings(self)
         name = type(self).__name__
         check_process_of_rows(model, data, name)
-        if model.n_known:
-            raise CapabilityError(
-                f"{name} has no place for known clusters: write GroupedProcessGibbs().init(model, data)"
-            )
         self._check_settings(AdmixtureModel(model.family, 1), data)
 
     def schedule_of(self, n_clusters: int, data: Any) -> Schedule:
@@ -148,7 +147,9 @@ class GroupedProcessVariational(GroupedVariational):
     def init_state(  # type: ignore[override]
         self, model: HierarchicalProcess, data: Dataset, labels: Any, *, seed: int
     ) -> GroupedProcessVariationalState:
-        """Return the state in which each row has only the cluster of its label."""
+        """Return the state in which each row has only the cluster of its label, or of its class."""
+        if data.known is not None:
+            labels = data.known.numbered_by_class(labels)
         return GroupedProcessVariationalState(model, data, labels, settings=self, seed=seed)
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
@@ -219,22 +220,23 @@ class GroupedProcessVariationalState(GroupedVariationalState):
         settings: GroupedProcessVariational,
         seed: int,
     ) -> None:
-        used, labels = np.unique(labels, return_inverse=True)
+        K, labels = _numbered(labels, process.n_known)
         groups: Any = data.groups
         self.group_sizes = np.bincount(groups.of_row, weights=data.weight, minlength=groups.n_groups)
         self.n_groups = float(np.count_nonzero(self.group_sizes))
-        sizes = np.bincount(labels, weights=data.weight, minlength=len(used))
-        shares = (sizes + TINY) / sizes.sum() * len(used) / (len(used) + 1.0)
-        self.sticks = StickPosterior.around(shares, self.n_groups, process.alpha, process.gamma)
+        sizes = np.bincount(labels, weights=data.weight, minlength=K) + (np.arange(K) < process.n_known)
+        shares = (sizes + TINY) / sizes.sum() * K / (K + 1.0)
+        weights = (process.alpha, process.gamma, process.n_known)
+        self.sticks = StickPosterior.around(shares, self.n_groups, *weights)
         self.kept_rows: Any = None
-        finite = AdmixtureModel(process.family, len(used), np.maximum(self.sticks.pseudocounts, TINY))
+        finite = AdmixtureModel(process.family, K, np.maximum(self.sticks.pseudocounts, TINY))
         super().__init__(finite, data, labels, settings=settings, seed=seed)
         self.n_quiet = 0
 
     @property
     def process(self) -> HierarchicalProcess:
         """Return the model with the present concentrations."""
-        return HierarchicalProcess(self.model.family, self.sticks.alpha, self.sticks.gamma)
+        return HierarchicalProcess(self.model.family, *self.sticks[2:])
 
     # ---- the bound ---------------------------------------------------------------------------------------------------
 
@@ -313,7 +315,8 @@ class GroupedProcessVariationalState(GroupedVariationalState):
         """Return passes over the groups with some number of clusters."""
         L = self.settings.n_active_of(n_clusters)
         groups: Any = self.data.groups
-        return GroupedPass(self.phi, n_clusters, L, groups, self.settings, weight=self.data.weight)
+        of_rows = {"weight": self.data.weight, "held": held_clusters(self.data)}
+        return GroupedPass(self.phi, n_clusters, L, groups, self.settings, **of_rows)
 
     # ---- chains ------------------------------------------------------------------------------------------------------
 
@@ -328,7 +331,7 @@ class GroupedProcessVariationalState(GroupedVariationalState):
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore what `to_arrays` returned; later steps give the same bits as without a break."""
-        sticks = StickPosterior.from_arrays(arrays)
+        sticks = StickPosterior.from_arrays(arrays)._replace(n_known=self.sticks.n_known)
         self.resize(len(sticks.mean))
         self.sums = self.empty_sums()
         super().from_arrays(arrays)
@@ -337,6 +340,16 @@ class GroupedProcessVariationalState(GroupedVariationalState):
 
 
 GroupedProcessVariational.state_type = GroupedProcessVariationalState
+
+
+def _numbered(labels, n_known):
+    """Return the number of clusters, and labels without gaps; known ones keep their numbers."""
+    labels = np.asarray(labels)
+    is_other = labels >= n_known
+    others, places = np.unique(labels[is_other], return_inverse=True)
+    found = labels.astype(np.int32)
+    found[is_other] = n_known + places
+    return n_known + len(others), found
 
 
 def _kept_of_rows(R, n_kept, dtype):

@@ -38,7 +38,7 @@ def default_n_rows_clusters(n_rows: int) -> int:
 
 
 def check_process_of_rows(model: Any, data: Dataset, kernel: str) -> None:
-    """Raise CapabilityError for models of another kind, and for data without groups.
+    """Raise for other models, data without groups, and more classes than known clusters.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def check_process_of_rows(model: Any, data: Dataset, kernel: str) -> None:
 
     Raises
     ------
-    CapabilityError
+    CapabilityError, DataError
     """
     if not isinstance(model, HierarchicalProcess):
         raise CapabilityError(
@@ -59,6 +59,12 @@ def check_process_of_rows(model: Any, data: Dataset, kernel: str) -> None:
         )
     if data.groups is None:
         raise CapabilityError(f"{kernel} needs the group of each row: give it a Dataset(X, family, groups=...)")
+    n_classes = 0 if data.known is None else data.known.n_classes
+    if n_classes > model.n_known:
+        raise DataError(
+            f"{kernel}: rows of {counted(n_classes, 'class', 'classes')} are known, and the model knows"
+            f" {counted(model.n_known, 'cluster')}: write HierarchicalProcess(data.family, n_known={n_classes})"
+        )
 
 
 def first_labels_of_rows(
@@ -126,12 +132,6 @@ class GroupedProcessGibbs(GroupedGibbs):
         super(GroupedGibbs, self).check(model, data)
         name = type(self).__name__
         check_process_of_rows(model, data, name)
-        n_classes = 0 if data.known is None else data.known.n_classes
-        if n_classes > model.n_known:
-            raise DataError(
-                f"{name}: rows of {counted(n_classes, 'class', 'classes')} are known, and the model knows"
-                f" {counted(model.n_known, 'cluster')}: write HierarchicalProcess(data.family, n_known={n_classes})"
-            )
 
     def reversed(self) -> Any:
         """Return None: a step backwards would draw the weights before a sweep in the opposite order."""

@@ -114,11 +114,8 @@ class MemoAllocation(JudgedTopics):
         self, pairs: Remembered, words: npt.NDArray[np.float64], M: float, behind: tuple[int, ...]
     ) -> RememberedTopic:
         """Return a topic at a pseudo-count."""
-        weight, N = self.weight[pairs.docs], pairs.N
-        slopes = np.array([(weight * x).sum() for x in rising_slopes(M, N)])
-        value = float((weight * (gammaln(M + N) - gammaln(M) + pairs.entropy)).sum())
-        value += log_evidence_of_topics(words[:, None], self.eta)
-        return RememberedTopic(pairs, words, slopes, M, value - tangent(np.array([M]), slopes[:, None], 0.0), behind)
+        slopes, rest = slopes_and_rest(pairs, self.weight, M)
+        return RememberedTopic(pairs, words, slopes, M, rest + log_evidence_of_topics(words[:, None], self.eta), behind)
 
     def near_pairs(self) -> list[tuple[int, int]]:
         """Return pairs (a, b), a < b, of topics of similar words."""
@@ -141,6 +138,19 @@ class MemoAllocation(JudgedTopics):
             here = slice(cuts[0], cuts[-1])
             found.append((cuts - cuts[0], topics[here], pairs.take(here)))
         return found
+
+
+def slopes_and_rest(
+    pairs: Remembered, weight: npt.NDArray[np.float64], M: float
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Return tangents (2,) of a topic's documents, and what else they add to the bound, nats.
+
+    The tangents are at the pseudo-count `M`; `weight` are the multiplicities of all documents.
+    """
+    of_pairs = weight[pairs.docs]
+    slopes = np.array([(of_pairs * x).sum() for x in rising_slopes(M, pairs.N)])
+    value = float((of_pairs * (gammaln(M + pairs.N) - gammaln(M) + pairs.entropy)).sum())
+    return slopes, value - tangent(np.array([M]), slopes[:, None], 0.0)
 
 
 def spread_of(

@@ -1,8 +1,11 @@
 """Variational posterior of the weights that all groups share, with its part of the bound.
 
 beta_k = u_k prod_{l<k} (1 - u_l) with independent sticks q(u_k) = Beta(rho_k omega_k, (1 - rho_k) omega_k), k = 1..K;
-the rest has the stick that is left. With q(pi_g) at its best, the groups' part of the bound is that of the
-pseudo-counts M_k = alpha E beta_k, plus for each group
+the rest has the stick that is left. The prior of a stick is Beta(1, gamma). Sticks of n known clusters come first, and
+have the prior Beta(1, gamma + n - k): their weights and that of all others are Dirichlet(1, ..., 1, gamma) then.
+
+With q(pi_g) at its best, the groups' part of the bound is that of the pseudo-counts M_k = alpha E beta_k, plus for
+each group
 
     - sum_k [log E beta_k - E log beta_k + c alpha^2 Var beta_k],    k = 1..K + 1, c = pi^2 / 12.
 
@@ -56,12 +59,15 @@ class StickPosterior(NamedTuple):
     mean, size : (K,) float64 ndarrays
         rho and omega of each stick.
     alpha, gamma : float
+    n_known : int
+        The first clusters, which exist whatever the data.
     """
 
     mean: npt.NDArray[np.float64]
     size: npt.NDArray[np.float64]
     alpha: float
     gamma: float
+    n_known: int = 0
 
     def to_arrays(self) -> dict[str, Any]:
         """Return sticks and concentrations, to the bit."""
@@ -79,7 +85,9 @@ class StickPosterior(NamedTuple):
         return cls(mean, size, *numbers(arrays, "concentrations", (2,), low=TINY).tolist())
 
     @classmethod
-    def around(cls, beta: npt.ArrayLike, n_groups: float, alpha: float, gamma: float) -> StickPosterior:
+    def around(
+        cls, beta: npt.ArrayLike, n_groups: float, alpha: float, gamma: float, n_known: int = 0
+    ) -> StickPosterior:
         """Return a posterior with given means of the weights (K,), whose sum is below 1.
 
         The sizes are nearly the best ones for so many groups.
@@ -89,7 +97,7 @@ class StickPosterior(NamedTuple):
         mean = np.clip(beta / left, 1e-9, 1.0 - 1e-9)
         after = np.arange(len(beta), 0, -1.0)
         size = 1.0 + gamma + n_groups * ((1.0 - mean) / mean + after * mean / (1.0 - mean))
-        return cls(mean, np.clip(size, None, np.exp(_LARGEST)), alpha, gamma)
+        return cls(mean, np.clip(size, None, np.exp(_LARGEST)), alpha, gamma, n_known)
 
     @property
     def beta(self) -> npt.NDArray[np.float64]:
@@ -147,7 +155,7 @@ def _scale(q, tables, learn):
 def _unpacked(x, like):
     K = len(like.mean)
     alpha, gamma = np.exp(x[2 * K :]).tolist() or (like.alpha, like.gamma)
-    return StickPosterior(expit(x[:K]), np.exp(x[K : 2 * K]), alpha, gamma)
+    return StickPosterior(expit(x[:K]), np.exp(x[K : 2 * K]), alpha, gamma, like.n_known)
 
 
 def _weights(taken, left):

@@ -8,6 +8,7 @@ def value_of_sticks(
     size: _Floats,
     alpha: float,
     gamma: float,
+    n_known: int,
     rising: _Floats,
     falling: float,
     n_groups: float,

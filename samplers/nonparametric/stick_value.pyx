@@ -28,7 +28,12 @@ cdef double trigamma(double x) noexcept nogil:
     return low + i + 0.5 * z + i * z * series
 
 
-def value_of_sticks(const double[::1] mean, const double[::1] size, double alpha, double gamma,
+cdef inline double prior_of_stick(double gamma, Py_ssize_t n_known, Py_ssize_t k) noexcept nogil:
+    """Return g of the prior Beta(1, g) of a stick: those of known clusters leave one for each that follows."""
+    return gamma + (n_known - 1 - k) if k < n_known else gamma
+
+
+def value_of_sticks(const double[::1] mean, const double[::1] size, double alpha, double gamma, Py_ssize_t n_known,
                     const double[:, ::1] rising, double falling, double n_groups, double[::1] slopes=None):
     """Return the part of the bound that depends on the shared weights, nats.
 
@@ -38,6 +43,8 @@ def value_of_sticks(const double[::1] mean, const double[::1] size, double alpha
         Of each stick.
     alpha, gamma : float
         Concentrations.
+    n_known : int
+        The first clusters, which are known to exist.
     rising : (2, K) float64 ndarray
     falling, n_groups : float
         What the groups say, see `Tables`.
@@ -49,21 +56,22 @@ def value_of_sticks(const double[::1] mean, const double[::1] size, double alpha
     >>> import numpy as np
     >>> from expfam.samplers.nonparametric.stick_value import value_of_sticks
     >>> mean, size = np.array([0.5, 0.4]), np.array([20.0, 15.0])
-    >>> round(value_of_sticks(mean, size, 1.0, 1.0, np.array([[5.0, 3.0], [0.0, 0.0]]), 2.0, 4.0), 6)
+    >>> round(value_of_sticks(mean, size, 1.0, 1.0, 0, np.array([[5.0, 3.0], [0.0, 0.0]]), 2.0, 4.0), 6)
     -14.472876
     """
     cdef Py_ssize_t K = mean.shape[0], k
-    cdef double rho, p, r, at_p, at_r, at_size, after, M, taken, scale = CURVATURE * alpha * alpha
+    cdef double rho, p, r, g, at_p, at_r, at_size, after, M, taken, scale = CURVATURE * alpha * alpha
     cdef double left = 1.0, left_square = 1.0          # E and E of the square of what the sticks so far leave
-    cdef double gap = 0.0, spread = 0.0, divergence = 0.0, tangents = 0.0, kept = 0.0, pull = 0.0, value
+    cdef double gap = 0.0, spread = 0.0, divergence = 0.0, tangents = 0.0, kept = 0.0, pull = 0.0, shares = 0.0, value
     with nogil:
         for k in range(K):
             rho, after = mean[k], K - k
-            p, r = rho * size[k], (1.0 - rho) * size[k]
+            p, r, g = rho * size[k], (1.0 - rho) * size[k], prior_of_stick(gamma, n_known, k)
             at_p, at_r, at_size = psi(p), psi(r), psi(size[k])
             gap += log(rho) - at_p + at_size + after * (log1p(-rho) - at_r + at_size)
-            divergence += (p - 1.0) * at_p + (r - gamma) * at_r + (1.0 + gamma - size[k]) * at_size
-            divergence -= log(gamma) + betaln(p, r)
+            divergence += (p - 1.0) * at_p + (r - g) * at_r + (1.0 + g - size[k]) * at_size
+            divergence -= log(g) + betaln(p, r)
+            shares += gamma / g
             taken = rho * left
             spread += left_square * rho * (p + 1.0) / (size[k] + 1.0) - taken * taken
             M = max(alpha * taken, LEAST)
@@ -75,20 +83,21 @@ def value_of_sticks(const double[::1] mean, const double[::1] size, double alpha
         spread = max(spread + left_square - left * left, 0.0)
     value = tangents - falling * alpha - n_groups * (gap + scale * spread) - divergence - RATE * (alpha + gamma)
     if slopes is not None:
-        slopes_of_sticks(mean, size, alpha, gamma, rising, n_groups, slopes)
+        slopes_of_sticks(mean, size, alpha, gamma, n_known, rising, n_groups, slopes)
         slopes[2 * K] = pull - alpha * (falling + RATE + 2.0 * n_groups * CURVATURE * alpha * spread)
-        slopes[2 * K + 1] = K + gamma * (kept - RATE)
+        slopes[2 * K + 1] = shares + gamma * (kept - RATE)
     return value
 
 
 cdef void slopes_of_sticks(const double[::1] mean, const double[::1] size, double alpha, double gamma,
-                           const double[:, ::1] rising, double n_groups, double[::1] slopes) noexcept nogil:
+                           Py_ssize_t n_known, const double[:, ::1] rising, double n_groups,
+                           double[::1] slopes) noexcept nogil:
     """Write slopes in logits of means and logs of sizes, from the last stick to the first.
 
     They need sums over all later sticks.
     """
     cdef Py_ssize_t K = mean.shape[0], k
-    cdef double rho, omega, p, r, bend_p, bend_r, bend, after, down_p, down_r, pull, of_mean, of_size
+    cdef double rho, omega, p, r, g, bend_p, bend_r, bend, after, down_p, down_r, pull, of_mean, of_size
     cdef double left = 1.0, left_square = 1.0, scale = n_groups * CURVATURE * alpha * alpha
     cdef double up, square, later_pull = 0.0, later_up, later_square
     for k in range(K):
@@ -98,14 +107,14 @@ cdef void slopes_of_sticks(const double[::1] mean, const double[::1] size, doubl
     later_up, later_square = left_square, left * left
     for k in range(K - 1, -1, -1):
         rho, omega, after = mean[k], size[k], K - k
-        p, r = rho * omega, (1.0 - rho) * omega
+        p, r, g = rho * omega, (1.0 - rho) * omega, prior_of_stick(gamma, n_known, k)
         bend_p, bend_r, bend = trigamma(p), trigamma(r), trigamma(omega)
         left, left_square = slopes[k], slopes[K + k]
         up, square = left_square * rho * (p + 1.0) / (omega + 1.0), (rho * left) * (rho * left)
         pull = rising[0, k] + rising[1, k] / max(alpha * rho * left, LEAST)
         down_p = (p - 1.0 - n_groups) * bend_p
-        down_r = (r - gamma - n_groups * after) * bend_r
-        bend *= n_groups * (1.0 + after) + 1.0 + gamma - omega
+        down_r = (r - g - n_groups * after) * bend_r
+        bend *= n_groups * (1.0 + after) + 1.0 + g - omega
         of_mean = (pull - n_groups) / rho - (later_pull - n_groups * after) / (1.0 - rho) - omega * (down_p - down_r)
         of_size = -(rho * down_p + (1.0 - rho) * down_r + bend)
         of_mean -= scale * (up * (1.0 / rho + omega / (p + 1.0)) - later_up * (1.0 / (1.0 - rho) + omega / (r + 1.0))

@@ -1,8 +1,9 @@
 """Topics of unknown number from chunks of documents that are not kept.
 
 A chunk that is learned may divide topics among its own documents; what other documents have of these topics stays with
-one of the two. Merges need all documents: they are judged by the tokens of each topic of each document, which a
-memoized schedule remembers. Under a stochastic schedule the documents of a chunk stand for all.
+one of the two. It may leave out a topic of which it has most tokens, see `memo_deletions`. Merges need all documents:
+they are judged by the tokens of each topic of each document, which a memoized schedule remembers. Under a stochastic
+schedule the documents of a chunk stand for all.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from scipy import sparse
 
 from expfam.errors import CapabilityError
 from expfam.model.admixture import AdmixtureModel
+from expfam.samplers.nonparametric.memo_deletions import ChunkAllocation, try_deletion, with_homes
 from expfam.samplers.nonparametric.memo_merges import MemoAllocation, renumbered, spread_of
 from expfam.samplers.nonparametric.process_posterior import Occupied, ProcessPosterior, add_documents
 from expfam.samplers.nonparametric.stick_posterior import StickPosterior
@@ -95,6 +97,8 @@ class DocumentsAtHand(NamedTuple):
     passes: TopicPass
     remembered: list[Any]
     occupied: Occupied
+    data: Dataset
+    settings: Any
 
 
 class TopicProcessStream(ProcessPosterior, TopicStream):
@@ -162,7 +166,7 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
     def learn(self, data: Dataset, *, batch: int | str | None = None, all_clusters: bool = False) -> Info:
-        """Make the local step of a chunk, update the posterior, and try to divide topics.
+        """Learn a chunk, update the posterior, and try to divide and to leave out topics.
 
         Merges are tried first, once for as many steps as there are chunks. Arguments and results are those of
         `ChunkStream.learn`.
@@ -217,7 +221,7 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
             self.unnamed.append(kept)
 
     def follow(self, batch: Chunk, done: Pass, *, all_clusters: bool, is_last: bool = False) -> None:
-        """Make the local step of a chunk and its update, then divide topics if the bound rises."""
+        """Make the local step of a chunk and its update; divide and leave out topics."""
         done.n_rows += batch.data.n_rows
         done.weight += self.weight_of(batch)
         local, scores_all = self.step_of(batch, all_clusters=all_clusters)
@@ -259,7 +263,7 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
     # ---- moves -------------------------------------------------------------------------------------------------------
 
     def _try_moves(self, batch, local):
-        """Divide topics of the documents at hand; under a stochastic schedule merge topics, too."""
+        """Divide and leave out topics of the chunk at hand; merge some under a stochastic schedule."""
         weight = self.weight_of(batch)
         if not weight or not local.parts:
             return
@@ -268,25 +272,37 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
         if self.is_noisy:
             scale = (self.schedule.n_total or self.total_weight) / weight
             factor = self.schedule.step_size(self.n_updates) * scale
-        allocation = self._allocation(local, factor, factor)
-        if try_births(allocation, self.settings.n_births, rng)[1]:
+        allocation = self._allocation(batch, local, factor)
+        is_divided = try_births(allocation, self.settings.n_births, rng)[1] > 0
+        if is_divided:
             local = self._take_births(batch, allocation, local, factor)
-        if self.is_noisy and self.settings.merge:
-            allocation = self._allocation(local, scale, 0.0)
+        if not self.is_noisy:
+            allocation = self._allocation(batch, local, factor) if is_divided else allocation
+            self._try_deletions(batch, allocation, local)
+        elif self.settings.merge:
+            allocation = Allocation(*self._documents_at_hand(batch, local, scale, 0.0))
             if try_merges(allocation)[1]:
                 allocation.finish(learn=self.settings.learn_alpha)
                 self._become(allocation, merges=True)
 
-    def _allocation(self, local, factor, share):
-        """Return the documents at hand, `factor` times each, before what the others have.
+    def _allocation(self, batch, local, factor):
+        """Return the documents at hand with what is remembered of the others."""
+        here = self._documents_at_hand(batch, local, factor, factor)
+        if self.is_noisy:
+            return Allocation(*here)
+        own = self.unnamed[-1] if batch.name is None else self.memo[batch.name]
+        return ChunkAllocation(*here, [kept for kept in (*self.memo.values(), *self.unnamed) if kept is not own])
+
+    def _documents_at_hand(self, batch, local, factor, share):
+        """Return the documents at hand, `factor` times each, and what the others have.
 
         The sums hold `share` times the documents; with 0 they stand for the others, too, but for words.
         """
         words = self.word_counts - factor * local.sums.counts
         slopes = self.sums.rising - share * local.sums.rising if share else np.zeros_like(self.sums.rising)
         occupied = Occupied(self.at_hand.lengths, factor * self.at_hand.weight)
-        at_hand = DocumentsAtHand(self.eta, self.sticks, self.sums, self.passes, [local.parts], occupied)
-        return Allocation(at_hand, Behind(words, slopes))
+        state = (self.eta, self.sticks, self.sums, self.passes, [local.parts], occupied, batch.data, self.settings)
+        return DocumentsAtHand(*state), Behind(words, slopes)
 
     def _take_births(self, batch, allocation, local, factor):
         """Take topics that were divided; return the local step with them."""
@@ -308,6 +324,31 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
         self._relabel(part, counts)
         self._replace_contribution(batch, divided)
         return divided
+
+    def _try_deletions(self, batch, allocation, local):
+        """Leave out a topic of which the documents at hand have most, where the bound rises."""
+        rng = generator(self.seed, "choice", unit=3, step=self.n_steps)
+        for _ in range(self.settings.n_deletions):
+            if try_deletion(allocation, rng):
+                self._take_deletion(batch, allocation, local)
+                return
+
+    def _take_deletion(self, batch, allocation, local):
+        """Take the topics that are left; every contribution gets their numbers, and new tangents."""
+        allocation.finish(learn=self.settings.learn_alpha)
+        K, homes = len(allocation.columns), allocation.homes()
+        self.model = AdmixtureModel(self.model.family, K)
+        self.set_sticks(allocation.sticks)
+        ((_, part, counts, entropy),) = allocation.parts()
+        sums, self.passes = self.empty_sums(), TopicPass(batch.data, K, self.settings)
+        self.passes.add(part, sums.counts)
+        add_documents(sums, self.sticks.alpha, self.model.pseudocounts, counts, entropy, self.at_hand)
+        self.sums = TopicSums.of_counts(np.stack([column.words for column in allocation.columns], axis=1))
+        _add_all_but_words(self.sums, sums)
+        for kept in allocation.others:
+            self._renew(kept, homes, *with_homes(kept, homes, K))
+        self._relabel(part, counts)
+        self._replace_contribution(batch, type(local)(sums, local.labels, counts, local.diagnostics, [part]))
 
     def _become(self, allocation, *, merges=False):
         """Use the topics and weights of an allocation; every contribution gets their numbers."""
@@ -354,14 +395,17 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
         self.set_sticks(allocation.sticks)
         self.sums = TopicSums.of_counts(words)
         for kept, (starts, topics, pairs) in zip(contributions, allocation.by_document()):
-            counts = Counts(starts, topics, pairs.N)
-            sums = TopicSums.zeros(0, K)
-            of_pairs = np.repeat(kept.occupied.weight, np.diff(starts))
-            entropy = float((of_pairs * pairs.entropy).sum())
-            add_documents(sums, self.sticks.alpha, self.model.pseudocounts, counts, entropy, kept.occupied)
-            _add_all_but_words(self.sums, sums)
-            kept.sums = sums.with_counts(_columns_joined(kept.sums.counts, homes, K))
-            kept.counts, kept.spread = counts, np.stack([pairs.entropy, pairs.squares])
+            self._renew(kept, homes, starts, topics, pairs)
+
+    def _renew(self, kept, homes, starts, topics, pairs):
+        """Give a contribution other topics and new tangents, and add it to the sums."""
+        K, counts = self.model.n_components, Counts(starts, topics, pairs.N)
+        sums, of_pairs = TopicSums.zeros(0, K), np.repeat(kept.occupied.weight, np.diff(starts))
+        entropy = float((of_pairs * pairs.entropy).sum())
+        add_documents(sums, self.sticks.alpha, self.model.pseudocounts, counts, entropy, kept.occupied)
+        _add_all_but_words(self.sums, sums)
+        kept.sums = sums.with_counts(_columns_joined(kept.sums.counts, homes, K))
+        kept.counts, kept.spread = counts, np.stack([pairs.entropy, pairs.squares])
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 

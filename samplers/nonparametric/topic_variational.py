@@ -58,8 +58,8 @@ class TopicProcessVariational(TopicVariational):
     merge : bool
         Join pairs of similar topics.
     n_deletions : int
-        Topics that a step tries to do without: their tokens go to others. Small topics are drawn more often. Chunks
-        leave none out.
+        Topics that a step tries to do without: their tokens go to others. Small topics are drawn more often. A chunk
+        tries those of which it has half of all tokens, and leaves out one at most; under Stochastic none.
     n_births : int
         Topics that a step, or a chunk, tries to divide, drawn with probability proportional to their tokens.
     max_iterations, tol, bound_tol, dtype, n_threads

@@ -20,7 +20,7 @@ from expfam.samplers.topics.statistics import log_evidence_of_topics
 from expfam.samplers.variational.alpha_bound import rising_slopes, tangent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _GAIN = 1e-9  # share of itself by which the bound must rise: less may be rounding
 _NEAR = 3  # topics of the most similar words, with which each topic is compared
@@ -137,9 +137,9 @@ class JudgedTopics:
 
     def accept_if_better(self, columns: list[Any]) -> bool:
         """Take other topics if they raise the bound; return whether they did."""
-        alpha, gamma = self.sticks.alpha, self.sticks.gamma
+        _, _, alpha, gamma, n_known = self.sticks
         beta = np.array([column.M for column in columns]) / alpha
-        first = StickPosterior.around(beta, self.n_groups, alpha, gamma)
+        first = StickPosterior.around(beta, self.n_groups, alpha, gamma, n_known)
         sticks = first.best(self.tables_of(columns), learn=False, n_steps=_TRIAL_STEPS)
         bound = self.value_of(columns, sticks)
         if not bound > self.bound + _GAIN * abs(self.bound):
@@ -148,12 +148,13 @@ class JudgedTopics:
         return True
 
     def finish(self, *, learn: bool) -> None:
-        """Choose the shared weights, with the largest topic first if that is better."""
+        """Choose the shared weights; the largest topic follows the known ones if that is better."""
         self.sticks = self.sticks.best(self.tables_of(self.columns), learn=learn)
         self.bound = self.value_of(self.columns, self.sticks)
-        order = np.argsort(-self.sticks.pseudocounts, kind="stable")
-        columns, q = [self.columns[k] for k in order], self.sticks
-        first = StickPosterior.around(q.beta[:-1][order], self.n_groups, q.alpha, q.gamma)
+        q, known = self.sticks, np.arange(self.sticks.n_known)
+        order = np.append(known, len(known) + np.argsort(-q.pseudocounts[len(known) :], kind="stable"))
+        columns = [self.columns[k] for k in order]
+        first = StickPosterior.around(q.beta[:-1][order], self.n_groups, q.alpha, q.gamma, q.n_known)
         sticks = first.best(self.tables_of(columns), learn=learn)
         bound = self.value_of(columns, sticks)
         if bound > self.bound:
@@ -270,11 +271,19 @@ class Allocation(JudgedTopics):
         n = self.n_types[docs]
         return np.repeat(self.starts[docs] - np.cumsum(n) + n, n) + np.arange(n.sum())
 
-    def local_steps(self, docs: npt.NDArray[np.int64], R: Any, gone: int, M: npt.NDArray[np.float64]) -> Any:
+    def local_steps(
+        self,
+        docs: npt.NDArray[np.int64],
+        R: Any,
+        gone: int,
+        M: npt.NDArray[np.float64],
+        words: npt.NDArray[np.float64],
+    ) -> Any:
         """Return the responsibilities of some documents after local steps without one topic.
 
-        `R` are those of all entries, (E, K) CSR, `M` (K - 1,) the pseudo-counts of the other topics. The documents are
-        in the order of their rows. The result is a CSC array (entries of these documents, K - 1).
+        `R` are those of all entries, (E, K) CSR, `M` (K - 1,) and `words` (V, K - 1) pseudo-counts and tokens of the
+        other topics. The documents are in the order of their rows. The result is a CSC array (entries of these
+        documents, K - 1).
         """
         state, entries, n_types = self.state, self.entries_of(docs), self.n_types[docs]
         others = np.delete(np.arange(R.shape[1]), gone)
@@ -282,7 +291,7 @@ class Allocation(JudgedTopics):
         places = (self.word[entries], np.arange(len(entries)))
         by_word = sparse.csr_array((self.weighted[entries], places), shape=(len(self.eta), len(entries)))
         now = (by_word @ old).toarray()[:, others]
-        rest = np.stack([self.columns[k].words for k in others], axis=1) - now
+        rest = words - now
         doc = np.repeat(np.arange(len(docs)), n_types)
         counts = _counts(doc, len(docs), self.count[entries], old[:, others])
         passes = TopicPass(state.data, len(others), state.settings)
@@ -380,7 +389,7 @@ def try_moves(allocation: JudgedTopics, kernel: Any, rng: np.random.Generator) -
 
 
 def try_merges(allocation: JudgedTopics) -> tuple[int, int]:
-    """Try merges of topics of similar words; each topic joins at most once.
+    """Try merges of topics of similar words; each joins at most once, and no two known ones.
 
     The most promising merge comes first. Return how many were tried, and how many accepted.
     """
@@ -389,6 +398,8 @@ def try_merges(allocation: JudgedTopics) -> tuple[int, int]:
     before = allocation.columns
     trials = []
     for a, b in allocation.near_pairs():
+        if b < allocation.sticks.n_known:
+            continue
         joined = allocation.merged(before[a], before[b])
         trials.append((joined.value - before[a].value - before[b].value, a, b, joined))
     trials.sort(key=lambda trial: -trial[0])
@@ -412,29 +423,34 @@ def try_merges(allocation: JudgedTopics) -> tuple[int, int]:
 
 def pairs_of_words(columns: list[Any], eta: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
     """Return pairs (a, b), a < b, of topics of similar words: each with those nearest to it."""
-    words = np.stack([column.words for column in columns]) + eta
-    phi = np.sqrt(words / words.sum(axis=1, keepdims=True))
-    near = phi @ phi.T
+    roots = roots_of_words(columns, eta)
+    near = roots @ roots.T
     np.fill_diagonal(near, -1.0)
     best = np.argsort(-near, axis=1, kind="stable")[:, : min(_NEAR, len(columns) - 1)]
     return sorted({(min(k, j), max(k, j)) for k, row in enumerate(best.tolist()) for j in row})
+
+
+def roots_of_words(columns: Sequence[Any], eta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return roots (K, V) of shares of words; inner products say how similar topics are."""
+    words = np.stack([column.words for column in columns]) + eta
+    return np.sqrt(words / words.sum(axis=1, keepdims=True))
 
 
 # ---- deletions -------------------------------------------------------------------------------------------------------
 
 
 def try_deletions(allocation: JudgedTopics, n_trials: int, rng: np.random.Generator) -> tuple[int, int]:
-    """Try to do without topics; small ones are drawn more often.
+    """Try to do without topics that are not known; small ones are drawn more often.
 
     The documents of a topic take local steps among the other topics. Return how many were tried, and how many accepted.
     """
-    n_tried = n_accepted = 0
+    n_tried, n_accepted, n_known = 0, 0, allocation.sticks.n_known
     for _ in range(n_trials):
-        if len(allocation.columns) < 2:
+        if len(allocation.columns) < max(2, n_known + 1):
             break
-        odds = 1.0 / (1.0 + allocation.sizes())
+        odds = 1.0 / (1.0 + allocation.sizes()[n_known:])
         n_tried += 1
-        columns = allocation.without(int(rng.choice(len(odds), p=odds / odds.sum())))
+        columns = allocation.without(n_known + int(rng.choice(len(odds), p=odds / odds.sum())))
         n_accepted += columns is not None and allocation.accept_if_better(columns)
     return n_tried, n_accepted
 
@@ -444,12 +460,38 @@ def _without(allocation, k):
     gone, columns = allocation.columns[k], [*allocation.columns[:k], *allocation.columns[k + 1 :]]
     if not len(gone.entries):
         return columns
-    docs = _runs(allocation.doc[gone.entries])[0]
+    M = pseudocounts_without(allocation.columns, k)
+    words = np.stack([column.words for column in columns], axis=1)
+    return allocation.columns_of(responsibilities_without(allocation, k, M, words), M)
+
+
+def pseudocounts_without(columns: Sequence[Any], k: int) -> npt.NDArray[np.float64]:
+    """Return pseudo-counts (K - 1,) of the topics but one, which share that of the one."""
+    M = np.array([column.M for place, column in enumerate(columns) if place != k])
+    return M * (1.0 + columns[k].M / M.sum())
+
+
+def responsibilities_without(
+    allocation: Allocation, k: int, M: npt.NDArray[np.float64], words: npt.NDArray[np.float64]
+) -> sparse.csc_array:
+    """Return responsibilities (E, K - 1) after local steps without one topic.
+
+    Parameters
+    ----------
+    allocation : Allocation
+    k : int
+        The topic.
+    M : (K - 1,) float64 ndarray
+        Pseudo-counts of the other topics.
+    words : (V, K - 1) float64 ndarray
+        Tokens of each word in the other topics before the steps.
+    """
+    if not len(allocation.columns[k].entries):
+        return allocation.by_entry().tocsc()[:, np.delete(np.arange(len(M) + 1), k)]
+    docs = _runs(allocation.doc[allocation.columns[k].entries])[0]
     docs = docs[np.argsort(allocation.order[docs])]  # local steps are made in the order of the rows
-    M = np.array([column.M for column in columns])
-    M *= 1.0 + gone.M / M.sum()
     R, entries = allocation.by_entry(), allocation.entries_of(docs)
-    fresh = allocation.local_steps(docs, R, k, M).tocoo()
+    fresh = allocation.local_steps(docs, R, k, M, words).tocoo()
     is_left = np.ones(R.shape[0], dtype=bool)
     is_left[entries] = False
     left = R.tocoo()
@@ -460,7 +502,7 @@ def _without(allocation, k):
         np.append(left.coords[0][kept], entries[fresh.coords[0]]),
         np.append(topics - (topics > k), fresh.coords[1]),
     )
-    return allocation.columns_of(sparse.csc_array((r, places), (R.shape[0], len(M))), M)
+    return sparse.csc_array((r, places), (R.shape[0], len(M)))
 
 
 # ---- births ----------------------------------------------------------------------------------------------------------

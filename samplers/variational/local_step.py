@@ -481,10 +481,14 @@ class PassPart:
         scores, near = self._timed("weights", self._score, phi, places, m)
         if self.owner.links is not None:
             scores *= self.owner.links.power[rows][:, None]
-        if self.owner.held is not None:
-            _leave_held(scores, near, self.owner.held[rows])
+        self._hold(scores, near, rows)
         self._timed("select", self._select, scores, near, rows, m)
         self._add_block(phi, scores, rows, places, m)
+
+    def _hold(self, scores, near, rows):
+        """Leave rows of known clusters the scores of these alone."""
+        if self.owner.held is not None:
+            _leave_held(scores, near, self.owner.held[rows])
 
     def _add_block(self, phi, scores, rows, places, m):
         """Add the responsibilities of a block to the sums, and write them to the result."""

@@ -14,6 +14,7 @@ from expfam import AdmixtureModel, Dataset, DiagonalGaussian, GroupedMixture, Po
 from expfam.errors import CapabilityError, DataError, DataWarning, ExpFamError
 from expfam.estimators.grouped_chunks import GROUPS
 from expfam.fitting.kept_chunks import Chunk
+from expfam.model.known import Known
 from expfam.samplers import Full, GroupedStream, GroupedVariational, Memoized, Stochastic
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
@@ -174,6 +175,26 @@ def test_passes_over_chunks_are_those_of_the_whole(L, n_batches, monkeypatch):
         np.testing.assert_allclose(stream.n, state.n, rtol=1e-8, atol=1e-9)
         counts = sparse.vstack([kept.counts for kept in stream.memo.values()]).toarray()
         np.testing.assert_allclose(counts, state.group_counts().toarray(), atol=1e-8)
+
+
+def test_known_rows_of_chunks_stay_in_their_clusters():
+    family, chunks = rows_in_groups("gaussian")
+    classes = [np.where(np.arange(len(X)) % 7 == 0, np.arange(len(X)) % 2, -1) for X, _ in chunks]
+    data = [Dataset(X, family, groups=groups, known=Known(y)) for (X, groups), y in zip(chunks, classes)]
+    stream = begin(family, data, labels="random", settings=FREE)
+    for step in range(9):
+        stream.learn(data[step % 3], batch=step % 3)
+        y = classes[step % 3]
+        np.testing.assert_array_equal(stream.labels[y >= 0], y[y >= 0])
+    X, groups = chunks[0]
+    more = Dataset(X, family, groups=groups, known=Known(np.arange(len(X)) % (K + 1)))
+    with pytest.raises(DataError, match=r"y has 6 classes.*allows 5 clusters"):
+        stream.learn(more, batch=0)
+    mixture = GroupedMixture("gaussian_diag", 3, labels="clusters", sampler="variational")
+    with pytest.raises(
+        CapabilityError, match=r"cannot use labels='clusters': write GroupedMixture\(.*\.fit\(X, y, groups="
+    ):
+        mixture.partial_fit(X, classes[0], groups=groups)
 
 
 @pytest.mark.parametrize("n_total", [None, 1000.0])

@@ -19,7 +19,7 @@ from expfam import (
     MixtureModel,
     TopicModel,
 )
-from expfam.errors import CapabilityError, DataError, DataWarning
+from expfam.errors import DataError, DataWarning
 from expfam.samplers import Cycle, LinkedGibbs, SplitMerge, sample
 from expfam.samplers.chain.callbacks import Checkpoint, restore_checkpoint
 
@@ -183,7 +183,6 @@ def test_nothing_known_of_rows_in_groups_changes_no_bit():
     [
         ({"labels": "classes"}, ValueError, "labels must be"),
         ({"labels": "clusters", "n_components": 2}, DataError, r"y has 3 classes \(0, 1, 2\), and AdmixtureModel"),
-        ({"labels": "clusters", "sampler": "variational"}, CapabilityError, "GroupedVariational cannot use labels="),
     ],
 )
 def test_what_rows_in_groups_refuse(settings, error, words):

@@ -318,6 +318,33 @@ def test_variational_inference_takes_weights_and_tables():
     assert adjusted_rand_score(z, table.labels_) > 0.9
 
 
+@pytest.mark.parametrize("n_components", [None, 4])
+def test_variational_inference_keeps_known_rows_and_names_the_doubtful_ones(n_components, tmp_path):
+    X, of_row, z = patients()
+    y = np.where((z < 2) & (np.arange(300) % 10 == 0), z, -1)
+    wrong = np.flatnonzero(z == 0)[1]
+    y[wrong] = 1
+    names = np.array([None, "sick", "well"], dtype=object)[y + 1]
+    settings = {"labels": "clusters", "sampler": "variational", "random_state": 0}
+    model = GroupedMixture("gaussian_diag", n_components, **settings).fit(X, names, groups=of_row)
+    assert model.classes_.tolist() == ["sick", "well"]
+    np.testing.assert_array_equal(model.labels_[y >= 0], y[y >= 0])
+    assert model.doubtful_known_.tolist() == [wrong]
+    assert model.likelier_classes_.tolist() == ["sick"]
+    assert model.n_known_ == (y >= 0).sum()
+    assert len(model.n_) == 4
+    assert adjusted_rand_score(z, model.labels_) > 0.95
+    for k in range(2):
+        assert (model.labels_[z == k] == k).mean() > 0.95
+    if n_components is None:
+        assert model.n_[2] >= model.n_[3]
+        np.testing.assert_allclose(model.beta_.sum() + model.rest_, 1.0, rtol=1e-12)
+    bounds = model.trace_.column("objective")
+    assert (np.diff(bounds) >= -1e-6 * abs(bounds[0])).all()
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(GroupedMixture.load(tmp_path / "model").predict(X, of_row), model.predict(X, of_row))
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
@@ -347,9 +374,6 @@ def test_what_an_unknown_number_does_not_take_is_refused():
     model = GroupedMixture("gaussian_diag", None, random_state=0, **QUICK)
     with pytest.raises(CapabilityError, match=r"n_components=None, sampler='variational'"):
         model.fit(X, groups=of_row, sample_weight=np.full(300, 2.0))
-    variational = clone(model).set_params(sampler="variational", n_warmup="auto", labels="clusters")
-    with pytest.raises(CapabilityError, match=r"cannot use labels='clusters'.*sampler='gibbs'"):
-        variational.fit(X, np.where(z == 0, 0, -1), groups=of_row)
     with pytest.raises(CapabilityError, match=r"links needs.*n_components=10,.*\.fit\(X, groups=groups, links=links\)"):
         model.fit(X, groups=of_row, links=np.where(z == 0, 0, -1))
     with pytest.raises(AttributeError, match="chunks are learned with a given number of clusters"):

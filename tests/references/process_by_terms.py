@@ -9,9 +9,13 @@ from topics_by_terms import Reference
 
 
 class ProcessReference:
-    """Sticks q(u_k) = Beta(mean_k size_k, (1 - mean_k) size_k), concentrations with Gamma(1, 1) priors, eta (V,)."""
+    """Sticks q(u_k) = Beta(mean_k size_k, (1 - mean_k) size_k), concentrations with Gamma(1, 1) priors, eta (V,).
 
-    def __init__(self, mean, size, alpha, gamma, eta):
+    The first `n_known` topics have with all others together the prior Dirichlet(1, ..., 1, gamma).
+    """
+
+    def __init__(self, mean, size, alpha, gamma, eta, n_known=0):
+        self.n_known = n_known
         self.a, self.b = np.asarray(mean) * size, (1.0 - np.asarray(mean)) * size
         self.alpha, self.gamma, self.eta, self.K = alpha, gamma, np.asarray(eta, dtype=float), len(self.a)
 
@@ -51,12 +55,14 @@ class ProcessReference:
         return (c[:, None] * r * (E + e_pi[:-1] - log_r)).sum() + prior - posterior
 
     def sticks(self):
-        """Minus the divergence of the sticks from Beta(1, gamma), with the prior of the concentrations."""
-        total, g = self.a + self.b, self.gamma
+        """Minus the divergence of the sticks from their priors, with the prior of the concentrations."""
+        total = self.a + self.b
+        left = [self.n_known - k if k <= self.n_known else 0 for k in range(1, self.K + 1)]  # known ones that follow
+        g = self.gamma + np.array(left)
         log_u, log_v = psi(self.a) - psi(total), psi(self.b) - psi(total)
         prior = np.log(g) + (g - 1.0) * log_v
         own = gammaln(total) - gammaln(self.a) - gammaln(self.b) + (self.a - 1.0) * log_u + (self.b - 1.0) * log_v
-        return (prior - own).sum() - self.alpha - g
+        return (prior - own).sum() - self.alpha - self.gamma
 
     def bound(self, documents, word_counts, weight=None):
         """The whole bound; `documents` are (words, counts, responsibilities (U, K)) of those with words."""

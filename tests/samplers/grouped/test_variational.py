@@ -14,6 +14,7 @@ from variational_by_terms import FAMILIES as REFERENCES
 
 from expfam import AdmixtureModel, Dataset, DiagonalGaussian, Gaussian, MixtureModel, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError, SupportError
+from expfam.model.known import Known
 from expfam.samplers import Checkpoint, Full, GroupedVariational, Memoized, SparseVariational, Stochastic, sample
 from expfam.samplers.chain.callbacks import restore_checkpoint
 from expfam.samplers.grouped import local_step as passes
@@ -434,6 +435,40 @@ def test_a_long_group_keeps_its_candidates(monkeypatch):
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
     np.testing.assert_array_equal(found[0][1], found[1][1])
     assert_never_falls(found[1][0])
+
+
+@pytest.mark.parametrize("n_active", [2, None])
+@pytest.mark.parametrize("held_bytes", [passes.HELD_BYTES, 0])
+def test_known_rows_of_groups_of_all_lengths_stay_in_their_clusters(n_active, held_bytes, monkeypatch):
+    monkeypatch.setattr(passes, "MOST_ROWS", 64)
+    monkeypatch.setattr(passes, "HELD_BYTES", held_bytes)
+    monkeypatch.setattr("expfam.samplers.variational.local_step.SCORE_BYTES", 1)
+    family, X, _ = planted("gaussian_diag", n=500)
+    groups = np.where(np.arange(500) < 400, 3, np.arange(500) % 3)
+    classes = np.where(np.arange(500) % 9 == 0, np.arange(500) % 2, -1)  # whatever their values
+    data = Dataset(X, family, groups=groups, known=Known(classes))
+    kernel = GroupedVariational(n_active, n_restarts=1, dtype="float64")
+    state = kernel.init(AdmixtureModel(data.family, 6, alpha=0.3), data, seed=0, start="random")
+    assert state.passes.block_rows() == 64
+    assert_never_falls(bounds(state, kernel, 6))
+    is_known = classes >= 0
+    np.testing.assert_array_equal(state.labels[is_known], classes[is_known])
+    free = GroupedVariational(n_active, n_restarts=1, dtype="float64")
+    other = free.init(AdmixtureModel(data.family, 6, alpha=0.3), data.without_known(), seed=0, start=state.labels)
+    bounds(other, free, 6)
+    assert (other.labels[is_known] != classes[is_known]).sum() > 10
+
+
+def test_known_rows_stay_with_candidates():
+    family, X, _ = planted("gaussian_diag", n=300)
+    classes = np.where(np.arange(300) % 9 == 0, np.arange(300) % 2, -1)
+    data = Dataset(X, family, groups=np.arange(300) % 2, known=Known(classes))
+    kernel = GroupedVariational(2, n_candidates=3, full_every=99, **EXACT)
+    state = kernel.init(AdmixtureModel(data.family, 9, alpha=0.2), data, seed=0, start="random")
+    state.share_moved = 0.0
+    assert_never_falls(bounds(state, kernel, 6))
+    assert state.since_all == 6
+    np.testing.assert_array_equal(state.labels[classes >= 0], classes[classes >= 0])
 
 
 def test_single_precision_is_near():

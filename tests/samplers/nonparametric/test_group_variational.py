@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from franchise_slow import log_joints
-from franchises import ROWS, Tiny
+from franchise_slow import all_labels, log_joints
+from franchises import ALPHA, GAMMA, ROWS, Tiny
 from grouped_process_by_terms import bound
 from process_by_terms import ProcessReference
 from scipy.special import logsumexp
@@ -18,7 +18,8 @@ from expfam import (
     Multinomial,
     Poisson,
 )
-from expfam.errors import ArchiveError, CapabilityError
+from expfam.errors import ArchiveError, CapabilityError, DataError
+from expfam.model.known import Known
 from expfam.samplers import GroupedProcessVariational, sample
 from expfam.samplers.nonparametric import variational_moves
 from expfam.samplers.nonparametric.group_allocation import GroupAllocation
@@ -39,7 +40,14 @@ def patients(n_groups=15, n_each=20, seed=0):
     return rng, of_row, kind
 
 
-def made(family="diagonal", weight=None, **options):
+def classes_of_some(kind):
+    """Classes of every tenth row of two clusters, and of two rows that are unlike them."""
+    classes = np.where((kind < 2) & (np.arange(len(kind)) % 10 == 0), kind, -1)
+    classes[np.flatnonzero(kind == 2)[0]], classes[np.flatnonzero(kind == 0)[1]] = 0, 1
+    return classes
+
+
+def made(family="diagonal", weight=None, *, is_known=False, **options):
     rng, of_row, kind = patients(**options)
     cells = CENTRES[kind] + rng.normal(size=(len(kind), 2))
     counts = rng.poisson(RATES[kind])
@@ -52,15 +60,15 @@ def made(family="diagonal", weight=None, **options):
             "poisson": (counts, Poisson(shape=1.0, rate=0.1)),
             "words": (counts, Multinomial(0.5)),
         }[family]
-    return Dataset(X, owner, groups=of_row, weight=weight)
+    known = Known(classes_of_some(kind)) if is_known else None
+    return Dataset(X, owner, groups=of_row, weight=weight, known=known)
 
 
 def begun(data=None, *, n_clusters=8, start="random", seed=0, **settings):
     data = made() if data is None else data
     kernel = GroupedProcessVariational(**{**EXACT, **settings})
-    return kernel, kernel.init(
-        HierarchicalProcess(data.family, 1.3, 0.8), data, seed=seed, n_clusters=n_clusters, start=start
-    )
+    model = HierarchicalProcess(data.family, 1.3, 0.8, n_known=0 if data.known is None else 2)
+    return kernel, kernel.init(model, data, seed=seed, n_clusters=n_clusters, start=start)
 
 
 def by_terms(state, rows, indices, values):
@@ -78,8 +86,20 @@ def by_terms(state, rows, indices, values):
 
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
     return bound(
-        ProcessReference(q.mean, q.size, q.alpha, q.gamma, np.ones(1)), data.groups.of_row, weight, r, evidence
+        ProcessReference(q.mean, q.size, q.alpha, q.gamma, np.ones(1), q.n_known),
+        data.groups.of_row,
+        weight,
+        r,
+        evidence,
     )
+
+
+def assert_known(data, rows, indices, values):
+    """Known rows have all of their responsibility in the cluster of their class."""
+    classes = data.known.classes[rows]
+    assert (classes >= 0).sum() > 10
+    own = np.where(indices == classes[:, None], values, 0.0).sum(axis=1)
+    np.testing.assert_array_equal(own[classes >= 0], 1.0)
 
 
 # ---- the bound -------------------------------------------------------------------------------------------------------
@@ -87,16 +107,18 @@ def by_terms(state, rows, indices, values):
 
 @pytest.mark.parametrize("n_active", [1, 2, 4, None])
 @pytest.mark.parametrize("family", ["diagonal", "poisson"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_bound_is_what_the_reference_says_of_the_responsibilities(family, n_active, weighted):
+@pytest.mark.parametrize(("weighted", "is_known"), [(False, False), (True, False), (True, True)])
+def test_the_bound_is_what_the_reference_says_of_the_responsibilities(family, n_active, weighted, is_known):
     weight = np.random.default_rng(1).uniform(0.2, 2.0, 300) if weighted else None
-    _, state = begun(made(family, weight), n_active=n_active, **QUIET)
+    _, state = begun(made(family, weight, is_known=is_known), n_active=n_active, **QUIET)
     for _ in range(3):
         state.make_pass()
     kept = state.kept_rows
     state.update()
     np.testing.assert_allclose(state.compute_log_joint(), by_terms(state, *kept), rtol=1e-10)
     state.check()
+    if is_known:
+        assert_known(state.data, *kept)
 
 
 @pytest.mark.parametrize("n_clusters", [1, 2, 3])
@@ -113,10 +135,27 @@ def test_the_bound_is_below_the_enumerated_evidence(name, n_clusters):
     assert found[-1] > evidence - 4.0
 
 
-@pytest.mark.parametrize("family", ["diagonal", "full", "poisson", "words", "table"])
+@pytest.mark.parametrize("name", ROWS)
+def test_so_it_is_beside_known_rows(name):
+    family, X, groups = ROWS[name]
+    family, classes = family.bind(X), np.array([0, -1, 1, -1, -1, -1])
+    data = Dataset(X, family, groups=groups, known=Known(classes))
+    model = HierarchicalProcess(family, ALPHA, GAMMA, n_known=2)
+    evidence = logsumexp([model.log_joint(data, labels) for labels in all_labels(6, 2, classes)])
+    kernel = GroupedProcessVariational(learn_alpha=False, **EXACT)
+    state = kernel.init(model, data, seed=0, start=np.maximum(classes, 0))
+    found = [kernel.step(state).objective + ALPHA + GAMMA for _ in range(20)]
+    assert max(found) < evidence
+    assert found[-1] > evidence - 4.0
+
+
+@pytest.mark.parametrize(
+    ("family", "is_known"),
+    [("diagonal", False), ("full", True), ("poisson", False), ("words", False), ("table", True)],
+)
 @pytest.mark.parametrize(("dtype", "slack"), [("float64", 1e-10), ("float32", 1e-6)])
-def test_no_step_lowers_the_bound(family, dtype, slack):
-    kernel, state = begun(made(family), dtype=dtype, n_clusters=12)
+def test_no_step_lowers_the_bound(family, is_known, dtype, slack):
+    kernel, state = begun(made(family, is_known=is_known), dtype=dtype, n_clusters=12)
     found, n_accepted = [state.log_joint], 0
     for _ in range(15):
         info = kernel.step(state)
@@ -137,17 +176,18 @@ MOVES = {
 }
 
 
-def settled(n_clusters, **settings):
-    kernel, state = begun(n_clusters=n_clusters, **QUIET, **settings)
+def settled(n_clusters, *, is_known=False, **settings):
+    kernel, state = begun(made(is_known=is_known), n_clusters=n_clusters, **QUIET, **settings)
     for _ in range(5):
         kernel.step(state)
     state.make_pass()
     return state
 
 
+@pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize(("name", "n_clusters"), [("merge", 14), ("delete", 14), ("birth", 2)])
-def test_moves_are_accepted_only_where_the_bound_from_nothing_rises(name, n_clusters):
-    state = settled(n_clusters)
+def test_moves_are_accepted_only_where_the_bound_from_nothing_rises(name, n_clusters, is_known):
+    state = settled(n_clusters, is_known=is_known)
     allocation = GroupAllocation(state)
     before, K, rest = state.log_joint, state.K, state.log_joint - allocation.bound  # what no move changes
     n_tried, n_accepted = MOVES[name](allocation, np.random.default_rng(0))
@@ -163,6 +203,8 @@ def test_moves_are_accepted_only_where_the_bound_from_nothing_rises(name, n_clus
     np.testing.assert_allclose(state.log_joint, from_nothing, rtol=1e-10)
     assert state.log_joint >= judged + rest - 1e-9 * abs(rest)
     assert from_nothing > before
+    if is_known:
+        assert_known(state.data, rows, indices, values)
 
 
 @pytest.mark.parametrize(("name", "n_clusters"), [("merge", 4), ("delete", 4), ("birth", 4)])
@@ -200,6 +242,24 @@ def test_the_planted_number_is_found_from_one_cluster_and_from_many(family, n_cl
     np.add.at(table, (kind, state.labels), 1)
     assert table.max(axis=1).sum() > 0.97 * len(kind)
     assert state.converged
+
+
+def test_known_clusters_are_there_whatever_the_rows():
+    rng = np.random.default_rng(0)
+    X, classes = rng.poisson([[2.0], [90.0]] * 30), np.full(60, -1)
+    classes[:4:2] = 1  # no row is known of class 0
+    data = Dataset(X, Poisson(), groups=np.arange(60) % 4, known=Known(classes, n_classes=2))
+    kernel = GroupedProcessVariational(**EXACT)
+    state = kernel.init(HierarchicalProcess(data.family, n_known=2), data, seed=0, n_clusters=9)
+    sample(kernel, state, 20)
+    assert state.sticks.n_known == state.process.n_known == 2
+    np.testing.assert_array_equal(state.labels[:4:2], 1)
+    assert state.K in (2, 3)
+    np.testing.assert_allclose(state.n.sum(), 60.0)
+    other = kernel.init(HierarchicalProcess(data.family, n_known=2), data, seed=0, n_clusters=4)
+    other.from_arrays(state.to_arrays())
+    assert kernel.step(state).objective == kernel.step(other).objective
+    assert other.sticks.n_known == 2
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
@@ -251,12 +311,10 @@ def test_another_model_is_taken():
 
 def test_what_it_cannot_do_is_refused():
     data, kernel = made(), GroupedProcessVariational()
-    for model, words in (
-        (AdmixtureModel(data.family, 3), r"works on a HierarchicalProcess.*GroupedProcessVariational\(\)\.init"),
-        (HierarchicalProcess(data.family, n_known=2), r"no place for known clusters: write GroupedProcessGibbs\(\)"),
-    ):
-        with pytest.raises(CapabilityError, match=words):
-            kernel.init(model, data)
+    with pytest.raises(CapabilityError, match=r"works on a HierarchicalProcess.*GroupedProcessVariational\(\)\.init"):
+        kernel.init(AdmixtureModel(data.family, 3), data)
+    with pytest.raises(DataError, match=r"2 classes are known.*write HierarchicalProcess\(data.family, n_known=2\)"):
+        kernel.init(HierarchicalProcess(data.family), made(is_known=True))
     with pytest.raises(CapabilityError, match="needs the group of each row"):
         kernel.init(HierarchicalProcess(data.family), Dataset(data.X, data.family))
     with pytest.raises(CapabilityError, match="needs all rows at once"):

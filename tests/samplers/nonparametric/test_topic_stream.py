@@ -101,7 +101,7 @@ def test_the_bound_is_at_most_that_by_its_terms_and_near_it():
     weights = [None, np.linspace(0.5, 2.0, 25), None, None]
     weights[1][7] = 0.0
     chunks = chunks_of(parts, weights)
-    stream = begun(chunks, merge=False, n_births=0, n_clusters=4, learn_alpha=False)
+    stream = begun(chunks, merge=False, n_births=0, n_deletions=0, n_clusters=4, learn_alpha=False)
     kept = watched(stream)
     for step in range(12):
         stream.learn(chunks[step % 4], batch=step % 4)
@@ -167,12 +167,15 @@ def test_passes_over_all_chunks_do_not_lower_the_bound_and_end():
 
 def test_a_chunk_that_is_learned_again_and_again_is_a_run_that_holds_it():
     X = texts(1, n_docs=60)
-    chunks, settings = chunks_of(X), {"merge": False, "n_births": 0, "n_clusters": 4, "learn_alpha": False}
+    chunks, settings = (
+        chunks_of(X),
+        {"merge": False, "n_births": 0, "n_deletions": 0, "n_clusters": 4, "learn_alpha": False},
+    )
     stream = begun(chunks, **settings)
     for _ in range(60):
         stream.learn(chunks[0], batch=0)
     settings.pop("n_clusters")
-    kernel = TopicProcessVariational(dtype="float64", tol=1e-6, schedule=Memoized(1), n_deletions=0, **settings)
+    kernel = TopicProcessVariational(dtype="float64", tol=1e-6, schedule=Memoized(1), **settings)
     start = stream.word_counts.copy()
     state = kernel.init(HierarchicalProcess(chunks[0].family, 1.3, 0.8), chunks[0], seed=0, start=start)
     for _ in range(60):
@@ -210,7 +213,7 @@ def test_responsibilities_that_are_alike_keep_their_entropy():
 def unmerged(named=True):
     """A stream with more topics than there are, which has learned each chunk three times."""
     chunks = chunks_of(texts())
-    stream = begun(chunks, n_clusters=14, merge=False, n_births=0)
+    stream = begun(chunks, n_clusters=14, merge=False, n_births=0, n_deletions=0)
     for step in range(12):
         stream.learn(chunks[step % 4], batch=step % 4 if named else None)
     return stream
@@ -271,6 +274,88 @@ def test_births_that_nobody_judges_are_seen(monkeypatch):
         honest.learn(chunks[step % 4], batch=step % 4)
     assert stream.model.n_components > honest.model.n_components
     assert stream.log_joint < honest.log_joint
+
+
+# ---- deletions -------------------------------------------------------------------------------------------------------
+
+
+def without_one(named=True, *, others=True):
+    """A stream that has left out a topic, its responsibilities before, homes of topics and chunk, its last bound."""
+    chunks = chunks_of(texts() if others else texts(1, n_docs=80))
+    stream = begun(chunks, n_clusters=14, merge=False, n_births=0, n_deletions=0)
+    kept, found = watched(stream), []
+    n = len(chunks)
+    first = 3 * n if named else 1  # a chunk without a name is new each time, and soon has no topic for itself
+    for step in range(first):
+        stream.learn(chunks[step % n], batch=step % n if named else None)
+    take = stream._take_deletion
+
+    def noted(batch, allocation, local):
+        take(batch, allocation, local)
+        found.append((allocation.homes(), batch.data))
+
+    stream._take_deletion = noted
+    stream.settings.n_deletions = 3
+    K = stream.model.n_components
+    for step in range(first, first + 17 * n):
+        before = stream.log_joint
+        stream.learn(chunks[step % n], batch=step % n if named else None)
+        if found:
+            break
+    assert stream.model.n_components == K - 1
+    return stream, kept, found[0], before
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_the_bound_of_topics_without_one_is_that_by_its_terms(others):
+    stream, kept, (homes, data), before = without_one(others=others)
+    assert (len(kept) > 1) == others
+    q, K = stream.sticks, stream.model.n_components
+    documents, weights = documents_of({id(data): kept.pop(id(data))}, K)
+    rest, more = documents_of(kept, K + 1)
+    for words, c, r in rest:
+        joined = np.zeros((len(words), K))
+        np.add.at(joined.T, homes, r.T)
+        documents.append((words, c, joined))
+    reference = ProcessReference(q.mean, q.size, q.alpha, q.gamma, stream.eta)
+    by_terms = reference.bound(documents, stream.word_counts, np.append(weights, more))
+    assert before < stream.log_joint <= by_terms + 1e-9 * abs(by_terms)
+    assert stream.log_joint > by_terms - 2e-3 * abs(by_terms)
+    words = sum(c.sum() for _, c, _ in documents)
+    np.testing.assert_allclose(stream.word_counts.sum(), words, rtol=1e-10)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_every_chunk_has_the_topics_that_a_deletion_leaves(named):
+    stream = without_one(named)[0]
+    np.testing.assert_allclose(stream.log_joint, stream.compute_log_joint(), rtol=1e-10)
+    kept, K = [*stream.memo.values(), *stream.unnamed], stream.model.n_components
+    for name in ("rest", "falling", "weight"):
+        np.testing.assert_allclose(getattr(stream.sums, name), sum(getattr(one.sums, name) for one in kept))
+    np.testing.assert_allclose(stream.sums.rising, sum(one.sums.rising for one in kept))
+    for one in kept:
+        assert one.counts.topics.max() < K
+        assert one.spread.shape == (2, len(one.counts.N))
+        sizes = np.add.reduceat(one.counts.N, one.counts.starts[:-1])
+        np.testing.assert_allclose(sizes, one.occupied.lengths, rtol=1e-6)
+    if named:
+        np.testing.assert_allclose(stream.word_counts, sum(one.sums.dense().counts for one in kept), atol=1e-6)
+    assert ((stream.labels >= 0) & (stream.labels < K)).all()
+
+
+def test_deletions_that_nobody_judges_are_seen(monkeypatch):
+    stream = unmerged()
+    stream.settings.n_births, stream.settings.n_deletions = 0, 1
+    chunks = chunks_of(texts())
+    for step in range(24):
+        stream.learn(chunks[step % 4], batch=step % 4)
+    settled, K = stream.log_joint, stream.model.n_components
+    assert K < 14
+    monkeypatch.setattr(variational_moves, "_GAIN", -1.0)
+    for step in range(4):
+        stream.learn(chunks[step % 4], batch=step % 4)
+    assert stream.model.n_components < K
+    assert stream.log_joint < settled - 10.0
 
 
 @pytest.mark.parametrize("n_clusters", [1, 20])

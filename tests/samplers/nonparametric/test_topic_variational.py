@@ -143,11 +143,11 @@ def test_no_step_lowers_the_bound(schedule, how, dtype, slack):
 # ---- sticks ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("K", [1, 4])
-def test_the_value_of_sticks_is_what_the_reference_says_of_them(K):
+@pytest.mark.parametrize(("K", "n_known"), [(1, 0), (4, 0), (4, 2), (3, 3)])
+def test_the_value_of_sticks_is_what_the_reference_says_of_them(K, n_known):
     rng = np.random.default_rng(K)
-    q = StickPosterior(rng.uniform(0.2, 0.7, K), rng.gamma(5.0, 5.0, K), 1.3, 0.8)
-    reference = ProcessReference(*q, np.ones(1))
+    q = StickPosterior(rng.uniform(0.2, 0.7, K), rng.gamma(5.0, 5.0, K), 1.3, 0.8, n_known)
+    reference = ProcessReference(*q[:4], np.ones(1), n_known)
     counts = rng.poisson(2.0, (12, K)) + rng.random((12, K))
     M, n = q.pseudocounts, counts.sum(axis=1)
     slopes = np.array([M * (psi(M + (x < 1) + x) - psi(M + (x < 1))) for x in counts])
@@ -161,31 +161,32 @@ def test_the_value_of_sticks_is_what_the_reference_says_of_them(K):
     np.testing.assert_allclose(q.value(tables) + touched, by_terms - entropy + reference.sticks(), rtol=1e-10)
 
 
-def test_the_best_sticks_are_better_than_their_neighbours():
+@pytest.mark.parametrize("n_known", [0, 3])
+def test_the_best_sticks_are_better_than_their_neighbours(n_known):
     rng = np.random.default_rng(0)
     tables = Tables(rng.gamma(2.0, 5.0, (2, 6)) * [[1.0], [0.05]], 30.0, 40.0)
-    first = StickPosterior.around(np.full(6, 0.15), 40.0, 1.0, 1.0)
+    first = StickPosterior.around(np.full(6, 0.15), 40.0, 1.0, 1.0, n_known)
     for learn in (False, True):
         best = first.best(tables, learn=learn)
         assert best.value(tables) > first.value(tables) + 1.0
         assert (best.alpha == 1.0) is not learn
         for _ in range(50):
             mean = 1 / (1 + np.exp(-np.log(best.mean / (1 - best.mean)) - rng.normal(0, 0.05, 6)))
-            other = StickPosterior(mean, best.size * np.exp(rng.normal(0, 0.1, 6)), best.alpha, best.gamma)
+            other = best._replace(mean=mean, size=best.size * np.exp(rng.normal(0, 0.1, 6)))
             if learn:
                 other = other._replace(alpha=best.alpha * 1.05, gamma=best.gamma * 0.95)
             assert other.value(tables) < best.value(tables)
 
 
-@pytest.mark.parametrize("K", [1, 4])
-def test_the_slopes_of_sticks_are_differences_of_their_value(K):
+@pytest.mark.parametrize(("K", "n_known"), [(1, 0), (4, 0), (4, 2)])
+def test_the_slopes_of_sticks_are_differences_of_their_value(K, n_known):
     rng = np.random.default_rng(K)
     x = np.concatenate([rng.normal(size=K), rng.normal(2.0, 1.0, K), np.log([1.3, 0.8])])
     tables, slopes = Tables(rng.gamma(2.0, 5.0, (2, K)) * [[1.0], [0.05]], 30.0, 40.0), np.empty(2 * K + 2)
 
     def value(x, slopes=None):
         mean, size = 1.0 / (1.0 + np.exp(-x[:K])), np.exp(x[K : 2 * K])
-        return value_of_sticks(mean, size, *np.exp(x[2 * K :]), *tables, slopes)
+        return value_of_sticks(mean, size, *np.exp(x[2 * K :]), n_known, *tables, slopes)
 
     value(x, slopes)
     differences = [(value(x + step) - value(x - step)) / 2e-5 for step in 1e-5 * np.eye(len(x))]
