@@ -29,7 +29,7 @@ cdef double trigamma(double x) noexcept nogil:
 
 
 cdef inline double prior_of_stick(double gamma, Py_ssize_t n_known, Py_ssize_t k) noexcept nogil:
-    """Return g of the prior Beta(1, g) of a stick: those of known clusters leave one for each that follows."""
+    """Return g of the prior Beta(1, g) of a stick; known ones that follow count 1 each."""
     return gamma + (n_known - 1 - k) if k < n_known else gamma
 
 
