@@ -92,9 +92,11 @@ SHARES = {  # tests of many long cases: of each n cases one runs always, and all
     "structures/test_min_hash.py::test_splits_happen_as_often_as_they_should": 3,
 }
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != TESTS.parent]
-# Threads of scikit-learn's OpenMP sleep while they wait. Spinning, they take the core from the other process of the
-# tests: up to three times the CPU time of the same work. Its library reads this when it is loaded, after this file.
+# Threads of scikit-learn's OpenMP, and those of OpenBLAS, sleep while they wait. Spinning, they take the core from the
+# other process of the tests: up to three times the CPU time of the same work. Both libraries read this when they are
+# loaded, after this file. OpenBLAS spins for so many powers of two of cycles, a tenth of a second if nothing is said.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
 def pytest_configure(config):
