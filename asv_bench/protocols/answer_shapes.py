@@ -114,6 +114,7 @@ def _uneven():
 def _repeated():
     for n_constant in (5, 20):
         yield Shape(f"near-corners-constant-{n_constant}", vectors.near_corners(900, n_constant), GAUSSIANS, 900, 3)
+    yield Shape("near-corners-copied", vectors.with_copies(900), GAUSSIANS, 900, 3)
     for step in (0.5, 1.0):
         yield Shape(f"coarse-triangle-{step}", vectors.coarse_triangle(900, step), GAUSSIANS, 900, 3)
     yield Shape("bounded-tenth", vectors.bounded(900, 0.1), GAUSSIANS, 900, 3)

@@ -55,6 +55,7 @@ from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.components import Components
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitted.scoring import opened_data, opened_rows
+from expfam.fitting.free_columns import free_columns
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.fitting.grouped_endings import grouped_ending, slots_joined
 from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, kept_state
@@ -255,7 +256,9 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             refuse_unknown("GroupedMixture", "links", f"{line}.fit(X, groups=groups, links=links)")
         known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])
         held = known if known is not None and (known.n_classes or known.groups) else None
-        whole = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held, names=names_of_fit(self))
+        every = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held, names=names_of_fit(self))
+        free = free_columns(self._family(), every.counted()) if is_auto(self.sampler) else None
+        whole = every if free is None else free.part(every)
         with seeded_fit(self, resume):
             model, seed = self._model(whole.family, held), self._seed()
         check_weights(
@@ -305,8 +308,10 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self._set_group_names(groups)
         self._set_certainty(whole, groups)
         self._set_doubts(whole, groups, kernel)
-        keep_rows(self, whole, self.labels_, seed=seed)
         self._warn_of_covariances(data, counted_labels, seed)
+        if free is not None:
+            self._take_all_columns(free, every.counted(), counted_labels)
+        keep_rows(self, every, self.labels_, seed=seed)
         self.__dict__.pop("stream_", None)
         return self
 
@@ -365,6 +370,12 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         if added is not None:
             self.S_ += added.of_labels(data, self.labels_, len(n)) * share[:, None]
         self.log_joint_ = self._fitted_model().log_joint(data, self.labels_)
+
+    def _take_all_columns(self, free, data, labels):
+        """Give the result of a fit of the free columns all columns, of which `data` has the rows."""
+        self.S_ = free.all_sums(self.family_, self.n_, self.S_)
+        self.family_ = free.all_columns(self.family_)
+        self.log_joint_ = self._fitted_model().log_joint(data, labels)
 
     def _set_certainty(self, data, groups):
         """Set `probabilities_`, by the weights of the group of each row; Ctrl-C leaves it out."""

@@ -31,6 +31,7 @@ from expfam.estimators.mixture_results import (
     answering_clusters,
     no_posterior,
     posterior_of_draws,
+    take_all_columns,
     warn_of_runs,
 )
 from expfam.estimators.resumed import kept_fit, seeded_fit
@@ -211,10 +212,13 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         Mixture
             The estimator itself.
         """
-        with kept_fit(self, resume, plan.seen, plan.seed):
-            runs = run_chains(plan)
-        adopt_runs(self, plan, runs)
-        warn_of_runs(self, plan, runs)
+        part = plan.of_free_columns()
+        with kept_fit(self, resume, part.seen, plan.seed):
+            runs = run_chains(part)
+        adopt_runs(self, part, runs)
+        warn_of_runs(self, part, runs)
+        if plan.free is not None:
+            take_all_columns(self, plan.whole, plan.free)
         self.__dict__.pop("stream_", None)
         keep_rows(self, plan.whole, self.labels_, seed=plan.seed)
         return self

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from expfam.evaluation.posterior import PartitionPosterior
+    from expfam.fitting.free_columns import FreeColumns
     from expfam.fitting.plan import Plan
     from expfam.fitting.run import ChainRun
     from expfam.model.data import Dataset
@@ -107,6 +108,28 @@ def set_model(mixture: Any, model: MixtureModel) -> None:
     mixture.n_components_ = len(mixture.n_)
     mixture.weights_, new = model.weights.posterior_mean(mixture.n_)
     mixture.log_weight_new_ = float(np.log(new)) if new > 0 else -np.inf
+
+
+def take_all_columns(mixture: Any, data: Dataset, free: FreeColumns) -> None:
+    """Give the result of a fit of the free columns all columns.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    data : Dataset
+        Rows of all columns; those of weight 0 have no part in the log joint.
+    free : FreeColumns
+    """
+    draws = [
+        draw._replace(family=free.all_columns(draw.family), S=free.all_sums(draw.family, draw.n, draw.S))
+        for draw in drawn_of(mixture)
+    ]
+    mixture.S_ = free.all_sums(mixture.family_, mixture.n_, mixture.S_)
+    set_model(mixture, mixture.model_.with_family(free.all_columns(mixture.family_)))
+    keep_drawn(mixture, draws)
+    rows = data.counted_rows
+    labels = mixture.labels_ if rows is None else mixture.labels_[rows]
+    mixture.log_joint_ = float(mixture.model_.log_joint(data.counted(), labels))
 
 
 def warn_of_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:

@@ -466,6 +466,10 @@ class Family(DataQuestions, ABC):
         """
         return self
 
+    def for_more_rows(self) -> Self:
+        """Return the bound family without what the first of many rows have by chance; here nothing."""
+        return self
+
     def open_statistics(self, other: Any, n: Floats, S: Any) -> Any:
         """Return sums S (K, F) of this family in the layout of a family that was opened from it.
 

@@ -141,15 +141,18 @@ def chosen_family(
         warnings.simplefilter("ignore")
         try:
             few = X[rows]
+            plain = few[:, _varies(few)]
             compared = _Comparison(None if weight is None else weight[rows], weights, seed, n_threads)
             is_wide = type(reals[-1]) is SphericalGaussian and weights.max_components is not None
             if is_wide and len(rows) >= 2 * fewest:
-                agreed = compared.more_agreed([Candidate(one, compared.spread(few)) for one in reals])
+                agreed = compared.more_agreed([Candidate(one, compared.spread(plain)) for one in reals])
                 if agreed is not None:
                     return agreed
             if is_by_cells:
                 return compared.choice(whole_candidates(few, reals, by_roles, seed=seed))
-            return compared.choice([Candidate(one, compared.spread(few)) for one in reals])
+            if not plain.shape[1]:
+                return None
+            return compared.choice([Candidate(one, compared.spread(plain)) for one in reals])
         except ExpFamError:  # the fit itself says why
             return None
 
@@ -170,6 +173,16 @@ def _sample(X, weight, seed):
     most = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_CELLS // X.shape[1]))
     counted = X.shape[0] if weight is None else np.flatnonzero(weight > 0)
     return generator(seed, "start", unit=_UNIT).permutation(counted)[:most]
+
+
+def _varies(X):
+    """Return which columns have several values in all rows but those of any one part: (V,) bool.
+
+    The others say nothing about groups, and each family has a density of its own for them.
+    """
+    parts = np.arange(len(X)) % _N_PARTS
+    seen = (X[parts != part] for part in range(_N_PARTS))
+    return np.all([(each != each[:1]).any(axis=0) for each in seen], axis=0)
 
 
 def _all_apart(candidate):

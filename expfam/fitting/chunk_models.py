@@ -83,11 +83,14 @@ class _ChunksOfRows(ChunkPlan):
     asked: Asked
 
     def first_data(self, chunk: Chunk) -> Dataset:
-        """Return the first chunk; its family also takes missing cells in later chunks."""
+        """Return the first chunk; its family takes missing cells and other values in later ones."""
         family = self.asked.family
         is_open = not isinstance(family, Columns) or family.is_bound
         family = family if is_open else family.with_hyper(holes="any")
-        return Dataset(chunk.X, family, names=self.names, **chunk.options)
+        data = Dataset(chunk.X, family, names=self.names, **chunk.options)
+        if not self.asked.family.is_bound:
+            data.family = data.family.for_more_rows()
+        return data
 
     def rows_for_start(self, data: Dataset) -> int:
         """Return the number of rows that the search for a start looks at; `data` is the first chunk."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from expfam.fitting.free_columns import FreeColumns, free_columns
 from expfam.fitting.free_covariances import comparison_memory
 from expfam.fitting.kept import drawn_memory
 from expfam.fitting.known_rows import kernel_of_rows
@@ -180,13 +181,29 @@ class Plan:
         """
         return is_auto(start) and "shared_variance" in self.learned
 
+    @cached_property
+    def free(self) -> FreeColumns | None:
+        """The columns that chains see where others are left out; else None."""
+        return free_columns(self.asked.family, self.data) if self.is_automatic else None
+
+    def of_free_columns(self) -> Plan:
+        """Return the plan of a fit of the free columns, the plan itself where no column is left out."""
+        if self.free is None:
+            return self
+        whole = self.free.part(self.whole)
+        data = whole.counted()
+        model = self.model.with_family(whole.family)
+        kernel = kernel_of_rows(self.sampler, model, data, n_threads=self.n_threads)
+        plan = replace(self, model=model, whole=whole, data=data, seen=data, kernel=kernel)
+        return plan.with_spread_ties()
+
     def with_spread_ties(self) -> Plan:
         """Return the plan whose chains see repeated real values spread.
 
         Nothing is spread where a sampler was given. Densities of repeated values are infinite; the result has the data
-        as they are.
+        as they are. Where columns are left out, the plan of the others spreads its own.
         """
-        if not self.is_automatic:
+        if not self.is_automatic or self.free is not None:
             return self
         return replace(self, seen=spread_ties(self.data, self.max_clusters, seed=self.seed, tied=self._tied))
 

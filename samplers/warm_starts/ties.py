@@ -67,7 +67,8 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
     are more than the cube of half the number of values (many rows of one value are a denser cluster than any group; a
     value counts by its rows: two random rows agree with the inverse of the number as probability); with 0.03 of its
     variance, in the rows of a value that 5 % of the rows or half a cluster's share them, eight times as many as have
-    the next values; and with 0.03 of the mean variance of the others in a constant column.
+    the next values; and with 0.03 of the mean variance of the others in a constant column, unless the family leaves
+    such columns out of account.
 
     Of a table the columns of all its Gaussian parts are spread over their resolution, however fine it is: few
     categories keep a cluster together that is one value of one column. Columns that are read by their logarithms are
@@ -178,8 +179,9 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
         (resolution > 0.0) & (data.n_rows > _MANY_ROWS * _n_values(ordered) ** 3)
     )
     is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)
+    is_left = (variance == 0.0) & (getattr(data.family, "constant_", 0.0) > 0.0)  # the family knows such columns
     found = {}
-    for j in np.flatnonzero(is_whole & (is_coarse | is_frequent)):
+    for j in np.flatnonzero(is_whole & (is_coarse | is_frequent) & ~is_left):
         values = _peaks(ordered[:, j], least) if is_frequent[j] else ordered[:0, j]
         width = float(resolution[j]) if is_coarse[j] else 0.0
         if width or values.size:

@@ -7,6 +7,7 @@ simple partition is moved on the rows as the fit has seen them, and counts as it
 moved. Rows of a few distinct ones, which are categories, are judged as they are, and so are rows of tables.
 """
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -14,9 +15,10 @@ import numpy as np
 from scipy import sparse
 from simple_partitions import by_first_row, simple_partitions
 
-from expfam import Dataset, Mixture, load_family
+from expfam import Dataset, Gaussian, Mixture, load_family
 from expfam.families.columns.roles import Roles
 from expfam.fitting.chains import run_chains
+from expfam.fitting.free_columns import free_columns
 from expfam.fitting.kept import BestDraw
 from expfam.fitting.spread_endings import has_few_distinct_rows
 from expfam.model.hyper_prior import HyperPrior
@@ -104,10 +106,11 @@ class WatchedMixture(Mixture):
         return self
 
     def fit_plan(self, plan, *, resume=None):
-        runs = run_chains(plan)
+        seen = plan.of_free_columns()
+        runs = run_chains(seen)
         searched = runs[0].start
         start = plan.starts[0] if searched is None else searched
-        self.passed_["start"] = starting_labels(start, plan.model, plan.seen, seed=plan.seed)
+        self.passed_["start"] = starting_labels(start, seen.model, seen.seen, seed=plan.seed)
         with mock.patch("expfam.estimators.mixture.run_chains", return_value=runs):
             return super().fit_plan(plan, resume=resume)
 
@@ -139,6 +142,7 @@ def judge(mixture, X, *, truth=None, n_true=None, seed=0, learns=True):
     """
     data = dataset_of(mixture, X)
     labels = mixture.labels_ if len(getattr(mixture, "labels_", ())) == data.n_rows else mixture.predict(X)
+    mixture, data = of_free_columns(mixture, data)
     rows = judged_rows(mixture, data)
     found = rows.log_joint(mixture.model_, labels)
     candidates = candidates_of(mixture, data, labels, truth=truth, n_true=n_true, seed=seed)
@@ -156,6 +160,16 @@ def dataset_of(mixture, X):
     family = mixture.model_.family
     roles = getattr(family, "roles", None)
     return Dataset(Roles(roles).encode(X) if roles else X, family)
+
+
+def of_free_columns(mixture, data):
+    """The fit and its data in the columns that a fit of full covariances does not leave out."""
+    free = free_columns(Gaussian(), data) if is_auto(mixture.sampler) else None
+    if free is None:
+        return mixture, data
+    part, names = free.part(data), ("sampler", "random_state", "n_components", "family", "passed_")
+    own = {name: getattr(mixture, name) for name in names if hasattr(mixture, name)}
+    return SimpleNamespace(model_=mixture.model_.with_family(part.family), **own), part
 
 
 def judged_rows(mixture, data):

@@ -183,6 +183,16 @@ def near_corners(n, n_constant):
     return make
 
 
+def with_copies(n):
+    """Three groups 3.5 standard deviations apart, beside copies and the sum of their columns."""
+
+    def make(seed):
+        X, z = _corners(seed, n, 2.5)
+        return np.column_stack([X, X[:, :2], X.sum(axis=1)]), z
+
+    return make
+
+
 def coarse_triangle(n, step):
     """Three groups 3 standard deviations apart in two columns, whose values are multiples of a step."""
 

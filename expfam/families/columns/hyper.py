@@ -285,6 +285,10 @@ class PartHyper(PartSums):
             alike[list(part.columns)] &= own if part.reading != PRESENCE else False
         return alike
 
+    def for_more_rows(self) -> Self:
+        """Return the family with the parts that are meant for the first of many rows."""
+        return self._with_parts([part._replace(family=part.family.for_more_rows()) for part in self._parts])
+
     def prior_from_clusters(self, n: Floats, S: Floats) -> Self:
         """Return the family with the priors that its parts choose for given clusters."""
         parts = []

@@ -24,6 +24,7 @@ ctypedef struct gaussian_law:
     const double *shape             # (d,), or one number: degrees of freedom
     const double *scale             # (d,) rates, or a packed symmetric matrix
     const double *known             # (d,) precisions of columns that are alike in all clusters, else 0; or NULL
+    double n_varying                # of spherical clusters: columns that vary
     double variance
     double mean_variance
     bint is_shared                  # the variance: theta has its precision too
@@ -85,7 +86,7 @@ cdef int radial_at(const natural_law *base, double n, const double *S, double *t
                    double *work) noexcept nogil:
     cdef const gaussian_law *law = <const gaussian_law *> base
     cdef Py_ssize_t f, d = law.d
-    cdef double strength = law.strength[0] + n, shape = law.shape[0] + 0.5 * n * d, rate, precision
+    cdef double strength = law.strength[0] + n, shape = law.shape[0] + 0.5 * n * law.n_varying, rate, precision
     cdef double about, squares = 0.0, cross = 0.0, length = 0.0
     for f in range(d):
         about = S[f] - n * law.shift[f]
@@ -100,7 +101,7 @@ cdef int radial_at(const natural_law *base, double n, const double *S, double *t
     for f in range(d):
         theta[f] *= precision
     theta[d] = -0.5 * precision
-    g[0] = 0.5 * (d / strength + length * precision - d * (digamma(shape) - log(rate)))
+    g[0] = 0.5 * (law.n_varying / strength + length * precision - law.n_varying * (digamma(shape) - log(rate)))
     return EXPFAM_OK
 
 
@@ -108,7 +109,8 @@ cdef int spherical_at(const natural_law *base, double n, const double *S, double
                       double *work) noexcept nogil:
     cdef const gaussian_law *law = <const gaussian_law *> base
     cdef Py_ssize_t f, d = law.d
-    cdef double variance = 1.0 / (1.0 / law.mean_variance + n / law.variance), squares = d * variance, mean
+    cdef double variance = 1.0 / (1.0 / law.mean_variance + n / law.variance)
+    cdef double squares = law.n_varying * variance, mean
     for f in range(d):
         mean = variance * (law.shift[f] / law.mean_variance + S[f] / law.variance)
         theta[f] = mean / law.variance
@@ -116,7 +118,7 @@ cdef int spherical_at(const natural_law *base, double n, const double *S, double
     g[0] = 0.5 * squares / law.variance
     if law.is_shared:
         theta[d] = -0.5 / law.variance
-        g[0] += 0.5 * d * log(law.variance)
+        g[0] += 0.5 * law.n_varying * log(law.variance)
     return EXPFAM_OK
 
 
@@ -201,6 +203,8 @@ cdef class GaussianLaw(NaturalLaw):
         law.d, law.base.work_size = d, 0
         law.zero_mean = kind == "zero_mean"
         law.shift = self.keep(np.zeros(d) if law.zero_mean else family.mean - family.center_)
+        if kind in ("radial", "spherical"):
+            law.n_varying = family.n_varying
         if kind == "spherical":
             law.base.at = spherical_at
             law.is_shared = family.variance == "shared"

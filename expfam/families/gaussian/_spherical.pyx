@@ -72,10 +72,11 @@ ctypedef struct spherical_state:
     double *weight                  # own variances: of the squared distance
     finish_slot finish
     const double *shift             # (d,) prior location about the centre
+    double half                     # of the number of columns that vary
     double variance                 # known or shared variance
     double mean_variance
     double prior_length             # |m0|^2 / v0
-    double normaliser               # (d/2) log s2 of a shared variance, 0 if it is known
+    double normaliser               # half log s2 of a shared variance, 0 if it is known
     double strength                 # own variances
     double shape
     double rate
@@ -296,7 +297,7 @@ cdef inline double posterior_variance(const spherical_state *s, double n) noexce
 
 
 cdef inline double normal_constant(const spherical_state *s, double variance) noexcept nogil:
-    return -0.5 * s.base.d * log1p(variance / s.variance) - s.normaliser
+    return -s.half * log1p(variance / s.variance) - s.normaliser
 
 
 cdef inline double lift_of(const spherical_state *s, double variance) noexcept nogil:
@@ -432,7 +433,7 @@ cdef int known_evidence(void *self, double n, const double *S, double *out, doub
     for f in range(s.base.d):
         m = s.shift[f] / s.mean_variance + S[f] / s.variance
         length += m * m
-    out[0] = 0.5 * (s.base.d * log(v / s.mean_variance) + v * length - s.prior_length)
+    out[0] = 0.5 * (2.0 * s.half * log(v / s.mean_variance) + v * length - s.prior_length)
     if s.has_squares:
         out[0] -= 0.5 * S[s.base.d] / s.variance + n * s.normaliser
     return EXPFAM_OK if isfinite(out[0]) else EXPFAM_NUMERICAL
@@ -496,20 +497,20 @@ cdef double own_rising(const spherical_state *s, double n) noexcept nogil:
     cdef double z
     if whole >= 0 and whole == n:
         return s.rising[whole]
-    z = s.shape + 0.5 * s.base.d * n
-    return expfam_log_rising1(z, 0.5 * s.base.d, 16 if z < 16 else 0)
+    z = s.shape + s.half * n
+    return expfam_log_rising1(z, s.half, 16 if z < 16 else 0)
 
 
 cdef double own_gammas(const spherical_state *s, double n) noexcept nogil:
     cdef Py_ssize_t whole = <Py_ssize_t> n if n < s.table else -1
     if whole >= 0 and whole == n:
         return s.gammas[whole]
-    return lgamma(s.shape + 0.5 * s.base.d * n) - lgamma(s.shape)
+    return lgamma(s.shape + s.half * n) - lgamma(s.shape)
 
 
 cdef inline double own_half(const spherical_state *s, double n) noexcept nogil:
     """Return the shape after one more datum, which is the power of the predictive."""
-    return s.shape + 0.5 * s.base.d * (n + 1.0)
+    return s.shape + s.half * (n + 1.0)
 
 
 cdef double own_rate(const spherical_state *s, double n, const double *S, double *about) noexcept nogil:
@@ -616,7 +617,7 @@ cdef int own_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double 
     for f in range(d):
         x[f] -= s.shift[f] + (S[f] - n * s.shift[f]) / strength
     rate = weight_of(s, n, rate)
-    out[0] = 0.5 * d * log(2.0 * rate) + own_rising(s, n) - own_half(s, n) * log1p_length(rate, x, d)
+    out[0] = s.half * log(2.0 * rate) + own_rising(s, n) - own_half(s, n) * log1p_length(rate, x, d)
     return EXPFAM_OK
 
 
@@ -629,7 +630,7 @@ cdef int own_commit(void *self, Py_ssize_t k, double n, const double *S) noexcep
     if not (1e-300 < rate < 1e300 and isfinite(about)):
         return EXPFAM_NUMERICAL
     rate = weight_of(s, n, rate)
-    row[0] = 0.5 * d * log(2.0 * rate) + own_rising(s, n)
+    row[0] = s.half * log(2.0 * rate) + own_rising(s, n)
     row[EXPFAM_LANES] = own_half(s, n)
     row[2 * EXPFAM_LANES] = rate
     for f in range(d):
@@ -642,7 +643,7 @@ cdef int own_commit(void *self, Py_ssize_t k, double n, const double *S) noexcep
 
 cdef inline double own_size_term(const spherical_state *s, double n) noexcept nogil:
     """Return the part of the log evidence that depends on the number of data only."""
-    return own_gammas(s, n) + s.prior_rate + 0.5 * s.base.d * log(s.strength / (s.strength + n))
+    return own_gammas(s, n) + s.prior_rate + s.half * log(s.strength / (s.strength + n))
 
 
 cdef int own_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
@@ -650,7 +651,7 @@ cdef int own_evidence(void *self, double n, const double *S, double *out, double
     cdef double about, rate = own_rate(s, n, S, &about)
     if not (1e-300 < rate < 1e300):
         return EXPFAM_NUMERICAL
-    out[0] = own_size_term(s, n) - (s.shape + 0.5 * s.base.d * n) * log(rate)
+    out[0] = own_size_term(s, n) - (s.shape + s.half * n) * log(rate)
     return EXPFAM_OK
 
 
@@ -681,7 +682,7 @@ cdef int own_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize
             if terms.n[place] != n[i]:
                 terms.n[place] = n[i]
                 terms.term[place] = own_size_term(s, n[i])
-            out[start + i] = terms.term[place] - (s.shape + 0.5 * s.base.d * n[i]) * log(rates[i])
+            out[start + i] = terms.term[place] - (s.shape + s.half * n[i]) * log(rates[i])
         start += EXPFAM_LANES
     return EXPFAM_OK
 
@@ -698,7 +699,7 @@ cdef int own_finish(void *self, Py_ssize_t k, double n, const double *norm, doub
         return EXPFAM_NUMERICAL
     s.base.n[k] = n
     s.weight[k] = weight_of(s, n, rate)
-    s.constant[k] = 0.5 * s.base.d * log(2.0 * s.weight[k]) + own_rising(s, n)
+    s.constant[k] = s.half * log(2.0 * s.weight[k]) + own_rising(s, n)
     s.gain[k] = 2.0 / strength
     s.lift[k] = length / (strength * strength)
     return EXPFAM_OK
@@ -749,7 +750,7 @@ cdef int own_sparse_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, do
         return EXPFAM_NUMERICAL
     weight = weight_of(s, n, rate)
     distance = max(0.0, square - 2.0 * product / strength + length / (strength * strength))
-    out[0] = 0.5 * s.base.d * log(2.0 * weight) + own_rising(s, n) - own_half(s, n) * log1p(weight * distance)
+    out[0] = s.half * log(2.0 * weight) + own_rising(s, n) - own_half(s, n) * log1p(weight * distance)
     return EXPFAM_OK
 
 
@@ -779,8 +780,8 @@ cdef int own_line(void *self, Py_ssize_t k, Py_ssize_t l, double depth, growth_l
         cross += fabs(s.shift[f]) * (fabs(own[f]) + fabs(both[f]) + (n + total + 1.0) * fabs(s.shift[f]))
     radius.shift = sqrt(radius.shift)
     split_squares(&radius)
-    top = 0.5 * d * log(2.0 * radius.weight) + own_rising(s, n)
-    later_top = 0.5 * d * log(2.0 * radius.more) + own_rising(s, total)
+    top = s.half * log(2.0 * radius.weight) + own_rising(s, n)
+    later_top = s.half * log(2.0 * radius.more) + own_rising(s, total)
     # bound of the squares that cancel in a rate; the squares of one more datum do not exceed these and the rate itself
     size = own[d] + both[d] + 8.0 * (cross + about / strength + later_about / later)
     rounding = 512.0 * d + fabs(log(rate)) + fabs(log(later_rate)) + (1.0 + d / 32.0) * size / min(rate, later_rate)
@@ -839,7 +840,7 @@ cdef class SphericalComponents(RealComponents):
     cdef int take_location(self) except -1:
         shift = np.ascontiguousarray(self.family.mean - self.family.center_, dtype=np.float64)
         self.prior = [shift]
-        self.mine.shift = pointer(shift)
+        self.mine.shift, self.mine.half = pointer(shift), 0.5 * self.family.n_varying
         return 0
 
     def rebuild_caches(self):
@@ -897,7 +898,7 @@ cdef class KnownComponents(SphericalComponents):
         s.variance = family.shared_variance if s.has_squares else family.variance
         s.mean_variance = family.mean_variance
         s.prior_length = float(self.prior[0] @ self.prior[0]) / s.mean_variance
-        s.normaliser = 0.5 * s.base.d * log(s.variance) if s.has_squares else 0.0
+        s.normaliser = s.half * log(s.variance) if s.has_squares else 0.0
 
 
 cdef class OwnComponents(SphericalComponents):
@@ -938,10 +939,10 @@ cdef class OwnComponents(SphericalComponents):
         s.strength, s.shape, s.rate = family.mean_strength, family.shape, family.rate
         s.prior_rate = s.shape * log(s.rate)
         s.table = min(TABLE, self.data.n_rows + 2)
-        table, gammas = np.empty(s.table), gammaln(s.shape + 0.5 * s.base.d * np.arange(s.table)) - gammaln(s.shape)
+        table, gammas = np.empty(s.table), gammaln(s.shape + s.half * np.arange(s.table)) - gammaln(s.shape)
         rising = table
         for n in range(s.table):
-            z = s.shape + 0.5 * s.base.d * n
-            rising[n] = expfam_log_rising1(z, 0.5 * s.base.d, 16 if z < 16 else 0)
+            z = s.shape + s.half * n
+            rising[n] = expfam_log_rising1(z, s.half, 16 if z < 16 else 0)
         self.prior += [table, gammas]
         s.rising, s.gammas = pointer(table), pointer(gammas)

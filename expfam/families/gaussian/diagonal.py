@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
+_CERTAIN = 1e100  # nats
+
 
 class DiagonalGaussian(RealFamily):
     """Independent Gaussian columns with unknown means and variances under normal-gamma priors.
@@ -66,7 +68,8 @@ class DiagonalGaussian(RealFamily):
     alike : "auto", bool or (V,) array_like of bool
         Whether a column is alike in all clusters: normal with the mean and the variance of all data. Such a column says
         nothing about clusters. "auto" learns which columns these are, and so finds clusters that few of many columns
-        tell apart; False gives each cluster a mean and a variance of its own in every column.
+        tell apart; a column whose values are all equal is. False gives each cluster a mean and a variance of its own in
+        every column.
 
     Attributes
     ----------
@@ -74,6 +77,8 @@ class DiagonalGaussian(RealFamily):
         Column means of the observed cells at binding; statistics are sums about them.
     spread_ : (V,) float64 ndarray
         Column variances at binding, which columns that are alike have in all clusters.
+    constant_ : (V,) float64 ndarray
+        1 for columns that are alike because all their values were equal at binding, else 0.
 
     Examples
     --------
@@ -110,6 +115,7 @@ class DiagonalGaussian(RealFamily):
     missing: bool
     alike: Any
     spread_: Floats
+    constant_: Floats
     mass_: float
 
     def __init__(
@@ -154,8 +160,8 @@ class DiagonalGaussian(RealFamily):
     def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         """Return the hyper-parameters as (V,) arrays, and the learned attributes.
 
-        These are center_, resolution_, variance_floor_, spread_ and mass_, the number or the weight of
-        all rows, whichever is larger.
+        These are center_, resolution_, variance_floor_, spread_, constant_ and mass_, the number or the
+        weight of all rows, whichever is larger.
         """
         learned, variance = self.resolve_center(rows)
         d, name = rows.n_columns, self.name
@@ -169,8 +175,9 @@ class DiagonalGaussian(RealFamily):
             rate = per_column(name, "rate", self.rate, d)
         mean = learned["center_"].copy() if is_auto(self.mean) else per_column(name, "mean", self.mean, d)
         strength = per_column(name, "mean_strength", strength, d)
-        alike = per_column(name, "alike", False if is_auto(self.alike) else self.alike, d)
-        learned |= {"spread_": spread, "alike": alike, "mean": mean, "mean_strength": strength}
+        constant = np.where(variance == 0.0, 1.0, 0.0) if is_auto(self.alike) else np.zeros(d)
+        alike = per_column(name, "alike", constant if is_auto(self.alike) else self.alike, d)
+        learned |= {"spread_": spread, "constant_": constant, "alike": alike, "mean": mean, "mean_strength": strength}
         return {**learned, "mass_": float(max(rows.total_weight, rows.n_rows)), "shape": shape, "rate": rate}
 
     def _prior_variance(self, scale: Floats) -> Floats:
@@ -207,7 +214,7 @@ class DiagonalGaussian(RealFamily):
         count, S = self._counts_and_sums(n, S)
         hyper = self._learner(count, S)
         bounds = self._bounds_of_logs(hyper, names)
-        of_alike = self._alike_evidence(count.sum(axis=0), S.sum(axis=0))
+        of_alike = self._evidence_if_alike(count, S)
         is_sound = hyper.fit(bounds, of_alike, self.log_odds_of_yes("alike"), MOST_ROUNDS, SETTLED)
         if is_sound is None:
             return None
@@ -233,7 +240,7 @@ class DiagonalGaussian(RealFamily):
                 hyper.draw(name, rng, *bounds[name], partial(evidence_at, name))
                 continue
             self._check_rates(hyper.measure())
-            of_alike = self._alike_evidence(count.sum(axis=0), S.sum(axis=0))
+            of_alike = self._evidence_if_alike(count, S)
             log_odds = hyper.log_odds(of_alike, self.log_odds_of_yes(name))
             chosen = np.log(rng.random(len(log_odds))) < -np.logaddexp(0.0, -log_odds)
             hyper.set_alike(chosen.astype(np.float64))
@@ -266,10 +273,19 @@ class DiagonalGaussian(RealFamily):
     # ---- columns that are alike in all clusters ----------------------------------------------------------------------
 
     def complete_saved(self) -> None:
-        """Set that no column is alike, in a family of a version without `alike`; see `Family`."""
+        """Set what a family of an earlier version lacks: no column is alike or constant."""
+        d = self.n_features_in_
+        self.__dict__.setdefault("constant_", np.zeros(d))
         if is_auto(self.alike):
-            d = self.n_features_in_
             self.__dict__.update(alike=np.zeros(d), spread_=np.ones(d), mass_=0.0)
+
+    def for_more_rows(self) -> Self:
+        """Return the family for rows of which more come: no column is known to be constant."""
+        if not self.constant_.any():
+            return self
+        other = self.with_hyper(alike=self.alike * (1.0 - self.constant_))
+        other.__dict__["constant_"] = np.zeros(self.n_features_in_)
+        return other
 
     def columns_apart(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Floats]:
         """Return the columns with own parameters in each cluster, the others, and their precisions."""
@@ -300,7 +316,17 @@ class DiagonalGaussian(RealFamily):
         count, S = self._counts_and_sums(n, S)
         apart, bad = evidence_by_column(count, S, *self._prior())
         self._check_rates(bad)
-        return self._alike_evidence(count.sum(axis=0), S.sum(axis=0)) - apart + self.log_odds_of_yes(name)
+        return self._evidence_if_alike(count, S) - apart + self.log_odds_of_yes(name)
+
+    def _evidence_if_alike(self, count, S):
+        """Return the log evidence of each column if it is alike: (V,), from those of all clusters.
+
+        A constant column is alike for certain. Else each cluster would learn how narrow it is there: the more rows the
+        narrower, so that no partition would be as good as one cluster.
+        """
+        total = S.sum(axis=0)
+        is_constant = (self.constant_ > 0.0) & (total[self.n_features_in_ :] == 0.0)
+        return np.where(is_constant, _CERTAIN, self._alike_evidence(count.sum(axis=0), total))
 
     def _alike_evidence(self, count, S):
         """Return the log evidence of alike columns: (..., V) from counts and sums (..., 2 V)."""
@@ -471,7 +497,14 @@ class DiagonalGaussian(RealFamily):
 
 
 # methods that compiled calls stand for
-_OF_EVIDENCE = ("_evidence_along", "_evidence_from", "log_odds_given", "_alike_evidence", "_spread_factor")
+_OF_EVIDENCE = (
+    "_evidence_along",
+    "_evidence_from",
+    "log_odds_given",
+    "_evidence_if_alike",
+    "_alike_evidence",
+    "_spread_factor",
+)
 _OF_BOUNDS = ("hyper_bounds", "_bounds_from", "_prior_variance")
 
 

@@ -264,6 +264,30 @@ class Gaussian(_Wishart):
         factor_of_mean = max(self.dof - d - 1, 1.0)
         return self.with_hyper(scale=factor_of_mean * within / n.sum() + 1e-3 * np.diag(column_variances))
 
+    def implied_for(self, columns: npt.NDArray[np.intp]) -> Gaussian:
+        """Return the bound family of some columns: the law that this one implies for them.
+
+        A block of a covariance has the prior of its own block of the scale, with as many fewer degrees of freedom as
+        columns are left out.
+
+        Parameters
+        ----------
+        columns : (V',) intp ndarray
+
+        Examples
+        --------
+        >>> from expfam import Gaussian
+        >>> family = Gaussian().bind([[0.0, 1.0, 7.0], [2.0, 4.0, 9.0]])
+        >>> family.dof, family.implied_for([0, 2]).dof, family.implied_for([0, 2]).mean
+        (6.0, 5.0, array([1., 8.]))
+        """
+        at, part = np.asarray(columns, dtype=np.intp), self._copy()
+        for name in ("mean", "center_", "resolution_", "variance_floor_"):
+            part.__dict__[name] = getattr(self, name)[at]
+        part.__dict__.update(scale=self.scale[np.ix_(at, at)], dof=self.dof - (self.n_features_in_ - at.size))
+        part.__dict__.update(n_features_in_=at.size, n_statistics_=at.size * (at.size + 3) // 2)
+        return part
+
     def sufficient_statistics(self, X: Any) -> Floats:
         """Return phi of each row, (x, svec xx') about center_: (N, V + V (V + 1) / 2) float64."""
         return columns_and_products(X.astype(np.float64, order="C"), self.center_, True)

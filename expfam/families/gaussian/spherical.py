@@ -51,8 +51,8 @@ class SphericalGaussian(RealFamily):
     mean_strength : "auto" or float
         With variance="auto": strength k0 of the prior location, as a number of data; 0.1 if "auto".
     shape : "auto" or float
-        With variance="auto": shape a0 of the gamma prior on the precision of a cluster; V + 1 if "auto", which weighs
-        as much as two rows.
+        With variance="auto": shape a0 of the gamma prior on the precision of a cluster; one more than the columns that
+        vary if "auto", which weighs as much as two rows.
     rate : "auto" or float
         With variance="auto": rate b0 of the gamma prior. If "auto", it is max(shape - 1, 0.5) times a tenth of the mean
         column variance: for shapes from 1.5 on the prior mean of a variance is a tenth of the mean column variance.
@@ -65,6 +65,9 @@ class SphericalGaussian(RealFamily):
     ----------
     center_ : (V,) float64 ndarray
         Column means at binding; statistics are sums about them. Zeros for sparse data, so that these stay sparse.
+    constant_ : (V,) float64 ndarray
+        1 for columns whose values were all equal at binding, and equal to the prior location, else 0. They have no part
+        in the density: the number of columns d of the formulas is that of the others.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class SphericalGaussian(RealFamily):
 
     name = "gaussian_spherical"
     accepts_sparse = True
+    constant_: Floats
     variance: Any
     mean: Any
     mean_variance: Any
@@ -186,18 +190,40 @@ class SphericalGaussian(RealFamily):
         return X
 
     def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
-        """Return the hyper-parameters, and the learned center_, resolution_ and variance_floor_."""
+        """Return the hyper-parameters, and center_, resolution_, variance_floor_ and constant_."""
         learned, variance = self.resolve_center(rows)
-        d = rows.n_columns
+        d, means = rows.n_columns, learned["center_"]
         if rows.is_sparse:
             learned["center_"] = np.zeros(d)
             if not is_auto(self.mean) and np.any(self.mean):
                 raise DataTypeError(f"{self.name} reads sparse data only with mean=0; got mean={self.mean!r}")
         mean = learned["center_"].copy() if is_auto(self.mean) else per_column(self.name, "mean", self.mean, d)
+        constant = (variance == 0.0) & (means == mean)
+        learned["constant_"] = np.zeros(d) if constant.all() else np.where(constant, 1.0, 0.0)
         law, typical = self._law, 1.0
         if any(is_auto(getattr(self, name)) for name in law.from_data):
             typical = float(usable_variance(variance, self.name).mean())
-        return {**learned, "mean": mean, **law.resolve(d, typical)}
+        return {**learned, "mean": mean, **law.resolve(int(d - learned["constant_"].sum()), typical)}
+
+    @property
+    def varying(self) -> Floats:
+        """Return 1 for each column that has a part in the density, else 0: (V,)."""
+        return 1.0 - self.constant_
+
+    @property
+    def n_varying(self) -> int:
+        """Return the number of columns that have a part in the density."""
+        return self.n_features_in_ - int(np.count_nonzero(self.constant_))
+
+    def complete_saved(self) -> None:
+        """Set what a family of an earlier version lacks: no column is constant."""
+        self.__dict__.setdefault("constant_", np.zeros(self.n_features_in_))
+
+    def for_more_rows(self) -> Self:
+        """Return the family for rows of which more come: no column is known to be constant."""
+        other = self._copy()
+        other.__dict__["constant_"] = np.zeros(self.n_features_in_)
+        return other
 
     def raise_squares(self, n: Floats, S: Floats) -> None:
         """Raise sums of squared lengths, in place, to those of equal rows with the same sum."""
@@ -287,7 +313,7 @@ class SphericalGaussian(RealFamily):
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         """Draw `size` rows under each parameter: (K * size, V), grouped by parameter."""
         mean, variance = self._law.usual(theta)
-        noise = rng.standard_normal((theta.shape[0], size, mean.shape[1]))
+        noise = self.varying * rng.standard_normal((theta.shape[0], size, mean.shape[1]))
         deviation = np.sqrt(variance)[:, None, None]
         return ((mean + self.center_)[:, None, :] + deviation * noise).reshape(-1, mean.shape[1])
 

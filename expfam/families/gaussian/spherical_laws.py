@@ -37,7 +37,7 @@ class KnownVariance:
         return getattr(self.family, self.scale)  # type: ignore[no-any-return]
 
     def resolve(self, d: int, typical: float) -> dict[str, float]:
-        """Return the two variances as numbers, from the number of columns and their mean variance."""
+        """Return the two variances, from the number of columns that vary and their mean variance."""
         auto = {self.scale: PRIOR_SHARE * typical, "mean_variance": typical}
         given = {name: getattr(self.family, name) for name in auto}
         return {name: float(auto[name] if is_auto(value) else value) for name, value in given.items()}
@@ -49,7 +49,7 @@ class KnownVariance:
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row: (N,) nats."""
         squares = _squares(self.family.sufficient_statistics(X))
-        return -0.5 * squares / self.variance - 0.5 * X.shape[1] * (LOG_2PI + np.log(self.variance))
+        return -0.5 * squares / self.variance - 0.5 * self.family.n_varying * (LOG_2PI + np.log(self.variance))
 
     def _posterior(self, n, S):
         """Return posterior variance (K,) and location (K, d) of the mean."""
@@ -69,7 +69,7 @@ class KnownVariance:
         variance, mean = self._posterior(n, S)
         m0 = family.mean - family.center_
         lengths = np.einsum("kd,kd->k", mean, mean) / variance - m0 @ m0 / family.mean_variance
-        out = 0.5 * (family.n_features_in_ * np.log(variance / family.mean_variance) + lengths)
+        out = 0.5 * (family.n_varying * np.log(variance / family.mean_variance) + lengths)
         bad = np.flatnonzero(~np.isfinite(out))
         if bad.size:
             raise FloatingPointError(f"{family.name}: the evidence of cluster {bad[0]} is not finite")
@@ -78,12 +78,13 @@ class KnownVariance:
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means of theta and g."""
         variance, mean = self._posterior(n, S)
-        return self.natural(mean, self.family.n_features_in_ * variance)
+        return self.natural(mean, self.family.n_varying * variance)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw theta and g from each posterior."""
         variance, mean = self._posterior(n, S)
-        return self.natural(mean + np.sqrt(variance)[:, None] * rng.standard_normal(mean.shape))
+        noise = self.family.varying * rng.standard_normal(mean.shape)
+        return self.natural(mean + np.sqrt(variance)[:, None] * noise)
 
     def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the mode of each posterior."""
@@ -131,10 +132,10 @@ class SharedVariance(KnownVariance):
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row: (N,) nats."""
-        return np.full(X.shape[0], -0.5 * X.shape[1] * LOG_2PI)
+        return np.full(X.shape[0], -0.5 * self.family.n_varying * LOG_2PI)
 
     def _normaliser(self):
-        return 0.5 * self.family.n_features_in_ * np.log(self.variance)
+        return 0.5 * self.family.n_varying * np.log(self.variance)
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence of each cluster: (K,) nats."""
@@ -158,7 +159,7 @@ class SharedVariance(KnownVariance):
 
     def log_partition(self, theta: Floats) -> Floats:
         """Return the log partition function g of each theta; +inf outside the domain."""
-        return _log_partition(theta)
+        return _log_partition(theta, self.family.n_varying)
 
 
 class OwnVariance:
@@ -174,7 +175,7 @@ class OwnVariance:
         self.family = family
 
     def resolve(self, d: int, typical: float) -> dict[str, float]:
-        """Return strength, shape and rate, from the number of columns and their mean variance."""
+        """Return strength, shape and rate, from the columns that vary and their mean variance."""
         family = self.family
         # two rows' worth: for one column the shape is 2, and natural coordinates have a mode in any number of columns
         shape = d + 1.0 if is_auto(family.shape) else float(family.shape)
@@ -192,7 +193,7 @@ class OwnVariance:
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row: (N,) nats."""
-        return np.full(X.shape[0], -0.5 * X.shape[1] * LOG_2PI)
+        return np.full(X.shape[0], -0.5 * self.family.n_varying * LOG_2PI)
 
     def _posterior(self, n, S):
         """Return posterior strength (K,), location (K, d), shape (K,) and rate (K,)."""
@@ -208,7 +209,7 @@ class OwnVariance:
             raise FloatingPointError(
                 f"{family.name}: the posterior rate of cluster {bad[0]} is not finite and positive"
             )
-        return strength, m0 + about / strength[:, None], family.shape + 0.5 * n * family.n_features_in_, rate
+        return strength, m0 + about / strength[:, None], family.shape + 0.5 * n * family.n_varying, rate
 
     def predictive(self, n: Floats, S: Floats) -> tuple[Floats, Floats, Floats]:
         """Return degrees of freedom, centred location and squared scale of a new row."""
@@ -221,11 +222,11 @@ class OwnVariance:
         strength, _, shape, rate = self._posterior(n, S)
         gammas = gammaln(shape) - gammaln(family.shape)
         rates = family.shape * np.log(family.rate) - shape * np.log(rate)
-        return gammas + rates + 0.5 * family.n_features_in_ * np.log(family.mean_strength / strength)
+        return gammas + rates + 0.5 * family.n_varying * np.log(family.mean_strength / strength)
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means of theta and g."""
-        d = self.family.n_features_in_
+        d = self.family.n_varying
         strength, mean, shape, rate = self._posterior(n, S)
         precision = shape / rate
         g = 0.5 * (d / strength + _squares(mean) * precision - d * (psi(shape) - np.log(rate)))
@@ -235,12 +236,13 @@ class OwnVariance:
         """Draw theta and g from each posterior."""
         strength, mean, shape, rate = self._posterior(n, S)
         precision = rng.standard_gamma(shape) / rate
-        return self.natural(mean + rng.standard_normal(mean.shape) / np.sqrt(strength * precision)[:, None], precision)
+        noise = self.family.varying * rng.standard_normal(mean.shape)
+        return self.natural(mean + noise / np.sqrt(strength * precision)[:, None], precision)
 
     def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the mode theta of each posterior in natural coordinates, and its g."""
         _, mean, shape, rate = self._posterior(n, S)
-        return self.natural(mean, np.maximum(shape - 1.0 - 0.5 * self.family.n_features_in_, 0.5) / rate)
+        return self.natural(mean, np.maximum(shape - 1.0 - 0.5 * self.family.n_varying, 0.5) / rate)
 
     @staticmethod
     def _theta(mean, precision):
@@ -248,7 +250,7 @@ class OwnVariance:
 
     def natural(self, mean: Floats, precision: Floats) -> tuple[Floats, Floats]:
         """Return theta and g of centred means (K, d) and precisions (K,)."""
-        g = 0.5 * (_squares(mean) * precision - mean.shape[1] * np.log(precision))
+        g = 0.5 * (_squares(mean) * precision - self.family.n_varying * np.log(precision))
         return self._theta(mean, precision), g
 
     def log_prior(self, theta: Floats) -> Floats:
@@ -260,12 +262,12 @@ class OwnVariance:
         precision = _precision(theta)
         off = theta[:, :-1] / precision[:, None] - (family.mean - family.center_)
         quadratic = (family.rate + 0.5 * family.mean_strength * _squares(off)) * precision
-        logs = (family.shape - 1.0 - 0.5 * family.n_features_in_) * np.log(precision)
+        logs = (family.shape - 1.0 - 0.5 * family.n_varying) * np.log(precision)
         return np.where(theta[:, -1] < 0, logs - quadratic, -np.inf)
 
     def log_partition(self, theta: Floats) -> Floats:
         """Return the log partition function g of each theta; +inf outside the domain."""
-        return _log_partition(theta)
+        return _log_partition(theta, self.family.n_varying)
 
     def usual(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return centred means (K, d) and variances (K,), NaN outside the domain."""
@@ -296,8 +298,7 @@ def _precision(theta):
     return np.where(theta[:, -1] < 0, -2.0 * theta[:, -1], np.nan)
 
 
-def _log_partition(theta):
+def _log_partition(theta, d):
     precision = _precision(theta)
-    d = theta.shape[1] - 1
     g = 0.5 * (_squares(theta[:, :-1]) / precision - d * np.log(precision))
     return np.where(theta[:, -1] < 0, g, np.inf)

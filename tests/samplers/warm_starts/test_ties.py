@@ -94,9 +94,14 @@ def test_the_number_of_clusters_decides_what_is_frequent():
 
 
 def test_a_constant_column_is_spread_by_the_variance_of_the_others():
-    with pytest.warns(DataWarning, match="column 1 is constant"):
-        data, found = spread(np.full(400, 7.0))
-    assert (found.X - data.X)[:, 1].var() == pytest.approx(0.03 * FINE.var(), rel=0.2)
+    for family in (Gaussian(), DiagonalGaussian(alike=False)):
+        with pytest.warns(DataWarning, match="column 1 is constant"):
+            data, found = spread(np.full(400, 7.0), family=family)
+        assert (found.X - data.X)[:, 1].var() == pytest.approx(0.03 * FINE.var(), rel=0.2)
+    for knowing in (DiagonalGaussian(), SphericalGaussian()):
+        with pytest.warns(DataWarning, match="column 1 is constant"):
+            data, found = spread(np.full(400, 7.0), family=knowing)
+        assert found is data
     with pytest.warns(DataWarning, match="constant"):
         data = Dataset(np.ones((30, 2)), DiagonalGaussian())
     assert spread_ties(data, 3, seed=0) is data  # equal rows are one cluster
