@@ -6,7 +6,6 @@ import argparse
 import ast
 import re
 import shlex
-from pathlib import Path
 
 # where the names differ; a command has one of them
 _DESTINATIONS = {
@@ -32,7 +31,6 @@ _DATES = re.compile(
     rf"(?:df = df\.to_pandas\(\); )?df\[({_TEXT})\] = pd\.to_datetime\(df\[{_TEXT}\](?:, dayfirst=True)?\), then "
 )
 _FAMILY_ALONE = re.compile(r"\bwrite \w+\('(\w+)'\)(?![\w.])")
-_DENSE = "write X = X.toarray()"
 _OPTION_LIKE = re.compile(r"-(?!\d+$|\d*\.\d+$).")  # negative numbers written plainly are none
 
 _PART = r"(?:[^()]|\([^()]*\))*"
@@ -65,8 +63,6 @@ def in_shell(message: str, args: argparse.Namespace) -> str:
         message = _FIT_WITH_CLASSES.sub(r"\1 --known \2, without --components", message)
     if hasattr(args, "text") or hasattr(args, "data"):
         message = _TEXTS.sub(lambda match: _text_option(match, args), message)
-    if hasattr(args, "data"):
-        message = message.replace(_DENSE, _dense_rows(args))
     if hasattr(args, "numbers"):
         message = _NUMBERS.sub(lambda match: f"--numbers {shlex.quote(ast.literal_eval(match[1]))}", message)
     if hasattr(args, "dates"):
@@ -83,14 +79,6 @@ def _text_option(match, args):
     if not hasattr(args, "text"):
         option = f"expfam fit {shlex.quote(str(args.data))} {option}"
     return option + " counts its words" if match[1] else "write " + option
-
-
-def _dense_rows(args):
-    """Return the line that writes the rows of the data as a dense file."""
-    data = Path(str(args.data))
-    name = f"{data.name.split('.')[0]}-dense.npy"
-    line = f"from expfam.io.readers import read; numpy.save({name!r}, read({str(data)!r}).X.toarray())"
-    return f"write python -c {shlex.quote(f'import numpy; {line}')} and give {shlex.quote(name)}"
 
 
 def _of_columns(message):

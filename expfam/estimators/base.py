@@ -85,6 +85,7 @@ class Estimator(BaseEstimator):
     callbacks: Any
     random_state: Any
     memory_limit: Any
+    _n_copied: int = 0  # bytes of the dense copy of sparse rows of a fit
     time_limit: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -186,7 +187,7 @@ class Estimator(BaseEstimator):
         drop_loaded(self)
         for part in distinct_kernels(phases):
             part.check(model, data)
-        needed = forecast()
+        needed = forecast().with_copy(self._n_copied)
         check_memory(needed, self.memory_limit)
         tell(lambda: f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
         total = sum(phase.n_steps for phase in phases)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import TransformerTags
 
@@ -16,7 +15,7 @@ from expfam.estimators.base import Estimator
 from expfam.estimators.documents import validated_documents
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.matrices import checked_input
-from expfam.estimators.odd_data import refuse_odd_data, refuse_sparse
+from expfam.estimators.odd_data import refuse_odd_data
 from expfam.estimators.row_results import in_asked_form
 from expfam.estimators.tables import family_of_array, family_of_frame, require_rows
 from expfam.evaluation.mean_error import error_of_mean
@@ -33,6 +32,7 @@ from expfam.fitting.candidates import name_of
 from expfam.fitting.chosen_family import chosen_family
 from expfam.fitting.whole_numbers import columns_of_array, varies, whole_numbers
 from expfam.frames.array_frame import holds_whole_numbers
+from expfam.frames.dense_copies import copied_bytes, dense_copy
 from expfam.frames.frame import as_frame, is_frame
 from expfam.frames.names import named_columns
 from expfam.frames.numbers import numbers_of_frame
@@ -363,8 +363,9 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
         family = load_family(self.family) if isinstance(self.family, str) else self.family
         if isinstance(family, Family):
             of_family = family.tags()
-            for name in ("sparse", "allow_nan", "positive_only", "categorical", "string"):
+            for name in ("allow_nan", "positive_only", "categorical", "string"):
                 setattr(tags.input_tags, name, of_family[name])
+            tags.input_tags.sparse = True  # a family that reads dense rows gets a dense copy
             # the common checks bring real numbers of either sign, whatever the tags above say
             tags._skip_test = not of_family["real"] or tuple(family.bounds) != tuple(Family.bounds)
         return tags
@@ -496,8 +497,10 @@ def _validated(estimator, X, *, reset, family, learns):
         estimator._family_of_data = _chosen_family(X, frame, owner)
     if family is None:
         family = estimator._family() if reset else estimator.family_
-    if not family.accepts_sparse and sparse.issparse(X):
-        refuse_sparse(X, owner=owner, family=family.name, may_choose=reset)
+    if reset:
+        estimator._n_copied = 0 if family.accepts_sparse else copied_bytes(X)
+    if not family.accepts_sparse:
+        X = dense_copy(X, owner=owner, family=family.name, memory_limit=estimator.memory_limit, may_choose=reset)
     roles = getattr(family, "roles", None)
     if roles and Roles(roles).by_place:
         cells = checked_input(estimator, X, frame=frame, reset=reset, accepts_sparse=False, may_lack=True)

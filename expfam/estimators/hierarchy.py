@@ -215,7 +215,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     def _check_memory(self, data, start):
         """Tell the memory that the tree needs, and refuse it if there is less."""
-        needed = self._memory(data, start)
+        needed = self._memory(data, start).with_copy(self._n_copied)
         check_memory(needed, self.memory_limit)
         tell(lambda: f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
 

@@ -5,7 +5,6 @@ The words of scikit-learn stand in the messages, because users search for them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +13,6 @@ from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError
-from expfam.structures.ground.memory import format_bytes
-
-_SPARSE_REALS = "gaussian_spherical"  # of real values, reads sparse rows
-_DENSE_REALS = ("gaussian", "gaussian_diag", "gaussian_zero")
 
 
 def refuse_odd_data(X: Any, *, owner: str) -> None:
@@ -58,45 +53,6 @@ are one row
     if sparse.issparse(X) or (kind in ("b", "i", "u", "f") and getattr(X, "ndim", 0) == 2):
         return
     _refuse_values(X, owner)
-
-
-def refuse_sparse(X: Any, *, owner: str, family: str, may_choose: bool) -> None:
-    """Raise an error for sparse rows that a family reads dense.
-
-    Parameters
-    ----------
-    X : object
-        What the user gave.
-    owner : str
-        The estimator, named in the message.
-    family : str
-        Name of the family, which reads dense rows alone.
-    may_choose : bool
-        Whether another family can still be chosen, as for a fit.
-
-    Raises
-    ------
-    DataTypeError
-        X is a sparse matrix or array of real numbers.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from expfam.estimators.odd_data import refuse_sparse
-    >>> refuse_sparse(sparse.eye(3, format="csr"), owner="Mixture", family="gaussian", may_choose=False)
-    Traceback (most recent call last):
-        ...
-    expfam.errors.DataTypeError: Mixture: family 'gaussian' reads dense rows, and the data are a sparse matrix of the \
-shape (3, 3): write X = X.toarray(), which takes 72 B
-    """
-    if not sparse.issparse(X) or X.dtype.kind not in "buif":  # others are no numbers of any family
-        return
-    size = np.dtype(np.float32 if X.dtype.itemsize <= 2 else X.dtype).itemsize * math.prod(X.shape)
-    other = f"; or write {owner}('{_SPARSE_REALS}'), which reads sparse rows" if family in _DENSE_REALS else ""
-    raise DataTypeError(
-        f"{owner}: family {family!r} reads dense rows, and the data are a sparse matrix of the shape {X.shape}: write"
-        f" X = X.toarray(), which takes {format_bytes(size)}{other if may_choose else ''}"
-    )
 
 
 def _refuse_complex(X, owner):

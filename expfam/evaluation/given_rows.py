@@ -6,6 +6,7 @@ from typing import Any
 
 from expfam.families.columns.roles import Roles
 from expfam.families.foreign import documents_in
+from expfam.frames.dense_copies import dense_copy
 from expfam.frames.frame import as_frame, is_frame
 from expfam.frames.numbers import numbers_of_frame
 from expfam.frames.texts import count_known_words, refuse_texts_of_table
@@ -38,7 +39,9 @@ def matrix_of(X: Any, family: Any, estimator: Any = None) -> Any:
     if kind is not None and documents_in(X, are_expected=kind == "tokens") is not None:
         return count_known_words(X, kind, estimator.feature_names_in_, owner="check_model")
     if not is_frame(X):
-        return X
+        if family.accepts_sparse:
+            return X
+        return dense_copy(X, owner="check_model", family=family.name, memory_limit=None, may_choose=False)
     if kind is not None:
         refuse_texts_of_table(X, estimator.feature_names_in_, owner="check_model")
     roles = getattr(family, "roles", None)

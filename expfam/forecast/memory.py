@@ -76,6 +76,10 @@ class Forecast:
         names = ("labels", "statistics", "scratch", "proposals")
         return replace(self, **{name: getattr(self, name) + n_more * getattr(chain, name) for name in names})
 
+    def with_copy(self, n_bytes: int) -> Forecast:
+        """Return the forecast with a copy of the data that takes some bytes."""
+        return replace(self, scratch=self.scratch + n_bytes)
+
     @property
     def beside_data(self) -> int:
         """Return the bytes without the data, which `check_memory` compares with the limit."""

@@ -59,6 +59,10 @@ class ShardedExpectationState(ShardedState, ExpectationState):
         self._scale = most.scale(data.n_rows)
         super().__init__(model, data, sums, n_clusters=n_clusters, **options)
 
+    def _is_by_column(self) -> bool:
+        """Return False: the parts give pieces of all sums."""
+        return False
+
     def _take(self, sums: LabelSums) -> None:
         """Begin with the labels that the parts have now."""
         self._used = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import numpy as np
+from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError
 from expfam.families.support import YES_NO
-from expfam.structures.ground.stored import TINY, numbers
+from expfam.structures.ground.stored import TINY, integers, numbers
 
 MOST_GAP = 1e-6  # largest relative difference of stored statistics from those of the labels: only drift
 
@@ -59,6 +60,44 @@ def stored_memory(arrays: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(memory, dict) or not all(isinstance(value, dict) for value in memory.values()):
         raise ArchiveError("the stored arrays of kernels have no names: the file was altered")
     return dict(memory)
+
+
+def matrix_arrays(S: Any) -> Any:
+    """Return a copy of a dense matrix, or the three arrays and the width of a CSR matrix."""
+    if not sparse.issparse(S):
+        return S.copy()
+    width = np.array(S.shape[1], dtype=np.int64)
+    return {"values": S.data.copy(), "columns": S.indices.copy(), "starts": S.indptr.copy(), "width": width}
+
+
+def stored_matrix(arrays: dict[str, Any], name: str, shape: tuple[int, ...]) -> Any:
+    """Return a matrix from `matrix_arrays`, dense or CSR.
+
+    Parameters
+    ----------
+    arrays : dict
+    name : str
+        Key of the matrix in `arrays`.
+    shape : (int, int)
+
+    Raises
+    ------
+    ArchiveError
+        It has not the given shape.
+    """
+    found = arrays[name]
+    if not isinstance(found, dict):
+        return numbers(arrays, name, shape)
+    integers(found, "width", (), shape[1], shape[1] + 1)
+    values = numbers(found, "values", (None,))
+    parts = (
+        values,
+        integers(found, "columns", values.shape, 0, shape[1], dtype=np.asarray(found["columns"]).dtype),
+        integers(found, "starts", (shape[0] + 1,), 0, values.size + 1, dtype=np.asarray(found["starts"]).dtype),
+    )
+    matrix = sparse.csr_array(parts, shape=shape)
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def model_arrays(model: Any) -> dict[str, Any]:

@@ -16,13 +16,23 @@ from expfam.model.partitions import by_first_appearance, slots_by_first_appearan
 from expfam.samplers.states.collapsed import CollapsedState
 from expfam.samplers.states.divisions import Division, Sides, divided_labels, sides_of
 from expfam.samplers.states.sticks import live_weights, log_slices, with_new_sticks
-from expfam.samplers.states.storage import MOST_GAP, memory_arrays, model_arrays, stored_memory, with_model_arrays
+from expfam.samplers.states.storage import (
+    MOST_GAP,
+    matrix_arrays,
+    memory_arrays,
+    model_arrays,
+    stored_matrix,
+    stored_memory,
+    with_model_arrays,
+)
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
     from expfam.samplers.states.divisions import Labels
 
+_MOST_TOGETHER, _BLOCK_CELLS = 1 << 22, 1 << 20  # parameters that are made together; of a block where there are more
+BLOCK_BYTES = 48 * _BLOCK_CELLS  # of a block, with what its parameters are made from
 _LOG_ONE = 1e-9  # largest log of a probability, with rounding error
 
 
@@ -158,17 +168,31 @@ class UncollapsedState:
             "draw" draws both from their posterior, each with its own random stream of this step; "map" uses the mode of
             the posterior, "mean" its mean.
         """
-        family, weights, S = self.model.family, self.model.weights, dense_rows(self.S)
+        family, weights = self.model.family, self.model.weights
         if theta == "draw":
             rng = generator(self.seed, "posterior", unit=0, step=self.n_steps)
-            self.Theta, self.G = family.draw_natural(self.n, S, rng)
+            self.Theta, self.G = family.draw_natural(self.n, dense_rows(self.S), rng)
             self.log_pi = weights.draw_log(self.n, generator(self.seed, "posterior", unit=1, step=self.n_steps))
         elif theta == "map":
-            (self.Theta, self.G), self.log_pi = family.map_natural(self.n, S), weights.map_log(self.n)
+            self._set_natural(family.map_natural)
+            self.log_pi = weights.map_log(self.n)
         elif theta == "mean":
-            (self.Theta, self.G), self.log_pi = family.expected_natural(self.n, S), weights.expected_log(self.n)
+            self._set_natural(family.expected_natural)
+            self.log_pi = weights.expected_log(self.n)
         else:
             raise ValueError(f"theta must be 'draw', 'map' or 'mean'; got {theta!r}")
+
+    def _set_natural(self, natural):
+        """Set the parameters from the statistics; of many cells they are made by blocks of clusters."""
+        blocks = cluster_blocks((self.K, self.data.n_statistics))
+        if len(blocks) == 1:
+            self.Theta, self.G = natural(self.n, dense_rows(self.S))
+            return
+        self.Theta = None  # its memory is for the new ones
+        Theta, G = np.empty((self.K, self.data.n_statistics)), np.empty(self.K)
+        for block in blocks:
+            Theta[block], G[block] = natural(self.n[block], dense_rows(self.S[block]))
+        self.Theta, self.G = Theta, G
 
     def draw_open_parameters(self) -> None:
         """Draw weights and parameters of clusters with data, and of some without.
@@ -312,7 +336,7 @@ class UncollapsedState:
         arrays = {
             "model": self._model_arrays(),
             "n": self.n.copy(),
-            "S": _matrix_arrays(self.S),
+            "S": matrix_arrays(self.S),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
             "memory": memory_arrays(self.memory),
         }
@@ -363,9 +387,8 @@ class UncollapsedState:
         """
         K, F = self.K, self.data.n_statistics
         model = self._stored_model(arrays["model"])
-        n, S = numbers(arrays, "n", (K,), low=0.0), _matrix(arrays, "S", (K, F))
-        if sparse.issparse(S) != sparse.issparse(self.S):
-            raise ArchiveError("the statistics are sparse where those of the data are dense, or the reverse")
+        n, S = numbers(arrays, "n", (K,), low=0.0), stored_matrix(arrays, "S", (K, F))
+        self._check_kind(S)
         Theta = G = log_pi = None
         if "Theta" in arrays:
             Theta, G = numbers(arrays, "Theta", (K, F)), numbers(arrays, "G", (K,))
@@ -379,6 +402,11 @@ class UncollapsedState:
         self.model, self.sums = model, sums
         self.Theta, self.G, self.log_pi, self._log_joint = Theta, G, log_pi, None
         self.memory = memory
+
+    def _check_kind(self, S):
+        """Refuse stored statistics that are not dense or sparse as those of the data."""
+        if sparse.issparse(S) != sparse.issparse(self.S):
+            raise ArchiveError("the statistics are sparse where those of the data are dense, or the reverse")
 
     def _checked_sums(self, sums_of_labels, n, S):
         """Return the exact sums of stored labels; refuse stored statistics that are others.
@@ -437,6 +465,27 @@ class UncollapsedState:
         return made
 
 
+def cluster_blocks(shape: tuple[int, int]) -> list[slice]:
+    """Return blocks of clusters whose parameters are made together.
+
+    There is one unless the parameters are very many.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Clusters and statistics of each.
+
+    Examples
+    --------
+    >>> from expfam.samplers.states.uncollapsed import cluster_blocks
+    >>> cluster_blocks((3, 10)), len(cluster_blocks((200, 100_000)))
+    ([slice(0, 3, None)], 20)
+    """
+    K, F = shape
+    size = K if K * F <= _MOST_TOGETHER else max(1, _BLOCK_CELLS // F)
+    return [slice(first, min(first + size, K)) for first in range(0, max(K, 1), max(size, 1))]
+
+
 def converted(state: Any, *, is_open: bool) -> UncollapsedState:
     """Return a chain as an `UncollapsedState` with open or closed sticks.
 
@@ -471,28 +520,3 @@ def _into_slots(partition, K, state):
     """
     rng = generator(state.seed, "posterior", unit=2, step=state.n_steps)
     return rng.permutation(K)[partition]
-
-
-def _matrix_arrays(S):
-    """Copy a dense matrix, or the three arrays and the width of a CSR matrix."""
-    if not sparse.issparse(S):
-        return S.copy()
-    width = np.array(S.shape[1], dtype=np.int64)
-    return {"values": S.data.copy(), "columns": S.indices.copy(), "starts": S.indptr.copy(), "width": width}
-
-
-def _matrix(arrays, name, shape):
-    """Restore a matrix from `_matrix_arrays`; raise ArchiveError if it has not the given shape."""
-    found = arrays[name]
-    if not isinstance(found, dict):
-        return numbers(arrays, name, shape)
-    integers(found, "width", (), shape[1], shape[1] + 1)
-    values = numbers(found, "values", (None,))
-    parts = (
-        values,
-        integers(found, "columns", values.shape, 0, shape[1], dtype=np.asarray(found["columns"]).dtype),
-        integers(found, "starts", (shape[0] + 1,), 0, values.size + 1, dtype=np.asarray(found["starts"]).dtype),
-    )
-    matrix = sparse.csr_array(parts, shape=shape)
-    matrix.check_format(full_check=True)
-    return matrix

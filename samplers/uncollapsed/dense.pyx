@@ -284,39 +284,44 @@ def draw_labels(state, n_threads, limits=None):
     cdef DenseScores scores = DenseScores(data, state.Theta, state.G, state.log_pi, state.n, state.S)
     old = np.ascontiguousarray(state.labels, dtype=np.int32)
     labels = np.empty(data.n_rows, dtype=np.int32)
-    spare, seed, step, offset = [], state.seed, state.n_steps, data.row_offset
+    spare, stamp, offset = [], (state.seed, state.n_steps), data.row_offset
 
-    def draw_tile(tile, start, stop):
-        phi = data.phi_csr(start, stop) if scores.sparse else data.phi(start, stop)
-        tile.rough[: stop - start] = not scores.fits
-        if scores.fits:
-            draw = draw_sparse if scores.sparse else draw_dense
-            own = None if limits is None else limits[start:stop]
-            draw(scores, tile, phi, old[start:stop], labels[start:stop], seed, step, offset + start, own)
-        rough = np.flatnonzero(tile.rough[: stop - start])
-        if rough.size:
-            weights = scores.exact_scores(phi[rough])
-            if limits is not None:
-                weights[np.arange(scores.K) >= limits[start + rough, None]] = -np.inf
-            bad = draw_rows(weights, rough, labels[start:stop], seed, step, offset + start)
-            if bad >= 0:
-                raise FloatingPointError(
-                    f"family {data.family.name!r}, datum {offset + start + bad}: no component has a finite score under"
-                    " the drawn parameters"
-                )
-
+    # one function that names no other: a cycle of references would keep the tables of former steps
     def draw_tiles(start, stop):
         try:
             tile = spare.pop()
         except IndexError:
             tile = scores.tile()
         for first, last in grid(offset, start, stop, scores.tile_rows):
-            draw_tile(tile, first, last)
+            draw_tile(scores, tile, old[first:last], labels[first:last], limits, first, stamp)
         spare.append(tile)
 
     tasks = grid(offset, 0, data.n_rows, scores.tile_rows * _TILES_A_TASK)
     run(draw_tiles, tasks, n_threads, uses_blas=not scores.sparse)
     return labels
+
+
+def draw_tile(DenseScores scores, Tile tile, old, labels, limits, start, stamp):
+    """Draw the labels of a tile of rows from `start` on; `stamp` is (seed, number of the step)."""
+    stop, data = start + len(labels), scores.data
+    first_row = data.row_offset + start
+    phi = data.phi_csr(start, stop) if scores.sparse else data.phi(start, stop)
+    own = None if limits is None else limits[start:stop]
+    tile.rough[: stop - start] = not scores.fits
+    if scores.fits:
+        draw = draw_sparse if scores.sparse else draw_dense
+        draw(scores, tile, phi, old, labels, *stamp, first_row, own)
+    rough = np.flatnonzero(tile.rough[: stop - start])
+    if rough.size:
+        weights = scores.exact_scores(phi[rough])
+        if own is not None:
+            weights[np.arange(scores.K) >= own[rough, None]] = -np.inf
+        bad = draw_rows(weights, rough, labels, *stamp, first_row)
+        if bad >= 0:
+            raise FloatingPointError(
+                f"family {data.family.name!r}, datum {first_row + bad}: no component has a finite score under"
+                " the drawn parameters"
+            )
 
 
 def grid(Py_ssize_t offset, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size):

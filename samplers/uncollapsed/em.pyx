@@ -5,6 +5,7 @@ replace them; a second matrix product gives the soft statistics, which are summe
 likelihoods use the best cluster's score in double precision. Few rows of dense statistics are weighed in double
 precision alone. Sums of segments of the rows are added exactly, see `expfam.samplers.uncollapsed.soft_sums`, so the
 results depend neither on the number of threads nor on how the data are cut into parts. No array of size N x K is held.
+Rows of counts of very many words are summed word by word, see `expfam.samplers.uncollapsed.listed_rows`.
 """
 
 import copy
@@ -19,6 +20,7 @@ from libc.string cimport memset
 from expfam.samplers.uncollapsed.dense cimport (
     DENSE_DEPTH, DENSE_HOPELESS, DENSE_NEVER, DENSE_REACH, DenseScores, Tile, best_of,
 )
+from expfam.samplers.uncollapsed.listed_rows cimport TileLists
 from expfam.structures.simd.dense_scores cimport expfam_add_near, expfam_near_scale, expfam_near_weights, expfam_tops
 from expfam.structures.simd.vectors cimport expfam_add_row
 
@@ -30,14 +32,16 @@ from expfam.model.statistics import weighted_statistics
 from expfam.params import Real
 from expfam.samplers.uncollapsed.dense import grid, sparse_arrays
 from expfam.samplers.uncollapsed.em_few_rows import expectation_of_few_rows, has_few_rows
-from expfam.samplers.states.uncollapsed import UncollapsedState
+from expfam.samplers.states.uncollapsed import UncollapsedState, cluster_blocks
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 from expfam.samplers.uncollapsed.known import known_rows_expected, linked_rows_expected
+from expfam.samplers.uncollapsed.listed_rows import ColumnEntries, ListedRows, ScoredColumns
 from expfam.samplers.uncollapsed.soft_sums import (
-    Bounds, Pieces, Sizes, SoftSums, bounds_of_terms, exact_log_likelihood, sums_of_few,
+    Bounds, Pieces, Sizes, SoftSums, bounds_of_terms, exact_log_likelihood, sums_are_by_column, sums_of_few,
 )
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import resolve_n_threads, run
+from expfam.structures.rows.exact_sums import lifts
 
 
 class ExpectationState(UncollapsedState):
@@ -61,8 +65,8 @@ class ExpectationState(UncollapsedState):
     Attributes
     ----------
     n : (K,) float64 ndarray
-    S : (K, F) float64 ndarray
-        Expected statistics of the components, dense.
+    S : (K, F) float64 ndarray, or CSR
+        Expected statistics of the components. CSR only for sparse rows of very many columns.
     Theta, G, log_pi : (K, F), (K,) and (K,) float64 ndarray or None
         Natural parameters, log partition function and log weight of each component.
     labels : (N,) int32 ndarray
@@ -86,6 +90,8 @@ class ExpectationState(UncollapsedState):
     array([2., 1.])
     """
 
+    _columns = None         # entries by column, where sums are made from them
+
     def set_labels(self, labels):
         """Start again from labels."""
         self.labels = labels
@@ -98,11 +104,19 @@ class ExpectationState(UncollapsedState):
 
     def _begin(self, sums):
         """Take the exact sums of labels, counts last, as the first soft statistics."""
-        S = dense_rows(sums.total()[1])
-        self.n, self.S = S[:, -1].copy(), np.ascontiguousarray(S[:, :-1])
+        S, F = sums.total()[1], self.data.n_statistics
+        if self._is_by_column():
+            self.n, self.S = S[:, [F]].toarray().ravel(), S[:, :F]
+        else:
+            S = dense_rows(S)
+            self.n, self.S = S[:, F].copy(), np.ascontiguousarray(S[:, :F])
         self.log_likelihood, self.converged = -np.inf, False
         self._log_joint = -np.inf
         self.stamp += 1
+
+    def _is_by_column(self):
+        """Return whether sums are made column by column, beside which no table of all sums is held."""
+        return sums_are_by_column(sizes_of(self.data, self.K), self.K)
 
     @property
     def n_clusters(self):
@@ -121,7 +135,9 @@ class ExpectationState(UncollapsedState):
         """Compute the log likelihood plus the log prior densities for the present parameters."""
         if self.Theta is None:
             return -np.inf
-        prior = float(np.sum(self.model.family.log_prior(self.Theta, self.G)))
+        of_block, (Theta, G) = self.model.family.log_prior, (self.Theta, self.G)
+        blocks = cluster_blocks(Theta.shape)
+        prior = float(np.sum(np.concatenate([of_block(Theta[block], G[block]) for block in blocks])))
         return self.log_likelihood + prior + float(self.model.weights.log_density(self.log_pi))
 
     def move_labels(self, labels):
@@ -165,6 +181,7 @@ class ExpectationState(UncollapsedState):
         n, S, log_likelihood, labels = self._expected_free(others, n_threads)
         for part in (known_rows_expected, linked_rows_expected):
             part_n, part_S, part_likelihood = part(self, labels)
+            S = dense_rows(S)
             n, S, log_likelihood = n + part_n, S + part_S, log_likelihood + part_likelihood
         return n, S, log_likelihood, labels
 
@@ -173,8 +190,19 @@ class ExpectationState(UncollapsedState):
             return expectation_of_few_rows(data, self.Theta, self.G, self.log_pi)
         labels = np.empty(data.n_rows, dtype=np.int32)
         sizes, bounds = sizes_of(data, self.K), Bounds.of(data.weighted_bounds)
+        if sums_are_by_column(sizes, self.K):
+            return *self._expected_by_column(data, sizes, bounds, n_threads, labels), labels
         sums = expected_rows(data, self, sizes, bounds, n_threads, 0, data.n_rows, labels)
         return *sums.total(), labels
+
+    def _expected_by_column(self, data, sizes, bounds, n_threads, labels):
+        if self._columns is None:
+            self._columns = ColumnEntries(data)
+        listed, log_likelihood, tile_rows = listed_rows(data, self, self._columns, sizes, n_threads, labels)
+        lift = lifts(bounds_of_terms(sizes, bounds).max(keepdims=True), sizes.n_segments)[:, 0]
+        rows = {"segment_rows": sizes.segment_rows, "tile_rows": tile_rows}
+        n, S = self._columns.sums(listed, self.K, lift, **rows, n_threads=n_threads)
+        return n, S, log_likelihood
 
     def set_model(self, model):
         """Replace the model by one of the same kind; steps then start again after convergence."""
@@ -189,7 +217,8 @@ class ExpectationState(UncollapsedState):
         else:
             n, S, log_likelihood, _ = self._expected(None)
         assert np.allclose(n, self.n, rtol=1e-5, atol=1e-5), "soft counts differ from those of the parameters"
-        assert abs(S - self.S).max() <= 1e-5 * (1.0 + abs(S).max()), "statistics differ from those of the parameters"
+        gap = abs(dense_rows(S) - dense_rows(self.S)).max()
+        assert gap <= 1e-5 * (1.0 + abs(S).max()), "statistics differ from those of the parameters"
         assert np.isclose(log_likelihood, self.log_likelihood, rtol=1e-6), "log likelihood differs"
 
     def arrays_without_labels(self):
@@ -200,6 +229,11 @@ class ExpectationState(UncollapsedState):
 
     def _checked_sums(self, sums_of_labels, n, S):
         """Return None: soft statistics follow from the parameters, not from labels."""
+
+    def _check_kind(self, S):
+        """Accept sparse and dense sums: where they are by column, their number decides."""
+        if not self._is_by_column():
+            super()._check_kind(S)
 
     def restore(self, arrays, sums_of_labels):
         """Restore the state from the arrays of `arrays_without_labels`."""
@@ -284,8 +318,12 @@ class ExpectationMaximization(UncollapsedKernel):
         """Return the bytes of parameters and sums.
 
         Each thread has sums in double precision, a part in single precision, and three pieces of the sums of all
-        segments; the total needs memory too.
+        segments; the total needs memory too. Sums that are made column by column need the entries by column and what
+        each row gives to the components, beside the parameters and the sums before and after.
         """
+        sizes = sizes_of(data, n_clusters)
+        if sums_are_by_column(sizes, n_clusters):
+            return 32 * n_clusters * (data.n_statistics + 1) + 24 * data.n_nonzero + 24 * data.n_rows * n_clusters
         n_sums = resolve_n_threads(self.n_threads) + 1
         return (20 + 36 * n_sums) * n_clusters * (data.n_statistics + 1)
 
@@ -363,16 +401,119 @@ def expected_rows(data, state, sizes, bounds, n_threads, start, stop, labels, *,
     return sum((sums.result() for sums in spare), SoftSums({}, exact_log_likelihood(values)))
 
 
-cdef class _Sums:
+def listed_rows(data, state, columns, sizes, n_threads, labels):
+    """Find the most probable component of all rows, and what each row gives to the components.
+
+    Parameters
+    ----------
+    data, state, sizes, n_threads, labels
+        As of `expected_rows`; the statistics of the rows are sparse.
+    columns : ColumnEntries
+        Of the same rows.
+
+    Returns
+    -------
+    ListedRows
+    log_likelihood : float
+    tile_rows : int
+        Number of rows of a tile.
+    """
+    Theta = columns.parameters(state.Theta)
+    cdef DenseScores scores = DenseScores(ScoredColumns(data, columns), Theta, state.G, state.log_pi, state.n, state.S)
+    offset, spare = data.row_offset, []
+
+    def expect_segment(start, stop):
+        try:
+            lists = spare.pop()
+        except IndexError:
+            lists = _Lists(scores)
+        lists.clear()
+        for first, last in grid(offset, start, stop, scores.tile_rows):
+            lists.add(first, last, labels)
+        spare.append(lists)
+        return lists.log_likelihood, lists.tiles
+
+    found = run(expect_segment, grid(offset, 0, data.n_rows, sizes.segment_rows), n_threads, uses_blas=False)
+    log_likelihood = float(exact_log_likelihood([value for value, _ in found]))
+    tiles = [tile for _, of_segment in found for tile in of_segment]
+    del found
+    spare.clear()
+    return ListedRows(tiles), log_likelihood, scores.tile_rows
+
+
+cdef class _Weighed:
+    """Rows of one segment after the other, weighed under all components.
+
+    Subclasses write `_expect`, which returns the log likelihood of rows in single precision, and `_take_rough`.
+    """
+
+    cdef DenseScores scores
+    cdef Tile tile
+    cdef readonly double log_likelihood
+
+    def add(self, start, stop, labels):
+        """Weigh the rows of one tile, or of a part of one."""
+        data, tile, n_rows = self.scores.data, self.tile, stop - start
+        phi = data.phi_csr(start, stop) if self.scores.sparse else data.phi(start, stop)
+        weight = np.ones(n_rows) if data.weight is None else data.weight[start:stop]
+        if self.scores.fits:
+            self.log_likelihood += self._expect(phi, weight, labels[start:stop], start)
+        else:
+            tile.rough[:n_rows] = 1
+        rough = np.flatnonzero(tile.rough[:n_rows])
+        if rough.size:
+            self._take_rough(phi[rough], self._weigh_rough(phi[rough], weight[rough], start + rough, labels), rough)
+        self._end_tile(n_rows)
+
+    def _end_tile(self, n_rows):
+        pass
+
+    def _weigh_rough(self, phi, weight, rows, labels):
+        """Return the weighted responsibilities (rows, K) by scores in double precision."""
+        p = self.scores.exact_scores(phi)
+        best = p.max(axis=1)
+        bad = np.flatnonzero(~np.isfinite(best))
+        if bad.size:
+            raise no_finite_score(self.scores.data, rows[bad[0]])
+        labels[rows] = p.argmax(axis=1)
+        p = np.exp(p - best[:, None])
+        total = p.sum(axis=1)
+        self.log_likelihood += float(weight @ (best + np.log(total)))
+        p *= (weight / total)[:, None]
+        return p
+
+
+cdef class _Lists(_Weighed):
+    """What the rows of one segment after the other give to the components."""
+
+    cdef TileLists lists
+    cdef readonly list tiles
+
+    def __init__(self, DenseScores scores):
+        self.scores, self.tile = scores, scores.tile()
+        self.lists = TileLists(scores.tile_rows, scores.width)
+
+    def clear(self):
+        """Begin with a segment."""
+        self.tiles, self.log_likelihood = [], 0.0
+
+    def _expect(self, phi, weight, labels, start):
+        return expect_sparse(self.scores, self.tile, phi, weight, labels, None, self.lists)
+
+    def _take_rough(self, phi, p, rough):
+        self.lists.put_rough(rough, p)
+
+    def _end_tile(self, n_rows):
+        self.tiles.append(self.lists.take(n_rows))
+
+
+cdef class _Sums(_Weighed):
     """Sums of one segment after the other, and the pieces of those that were closed.
 
     `near` is made in single precision, `rough` in double precision.
     """
 
-    cdef DenseScores scores
-    cdef Tile tile
     cdef object sizes, bounds, near, rough, part, pieces
-    cdef readonly double log_likelihood
 
     def __init__(self, DenseScores scores, sizes, bounds):
         self.scores, self.tile, self.sizes, self.bounds = scores, scores.tile(), sizes, bounds
@@ -411,38 +552,18 @@ cdef class _Sums:
             return SoftSums(tables, Fraction(0))
         return SoftSums(tables, Fraction(0), scores.scale, scores.centre)
 
-    def add(self, start, stop, labels):
-        """Add the rows of one tile, or of a part of one."""
-        data, tile, n_rows = self.scores.data, self.tile, stop - start
-        phi = data.phi_csr(start, stop) if self.scores.sparse else data.phi(start, stop)
-        weight = np.ones(n_rows) if data.weight is None else data.weight[start:stop]
-        if not self.scores.fits:
-            tile.rough[:n_rows] = 1
-        elif self.scores.sparse:
-            self.log_likelihood += expect_sparse(self.scores, tile, phi, weight, labels[start:stop], self.near)
-        else:
-            place = (data.row_offset + start) % self.scores.tile_rows
-            self.log_likelihood += expect_dense(self.scores, tile, phi, weight, labels[start:stop], place)
-            rows = slice(place, place + n_rows)
-            np.matmul(tile.scores[rows].T, tile.phi[rows], out=self.part)
-            self.near += self.part
-        rough = np.flatnonzero(tile.rough[:n_rows])
-        if rough.size:
-            self.add_rough(phi[rough], weight[rough], start + rough, labels)
+    def _expect(self, phi, weight, labels, start):
+        if self.scores.sparse:
+            return expect_sparse(self.scores, self.tile, phi, weight, labels, self.near, None)
+        place = (self.scores.data.row_offset + start) % self.scores.tile_rows
+        log_likelihood = expect_dense(self.scores, self.tile, phi, weight, labels, place)
+        rows = slice(place, place + phi.shape[0])
+        np.matmul(self.tile.scores[rows].T, self.tile.phi[rows], out=self.part)
+        self.near += self.part
+        return log_likelihood
 
-    def add_rough(self, phi, weight, rows, labels):
-        """Add rows by scores in double precision."""
+    def _take_rough(self, phi, p, rough):
         K, F = self.scores.K, self.scores.F
-        p = self.scores.exact_scores(phi)
-        best = p.max(axis=1)
-        bad = np.flatnonzero(~np.isfinite(best))
-        if bad.size:
-            raise no_finite_score(self.scores.data, rows[bad[0]])
-        labels[rows] = p.argmax(axis=1)
-        p = np.exp(p - best[:, None])
-        total = p.sum(axis=1)
-        self.log_likelihood += float(weight @ (best + np.log(total)))
-        p *= (weight / total)[:, None]
         if self.scores.sparse:
             self.near[F, :K] += p.sum(axis=0)
             add_responsibilities(phi, p, self.near)
@@ -502,10 +623,11 @@ def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const doubl
     return log_likelihood
 
 
-def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32_t[::1] labels, double[:, ::1] near):
-    """Add soft statistics of CSR rows to `near`; return the log likelihood.
+def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32_t[::1] labels, double[:, ::1] near,
+                  TileLists lists):
+    """Add soft statistics of CSR rows, or list responsibilities; return the log likelihood.
 
-    `near` is (F + 1, width), with counts last.
+    `near` is (F + 1, width), with counts last. One of `near` and `lists` is None.
     """
     cdef Py_ssize_t i, t, k, length, n_rows = phi.shape[0]
     cdef const int64_t[::1] indptr, columns
@@ -534,6 +656,9 @@ def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32
             total = expfam_near_weights(x, best, DENSE_DEPTH, &tile.tops[0], &tile.sums[0], s.width)
             expfam_near_scale(x, <float> (weight[i] / total), &tile.sums[0], s.width)
             log_likelihood += weight[i] * (s.sparse_score(where, what, length, k) + log(total))
+            if lists is not None:
+                lists.put(i, x, &tile.sums[0], s.width)
+                continue
             expfam_add_near(&near[s.F, 0], x, 1.0, &tile.sums[0], s.width)
             for t in range(length):
                 expfam_add_near(&near[where[t], 0], x, what[t], &tile.sums[0], s.width)

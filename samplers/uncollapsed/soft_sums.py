@@ -28,6 +28,9 @@ _MOST_SPARSE_ROWS = 65_536
 _SEGMENTS = 64  # more make sums dearer, fewer leave threads without work
 _ENTRIES_A_COLUMN = 64  # of a segment of sparse rows: adding its sums then costs some 3 % of computing them
 _LEAST_SEGMENTS = 8  # unless the rows are few
+_WIDE_CELLS = 1 << 22  # of all sums: a pass over fewer of them takes no time beside the scores
+_LISTED_ROWS = 2  # rows for each column: what they give to the components then takes less memory than pieces of sums
+_CELLS_OF_ENTRY = 2  # sums for each stored entry: the entries by column then take less memory than these
 _SLACK = 2.0  # of bounds, for the rounding of terms in single precision
 
 
@@ -69,6 +72,31 @@ class Sizes(NamedTuple):
     def n_segments(self) -> int:
         """Number of segments of all data."""
         return -(-self.n_rows // self.segment_rows)
+
+
+def sums_are_by_column(sizes: Sizes, n_components: int) -> bool:
+    """Return whether sums of all rows are made column by column.
+
+    They are, of sparse rows with very many columns.
+
+    Parameters
+    ----------
+    sizes : Sizes
+    n_components : int
+
+    Examples
+    --------
+    >>> from expfam.samplers.uncollapsed.soft_sums import Sizes, sums_are_by_column
+    >>> sums_are_by_column(Sizes(20_000, 100_000, 400_000, False), 200)
+    True
+    >>> sums_are_by_column(Sizes(20_000, 5_000, 400_000, False), 200)
+    False
+    """
+    if sizes.n_stored is None:
+        return False
+    cells = sizes.n_statistics * n_components
+    is_small = sizes.n_rows <= _LISTED_ROWS * sizes.n_statistics and _CELLS_OF_ENTRY * sizes.n_stored <= cells
+    return cells >= _WIDE_CELLS and is_small
 
 
 class Bounds(NamedTuple):

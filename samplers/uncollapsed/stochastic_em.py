@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from expfam.params import refuse_unused
+from expfam.samplers.states.uncollapsed import BLOCK_BYTES, cluster_blocks
 from expfam.samplers.uncollapsed.kernel import GROUPS_OF_ROWS, UncollapsedGibbs
 from expfam.samplers.uncollapsed.metropolis import UncollapsedMetropolis
 
@@ -81,10 +82,17 @@ class StochasticEM(UncollapsedGibbs):
             self._metropolis().check(model, data)
 
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
-        """Return the bytes of the parameters, and those of the proposal if there is one."""
-        if self.proposal is None:
-            return super().memory(model, data, n_clusters)
-        return self._metropolis().memory(model, data, n_clusters)
+        """Return the bytes of the parameters, and those of the proposal if there is one.
+
+        Of sparse rows and very many columns only the parameters and their table in single precision are dense.
+        """
+        if self.proposal is not None:
+            return self._metropolis().memory(model, data, n_clusters)
+        is_dense = self.draw == "dense" or (self.draw == "auto" and n_clusters < self._least_for_tree)
+        shape = (n_clusters, data.n_statistics)
+        if is_dense and data.has_sparse_phi and len(cluster_blocks(shape)) > 1:
+            return 16 * n_clusters * (data.n_statistics + 1) + 96 * data.n_nonzero + BLOCK_BYTES
+        return super().memory(model, data, n_clusters)
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Set parameters and weights to their mode or mean given labels, then move the labels."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from expfam.samplers.variational.sparse_rows import pack_outer
 
@@ -63,7 +64,7 @@ class PhiBlocks:
         """Use other hyper-parameters of the same family, in place."""
         self.family = family
 
-    def mend_sums(self, n: npt.NDArray[np.float64], S: npt.NDArray[np.float64]) -> None:
+    def mend_sums(self, n: npt.NDArray[np.float64], S: Any) -> None:
         """Correct sums, in place, that rounding has made impossible for any rows.
 
         Sums of non-negative statistics are set to 0 where they are negative, which families of counts refuse. Sums of
@@ -74,8 +75,17 @@ class PhiBlocks:
         clipped = self.family.nonnegative_statistics
         if not clipped.any():
             return
-        low = -_ROUNDING[self.dtype.name] * np.abs(S).max(axis=0)
-        S[(S < 0.0) & (low <= S) & clipped] = 0.0
+        if sparse.issparse(S):
+            most = np.zeros(S.shape[1])
+            np.maximum.at(most, S.indices, np.abs(S.data))
+            S.data[self._is_mended(S.data, most[S.indices], clipped[S.indices])] = 0.0
+            S.eliminate_zeros()
+        else:
+            S[self._is_mended(S, np.maximum(S.max(axis=0), -S.min(axis=0)), clipped)] = 0.0
+
+    def _is_mended(self, values, most, clipped):
+        """Say which values are negative by rounding; `most` is the largest size in their column."""
+        return (values < 0.0) & (-_ROUNDING[self.dtype.name] * most <= values) & clipped
 
     def to_data(self, S: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return sums of statistics (K, F) in the coordinates of the data."""

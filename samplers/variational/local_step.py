@@ -221,6 +221,7 @@ class SparsePass:
     """
 
     scores_last = True
+    sums_columns: int | None = None  # columns that the parts sum up; None for all
 
     def __init__(
         self,
@@ -290,12 +291,17 @@ class SparsePass:
             local.diagnostics.add(diagnostics)
 
         self._run(part, m, add, has_candidates=candidates is not None)
+        self._complete(local, rows)
         local.value += tables.left_out(local.sums)
         return local
 
+    def _complete(self, local, rows):
+        """Make the sums of a step that its parts have not made; by default there are none."""
+
     def _empty_step(self, m, *, remembered=False, keep=False):
+        F = self.phi.n_statistics if self.sums_columns is None else self.sums_columns
         return LocalStep(
-            sums=Sums.zeros(self.K, self.phi.n_statistics),
+            sums=Sums.zeros(self.K, F),
             value=0.0,
             replaced=Sums.zeros(self.K, self.phi.n_statistics) if remembered else None,
             labels=np.empty(m, dtype=np.int32),
@@ -390,7 +396,7 @@ class PassPart:
         self.owner, self.phi, self.rows, self.tables = owner, owner.phi, rows, tables
         self.candidates, self.remembered, self.local = candidates, remembered, local
         K, F, dtype = owner.K, owner.phi.n_statistics, owner.phi.dtype
-        self.sums = Sums.zeros(K, F)
+        self.sums = Sums.zeros(K, F if owner.sums_columns is None else owner.sums_columns)
         self.replaced = None if remembered is None else Sums.zeros(K, F)
         self.value, self.diagnostics = 0.0, PassDiagnostics()
         self.n_scores = K if candidates is None else candidates[0].n_scores + owner.L
@@ -495,7 +501,8 @@ class PassPart:
         weight, local = self._weight(rows), self.local
         if local.indices is not None and self.owner.is_dense:  # responsibilities have replaced scores, for their sums
             local.indices[places], local.values[places] = np.arange(self.owner.L), scores
-        self._timed("summary", self._sum_block, phi, scores, places, weight, m)
+        if self.owner.sums_columns != 0:
+            self._timed("summary", self._sum_block, phi, scores, places, weight, m)
         objective, entropy = self.objective[:m], self.entropy[:m]
         shares = weight if self.owner.links is None else self.owner.links.shares[rows]
         self.value += float(objective.sum() if shares is None else objective @ shares)

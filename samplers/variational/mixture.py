@@ -14,6 +14,7 @@ import numpy as np
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataWarning
+from expfam.model.occurring import occurring_columns
 from expfam.model.partitions import fitted_labels
 from expfam.params import NON_NEGATIVE, Integer, refuse_unused
 from expfam.samplers.chain.kernel import check_sticks
@@ -24,6 +25,7 @@ from expfam.samplers.variational.schedules import Full, Memoized, Schedule, auto
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import VariationalState
 from expfam.samplers.variational.stream import VariationalStream
+from expfam.samplers.variational.wide_counts import has_wide_counts, most_cells
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
+
+_CELL_BYTES = 64  # of a sparse sum: before and after a pass, its parameter, and arrays from which these are made
+_COLUMN_BYTES = 64  # of numbers of each column
 
 
 class SparseVariational(CandidatePasses):
@@ -230,7 +235,11 @@ class SparseVariational(CandidatePasses):
             kept += 8 * schedule.n_batches_of(data.n_rows) * K * (data.n_statistics + 1)
         if not isinstance(schedule, Full):
             kept += 16 * data.n_rows
-        width = SparsePass(PhiSizes(data, size), K, L).memory()
+        if has_wide_counts(self, data, K):
+            n_columns = occurring_columns(data).size
+            width = size * K * n_columns + _COLUMN_BYTES * data.n_statistics + _CELL_BYTES * most_cells(L, data)
+        else:
+            width = SparsePass(PhiSizes(data, size), K, L).memory()
         return int(kept + width + memory_of_links(data, size))
 
     # ---- steps -------------------------------------------------------------------------------------------------------

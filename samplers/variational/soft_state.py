@@ -15,6 +15,7 @@ from expfam.samplers.variational.features import PhiBlocks, phi_blocks
 from expfam.samplers.variational.learner import Learner, weight_of
 from expfam.samplers.variational.local_step import PassDiagnostics, SparsePass, Sums, Tables
 from expfam.samplers.variational.posterior import Posterior, Proportions
+from expfam.samplers.variational.wide_counts import WidePhi, WidePosterior, WideSums, WideTables
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -44,6 +45,7 @@ class SoftState(Learner):
     """
 
     sums_type: type[Sums] = Sums
+    pass_type: type[SparsePass] = SparsePass
     empty_diagnostics = PassDiagnostics
     posterior: Posterior
     phi: PhiBlocks
@@ -72,7 +74,7 @@ class SoftState(Learner):
             Cluster of each row whose cluster is known, and -1 for the other rows.
         """
         L, n_threads = self.settings.n_active_of(self.K), self.settings.n_threads
-        return SparsePass(phi, self.K, L, weight=weight, held=held, n_threads=n_threads)
+        return self.pass_type(phi, self.K, L, weight=weight, held=held, n_threads=n_threads)
 
     # ---- statistics --------------------------------------------------------------------------------------------------
 
@@ -130,11 +132,16 @@ class SoftState(Learner):
             Clusters in the order of their sticks.
         """
         n_threads = self.settings.n_threads
+        if isinstance(sums, WideSums):
+            return WidePosterior(sums, self.phi.family, self.proportions(), order, n_threads=n_threads)
         return Posterior(sums.n, sums.S, self.phi.family, self.proportions(), order, n_threads=n_threads)
 
     def tables(self) -> Tables:
         """Return the posterior in the precision and layout of a pass."""
-        return Tables(self.posterior, self.phi)
+        posterior, phi = self.posterior, self.phi
+        if isinstance(posterior, WidePosterior) and isinstance(phi, WidePhi):
+            return WideTables(posterior, phi)
+        return Tables(posterior, phi)
 
     def noisy_bound(self, local: Any, scale: float, total: float) -> float:
         """Return an estimate of the bound from one local step, before its update, nats."""

@@ -21,6 +21,7 @@ from expfam.samplers.variational.held_rows import Batch, HeldSoft
 from expfam.samplers.variational.linked_rows import has_links, linked_rows, tie_labels
 from expfam.samplers.variational.local_step import LocalStep, Sums
 from expfam.samplers.variational.soft_state import HELD
+from expfam.samplers.variational.wide_counts import WidePass, WidePhi, WideSums, has_wide_counts
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class VariationalState(HeldSoft):
         Cluster of the largest responsibility.
     n : (K,) float64 ndarray
         Soft counts; they sum to the number (or weight) of the data.
-    S : (K, F) float64 ndarray
-        Soft sums of statistics.
+    S : (K, F) float64 ndarray, or CSR
+        Soft sums of statistics. CSR only for counts in very many columns.
     entropy : float
         Sum over the rows of -sum r log r, nats.
     posterior : Posterior
@@ -97,6 +98,9 @@ class VariationalState(HeldSoft):
         self.labels = np.array(labels, dtype=np.int32)
         if self.labels.min() < 0 or self.labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
+        if has_wide_counts(settings, data, self.K):
+            self.sums_type, self.pass_type = WideSums, WidePass
+            self.phi = WidePhi(self.phi.family, dtype=self.phi.dtype, data=data)
         self.passes = self.passes_over(linked_rows(self.phi, data), data.weight, held_clusters(data))
         self._begin_memo()
         self.update()
@@ -258,8 +262,7 @@ class VariationalState(HeldSoft):
         arrays = {
             "model": model_arrays(self.model),
             "labels": self.labels.copy(),
-            "n": self.n.copy(),
-            "S": self.sums.S.copy(),
+            **self.sums.to_arrays(),
             "order": self.order.copy(),
             "scalars": np.array([self.entropy, self.log_joint, self.share_moved]),
             "counters": np.array(counters, dtype=np.int64),
@@ -283,7 +286,7 @@ class VariationalState(HeldSoft):
         model = with_model_arrays(self.model, arrays["model"])
         labels = integers(arrays, "labels", (N,), 0, K, dtype=np.int32)
         entropy, log_joint, share_moved = numbers(arrays, "scalars", (3,), finite=False).tolist()
-        sums = Sums.from_arrays(arrays, entropy, self.sums.S.shape)
+        sums = self.sums_type.from_arrays(arrays, entropy, self.sums.S.shape)
         order = stored_order(arrays, K)
         if self.indices is not None:
             self.indices = stored_rows(arrays, "indices", self.indices, K)

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 _Sums = TypeVar("_Sums", bound="Additive")
 
@@ -49,7 +50,8 @@ class Additive:
         """Return a copy in memory of its own."""
         twin = copy(self)
         for name in self._names():
-            setattr(twin, name, copy(getattr(self, name)))
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if sparse.issparse(value) else copy(value))
         return twin
 
     def _names(self) -> list[str]:

@@ -132,6 +132,7 @@ def numbers(
         raise ArchiveError(f"{name!r} holds numbers that are not finite: the file was altered")
     if not finite:
         low, high = (low if low != -MOST else -np.inf), (high if high != MOST else np.inf)
+    low, high = np.float64(low), np.float64(high)  # numbers of Python would be rounded to those of `found`
     if (found < low).any() or (found > high).any():
         raise ArchiveError(f"{name!r} holds numbers outside {low:g} to {high:g}: the file was altered")
     return np.array(found, dtype=dtype, order="C")

@@ -158,4 +158,12 @@ EXPFAM_INSTANCES(EXPFAM_ADD_SCALED, void, expfam_add_scaled,
         }                                                                                                   \
     }
 EXPFAM_INSTANCES(EXPFAM_ADD_NEAR, void, expfam_add_near, (double *, const float *, double, const double *, ptrdiff_t))
+
+/* out[places[j]] += factor * weights[j]: the terms of expfam_add_near that are not 0, with the same rounding. */
+#define EXPFAM_ADD_LISTED(NAME, TARGET)                                                                     \
+    TARGET static void NAME(double *out, const int32_t *places, const double *weights, double factor, ptrdiff_t n) { \
+        for (ptrdiff_t j = 0; j < n; j++) out[places[j]] += factor * weights[j];                            \
+    }
+EXPFAM_INSTANCES(EXPFAM_ADD_LISTED, void, expfam_add_listed,
+                 (double *, const int32_t *, const double *, double, ptrdiff_t))
 #endif

@@ -1,5 +1,7 @@
 # Declarations of dense_scores.h.
 
+from libc.stdint cimport int32_t
+
 cdef extern from "dense_scores.h" nogil:
     double (*expfam_narrow)(const double *x, const double *centre, const double *scale, const double *reach,
                             float *out, Py_ssize_t n) noexcept
@@ -12,3 +14,5 @@ cdef extern from "dense_scores.h" nogil:
     void (*expfam_add_scaled)(float *out, const float *const *rows, const float *factors, Py_ssize_t n_rows,
                               Py_ssize_t n) noexcept
     void (*expfam_add_near)(double *out, const float *x, double factor, const double *sums, Py_ssize_t n) noexcept
+    void (*expfam_add_listed)(double *out, const int32_t *places, const double *weights, double factor,
+                              Py_ssize_t n) noexcept

@@ -228,7 +228,6 @@ BAD = {
     "not name=value": (["fit", "{documents}", "--family", "poisson", "--hyper", "rate"], "name=value"),
     "zero components": (["fit", "{documents}", "--family", "poisson", "-k", "0"], "at least 1"),
     "unknown sampler": (["fit", "{documents}", "--family", "poisson", "--sampler", "gibs"], "sampler must be"),
-    "sparse for a dense family": (["fit", "{documents}", "--family", "gaussian"], "dense"),
     "labels of an unknown kind": (["fit", "{documents}", "--family", "poisson", "--labels", "x.txt"], "x.txt"),
     "foreign output": (["fit", "{documents}", "--family", "poisson", "--output", "{directory}"], "exists"),
     "no such model": (["predict", "nothing", "{documents}"], "nothing"),

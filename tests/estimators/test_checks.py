@@ -219,18 +219,18 @@ def test_the_page_lists_what_is_routed():
 
 TAGS = {  # positive only, categorical, sparse, skipped
     "bernoulli": (True, False, True, True),
-    "categorical": (False, True, False, True),
-    "exponential": (True, False, False, True),
-    "gaussian": (False, False, False, False),
-    "gaussian_diag": (False, False, False, False),
+    "categorical": (False, True, True, True),
+    "exponential": (True, False, True, True),
+    "gaussian": (False, False, True, False),
+    "gaussian_diag": (False, False, True, False),
     "gaussian_spherical": (False, False, True, False),
-    "gaussian_zero": (False, False, False, False),
+    "gaussian_zero": (False, False, True, False),
     "geometric": (True, False, True, True),
-    "lognormal": (True, False, False, True),
+    "lognormal": (True, False, True, True),
     "multinomial": (True, False, True, True),
     "negative_binomial": (True, False, True, True),
     "poisson": (True, False, True, True),
-    "von_mises": (False, False, False, False),
+    "von_mises": (False, False, True, False),
     "von_mises_fisher": (False, False, True, True),
 }
 CLASSES = [Mixture, BayesianHierarchy, GroupedMixture]

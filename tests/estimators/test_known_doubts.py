@@ -98,8 +98,6 @@ def test_counts_and_families_in_numpy(as_data, family):
     counts = np.random.default_rng(1).poisson(rate[Z]).astype(float)
     if family == "exponential":
         counts += 0.1
-        if as_data is sparse.csr_array:
-            pytest.skip("the family takes dense rows alone")
     mixture = Mixture(family, 4, labels="clusters", random_state=0, n_steps=5).fit(as_data(counts), FLIPPED)
     assert len(np.intersect1d(mixture.doubtful_known_, WRONG)) >= 0.9 * len(WRONG)
 

@@ -164,36 +164,3 @@ def test_objects_of_databases_have_the_line_that_converts_them(cells):
     scope = {"df": table}
     exec(re.search(r"write (df.*?), or leave", str(told.value))[1], scope)  # the line of a message, which is ours
     assert Mixture(n_steps=2, **QUICK).fit(scope["df"]).family_.n_features_in_ == 2
-
-
-SPARSE = sparse.csr_array(np.where(ROWS > 1.0, ROWS, 0.0))
-SPARSE_COUNTS = sparse.coo_array(COUNTS)
-DENSE_FAMILIES = {
-    "gaussian_diag": (SPARSE, "gaussian_spherical"),
-    "gaussian": (SPARSE, "gaussian_spherical"),
-    "gaussian_zero": (SPARSE, "gaussian_spherical"),
-    "categorical": (SPARSE_COUNTS, None),
-}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("family", DENSE_FAMILIES)
-@pytest.mark.parametrize("estimator", [Mixture, GroupedMixture, BayesianHierarchy])
-def test_each_line_about_sparse_rows_is_typed(estimator, family):
-    data, other = DENSE_FAMILIES[family]
-    given = {"groups": GROUPS} if estimator is GroupedMixture else {}
-    settings = QUICK if estimator is BayesianHierarchy else QUICK | {"n_steps": 2}
-    words = rf"{estimator.__name__}: family '{family}' reads dense rows, .* \(24, 2\)"
-    with pytest.raises(DataTypeError, match=words) as caught:
-        estimator(family, **settings).fit(data, **given)
-    said = str(caught.value)
-    assert f"write X = X.toarray(), which takes {data.dtype.itemsize * 2 * N} B" in said
-    fitted = estimator(family, **settings).fit(data.toarray(), **given)
-    if other is None:
-        assert "or write" not in said
-    else:
-        line = re.search(r"or write (\w+\(.*\)), which reads sparse rows", said)[1]
-        assert eval(line).fit(data, **given).family_.name == other  # the line of a message, ours
-    if estimator is not GroupedMixture:
-        with pytest.raises(DataTypeError, match=r"write X = X.toarray\(\), which takes \d+ B$"):
-            fitted.predict(data)

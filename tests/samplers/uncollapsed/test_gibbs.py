@@ -1,5 +1,7 @@
 """Sweeps over drawn parameters: exact draws of labels, statistics by differences, chains against enumeration."""
 
+import gc
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -291,3 +293,25 @@ def test_wrong_settings_are_refused():
     with pytest.raises(NotImplementedError, match="must write draw_labels"):
         UncollapsedKernel().step(UncollapsedKernel().init(model, X, seed=0))
     assert UncollapsedGibbs().init(model, X, seed=0).as_type(CollapsedState).n_clusters <= 3
+
+
+@pytest.mark.parametrize(
+    "kernel", [UncollapsedGibbs(draw="dense"), StochasticEM(), ef.samplers.ExpectationMaximization(tol=0.0)], ids=repr
+)
+def test_nothing_of_former_steps_is_kept(kernel):
+    data = ef.Dataset(RNG.poisson(1.0, (300, 500)), ef.Multinomial(0.1))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(60))
+    gc.collect()
+    gc.disable()  # which would find cycles of references, at some later time
+    try:
+        state = kernel.init(model, data, seed=0)
+        kernel.step(state)
+        tracemalloc.start()
+        kernel.step(state)
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(5):
+            kernel.step(state)
+        assert tracemalloc.get_traced_memory()[0] < before + 4 * 60 * 500  # one table in single precision
+    finally:
+        tracemalloc.stop()
+        gc.enable()

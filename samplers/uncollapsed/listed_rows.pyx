@@ -1,0 +1,292 @@
+"""Soft sums of sparse rows, column by column, without a table of all sums beside the result.
+
+A pass over the rows keeps what each row gives to the components, which are few numbers where most responsibilities are
+0. The sums of a column need only these numbers and the entries of the column, in the order of the rows. The result has
+the bits of sums that are added row by row, in the segments and pieces of `expfam.samplers.uncollapsed.soft_sums`.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.column_sums cimport expfam_label_terms
+from expfam.structures.simd.dense_scores cimport expfam_add_listed
+
+from expfam.model.occurring import OccurringColumns, occurring_columns
+from expfam.structures.ground.threads import run
+
+_COLUMNS_A_TASK = 256
+_COPIED_SHARE = 3       # 12 bytes of a column that occurs are less than 4 of all columns
+_SPARSE_SHARE = 3       # of all sums at most a third is not 0: then they are CSR
+
+
+ctypedef struct column_lists:
+    const int32_t *rows             # of the entries
+    const double *values
+    const int32_t *components       # of the lists of rows
+    const double *weights
+    const int64_t *starts
+    const int32_t *lengths
+    const unsigned char *rough
+    double *others                  # (K,) zeros, or NULL
+    int64_t offset
+    int64_t tile_rows
+    Py_ssize_t K
+
+
+cdef class TileLists:
+    """What the rows of one tile give to the components, without what is 0.
+
+    There is room for `n_rows` rows and `width` components.
+    """
+
+    def __init__(self, Py_ssize_t n_rows, Py_ssize_t width):
+        self.arrays = (
+            np.empty(n_rows * width, dtype=np.int32), np.empty(n_rows * width), np.zeros(n_rows, dtype=np.int64),
+            np.zeros(n_rows, dtype=np.int32), np.zeros(n_rows, dtype=np.uint8),
+        )
+        self.components, self.weights, self.starts, self.lengths, self.rough = self.arrays
+        self.size, self.n_rows = 0, n_rows
+
+    cdef void put(self, Py_ssize_t i, const float *x, const double *sums, Py_ssize_t width) noexcept nogil:
+        """Keep the responsibilities of row i; a block of components whose sum is 0 has none."""
+        cdef Py_ssize_t b, k, n = self.size
+        self.starts[i] = n
+        for b in range((width + EXPFAM_BLOCK - 1) // EXPFAM_BLOCK):
+            if sums[b] == 0.0:
+                continue
+            for k in range(b * EXPFAM_BLOCK, min(width, (b + 1) * EXPFAM_BLOCK)):
+                if x[k] != 0.0:
+                    self.components[n] = <int32_t> k
+                    self.weights[n] = x[k]
+                    n += 1
+        self.lengths[i] = <int32_t> (n - self.size)
+        self.size = n
+
+    def put_rough(self, const Py_ssize_t[::1] rows, const double[:, ::1] p):
+        """Keep the responsibilities (rows, K) of rows that were weighed in double precision."""
+        cdef Py_ssize_t j, k, n
+        for j in range(rows.shape[0]):
+            n = self.starts[rows[j]] = self.size
+            for k in range(p.shape[1]):
+                if p[j, k] != 0.0:
+                    self.components[n] = <int32_t> k
+                    self.weights[n] = p[j, k]
+                    n += 1
+            self.lengths[rows[j]] = <int32_t> (n - self.size)
+            self.rough[rows[j]] = 1
+            self.size = n
+
+    def take(self, Py_ssize_t n_rows):
+        """Return copies of what the first `n_rows` rows have given, and forget it."""
+        components, weights, starts, lengths, rough = self.arrays
+        parts = (components[: self.size], weights[: self.size], starts[:n_rows], lengths[:n_rows], rough[:n_rows])
+        found = tuple(part.copy() for part in parts)
+        self.size = 0
+        rough[:n_rows] = 0
+        return found
+
+
+class ListedRows:
+    """What each row gives to the components: lists of components and weights.
+
+    Parameters
+    ----------
+    tiles : list of tuple
+        Results of `TileLists.take`, in the order of the rows. The list is emptied.
+
+    Attributes
+    ----------
+    components : (n,) int32 ndarray
+    weights : (n,) float64 ndarray
+    starts : (N,) int64 ndarray
+        Where the list of each row begins.
+    lengths : (N,) int32 ndarray
+    rough : (N,) uint8 ndarray
+        1 for rows that were weighed in double precision: within a tile they are added last.
+    """
+
+    def __init__(self, tiles):
+        sizes = [tile[0].size for tile in tiles]
+        offsets = np.repeat(np.cumsum([0, *sizes[:-1]]), [tile[2].size for tile in tiles])
+        columns = []
+        for place in range(5):      # one column after the other: there is never a second copy of all
+            columns.append(np.concatenate([tile[place] for tile in tiles]))
+            tiles[:] = [(*tile[:place], None, *tile[place + 1 :]) for tile in tiles]
+        self.components, self.weights, self.starts, self.lengths, self.rough = columns
+        self.starts += offsets
+        tiles.clear()
+
+
+class ScoredColumns:
+    """Data whose sparse statistics have only the columns that are scored.
+
+    Parameters
+    ----------
+    data : Dataset
+    entries : ColumnEntries
+    """
+
+    has_sparse_phi = True
+
+    def __init__(self, data, entries):
+        self.family, self.weight, self.row_offset = data.family, data.weight, data.row_offset
+        self._data, self._entries = data, entries
+
+    def phi_csr(self, start, stop):
+        """Return the statistics of some rows as CSR, in the columns that are scored."""
+        return self._entries.narrow(self._data.phi_csr(start, stop))
+
+
+class ColumnEntries:
+    """Entries of sparse statistics by column, and the sums of their products with lists of rows.
+
+    Parameters
+    ----------
+    data : Dataset
+        Its statistics are sparse.
+    """
+
+    def __init__(self, data):
+        self.n_columns, self.row_offset, columns = data.n_statistics, data.row_offset, occurring_columns(data)
+        # few columns that occur are scored by a copy of their parameters, beside which the table is small
+        is_copied = columns.size * _COPIED_SHARE <= data.n_statistics
+        self.occurring = OccurringColumns(columns, data.n_statistics) if is_copied else None
+        phi = sparse.csc_array(self.narrow(data.phi_csr(0, data.n_rows)))
+        self.shape = phi.shape
+        self.indptr = phi.indptr.astype(np.int64)
+        self.rows = phi.indices.astype(np.int32, copy=False)
+        self.values = phi.data.astype(np.float64, copy=False)
+
+    def narrow(self, phi):
+        """Return rows of CSR statistics with the columns that are scored."""
+        return phi if self.occurring is None else self.occurring.narrow(phi)
+
+    def parameters(self, Theta):
+        """Return the parameters (K, U) of the columns that are scored."""
+        return Theta if self.occurring is None else np.take(Theta, self.occurring.columns, axis=1)
+
+    def sums(self, listed, n_components, lift, *, segment_rows, tile_rows, n_threads=None):
+        """Return soft counts (K,) and sums (K, F): CSR where few of them are not 0, else dense.
+
+        Parameters
+        ----------
+        listed : ListedRows
+        n_components : int
+            K.
+        lift : (3,) float64 ndarray
+            How sums of segments are split into pieces, see `expfam.structures.rows.exact_sums.lifts`.
+        segment_rows, tile_rows : int
+            Rows of segments and tiles, which begin at multiples of these numbers.
+        n_threads : int or None
+
+        Returns
+        -------
+        n : (K,) float64 ndarray
+        S : (K, F) float64 ndarray or CSR
+        """
+        K, (N, U) = n_components, self.shape
+        lifts = np.ascontiguousarray(np.broadcast_to(lift[:, None], (3, K)))
+        sizes = (self.row_offset, segment_rows, tile_rows)
+
+        def of_columns(first, last):
+            table = np.empty((last - first, K))
+            add_columns(self.indptr, self.rows, self.values, first, listed, *sizes, lifts, table, is_count=False)
+            return table
+
+        n = np.empty((1, K))
+        every = (np.array([0, N], dtype=np.int64), np.arange(N, dtype=np.int32), np.ones(N))
+        add_columns(*every, 0, listed, *sizes, lifts, n, is_count=True)
+        tasks = [(first, min(first + _COLUMNS_A_TASK, U)) for first in range(0, U, _COLUMNS_A_TASK)]
+        if self._most_cells(listed, K) * _SPARSE_SHARE <= K * self.n_columns:
+            parts = run(lambda *task: sparse.csr_array(of_columns(*task)), tasks, n_threads, uses_blas=False)
+            by_column = sparse.csr_array(sparse.vstack(parts))
+            del parts
+            S = by_column.T.tocsr()
+            return n[0], S if self.occurring is None else self.occurring.widen(S)
+        S = np.zeros((K, self.n_columns))
+
+        def fill(first, last):
+            chosen = slice(first, last) if self.occurring is None else self.occurring.columns[first:last]
+            S[:, chosen] = of_columns(first, last).T
+
+        run(fill, tasks, n_threads, uses_blas=False)
+        return n[0], S
+
+    def _most_cells(self, listed, K):
+        """Return the largest number of sums that are not 0."""
+        given = np.concatenate([[0], np.cumsum(listed.lengths[self.rows], dtype=np.int64)])
+        return int(np.minimum(given[self.indptr[1:]] - given[self.indptr[:-1]], K).sum())
+
+
+def add_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double[::1] values, Py_ssize_t first, listed,
+                int64_t offset, int64_t segment_rows, int64_t tile_rows, const double[:, ::1] lifts,
+                double[:, ::1] table, *, bint is_count):
+    """Write the sums of the columns from `first` on to `table` (columns, K).
+
+    With `is_count` the column is that of counts, for which rough rows of a tile are added up apart.
+    """
+    cdef column_lists lists
+    cdef const int32_t[::1] components = listed.components, lengths = listed.lengths
+    cdef const double[::1] weights = listed.weights
+    cdef const int64_t[::1] starts = listed.starts
+    cdef const unsigned char[::1] rough = listed.rough
+    cdef Py_ssize_t w, k, K = table.shape[1], e, stop
+    cdef int64_t segment
+    cdef int32_t label = 0
+    scratch = np.zeros((5, K))
+    cdef double[:, ::1] work = scratch
+    cdef double *pieces = &work[2, 0]
+    if not components.shape[0]:
+        table[:, :] = 0.0
+        return
+    lists.rows, lists.values = &rows[0] if rows.shape[0] else NULL, &values[0] if values.shape[0] else NULL
+    lists.components, lists.weights, lists.starts = &components[0], &weights[0], &starts[0]
+    lists.lengths, lists.rough = &lengths[0], &rough[0]
+    lists.offset, lists.tile_rows, lists.K = offset, tile_rows, K
+    lists.others = &work[1, 0] if is_count else NULL
+    with nogil:
+        for w in range(table.shape[0]):
+            memset(pieces, 0, 3 * K * sizeof(double))
+            e, stop = indptr[first + w], indptr[first + w + 1]
+            while e < stop:
+                segment = (offset + rows[e]) // segment_rows
+                while e < stop and (offset + rows[e]) // segment_rows == segment:
+                    e = add_tile(&lists, e, stop, &work[0, 0])
+                expfam_label_terms(&work[0, 0], 1, K, NULL, &label, &lifts[0, 0], pieces)
+                memset(&work[0, 0], 0, K * sizeof(double))
+            for k in range(K):
+                table[w, k] = pieces[k] + (pieces[K + k] + pieces[2 * K + k])
+
+
+cdef Py_ssize_t add_tile(const column_lists *lists, Py_ssize_t e, Py_ssize_t stop, double *sums) noexcept nogil:
+    """Add the entries of a column from `e` on that lie in one tile; return the next entry."""
+    # rough rows are added last, as in sums row by row
+    cdef int64_t tile = (lists.offset + lists.rows[e]) // lists.tile_rows
+    cdef Py_ssize_t t = e, k
+    cdef bint has_rough = False
+    while t < stop and (lists.offset + lists.rows[t]) // lists.tile_rows == tile:
+        if lists.rough[lists.rows[t]]:
+            has_rough = True
+        else:
+            add_entry(lists, t, sums)
+        t += 1
+    if not has_rough:
+        return t
+    for k in range(e, t):
+        if lists.rough[lists.rows[k]]:
+            add_entry(lists, k, sums if lists.others == NULL else lists.others)
+    if lists.others != NULL:
+        for k in range(lists.K):
+            sums[k] += lists.others[k]
+            lists.others[k] = 0.0
+    return t
+
+
+cdef inline void add_entry(const column_lists *lists, Py_ssize_t e, double *sums) noexcept nogil:
+    cdef Py_ssize_t i = lists.rows[e]
+    cdef int64_t start = lists.starts[i]
+    expfam_add_listed(sums, lists.components + start, lists.weights + start, lists.values[e], lists.lengths[i])

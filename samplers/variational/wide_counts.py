@@ -1,0 +1,212 @@
+"""Variational inference of counts in very many columns.
+
+Where rows keep few clusters, most sums are 0. So sums are CSR, and posterior means are computed at the sums that are
+not 0; all others of a column differ by a level of the cluster alone. The only array of the size of all parameters is
+the table in single precision that a pass reads, and it has only the columns that occur. A pass scores the rows in
+parts, and sums what they keep at its end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from expfam.families.counts.natural_cells import has_natural_cells, natural_cells
+from expfam.model.occurring import OccurringColumns, occurring_columns
+from expfam.samplers.states.storage import matrix_arrays, stored_matrix
+from expfam.samplers.variational.features import SparsePhi
+from expfam.samplers.variational.linked_rows import has_links
+from expfam.samplers.variational.local_step import SparsePass, Sums, Tables
+from expfam.samplers.variational.posterior import Posterior
+from expfam.samplers.variational.schedules import Stochastic
+from expfam.structures.ground.stored import numbers
+from expfam.structures.ground.threads import run
+from expfam.structures.selection.top_l import select_top
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.samplers.variational.local_step import LocalStep
+    from expfam.samplers.variational.mixture import SparseVariational
+
+_LEAST_CELLS = 1 << 22  # of all sums: tables of fewer take little memory and time
+_DENSE_SHARE = 2  # sums that are not 0 are at most a half of all
+_CHUNK_CELLS = 1 << 18  # sums that are not 0 of clusters whose evidence is computed together
+
+
+def has_wide_counts(settings: SparseVariational, data: Dataset, n_clusters: int) -> bool:
+    """Return whether a run keeps sparse sums.
+
+    It does for CSR counts in very many columns, if rows keep few clusters. Sizes and settings decide.
+
+    Parameters
+    ----------
+    settings : SparseVariational
+    data : Dataset
+    n_clusters : int
+    """
+    if not data.has_sparse_phi or not has_natural_cells(data.family) or has_links(data):
+        return False
+    cells, L = n_clusters * data.n_statistics, settings.n_active_of(n_clusters)
+    if cells < _LEAST_CELLS or most_cells(L, data) * _DENSE_SHARE > cells:
+        return False
+    if n_clusters <= L or settings.objective != "vb" or settings.memo_of(n_clusters, data) == "statistics":
+        return False
+    return not isinstance(settings.schedule_of(n_clusters, data.n_rows), Stochastic)
+
+
+def most_cells(n_active: int, data: Dataset) -> int:
+    """Return the largest number of sums that are not 0, if each row keeps `n_active` clusters.
+
+    Parameters
+    ----------
+    n_active : int
+    data : Dataset
+    """
+    return n_active * data.n_nonzero
+
+
+class WidePhi(SparsePhi):
+    """Blocks of CSR statistics whose columns are numbered among those that occur."""
+
+    def __init__(self, family: Any, *, dtype: npt.DTypeLike, data: Dataset) -> None:
+        super().__init__(family, dtype=dtype, data=data)
+        self.occurring = OccurringColumns(occurring_columns(data), data.n_statistics)
+
+    def entries(
+        self, rows: slice | npt.NDArray[np.integer]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.integer], npt.NDArray[np.float64]]:
+        """Return the CSR arrays (indptr, numbers of the columns, values) of some rows."""
+        indptr, columns, values = super().entries(rows)
+        return indptr, self.occurring.place[columns], values
+
+
+@dataclass
+class WideSums(Sums):
+    """Soft statistics of some rows, with sums as CSR."""
+
+    S: Any
+
+    @classmethod
+    def zeros(cls, n_clusters: int, n_statistics: int) -> WideSums:
+        """Return the sums of no rows."""
+        return cls(np.zeros(n_clusters), sparse.csr_array((n_clusters, n_statistics)))
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the counts and sums, without the entropy, as a dict of arrays."""
+        return {"n": self.n.copy(), "S": matrix_arrays(self.S)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int, ...]) -> WideSums:
+        """Return the sums of the arrays that `to_arrays` gave; see `Sums.from_arrays`."""
+        S = stored_matrix(arrays, "S", shape)
+        n = numbers(arrays, "n", shape[:1], low=0.0)
+        return cls(n, sparse.csr_array(S), float(numbers({"entropy": entropy}, "entropy", ())))
+
+
+class WidePosterior(Posterior):
+    """Posterior of sparse sums of counts.
+
+    It has parameters at the sums that are not 0, and what all others have in common.
+    """
+
+    S: Any
+
+    def __init__(self, sums: WideSums, family: Any, proportions: Any, order: npt.NDArray[np.int64], **options: Any):
+        self.n, self.S, self.family, self.proportions, self.order = sums.n, sums.S, family, proportions, order
+        self.n_threads = options.get("n_threads")
+        self.cells = natural_cells(family, self.n, self.S)
+        self.g = self.cells.g
+        self.log_pi = proportions.log_pi(self.n, order)
+
+    def _cluster_values(self):
+        K, n_cells = self.S.shape[0], max(self.S.nnz, 1)
+        size = max(1, _CHUNK_CELLS * K // n_cells)
+
+        def total(first):
+            chunk = slice(first, min(first + size, K))
+            return self.family.total_log_marginal(self.n[chunk], self.S[chunk])
+
+        return float(sum(run(total, [(first,) for first in range(0, K, size)], self.n_threads)))
+
+    def cluster_graph(self, n_near: int) -> npt.NDArray[np.int32]:
+        """Return the nearest clusters of each cluster, as `Posterior.cluster_graph` does."""
+        K, (empty, cells, level, _) = self.S.shape[0], self.cells
+        shares = np.divide(1.0, self.n, out=np.zeros(K), where=self.n > 1e-6)
+        parts = (cells - empty[self.S.indices], self.S.indices, self.S.indptr)
+        above = sparse.csr_array(parts, shape=self.S.shape)  # E theta above that of an empty sum of the same cluster
+        scores = (self.S @ above.T).toarray() + (self.S @ empty)[:, None] - np.outer(self.S.sum(axis=1), level)
+        scores = scores * shares[:, None] + (self.log_pi - self.g)
+        scores[np.arange(K), np.arange(K)] = np.inf
+        return np.sort(select_top(np.ascontiguousarray(scores), n_near)[1], axis=1)
+
+
+class WideTables(Tables):
+    """Parameters of sparse sums in the layout of a pass, of the columns that occur.
+
+    In float32 the origin of the parameters of a column is that of an empty sum under a cluster of mean level.
+    """
+
+    def __init__(self, posterior: WidePosterior, phi: WidePhi) -> None:
+        (empty, cells, level, g), S, occurring = posterior.cells, posterior.S, phi.occurring
+        c, self.g_0, self.theta_0 = posterior.log_pi - g, 0.0, None
+        first, column = empty[occurring.columns, None], np.zeros(S.shape[1])
+        if phi.dtype == np.float32:
+            share = posterior.n / posterior.n.sum()
+            self.g_0, mean = float(share @ g), float(share @ level)
+            first, column, level = np.zeros(1), empty, level - mean
+            self.theta_0 = empty - mean
+            c = c + self.g_0
+        self.c = np.ascontiguousarray(c, dtype=phi.dtype)
+        self.theta = np.empty((occurring.columns.size, S.shape[0]), dtype=phi.dtype)
+        np.subtract(first, level, out=self.theta, casting="same_kind")
+        for k in range(S.shape[0]):
+            stored = slice(S.indptr[k], S.indptr[k + 1])
+            columns = S.indices[stored]
+            self.theta[occurring.place[columns], k] = cells[stored] - column[columns] - level[k]
+
+
+class WidePass(SparsePass):
+    """Passes whose parts find the clusters of the rows, with sums as CSR at the end."""
+
+    sums_columns = 0
+
+    def local_step(
+        self,
+        rows: slice | npt.NDArray[np.integer],
+        tables: Tables,
+        *,
+        remembered: tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None = None,
+        **options: Any,
+    ) -> LocalStep:
+        """Compute the responsibilities of some rows, and their sums; see `SparsePass.local_step`."""
+        local = super().local_step(rows, tables, **options)
+        if remembered is not None:
+            local.replaced = self.sums_of(rows, *remembered)
+        return local
+
+    def _empty_step(self, m, *, remembered=False, keep=False):
+        return super()._empty_step(m, keep=True)
+
+    def _complete(self, local, rows):
+        entropy, local.sums = local.sums.entropy, self.sums_of(rows, local.indices, local.values)
+        local.sums.entropy = entropy
+
+    def sums_of(
+        self, rows: slice | npt.NDArray[np.integer], indices: npt.NDArray[np.int32], values: npt.NDArray[Any]
+    ) -> WideSums:
+        """Return the sums of given responsibilities of some rows; see `SparsePass.sums_of`."""
+        m, kept = len(indices), indices >= 0
+        lengths, shares = kept.sum(axis=1), values[kept].astype(np.float64)
+        if self.weight is not None:
+            shares *= np.repeat(self.weight[rows], lengths)
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        R = sparse.csr_array((shares, indices[kept], starts), shape=(m, self.K))
+        indptr, places, counts = self.phi.entries(rows)
+        occurring = self.phi.occurring
+        S = R.T.tocsr() @ sparse.csr_array((counts, places, indptr), shape=(m, occurring.columns.size))
+        S.sort_indices()
+        return WideSums(np.asarray(R.sum(axis=0), dtype=np.float64).ravel(), occurring.widen(S))

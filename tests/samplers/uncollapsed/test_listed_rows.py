@@ -1,0 +1,186 @@
+"""Sums of sparse rows by column have the bits of sums by row, and take little memory."""
+
+import numpy as np
+import pytest
+from allocated import peak_of
+from instruction_sets import SETS, output_under
+from scipy import sparse
+
+import expfam as ef
+from expfam.families.support import dense_rows
+from expfam.samplers import ExpectationMaximization, StochasticEM
+from expfam.samplers.uncollapsed import soft_sums
+from expfam.samplers.uncollapsed.em import sizes_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
+K = 30
+
+
+def texts(n_rows=2600, n_words=300, per_row=12, seed=0):
+    """Rows of five topics, some of them empty."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.05), size=5)
+    dense = np.array([rng.multinomial(rng.integers(per_row), topics[i % 5]) for i in range(n_rows)])
+    return sparse.csr_array(dense.astype(np.float64))
+
+
+def with_long_rows(X):
+    """The rows, three of which are so long that single precision cannot hold their scores."""
+    X = X.tolil()
+    X[5, 3], X[6, 3], X[1500, 7] = 3e6, 2e6, 5e6
+    return sparse.csr_array(X)
+
+
+def among_others(X, n_columns=1500):
+    """The rows with many columns that do not occur."""
+    place = np.sort(np.random.default_rng(4).choice(n_columns, X.shape[1], replace=False))
+    return sparse.csr_array((X.data, place[X.indices], X.indptr), shape=(X.shape[0], n_columns))
+
+
+CASES = {
+    "counts": (ef.Multinomial(0.1), texts(), None),
+    "poisson": (ef.Poisson(0.5, 0.1), texts(), None),
+    "weights": (ef.Multinomial(0.1), texts(), np.random.default_rng(1).random(2600)),
+    "fractions": (ef.Multinomial(0.1, allow_fractional=True), texts() * 0.3, None),
+    "few columns occur": (ef.Multinomial(0.1), among_others(texts()), None),
+    "few columns occur in long rows": (ef.Multinomial(0.1), among_others(with_long_rows(texts())), None),
+    "long rows": (ef.Multinomial(0.1), with_long_rows(texts()), None),
+    "long rows with weights": (ef.Multinomial(0.1), with_long_rows(texts()), np.random.default_rng(2).random(2600)),
+}
+
+
+def steps(name, limits, n_threads=None, n_steps=5):
+    """Results of some steps with sums by column, or by row."""
+    family, X, weight = CASES[name]
+    data = ef.Dataset(X, family, weight=weight)
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(K))
+    kernel = ExpectationMaximization(tol=0.0, n_threads=n_threads)
+    with pytest.MonkeyPatch.context() as patch:
+        for constant, value in limits.items():
+            patch.setattr(soft_sums, constant, value)
+        state = kernel.init(model, data, seed=0, start=np.arange(data.n_rows) % 7)
+        assert state._is_by_column() == ("_LISTED_ROWS" in limits)
+        found = []
+        for _ in range(n_steps):
+            kernel.step(state)
+            found.append((state.n, dense_rows(state.S), state.labels, state.log_likelihood, state.Theta))
+        state.check()
+    return found
+
+
+BY_COLUMN, BY_ROW = {"_WIDE_CELLS": 0, "_LISTED_ROWS": 1000, "_CELLS_OF_ENTRY": 0}, {"_WIDE_CELLS": 1 << 60}
+
+
+def check_bits(name):
+    for by_row, *others in zip(steps(name, BY_ROW), steps(name, BY_COLUMN), steps(name, BY_COLUMN, n_threads=2)):
+        for other in others:
+            for a, b in zip(by_row, other):
+                np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums_by_column_have_the_bits_of_sums_by_row(name):
+    check_bits(name)
+
+
+def test_long_rows_are_summed_in_double():
+    family, X, _ = CASES["long rows"]
+    data = ef.Dataset(X, family)
+    assert sizes_of(data, K).n_segments > 1
+    rows = soft_sums.Bounds.of(data.weighted_bounds)
+    assert rows.phi.max() > 1 << 18  # the reach of single precision
+
+
+@pytest.mark.parametrize("isa", SETS)
+def test_other_instructions_have_the_same_bits(isa):
+    code = """
+import warnings
+from test_listed_rows import check_bits
+warnings.filterwarnings("ignore", ".*rows? (is|are) empty")
+for name in ("counts", "fractions", "long rows"):
+    check_bits(name)
+"""
+    output_under(isa, code, file=__file__)
+
+
+def wide(n_rows=2000, n_words=40_000, per_row=20):
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, n_words // 5, (n_rows, per_row)) + np.arange(n_rows)[:, None] % 5 * (n_words // 5)
+    starts = np.arange(n_rows + 1) * per_row
+    return sparse.csr_array((np.ones(words.size), words.ravel(), starts), shape=(n_rows, n_words))
+
+
+def wide_model(n_clusters=120):
+    data = ef.Dataset(wide(), ef.Multinomial(0.01))
+    return ef.MixtureModel(data.family, ef.SymmetricDirichlet(n_clusters)), data
+
+
+@pytest.mark.parametrize(
+    ("kernel", "most"),
+    # parameters, their table in single precision, and sums before and after: each is once the size of all parameters
+    [(ExpectationMaximization(tol=0.0), 2.5), (StochasticEM(), 2.2), (StochasticEM(theta="mean"), 2.2)],
+)
+def test_little_is_held_beside_the_parameters(kernel, most):
+    model, data = wide_model()
+    size = 8 * 120 * data.n_statistics
+
+    def run():
+        state = kernel.init(model, data, seed=0, start=np.arange(data.n_rows) % 120)
+        for _ in range(3):
+            kernel.step(state)
+
+    peak = peak_of(run)
+    assert size < peak <= most * size
+    assert peak <= kernel.memory(model, data, 120)
+
+
+def test_columns_that_do_not_occur_cost_parameters_alone():
+    X = among_others(wide(n_words=6000), 40_000)
+    data = ef.Dataset(X, ef.Multinomial(0.01))
+    model, kernel = ef.MixtureModel(data.family, ef.SymmetricDirichlet(120)), ExpectationMaximization(tol=0.0)
+    size = 8 * 120 * data.n_statistics
+
+    def run():
+        state = kernel.init(model, data, seed=0, start=np.arange(data.n_rows) % 120)
+        for _ in range(3):
+            kernel.step(state)
+
+    assert size < peak_of(run) <= 1.8 * size
+
+
+def test_sums_are_sparse_or_dense_by_their_number():
+    model, data = wide_model()
+    kernel = ExpectationMaximization(tol=0.0)
+    state = kernel.init(model, data, seed=0, start=np.arange(data.n_rows) % 120)
+    kernel.step(state)
+    assert sparse.issparse(state.S)
+    other = kernel.init(model, data, seed=0, start=np.zeros(data.n_rows, dtype=int))
+    kernel.step(other)  # all clusters but one are alike: each row gives to all of them
+    assert not sparse.issparse(other.S)
+    saved = other.to_arrays()
+    state.from_arrays(saved)
+    for one in (state, other):
+        kernel.step(one)
+    np.testing.assert_array_equal(dense_rows(state.S), dense_rows(other.S))
+
+
+def test_a_checkpoint_of_sparse_sums_goes_on_bit_for_bit():
+    model, data = wide_model()
+    kernel = ExpectationMaximization(tol=0.0)
+    whole = kernel.init(model, data, seed=0, start=np.arange(data.n_rows) % 120)
+    kernel.step(whole)
+    half = kernel.init(model, data, seed=0, start=np.arange(data.n_rows) % 120)
+    half.from_arrays(whole.to_arrays())
+    for state in (whole, half):
+        kernel.step(state)
+    np.testing.assert_array_equal(whole.n, half.n)
+    np.testing.assert_array_equal(dense_rows(whole.S), dense_rows(half.S))
+    assert whole.log_joint == half.log_joint
+
+
+@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
+def test_known_rows_keep_their_class():
+    X = wide(n_rows=500)
+    y = np.where(np.arange(500) % 5 < 2, np.arange(500) % 5, -1)
+    fitted = ef.Mixture("multinomial", 120, sampler="em", labels="clusters", n_steps=3, random_state=0).fit(X, y)
+    assert (fitted.labels_[y >= 0] == y[y >= 0]).all()
