@@ -8,3 +8,11 @@ class VonMisesFisherComponents:
 
 def log_bessel(nu: float, square: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
 def bessel_ratio(nu: float, square: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
+def log_evidence_of_angles(
+    n: npt.NDArray[np.float64],
+    S: npt.NDArray[np.float64],
+    kappa: npt.NDArray[np.float64],
+    log_weight: npt.NDArray[np.float64],
+    mean: npt.NDArray[np.float64],
+    strength: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]: ...

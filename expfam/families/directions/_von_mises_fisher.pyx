@@ -10,7 +10,7 @@ and m0.S are kept from change to change, each in two doubles.
 import numpy as np
 
 from cpython.pycapsule cimport PyCapsule_New
-from libc.math cimport INFINITY, exp, fabs, fma, isfinite, log, sqrt
+from libc.math cimport INFINITY, cos, exp, fabs, fma, isfinite, log, sin, sqrt
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
@@ -799,3 +799,54 @@ def bessel_ratio(double nu, square):
     if values.size:
         expfam_bessel_ratio(nu, pointer(values), pointer(out), values.size)
     return out
+
+
+def log_evidence_of_angles(const double[::1] n, const double[:, ::1] S, const double[:, ::1] kappa,
+                           const double[:, ::1] log_weight, const double[::1] mean, const double[::1] strength):
+    """Return the log evidence of clusters of angles in each column: (K, V) nats.
+
+    It is that of `VonMisesFisher` in two dimensions.
+
+    Parameters
+    ----------
+    n : (K,) float64 ndarray
+    S : (K, 2 V) float64 ndarray
+        Sums of all cosines, then of all sines.
+    kappa, log_weight : (V, J) float64 ndarrays
+        Nodes of the concentration in each column, and logs of their prior weights.
+    mean, strength : (V,) float64 ndarrays
+        Of the prior of the mean angle, in radians.
+    """
+    cdef Py_ssize_t K = n.shape[0], V = kappa.shape[0], J = kappa.shape[1], k, v, j
+    cdef double[:, ::1] level = np.empty((V, J)), out = np.empty((K, V))
+    cdef double[::1] terms = np.empty(J), prior = np.empty(V)
+    cdef double cosine, sine, square, along, value, top, total
+    with nogil:
+        for v in range(V):
+            for j in range(J):
+                level[v, j] = kappa[v, j] * kappa[v, j]
+            expfam_log_bessel(0.0, &level[v, 0], &level[v, 0], J)
+            for j in range(J):
+                level[v, j] = -log(TWO_PI) - level[v, j]
+            value = strength[v] * strength[v]
+            expfam_log_bessel(0.0, &value, &prior[v], 1)
+        for k in range(K):
+            for v in range(V):
+                cosine, sine = S[k, v], S[k, V + v]
+                if n[k] == 0.0 and cosine == 0.0 and sine == 0.0:
+                    out[k, v] = 0.0             # the terms are those of a distribution, whose sum is 1
+                    continue
+                square, along = cosine * cosine + sine * sine, cosine * cos(mean[v]) + sine * sin(mean[v])
+                for j in range(J):
+                    value = 2.0 * strength[v] * along + kappa[v, j] * square
+                    terms[j] = max(strength[v] * strength[v] + kappa[v, j] * value, 0.0)
+                expfam_log_bessel(0.0, &terms[0], &terms[0], J)
+                top = -INFINITY
+                for j in range(J):
+                    terms[j] += log_weight[v, j] - prior[v] + n[k] * level[v, j]
+                    top = max(top, terms[j])
+                total = 0.0
+                for j in range(J):
+                    total += exp(terms[j] - top)
+                out[k, v] = top + log(total)
+    return np.asarray(out)

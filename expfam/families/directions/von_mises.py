@@ -6,16 +6,16 @@ are those of `VonMisesFisher`, exact for the prior of its nodes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.base import Family
-from expfam.families.directions._von_mises_fisher import log_bessel
+from expfam.families.directions._von_mises_fisher import log_evidence_of_angles
 from expfam.families.directions.angle_components import AngleComponents
-from expfam.families.directions.von_mises_fisher import VonMisesFisher, log_constant, mean_length
+from expfam.families.directions.von_mises_fisher import VonMisesFisher, mean_length
 from expfam.families.support import check_hyper
 from expfam.params import is_auto
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from expfam.families.all_rows import AllRows
     from expfam.protocols import Floats
 
-_BLOCK = 1 << 20  # numbers in a temporary array
 UNITS = {"degrees": 360.0, "radians": 2.0 * np.pi, "hours": 24.0}  # of which a full turn has this many
 
 
@@ -228,22 +227,18 @@ class VonMises(Family):
 
     def log_marginal_by_column(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence of each cluster and column: (K, V) nats."""
-        n, S, law = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64), self._circles()
-        rows = max(1, _BLOCK // law.kappa.size)
-        parts = [_evidence(n[k : k + rows], S[k : k + rows], law) for k in range(0, max(1, len(n)), rows)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _circles(self):
-        """Return the laws of all columns."""
-        d = self.n_features_in_
+        n, S = np.ascontiguousarray(n, dtype=np.float64), np.ascontiguousarray(S, dtype=np.float64)
         if isinstance(self.kappa, str):
             kappa, log_weight = self.kappa_nodes_, self.kappa_log_weights_
         else:
-            kappa = np.broadcast_to(np.asarray(self.kappa, dtype=np.float64), (d,))[:, None]
-            log_weight = np.zeros((d, 1))
-        angle = self.radians(np.broadcast_to(self.mean, (d,)))
-        strength = np.broadcast_to(np.asarray(self.strength, dtype=np.float64), (d,))
-        return _Circles(kappa, log_weight, np.cos(angle), np.sin(angle), strength)
+            kappa = self._of_columns(self.kappa)[:, None]
+            log_weight = np.zeros_like(kappa)
+        mean, strength = self.radians(self._of_columns(self.mean)), self._of_columns(self.strength)
+        return log_evidence_of_angles(n, S, kappa, log_weight, mean, strength)
+
+    def _of_columns(self, value):
+        """Return a hyper-parameter of each column: (V,) float64."""
+        return np.full(self.n_features_in_, value) if np.ndim(value) == 0 else np.ascontiguousarray(value, dtype=float)
 
     def _natural(self, n, S, method):
         """Return (Theta, G) of the columns' laws: (K, 2 V) and (K,)."""
@@ -301,31 +296,6 @@ class VonMises(Family):
         if self.n_features_in_ == 1:
             return AngleComponents(self, data, capacity)
         return super().components(data, capacity, layout=layout)
-
-
-class _Circles(NamedTuple):
-    """Laws of the columns of a bound family: nodes of the evidence (V, J), and priors (V,)."""
-
-    kappa: Floats
-    log_weight: Floats
-    cosine: Floats
-    sine: Floats
-    strength: Floats
-
-
-def _evidence(n, S, law):
-    """Return the log evidence of clusters in each column: (K, V) nats; see `VonMisesFisher`."""
-    d, count = len(law.kappa), n[:, None, None]
-    cosine, sine = S[:, :d], S[:, d:]
-    along, square = (cosine * law.cosine + sine * law.sine)[..., None], (cosine**2 + sine**2)[..., None]
-    strength = law.strength[:, None]
-    squares = np.maximum(strength**2 + law.kappa * (2.0 * strength * along + law.kappa * square), 0.0)
-    terms = law.log_weight + log_constant(2, strength) + count * log_constant(2, law.kappa) + np.log(2.0 * np.pi)
-    terms = terms + log_bessel(0.0, squares)
-    top = terms.max(axis=2)
-    # with no data the terms are those of a distribution, and their sum is 1 to within rounding
-    is_empty = (n == 0)[:, None] & (cosine == 0) & (sine == 0)
-    return np.where(is_empty, 0.0, top + np.log(np.exp(terms - top[..., None]).sum(axis=2)))
 
 
 def _point(angle):
