@@ -106,7 +106,7 @@ cdef class CountHash(BoundHash):
             grid = np.unique(self.lengths).astype(np.float64)
             if len(grid) > LENGTHS:
                 inner = np.geomspace(max(grid[0], 1.0), grid.max(), LENGTHS - 1)
-                inner[0], inner[-1] = max(grid[0], 1.0), grid.max()
+                inner[0], inner[inner.shape[0] - 1] = max(grid[0], 1.0), grid.max()
                 grid = np.unique(np.concatenate([grid[:1], inner]))
             place = np.clip(np.searchsorted(grid, self.lengths, side="right") - 1, 0, max(len(grid) - 2, 0))
             step = (self.lengths - grid[place]) / np.diff(grid, append=grid.max() + 1.0)[place]

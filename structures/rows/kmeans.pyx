@@ -413,7 +413,7 @@ cdef class _Seeding:
             self.drawn[:] = min(<Py_ssize_t> (uniform * self.rows.n_rows), self.rows.n_rows - 1)
         else:
             total = np.cumsum(self.rows.weight)
-            place = int(np.searchsorted(total, uniform * total[-1], side="right"))
+            place = int(np.searchsorted(total, uniform * total[total.shape[0] - 1], side="right"))
             self.drawn[:] = min(place, self.rows.n_rows - 1)
         for t in range(self.n_trials):
             self.rows.copy_row(self.drawn[t], &self.points[t, 0])

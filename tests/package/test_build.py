@@ -19,6 +19,7 @@ from source_tree import packages
 import expfam
 
 ROOT = Path(__file__).resolve().parents[2]
+FROM_THE_END = re.compile(r"[\w)\]]\[-\d")
 
 
 def installed(package):
@@ -208,3 +209,23 @@ def test_a_stranger_sees_the_struct_that_the_package_fills(stranger):
     assert stranger.log_marginal(owner.capsule, out, np.empty(max(work_size, 1))) == 0
     n, S = np.array([0.0, 2.0, 0.0]), np.array([[0.0, 0.0], [1.0, 3.0], [0.0, 0.0]])
     np.testing.assert_allclose(out, data.family.log_marginal(n, S), rtol=1e-9, atol=1e-9)  # what the contract allows
+
+
+def test_no_compiled_module_counts_from_the_end():
+    """Without checks of bounds, an element of a Python object that is counted from the end is another one, or none."""
+    found = []
+    for package, folder in packages(ROOT).items():
+        for path in sorted((ROOT / folder).glob("*.pyx")):
+            code = re.sub(
+                r'"""(?:.|\n)*?"""', lambda text: "\n" * text[0].count("\n"), path.read_text(encoding="utf-8")
+            )
+            lines = enumerate(code.split("\n"), 1)
+            found += [f"{package}.{path.stem}, line {number}" for number, line in lines if FROM_THE_END.search(line)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"), [("x = total[-1]", True), ("[-1] + [k]", False), ("x[:-1]", False), ("f(x)[-2]", True)]
+)
+def test_elements_counted_from_the_end_are_seen(line, is_found):
+    assert bool(FROM_THE_END.search(line)) == is_found
