@@ -20,6 +20,7 @@ One thread; CPU seconds are those of the process. Real data are not shipped: DIR
 import argparse
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from time import process_time
 
@@ -183,6 +184,12 @@ def main():
     if args.quick:
         args.seeds = min(args.seeds, QUICK["seeds"])
         args.rivals = [name for name in args.rivals if name != "tomotopy, initial_k=100"]
+    missing = sorted({name.partition(",")[0] for name in args.rivals if find_spec(name.partition(",")[0]) is None})
+    if args.protocol == "quality" and missing:
+        parser.error(
+            f"{' and '.join(missing)} not installed: write python -m pip install {' '.join(missing)}, or add --rivals"
+            " with the names of those to run, or alone for none"
+        )
     rows = print_growing(PROTOCOLS[args.protocol](args), first=14)
     missed = [row for row in rows if args.protocol == "generated" and abs(row["large"] - row["true"]) > 1]
     sys.exit(int(bool(missed)))
