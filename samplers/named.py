@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from expfam.samplers.proposals.base import Proposal
 
 TABLE_BYTES = 1 << 30  # "auto" chooses tables of counts up to this size
+SHORT_ROW = 12  # entries of a row of counts in the mean, up to which exact draws are as fast as proposals
 WIDEST_INT8 = 1024  # "auto" chooses codes of one byte up to this number of statistics in a row
 
 
@@ -80,6 +81,10 @@ class FastEx(CollapsedMetropolis):
     of logarithms uses at most 1 GiB. Other models with up to 1024 statistics in a row get `Int8Proposal`. All others
     get `HashProposal`, whose codes do not grow with the number of columns. A proposal that refuses the data is left
     out; for example, a table refuses fractions. The published proposal is ``HashProposal(n_bits=64, shortlist=0)``.
+
+    Many short rows of counts (N K from 1,000,000 on, up to 12 entries a row in the mean) are drawn exactly, as by
+    `CollapsedGibbs`, if proposal, mode and blocks are all "auto": scores of the live clusters then cost less than a
+    proposal. `Info.extra` has the mode "exact".
     """
 
     def __init__(
@@ -96,6 +101,32 @@ class FastEx(CollapsedMetropolis):
     def choose_proposal(self, model: Any, data: Dataset) -> Any:
         """Return the proposal object; "auto" is resolved by the model and its data."""
         return named_proposal(proposal_for(model, data) if is_auto(self.proposal) else self.proposal)
+
+    def draws_exactly(self, model: Any, data: Dataset) -> bool:
+        """Return whether labels are drawn without a proposal, which sizes of the data decide.
+
+        Parameters
+        ----------
+        model : MixtureModel
+        data : Dataset
+        """
+        if not (is_auto(self.proposal) and is_auto(self.mode) and is_auto(self.n_blocks)):
+            return False
+        if getattr(model.family, "count_model", None) not in ("multinomial", "poisson"):
+            return False
+        return data.n_nonzero <= SHORT_ROW * data.n_rows and self.choose_mode(model, data) == "crossfit"
+
+    def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
+        """Return the bytes of the bound proposal, if there is one."""
+        return 0 if self.draws_exactly(model, data) else int(super().memory(model, data, n_clusters))
+
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Run one sweep over all data; an interrupt leaves a valid state."""
+        if not self.draws_exactly(state.model, state.data):
+            return super().move(state)  # type: ignore[no-any-return]
+        exact = CollapsedGibbs(order=self.order, n_threads=self.n_threads)
+        n_proposed, n_moved, _ = exact.move(state)
+        return n_proposed, n_moved, {"mode": "exact"}
 
 
 def proposal_for(model: Any, data: Dataset) -> str:

@@ -318,3 +318,26 @@ def test_asynchronous_draws_may_compete_for_the_last_cluster():
     with pytest.warns(ExactnessWarning):
         sample(kernel, state, 20)
     state.check()
+
+
+def test_many_short_rows_are_drawn_exactly():
+    X = sparse.csr_array(RNG.multinomial(5, np.full(40, 1 / 40), size=1200))
+    data = ef.Dataset(X, ef.Multinomial(0.1))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(1000, alpha=0.1))
+    start = np.arange(1200) % 60
+    kernels = (FastEx(), CollapsedGibbs(), FastEx(n_threads=2))
+    states = [kernel.init(model, data, seed=3, start=start) for kernel in kernels]
+    for kernel, state in zip(kernels, states):
+        infos = [kernel.step(state) for _ in range(3)]
+        assert state.labels.tolist() == states[0].labels.tolist()
+        if isinstance(kernel, FastEx):
+            assert infos[-1].extra["mode"] == "exact"
+            assert kernel.memory(model, data, 1000) == 0
+    for other in (FastEx(mode="crossfit"), FastEx("table"), FastEx(n_blocks=20)):
+        assert not other.draws_exactly(model, data)
+    few = ef.MixtureModel(data.family, ef.SymmetricDirichlet(100))
+    assert not FastEx().draws_exactly(few, data)
+    long = ef.Dataset(sparse.csr_array(RNG.poisson(1.0, (1200, 40))), ef.Multinomial(0.1))
+    assert not FastEx().draws_exactly(model, long)
+    real = ef.Dataset(RNG.normal(size=(1200, 3)), ef.DiagonalGaussian())
+    assert not FastEx().draws_exactly(ef.MixtureModel(real.family, model.weights), real)
