@@ -55,6 +55,7 @@ DIRECTIVES = {
     "wraparound": CHECKS,
     "initializedcheck": CHECKS,
     "nonecheck": CHECKS,
+    "freethreading_compatible": True,  # else a Python without the global lock takes it again at import
 }
 
 
