@@ -244,7 +244,6 @@ WRONG = {
     "objects": np.array([[1.0, None, "x"]], dtype=object),
     "dates": np.array([["2020-01-01"] * 3], dtype="datetime64[D]"),
     "masked": np.ma.masked_equal([[1.0, 2.0, 3.0]], 2.0),
-    "sparse": sparse.csr_array(np.eye(3)),
     "matrix": np.asmatrix(np.zeros((1, 3))),
 }
 
@@ -284,6 +283,13 @@ def test_the_short_way_returns_what_the_long_way_returns(what, monkeypatch):
     assert (type(short), short.dtype, short.flags.c_contiguous) == (type(long), long.dtype, long.flags.c_contiguous)
     np.testing.assert_array_equal(short, long)
     assert (short is RIGHT[what]) == (long is RIGHT[what])
+
+
+def test_sparse_rows_for_dense_clusters_are_those_of_an_array():
+    mixture, X = fitted("gaussian_diag")
+    np.testing.assert_array_equal(mixture.predict(sparse.csr_array(X[:3])), mixture.predict(X[:3]))
+    with pytest.raises(ValueError, match="4 features"):
+        mixture.predict(sparse.csr_array(np.zeros((1, 4))))
 
 
 def test_the_short_way_checks_sparse_rows():
