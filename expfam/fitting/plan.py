@@ -14,7 +14,7 @@ from expfam.fitting.kept import drawn_memory
 from expfam.fitting.known_rows import kernel_of_rows
 from expfam.fitting.smaller_fits import with_remedy_of_rows
 from expfam.fitting.spread_endings import has_few_distinct_rows
-from expfam.fitting.spread_statistics import AddedSquares, added_squares
+from expfam.fitting.spread_statistics import AddedSquares, OtherSpreads, added_squares
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.params import is_auto
 from expfam.samplers.warm_starts.sample_rows import search_memory
@@ -213,14 +213,24 @@ class Plan:
         return tied_columns(self.data, self.max_clusters)
 
     @cached_property
-    def added(self) -> AddedSquares | None:
-        """What seeing repeated values spread adds to rows; of categories, constant columns alone."""
+    def _added_ties(self) -> Ties:
+        """Columns whose values the end of a run has spread; of categories, constant ones."""
         if self.seen is self.data or hasattr(self.data.family, "real_columns"):  # categories hold clusters together
-            return None
-        X, ties = self.data.X, self._tied
-        if not self.ends_on_seen:
-            ties = {j: tie for j, tie in ties.items() if (X[:, j] == X[0, j]).all()}
-        return added_squares(self.data, ties)
+            return {}
+        if self.ends_on_seen:
+            return self._tied
+        X = self.data.X
+        return {j: tie for j, tie in self._tied.items() if (X[:, j] == X[0, j]).all()}
+
+    @cached_property
+    def added(self) -> AddedSquares | None:
+        """What seeing repeated values spread adds to rows on average."""
+        return added_squares(self.data, self._added_ties) if self._added_ties else None
+
+    @cached_property
+    def other_spreads(self) -> OtherSpreads:
+        """The rows with repeated values spread otherwise than the chains see them."""
+        return OtherSpreads(self.data, self.max_clusters, self._added_ties, self.seed)
 
     @cached_property
     def ends_on_seen(self) -> bool:

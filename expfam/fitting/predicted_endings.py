@@ -1,7 +1,7 @@
 """The end of a run that has seen repeated values spread: what its clusters predict.
 
 Which of several modes of spread rows is the best may be due to their random numbers, and so may be small clusters. The
-log joint with the mean of these numbers decides, and there the end is not below simple partitions of the rows.
+log joint on rows that are spread by other random numbers decides, and there the end is not below simple partitions.
 """
 
 from __future__ import annotations
@@ -67,27 +67,27 @@ class _PredictedEnds:
 
     def __init__(self, plan, model):
         self.plan, self.model, self.least_gain = plan, model, least_gain(plan.data.n_rows)
+        self.others = plan.other_spreads
 
     @property
     def are_compared(self):
         """Tell whether other partitions are looked at."""
         plan = self.plan
-        is_open = plan.data.known is None and plan.has_rule and plan.data.n_rows <= FEW_ROWS
-        return is_open and (plan.keeps_number or not plan.added.has_constants(plan.data))
+        return plan.data.known is None and plan.has_rule and plan.data.n_rows <= FEW_ROWS
 
     def predicted(self, labels, max_passes=_MOST_PASSES):
         plan = self.plan
         options = {"keep_clusters": plan.keeps_number, "n_threads": plan.n_threads, "max_passes": max_passes}
-        return predicted_labels(self.model, plan.data, compact_labels(labels), plan.added, **options)
+        return predicted_labels(self.model, plan.data, compact_labels(labels), plan.added, self.others, **options)
 
     def log_joint(self, labels):
-        return self.plan.added.log_joint(self.model, self.plan.data, labels)
+        return self.others.log_joint(self.model, labels)
 
     def best(self, found, begun):
         """Return the labels or what one of some partitions leads to, if that is clearly better."""
         for one in self._modes(begun):
             is_full = not self.plan.keeps_number or one.max() == found.max()
-            if is_full and self.log_joint(one) > self.log_joint(found) + self.least_gain:
+            if is_full and self.others.gain(self.model, found, one, least=self.least_gain) > self.least_gain:
                 found = one
         return found
 

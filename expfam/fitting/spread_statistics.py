@@ -8,7 +8,8 @@ spread rows are on average: sums as they are, and squares with the variance of w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.starts.greedy_merge import merged_clusters
 from expfam.samplers.warm_starts.settle import least_gain
+from expfam.samplers.warm_starts.ties import spread_ties
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from expfam.samplers.warm_starts.ties import Ties
 
 _MOST_PASSES = 100
+_SPREADS, _MOST_SPREADS = 4, 64  # of one alone, chance decides between clusters that overlap
 
 
 def with_constants(data: Dataset, spread: Dataset) -> Dataset:
@@ -96,10 +99,6 @@ class AddedSquares:
     of_frequent: npt.NDArray[np.float64]
     frequent: tuple[npt.NDArray[np.float64], ...]
 
-    def has_constants(self, data: Dataset) -> bool:
-        """Tell whether a column is constant: each cluster would pay for its variance."""
-        return any((data.X[:, j] == data.X[0, j]).all() for j in self.columns)
-
     def of_labels(self, data: Dataset, labels: npt.ArrayLike, n_clusters: int) -> npt.NDArray[np.float64]:
         """Return what is added to the sums of clusters.
 
@@ -125,12 +124,81 @@ class AddedSquares:
                 variance[:, place] += more * np.bincount(labels, weights=weight, minlength=n_clusters)
         return variance @ self.phi
 
-    def log_joint(self, model: MixtureModel, data: Dataset, labels: npt.NDArray[np.int32]) -> float:
-        """Return the log joint of labels 0..K-1 with what is added, nats, without log-base."""
-        K = int(labels.max()) + 1
-        n, S = weighted_statistics(data, labels, K)
-        S = S + self.of_labels(data, labels, K)
-        return float(model.weights.log_prior(n) + model.family.total_log_marginal(n, S))
+
+@dataclass(frozen=True)
+class OtherSpreads:
+    """Rows whose repeated values are spread by other random numbers than a run has seen.
+
+    Partitions are compared there. The log joint at the mean of their statistics would prefer few clusters: there no
+    cluster has a narrow direction by chance, as each cluster of spread rows has. With full covariances that is some
+    d^2 / 4 nats for each cluster, where d columns hold little but repeated values.
+
+    Parameters
+    ----------
+    data : Dataset
+        The rows as they are.
+    n_clusters : int or None
+        As `spread_ties` takes it.
+    ties : dict
+        What `tied_columns` has found.
+    seed : int
+        That of the run.
+    """
+
+    data: Dataset
+    n_clusters: int | None
+    ties: Ties
+    seed: int
+    _few: list[Dataset] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def log_joint(self, model: MixtureModel, labels: npt.NDArray[np.int32]) -> float:
+        """Return the mean log joint of labels 0..K-1 on a few spreads, nats, without log-base."""
+        joints = [_log_joint(model, rows, labels) for rows in islice(self._made(), _SPREADS)]
+        return sum(joints) / len(joints)
+
+    def gain(
+        self,
+        model: MixtureModel,
+        labels: npt.NDArray[np.int32],
+        better: npt.NDArray[np.int32],
+        *,
+        least: float = 0.0,
+    ) -> float:
+        """Return by how much the log joint of other labels is higher on average, nats.
+
+        Parameters
+        ----------
+        model : MixtureModel
+        labels, better : (N,) int32 ndarray
+            Numbers from 0 without gaps.
+        least : float
+            What they have to gain. The rows are spread until the mean is three standard errors away from it; of up to
+            6,000 rows at most 64 times.
+        """
+        gains: list[float] = []
+        for rows in self._made():
+            gains.append(_log_joint(model, rows, better) - _log_joint(model, rows, labels))
+            if len(gains) >= _SPREADS and abs(np.mean(gains) - least) > 3.0 * np.std(gains, ddof=1) / len(gains) ** 0.5:
+                break
+        return float(np.mean(gains))
+
+    def _made(self):
+        """Make the rows one after the other; the first ones of few rows are kept."""
+        is_of_few = self.data.n_rows <= FEW_ROWS
+        if is_of_few and not self._few:
+            self._few.extend([self._spread(number) for number in range(_SPREADS)])
+        yield from self._few
+        for number in range(len(self._few), _MOST_SPREADS if is_of_few else _SPREADS):
+            yield self._spread(number)
+
+    def _spread(self, number):
+        seed = (self.seed + 1 + number) % 2**64
+        return spread_ties(self.data, self.n_clusters, seed=seed, tied=self.ties)
+
+
+def _log_joint(model, rows, labels):
+    n, S = weighted_statistics(rows, labels, int(labels.max()) + 1)
+    return float(model.weights.log_prior(n) + model.family.total_log_marginal(n, S))
 
 
 def added_squares(data: Dataset, ties: Ties) -> AddedSquares | None:
@@ -171,6 +239,7 @@ def predicted_labels(
     data: Dataset,
     labels: npt.ArrayLike,
     added: AddedSquares,
+    others: OtherSpreads,
     *,
     keep_clusters: bool,
     n_threads: int | None,
@@ -179,7 +248,7 @@ def predicted_labels(
     """Return labels that the clusters with what was added predict, from those of spread rows.
 
     Random numbers have moved some rows between clusters that overlap. Rows that are equal have equal labels. Clusters
-    that differ in these numbers alone are merged.
+    that differ in these numbers alone are merged: those that are as probable as one where others were added.
 
     Parameters
     ----------
@@ -189,6 +258,7 @@ def predicted_labels(
     labels : (N,) array_like of int
         Numbers from 0 without gaps.
     added : AddedSquares
+    others : OtherSpreads
     keep_clusters : bool
         Whether no cluster may lose its last row.
     n_threads : int or None
@@ -202,7 +272,6 @@ def predicted_labels(
         of up to 6,000 rows. None if nothing else is left than a cluster that would lose its last row.
     """
     found = np.asarray(labels, dtype=np.int32)
-    is_kept = keep_clusters or added.has_constants(data)
     best: npt.NDArray[np.int32] | None = None
     highest = log_joint = -np.inf
     for n_passes in range(max_passes):
@@ -217,11 +286,12 @@ def predicted_labels(
         if keep_clusters and np.unique(moved).size < K:
             return best
         if np.array_equal(moved, found):
-            if is_kept:
+            if keep_clusters:
                 break
-            moved = merged_clusters(model, n, S)[found]
-            if moved.max() + 1 == K:
+            moved = compact_labels(merged_clusters(model, n, S)[found])
+            if moved.max() + 1 == K or others.gain(model, found, moved) < 0.0:
                 break
+            best, highest = None, -np.inf  # of another number of clusters
         found = compact_labels(moved)
     is_judged = data.n_rows <= FEW_ROWS and best is not None  # of more rows no other partitions are compared
     return best if is_judged and highest > log_joint + least_gain(data.n_rows) else found

@@ -22,8 +22,10 @@ from expfam import (
     load_family,
 )
 from expfam.errors import DataWarning
-from expfam.fitting.spread_statistics import added_squares, predicted_labels
+from expfam.fitting.spread_statistics import OtherSpreads, added_squares, predicted_labels
 from expfam.model.statistics import weighted_statistics
+from expfam.samplers.starts.greedy_merge import merged_clusters
+from expfam.samplers.warm_starts.settle import Settler
 from expfam.samplers.warm_starts.ties import spread_alike, spread_memory, spread_ties, tied_columns
 
 RNG = np.random.default_rng(8)
@@ -281,11 +283,42 @@ def test_predicted_labels_join_clusters_of_an_open_number():
     X = np.column_stack([FINE, np.arange(400) % 2])
     labels = (np.arange(400) % 2).astype(np.int32)
     data = Dataset(X, DiagonalGaussian())
-    added = added_squares(data, tied_columns(data, None))
+    ties = tied_columns(data, None)
     model = MixtureModel(data.family, DirichletProcess())
-    options = {"n_threads": 1}
-    assert not predicted_labels(model, data, labels, added, keep_clusters=False, **options).any()
-    np.testing.assert_array_equal(predicted_labels(model, data, labels, added, keep_clusters=True, **options), labels)
+    given = (model, data, labels, added_squares(data, ties), OtherSpreads(data, None, ties, 0))
+    assert not predicted_labels(*given, keep_clusters=False, n_threads=1).any()
+    np.testing.assert_array_equal(predicted_labels(*given, keep_clusters=True, n_threads=1), labels)
+
+
+def test_clusters_with_narrow_directions_by_chance_are_not_merged():
+    """The mean of the statistics of spread rows has no such direction: it would merge all groups."""
+    rng, labels = np.random.default_rng(0), (np.arange(900) % 3).astype(np.int32)
+    X = np.column_stack([5.0 * np.eye(3)[labels] + rng.normal(size=(900, 3)), rng.random((900, 30)) < 0.02])
+    data = Dataset(X, Gaussian())
+    ties, free = tied_columns(data, None), MixtureModel(data.family, DirichletProcess())
+    added, others = added_squares(data, ties), OtherSpreads(data, None, ties, 0)
+    seen = spread_ties(data, None, seed=0, tied=ties)
+    model = Settler(free, seen, Gaussian.learned_by_default, adapts_prior=True).fitted(labels).model
+    n, S = weighted_statistics(data, labels, 3)
+    merged = merged_clusters(model, n, S + added.of_labels(data, labels, 3))[labels].astype(np.int32)
+    assert not merged.any()
+    assert others.gain(model, labels, merged) < -100.0
+    found = predicted_labels(model, data, labels, added, others, keep_clusters=False, n_threads=1)
+    assert adjusted_rand_score(labels, found) > 0.9
+
+
+def test_gains_are_means_over_spreads_that_the_run_has_not_seen():
+    labels = (RNG.random(400) < 0.5).astype(np.int32)
+    data = Dataset(np.column_stack([FINE, np.arange(400) % 2]), DiagonalGaussian())
+    ties, model = tied_columns(data, None), MixtureModel(data.family, DirichletProcess())
+    one, others = np.zeros(400, dtype=np.int32), OtherSpreads(data, None, ties, 7)
+    spreads = [spread_ties(data, None, seed=8 + number, tied=ties) for number in range(4)]
+    joints = [[model.log_joint(rows, each) for each in (labels, one)] for rows in spreads]
+    gains = np.array(joints) @ [-1.0, 1.0]
+    assert others.log_joint(model, labels) == pytest.approx(np.mean(joints, axis=0)[0])
+    decides = abs(gains.mean()) > 3.0 * gains.std(ddof=1) / 2.0
+    assert decides
+    assert others.gain(model, labels, one) == pytest.approx(gains.mean())
 
 
 @pytest.mark.filterwarnings("ignore:.* constant:expfam.errors.DataWarning")
