@@ -71,6 +71,7 @@ def best_halves(
     n_threads: int | None = None,
     forced: bool = False,
     by_columns: bool = True,
+    most_rows: int = _MOST_ROWS,
 ) -> list[Halves | None]:
     """Cut the rows of each of some clusters in two so that their log evidence is highest.
 
@@ -91,6 +92,8 @@ def best_halves(
     by_columns : bool
         Whether cuts of single columns, and 2-means in other metrics than that of the family, are tried too. They take
         most of the time where columns are many.
+    most_rows : int
+        Rows of a cluster in which its cuts are looked for.
 
     Returns
     -------
@@ -110,11 +113,11 @@ def best_halves(
     Notes
     -----
     Cuts are 2-means in each metric of `metrics_of`, and the cut of one column that gains most under normal densities.
-    Rows then move to the likelier side in a few passes. Cuts of more than 2000 rows are looked for in 2000 of them, and
-    made in all only if the rise for each row would outweigh the prior of the partition, or if it is forced.
+    Rows then move to the likelier side in a few passes. Cuts of more rows than `most_rows` are looked for in so many of
+    them, and made in all only if the rise for each row would outweigh the prior of the partition, or if it is forced.
     """
     data, free = data.without_known(), MixtureModel(model.family, DirichletProcess())
-    drawn = [drawn_rows(len(rows), _MOST_ROWS, seed=seed, unit=_UNIT, step=2 * c) for c, rows in enumerate(clusters)]
+    drawn = [drawn_rows(len(rows), most_rows, seed=seed, unit=_UNIT, step=2 * c) for c, rows in enumerate(clusters)]
     looked_at = [rows if chosen is None else rows[chosen] for rows, chosen in zip(clusters, drawn)]
     cut = [c for c, rows in enumerate(looked_at) if len(rows) >= _FEWEST_ROWS]
     found: list[Halves | None] = [None] * len(clusters)

@@ -34,6 +34,7 @@ _LEAST_GAIN = 1e-6  # nats; less is rounding
 _OTHER_GAIN, _OTHER_GAIN_PER_ROW = 0.5, 5e-5  # nats that another partition must gain
 _NEXT_SHARE = 0.02  # of what an ascent over many clusters has gained, which another one may gain after it
 _TRIED_EXCHANGES = 3
+_QUICK_ROWS = 400  # of a cluster; groups of it that are far from each other show in fewer
 _REFITTED = 3  # best splits that are judged under hyper-parameters of their own
 
 
@@ -179,7 +180,8 @@ class Settler:
         tried : set of bytes, optional
             Clusters whose cuts are known to raise nothing; those that are tried here are added.
         is_quick : bool
-            Whether cuts are made in the metric of the family alone, and not judged under hyper-parameters of their own.
+            Whether cuts are looked for in few rows of each cluster and in the metric of the family alone, and are not
+            judged under hyper-parameters of their own.
 
         Returns
         -------
@@ -191,7 +193,8 @@ class Settler:
         sizes = np.bincount(present.labels, minlength=n_clusters)
         fresh = [k for k in range(n_clusters) if clusters[k].tobytes() not in tried]
         tried.update(clusters[k].tobytes() for k in fresh)
-        options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads, "by_columns": not is_quick}
+        options: dict[str, Any] = {"seed": self.seed, "n_threads": self.n_threads}
+        options |= {"by_columns": False, "most_rows": _QUICK_ROWS} if is_quick else {}
         cuts = best_halves(present.model, self.data, [clusters[k] for k in fresh], **options)
         found = [
             (_gain(weights, sizes.astype(np.float64), k, cut), clusters[k][cut.labels == 1])
