@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from allocated import peak_of
+from allocated import peak_of_steps
 from instruction_sets import SETS, output_under
 from scipy import sparse
 
@@ -123,13 +123,7 @@ def wide_model(n_clusters=120):
 def test_little_is_held_beside_the_parameters(kernel, most):
     model, data = wide_model()
     size = 8 * 120 * data.n_statistics
-
-    def run():
-        state = kernel.init(model, data, seed=0, start=np.arange(data.n_rows) % 120)
-        for _ in range(3):
-            kernel.step(state)
-
-    peak = peak_of(run)
+    peak = peak_of_steps(kernel, model, data, 120)
     assert size < peak <= most * size
     assert peak <= kernel.memory(model, data, 120)
 
@@ -139,13 +133,7 @@ def test_columns_that_do_not_occur_cost_parameters_alone():
     data = ef.Dataset(X, ef.Multinomial(0.01))
     model, kernel = ef.MixtureModel(data.family, ef.SymmetricDirichlet(120)), ExpectationMaximization(tol=0.0)
     size = 8 * 120 * data.n_statistics
-
-    def run():
-        state = kernel.init(model, data, seed=0, start=np.arange(data.n_rows) % 120)
-        for _ in range(3):
-            kernel.step(state)
-
-    assert size < peak_of(run) <= 1.8 * size
+    assert size < peak_of_steps(kernel, model, data, 120) <= 1.8 * size
 
 
 def test_sums_are_sparse_or_dense_by_their_number():

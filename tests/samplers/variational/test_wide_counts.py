@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from allocated import peak_of
+from allocated import peak_of_steps
 from scipy import sparse
 
 import expfam as ef
@@ -113,12 +113,7 @@ def test_only_a_table_in_single_precision_has_the_size_of_all_parameters(kernel)
     model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(120))
     size = 8 * 120 * data.n_statistics
 
-    def passes():
-        state = kernel.init(model, data, seed=0, start=np.arange(data.n_rows) % 120)
-        for _ in range(3):
-            kernel.step(state)
-
-    peak = peak_of(passes)
+    peak = peak_of_steps(kernel, model, data, 120)
     table = 4 * 120 * occurring_columns(data).size
     assert table < size / 3  # less than half of the columns occur
     assert table < peak < size / 2
