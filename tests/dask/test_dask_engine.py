@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from dask.delayed import Delayed
-from lost_workers import Killer, Until
+from lost_workers import Killer, Until, processes
 from pyarrow import parquet
 from scipy import sparse
 
@@ -142,7 +142,7 @@ def test_a_worker_killed_during_a_split_changes_no_label(client, order, monkeypa
 
     def after_a_death(state, *values):
         if not killed:
-            killed.append(min(client.run(os.getpid).values()))
+            killed.append(processes(client)[0])
             os.kill(killed[0], signal.SIGKILL)
         return right(state, *values)
 
@@ -348,7 +348,7 @@ def test_workers_killed_within_a_step_and_during_the_replay_change_no_label(clie
 
     def kill(info, state):
         if info.step == 8 and not timers:
-            pids = sorted(client.run(os.getpid).values())[:2]
+            pids = processes(client)[:2]
             timers.extend(threading.Timer(after, os.kill, (pid, signal.SIGKILL)) for after, pid in zip(seconds, pids))
             for timer in timers:
                 timer.start()
@@ -385,7 +385,7 @@ def test_a_stopped_worker_is_named_and_the_run_goes_on(client, labels, monkeypat
 
     def stop(info, state):
         if info.step == 5:
-            pid = min(client.run(os.getpid).values())
+            pid = processes(client)[0]
             os.kill(pid, signal.SIGSTOP)
             threading.Timer(5.0, os.kill, (pid, signal.SIGCONT)).start()
 
@@ -420,7 +420,7 @@ class KillWhileWriting:
     def __call__(self, info, state):
         if info.step == 5 and not self.is_done:
             self.is_done = True
-            pid = min(self.client.run(os.getpid).values())
+            pid = processes(self.client)[0]
             threading.Timer(self.delay, os.kill, (pid, signal.SIGKILL)).start()
 
 

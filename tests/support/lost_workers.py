@@ -12,6 +12,8 @@ from unittest.mock import patch
 import dask
 from distributed import Client, LocalCluster
 
+from expfam.engines import dask as engine
+
 IMPORTED = [
     "dask.array",
     "dask.dataframe",
@@ -52,9 +54,22 @@ def two_workers():
             yield client
 
 
+def held(dask_worker):
+    """Return how many parts of runs, and results, a worker holds, and the number of its process."""
+    return sum(len(worker.residents) for _, worker in engine._runs.values()), len(dask_worker.data), os.getpid()
+
+
+def processes(client):
+    """Return the numbers of the workers' processes, those that hold most first.
+
+    Dask may give all parts of a small fit to one worker, and the loss of the other one is then no loss.
+    """
+    return [pid for *_, pid in sorted(client.run(held).values(), reverse=True)]
+
+
 def kill(client, n_workers=1):
-    """Kill workers; the first is one that holds labels of a finished fit."""
-    for pid in sorted(client.run(os.getpid).values())[:n_workers]:
+    """Kill workers, those that hold most parts of a run, or results, first."""
+    for pid in processes(client)[:n_workers]:
         os.kill(pid, signal.SIGKILL)
 
 
