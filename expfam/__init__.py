@@ -54,6 +54,13 @@ def get_include() -> str:
     """Return the directory of this package's C headers.
 
     Put it on the include path of a C compiler. Cython finds the headers without it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expfam import get_include
+    >>> (Path(get_include()) / "contracts.pxd").exists()
+    True
     """
     from pathlib import Path
 

@@ -61,6 +61,13 @@ class Result(NamedTuple):
     message : str
         What is wrong, or why the check was skipped.
     seconds : float
+
+    Examples
+    --------
+    >>> from expfam import Poisson
+    >>> from expfam.plugins.conformance import check_family
+    >>> check_family(Poisson(), only=["is_a_value"])["is_a_value"].status
+    'passed'
     """
 
     name: str
@@ -77,6 +84,14 @@ class Report:
     subject : str
         The plugin's repr.
     results : list of Result
+
+    Examples
+    --------
+    >>> from expfam import Poisson
+    >>> from expfam.plugins.conformance import check_family
+    >>> report = check_family(Poisson(), only=["is_a_value"])
+    >>> report.passed, report.named("passed")
+    (True, ['is_a_value'])
     """
 
     def __init__(self, subject: str, results: list[Result]) -> None:
@@ -119,6 +134,12 @@ def checks() -> list[tuple[str, tuple[str, ...], str]]:
     Returns
     -------
     list of (str, tuple of str, str)
+
+    Examples
+    --------
+    >>> from expfam.plugins.conformance import checks
+    >>> [name for name, needs, claim in checks()][:2]
+    ['is_a_value', 'shapes_and_types']
     """
     return [(law.name, law.needs, (law.function.__doc__ or "").strip()) for law in LAWS.values()]
 

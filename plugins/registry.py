@@ -209,6 +209,12 @@ def load_proposal(name: str, **options: Any) -> Any:
     ------
     PluginError
         The name is unknown, ambiguous or badly formed, or its plugin cannot be used.
+
+    Examples
+    --------
+    >>> from expfam import load_proposal
+    >>> load_proposal("hash", n_bits=64).n_bits
+    64
     """
     return _load("proposal", name)(**options)
 
@@ -258,6 +264,16 @@ def register(name: str, cls: type, *, kind: str = "family", replace: bool = Fals
     ------
     PluginError
         The name is taken or badly formed, or the class is not usable.
+
+    Examples
+    --------
+    >>> import expfam
+    >>> class Visits(expfam.Poisson):
+    ...     name = "visits"
+    >>> expfam.register("visits", Visits).__name__
+    'Visits'
+    >>> expfam.load_family("visits").name
+    'visits'
     """
     group = _group(kind)
     value = f"{getattr(cls, '__module__', '?')}:{getattr(cls, '__qualname__', repr(cls))}"

@@ -25,8 +25,9 @@ def columns_from_frame(
     """Return the family of a frame on a Dask cluster by the roles of its columns.
 
     It is what `expfam.Columns.from_frame` returns of the whole frame. All rows are read once, and the workers send
-    summaries: the distinct cells of each column and how many rows hold them. Of more than 2^20 distinct numbers they
-    send a sample, which decides between families; of as many texts the first in order.
+    summaries: the distinct cells of each column and how many rows hold them. If a column has more than 2^20 distinct
+    numbers, they send a sample of these, which decides between families. Of so many texts they send the first ones in
+    alphabetical order.
 
     Parameters
     ----------

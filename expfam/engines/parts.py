@@ -26,6 +26,13 @@ class Part(NamedTuple):
     n_rows : int
     source : object
         The rows, or a function without arguments that returns them; it is sent to a worker by pickle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.engines import Part
+    >>> Part(first_row=6, n_rows=2, source=np.zeros((2, 3))).n_rows
+    2
     """
 
     first_row: int

@@ -23,6 +23,7 @@ from expfam.errors import PluginError, SupportError
 from expfam.families._stored_statistics import check_stored
 
 cdef const char *CAPSULE = "expfam.components_v1"
+cdef Py_ssize_t FEW_SLOTS = 64  # the highest of fewer is found in one pass over them
 cdef double DEPTH = 46.0        # slots that lie this many nats below the best one have no probability
 
 
@@ -104,6 +105,22 @@ cdef Py_ssize_t first_of_highest(const double *scores, Py_ssize_t m) noexcept no
     while scores[k] != best:
         k += 1
     return k
+
+
+cdef Py_ssize_t add_few_masses(double *scores, const double *mass, Py_ssize_t m, Py_ssize_t *top) noexcept nogil:
+    """Add log masses to few scores, and find the first of the highest; else as `add_masses`."""
+    cdef Py_ssize_t k, n_bad = 0
+    top[0] = 0
+    for k in range(m):
+        scores[k] += mass[k]
+        n_bad += scores[k] != scores[k]
+        if scores[k] > scores[top[0]]:
+            top[0] = k
+    if n_bad:
+        for k in range(m):
+            if isnan(scores[k]):
+                return k
+    return m
 
 
 cdef class Components:
@@ -283,10 +300,14 @@ cdef class Components:
                 code = self.c.log_predictive(self.c.self, i, NULL, m, &scores[0], &work[0])
                 if code:
                     break
-                k = add_masses(&scores[0], &mass[0], m)
+                if m < FEW_SLOTS:
+                    k = add_few_masses(&scores[0], &mass[0], m, &top)
+                else:
+                    k = add_masses(&scores[0], &mass[0], m)
                 if k < m:
                     break
-                top = first_of_highest(&scores[0], m)
+                if m >= FEW_SLOTS:
+                    top = first_of_highest(&scores[0], m)
                 chosen[i - start] = <int32_t> top
                 if wants_best:
                     highest[i - start] = scores[top]

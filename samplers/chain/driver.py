@@ -25,6 +25,16 @@ def steps(kernel: Kernel, state: Any) -> Iterator[Info]:
     ------
     Info
         Numbers of the step that has just moved the state.
+
+    Examples
+    --------
+    >>> from itertools import islice
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import CollapsedGibbs, steps
+    >>> kernel = CollapsedGibbs()
+    >>> state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), [[0], [1], [40], [41]], seed=0)
+    >>> [info.step for info in islice(steps(kernel, state), 3)]
+    [1, 2, 3]
     """
     while True:
         yield kernel.step(state)
@@ -101,6 +111,21 @@ def sample(
     Trace
         ``interrupted`` is True if the user pressed Ctrl-C. The trace then ends with the last complete step, and the
         labels of the state include the moves made since.
+
+    Raises
+    ------
+    ValueError
+        `n_steps` is negative or no integer.
+
+    Examples
+    --------
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import CollapsedGibbs, sample
+    >>> kernel, model = CollapsedGibbs(), MixtureModel(Poisson(shape=1.0, rate=0.05), DirichletProcess())
+    >>> state = kernel.init(model, [[0], [1], [90], [91]], seed=0)
+    >>> trace = sample(kernel, state, 20)
+    >>> len(trace), state.n_clusters
+    (20, 2)
     """
     if n_steps < 0 or n_steps != int(n_steps):
         raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")

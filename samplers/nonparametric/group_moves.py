@@ -30,9 +30,9 @@ class GroupedProcessSplitMerge(GroupedProcessGibbs):
 
     Two rows are drawn, whatever their clusters. Where both are in one cluster, its other rows are divided between them,
     group by group; where they are in two, the clusters become one. Parameters and weights of the groups are integrated
-    out, and the weights that all groups share are part of the move. A known cluster takes part as that of the first
-    row, and keeps its known rows. It is made for a `Cycle` with
-    `GroupedProcessGibbs`, which draws the shared weights and concentrations. Any family.
+    out, and the weights that all groups share are part of the move. A cluster with known rows takes part too, and keeps
+    them. Use this kernel in a `Cycle` with `GroupedProcessGibbs`, which draws the shared weights and the
+    concentrations. It works with any family.
 
     Parameters
     ----------

@@ -176,7 +176,7 @@ class GroupedProcessVariational(GroupedVariational):
 
 
 class GroupedProcessVariationalState(GroupedVariationalState):
-    """Expected statistics of clusters of unknown number, and posterior of their shared weights.
+    """Expected statistics of an unknown number of clusters, and the law of their weights.
 
     Parameters
     ----------

@@ -30,9 +30,9 @@ class TopicProcessSplitMerge(TopicProcessGibbs):
 
     Two tokens are drawn, whatever their topics. Where both have one topic, its other tokens are divided between them,
     document by document; where they have two, the topics become one. Weights of documents and topics are integrated
-    out, and the weights that all documents share are part of the move. A known topic takes part as that of the first
-    token. It is made for a `Cycle` with
-    `TopicProcessGibbs`, which draws the shared weights and all that is learned.
+    out, and the weights that all documents share are part of the move. A topic with seed words takes part too, and
+    keeps them. Use this kernel in a `Cycle` with `TopicProcessGibbs`, which draws the shared weights and all that is
+    learned.
 
     Parameters
     ----------

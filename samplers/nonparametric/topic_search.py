@@ -22,12 +22,12 @@ _N_NEAR = 2
 
 
 class TopicProcessMerges(TopicProcessGibbs):
-    """Make one topic of two that predict documents no better than their union does.
+    """Join two topics where one topic in their place predicts documents as well.
 
-    For every topic, the topics of the most similar words are compared with it. The documents are divided into halves at
-    random. Words and weights of both topics and of their union are learned in one half, and predict the tokens of these
-    topics in the other; then the halves change places. It is a search, not a step of an exact chain: use it in a
-    warm-up only.
+    Each topic is compared with the topics whose words are most similar. The documents are divided into halves at
+    random. Words and weights of the two topics, and of the one in their place, are learned in one half, and predict the
+    tokens of these topics in the other half; then the halves change places. It is a search, not a step of an exact
+    chain: use it in a warm-up only.
 
     Parameters
     ----------

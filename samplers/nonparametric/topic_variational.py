@@ -87,8 +87,8 @@ class TopicProcessVariational(TopicVariational):
     hierarchical Dirichlet process", made tighter; merges and births are of the kind of Hughes and Sudderth 2013,
     "Memoized online variational inference for Dirichlet process mixture models".
 
-    # Departs from both: a move changes the responsibilities of two topics alone and is judged by the whole bound; the
-    # next pass does the rest.
+    Unlike in both papers, a move changes the responsibilities of two topics alone and is judged by the whole bound; the
+    next pass does the rest.
     """
 
     _constraints: ClassVar = {"n_deletions": Integer(0), "n_births": Integer(0)}

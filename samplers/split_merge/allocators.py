@@ -152,7 +152,7 @@ class SequentialAllocator(Allocator):
     Notes
     -----
     Dahl 2005, "Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process mixture
-    models". Departs from the paper in the masses, which are n + offset for weights other than a Dirichlet process.
+    models". The masses are n + offset, which differs from the paper for weights other than a Dirichlet process.
     """
 
     def assign(
@@ -285,10 +285,10 @@ class DelayedAllocator(Allocator):
 
 
 class FrozenAllocator(Allocator):
-    """Independent draws given parameters that come from rounds of hard assignment to two sides.
+    """Draw sides of rows given two clusters that passes of hard assignment have found.
 
-    The first hard assignment is to the nearest anchor. A round costs two matrix products: use this allocator for
-    families that are written in NumPy.
+    Each row first goes to the nearer anchor. A pass then learns the two clusters from their rows, and each row goes to
+    the more probable one. A pass costs two matrix products: use this allocator for families that are written in NumPy.
 
     Parameters
     ----------

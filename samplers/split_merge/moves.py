@@ -185,8 +185,8 @@ class BucketMoves(Move):
 
     Notes
     -----
-    Departs from the published sampler by minwise hashing: the probability of a split is exact for the present buckets,
-    not a bound of an average over random buckets, and either side may be the bucket.
+    This move differs from the published sampler with minwise hashing in two ways. The probability of a split is exact
+    for the present buckets, and no bound of an average over random buckets. Either side may be the bucket.
     """
 
     kind = "bucket"

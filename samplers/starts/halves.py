@@ -43,6 +43,7 @@ _LIGHT = 2.4  # fourth moment over squared variance: 3 of a normal column, 1.8 o
 _LIGHT_COLUMNS = 4  # of a cluster, those of the lightest tails
 _FEWEST_SEGMENTS = 3  # two are a cut
 _UNIT = 9  # stream of the purpose "start"
+_CLIMBED_AT_ONCE = 4096  # rows of all clusters and cuts; of so few, calls take more time than rows
 _SCORED_AT_ONCE = 1 << 21  # numbers in the statistics of clusters that are cut together
 _MOST_KEPT = 256  # clusters of a data set whose first cuts are kept; each has a few labels of at most 2000 rows
 _kept: WeakKeyDictionary[Dataset, dict[tuple[Any, ...], list[Any]]] = WeakKeyDictionary()
@@ -164,44 +165,95 @@ def _as_int64(rows):
 
 
 class _Cuts:
-    """Cuts of several clusters, whose rows move to the likelier sides together."""
+    """First cuts of several clusters, and what they become when rows move."""
 
     def __init__(self, free, data, clusters, names, seed, by_columns):
-        self.free, self.names, self.seed, self.by_columns = free, names, seed, by_columns
+        self.free, self.data, self.names, self.seed, self.by_columns = free, data, names, seed, by_columns
+        self.clusters = [_as_int64(rows) for rows in clusters]
         self.kept = _kept_of(data)
         # the numbers of a cut depend on the place of its cluster in the list
-        self.keys = [(seed, by_columns, c, blake2b(rows).digest()) for c, rows in zip(names, map(_as_int64, clusters))]
+        self.keys = [(seed, by_columns, c, blake2b(rows).digest()) for c, rows in zip(names, self.clusters)]
+
+    def best(self) -> Iterator[Halves | None]:
+        """Yield the best cut of each cluster."""
+        first = [self._first_cuts(c) for c in range(len(self.clusters))]
+        most = max(map(len, first), default=0)
+        at_once = self._climbed_at_once(most)
+        climbs = _Climbs(self.free, self.data, self.clusters * at_once)
+        best = [-np.inf] * len(self.clusters)
+        found: list[Halves | None] = [None] * len(self.clusters)
+        for start in range(0, most, at_once):
+            begun = np.concatenate([self._numbered(first, number) for number in range(start, start + at_once)])
+            for place, (halves, score) in enumerate(climbs.climbed(begun)):
+                c = place % len(self.clusters)
+                if score > best[c]:  # with the prior of the sizes: else even halves forced win
+                    best[c], found[c] = score, halves
+        yield from found
+
+    def _climbed_at_once(self, most):
+        """Return how many cuts of each cluster climb together, of so many at most."""
+        n_rows, n_clusters = sum(map(len, self.clusters)), len(self.clusters)
+        fitting = min(_CLIMBED_AT_ONCE // n_rows, _SCORED_AT_ONCE // (2 * n_clusters * self.data.n_statistics))
+        return max(1, min(most, fitting))
+
+    def _numbered(self, first, number):
+        """Return one first cut of each cluster: (N,) int32; 0 where a cluster has no further one."""
+        return np.concatenate(
+            [
+                cuts[number] if number < len(cuts) else np.zeros(len(rows), dtype=np.int32)
+                for cuts, rows in zip(first, self.clusters)
+            ]
+        )
+
+    def _first_cuts(self, c):
+        """Return the first cuts of a cluster, which are made once for the same rows."""
+        cuts = self.kept.get(self.keys[c])
+        if cuts is None:
+            cuts = list(self._cuts_of(c))
+            if len(self.kept) >= _MOST_KEPT:
+                self.kept.clear()
+            self.kept[self.keys[c]] = cuts
+        return cuts
+
+    def _cuts_of(self, c):
+        part = self.data.take(self.clusters[c])
+        metrics = metrics_of(part, seed=self.seed) if self.by_columns else {"own": Rows(part).embedding(self.seed, 1)}
+        weight = None if part.weight is None else np.maximum(part.weight, np.finfo(np.float64).tiny)
+        rng = generator(self.seed, "start", unit=_UNIT, step=2 * self.names[c] + 1)
+        for points in metrics.values():
+            yield RowTiles(points, weight=weight).kmeans(2, rng)[0]
+        points = metrics["own"]
+        if not self.by_columns:
+            return
+        if points.shape[1] <= _MOST_COLUMNS and (cut := best_cut(points, weight)) is not None:
+            yield (points[:, cut.column] >= cut.threshold).astype(np.int32)
+
+
+class _Climbs:
+    """Clusters in halves, whose rows move to the likelier sides, all clusters at once.
+
+    A cluster may stand in the list several times, each with another cut.
+    """
+
+    def __init__(self, free, data, clusters):
+        self.free, self.data = free, data.take(np.concatenate(clusters))
         sizes = [len(rows) for rows in clusters]
-        self.data = data.take(np.concatenate(clusters).astype(np.int64))
         self.of_row = np.repeat(np.arange(len(clusters), dtype=np.int32), sizes)
         self.ends = np.cumsum(sizes)
         self.begins = self.ends - sizes
         self.loaded = None
+        n, S = weighted_statistics(self.data, self.of_row, len(sizes))
+        self.whole = LoadedClusters(free.family, n, S).log_marginal(self.data)
 
-    def best(self) -> Iterator[Halves | None]:
-        """Yield the best cut of each cluster."""
-        n_clusters = len(self.ends)
-        n, S = weighted_statistics(self.data, self.of_row, n_clusters)
-        whole = LoadedClusters(self.free.family, n, S).log_marginal(self.data)
-        best, rise = np.full(n_clusters, -np.inf), np.zeros(n_clusters)
-        halves = np.zeros(self.data.n_rows, dtype=np.int32)
-        for begun in self._begun():
-            moved, evidence, score = self._climbed(begun)
-            better = score > best  # with the prior of the sizes: else even halves forced win
-            best[better], rise[better] = score[better], (evidence - whole)[better]
-            rows = better[self.of_row]
-            halves[rows] = moved[rows]
-        for c, (start, stop) in enumerate(zip(self.begins, self.ends)):
-            yield Halves(halves[start:stop], float(rise[c])) if best[c] > -np.inf else None
-
-    def _climbed(self, halves):
+    def climbed(self, halves) -> Iterator[tuple[Halves, float]]:
         """Move rows to the likelier halves of their clusters while the log joint of these rises.
 
-        Returns
-        -------
-        halves : (N,) int32 ndarray
-        evidence, score : (C,) float64 ndarray
-            Log evidence of the halves, without and with the prior of their sizes; the score is -inf where one is empty.
+        Yields
+        ------
+        Halves
+            Of each cluster.
+        float
+            Their log evidence with the prior of their sizes; -inf where one is empty.
         """
         evidence, score, n = self._scored(halves)
         going = np.isfinite(score)
@@ -221,7 +273,9 @@ class _Cuts:
             halves = np.where(rows, moved, halves)
             evidence, score = np.where(going, new_evidence, evidence), np.where(going, new_score, score)
             n = np.where(both, new_n, n)
-        return halves, evidence, score
+        rises = evidence - self.whole
+        for begin, end, rise, each in zip(self.begins, self.ends, rises.tolist(), score.tolist()):
+            yield Halves(halves[begin:end], rise), each
 
     def _scored(self, halves):
         n, S = weighted_statistics(self.data, 2 * self.of_row + halves, 2 * len(self.ends))
@@ -233,39 +287,6 @@ class _Cuts:
         sizes = n.reshape(-1, 2)
         prior = np.where(sizes > 0.0, gammaln(np.maximum(sizes, 1e-300)), 0.0).sum(axis=1)
         return evidence, np.where((sizes > 0.0).all(axis=1), evidence + prior, -np.inf), n
-
-    def _begun(self):
-        """Yield first cuts of all clusters: (N,) int32; 0 where a cluster has no further cut."""
-        cuts = [self._first_cuts(c) for c in range(len(self.ends))]
-        for number in range(max(map(len, cuts), default=0)):
-            halves = np.zeros(self.data.n_rows, dtype=np.int32)
-            for c, (start, stop) in enumerate(zip(self.begins, self.ends)):
-                if number < len(cuts[c]):
-                    halves[start:stop] = cuts[c][number]
-            yield halves
-
-    def _first_cuts(self, c):
-        """Return the first cuts of a cluster, which are made once for the same rows."""
-        cuts = self.kept.get(self.keys[c])
-        if cuts is None:
-            cuts = list(self._cuts_of(c))
-            if len(self.kept) >= _MOST_KEPT:
-                self.kept.clear()
-            self.kept[self.keys[c]] = cuts
-        return cuts
-
-    def _cuts_of(self, c):
-        part = self.data.take(np.arange(self.begins[c], self.ends[c]))
-        metrics = metrics_of(part, seed=self.seed) if self.by_columns else {"own": Rows(part).embedding(self.seed, 1)}
-        weight = None if part.weight is None else np.maximum(part.weight, np.finfo(np.float64).tiny)
-        rng = generator(self.seed, "start", unit=_UNIT, step=2 * self.names[c] + 1)
-        for points in metrics.values():
-            yield RowTiles(points, weight=weight).kmeans(2, rng)[0]
-        points = metrics["own"]
-        if not self.by_columns:
-            return
-        if points.shape[1] <= _MOST_COLUMNS and (cut := best_cut(points, weight)) is not None:
-            yield (points[:, cut.column] >= cut.threshold).astype(np.int32)
 
 
 # ---- several parts ---------------------------------------------------------------------------------------------------

@@ -96,8 +96,8 @@ class TopicVariational(StreamKernel):
     on raises the whole bound, too. "active" leaves out topics, which restricts the posterior; only "best" compares the
     bounds with and without this restriction.
 
-    # Departs from Hughes and Sudderth 2016: dense arithmetic on a document's active topics in place of the largest L
-    # topics of each word, which remains as local="tokens".
+    Hughes and Sudderth 2016 keep the largest L topics of each word; this is local="tokens". Otherwise the arithmetic is
+    dense, on the active topics of a document.
     """
 
     takes_weight = True

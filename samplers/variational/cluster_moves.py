@@ -51,9 +51,9 @@ class ClusterMoves(Kernel):
     birth : bool
         Divide clusters, drawn with probability proportional to their data, into two.
     n_trials : int
-        Deletions, and births, that a step tries. A step tries the merges of all near pairs.
+        Number of deletions, and of births, that a step tries. It tries the merges of all near pairs.
     n_refinements : int
-        Local steps of a divided cluster's rows before the birth is judged.
+        Number of local steps that the rows of a divided cluster make before the birth is judged.
 
     Examples
     --------
@@ -71,8 +71,8 @@ class ClusterMoves(Kernel):
     Notes
     -----
     Births and merges are from Hughes and Sudderth 2013, "Memoized online variational inference for Dirichlet process
-    mixture models", deletions from Hughes, Kim and Sudderth 2015. # Departs from both: the rows that a move touches
-    judge it, so no sums of pairs are prepared, and no move is judged by a bound of other rows.
+    mixture models", deletions from Hughes, Kim and Sudderth 2015. Unlike there, a move is judged by the bound of the
+    rows that it touches, so no sums of pairs are prepared.
     """
 
     state_type = VariationalState

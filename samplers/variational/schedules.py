@@ -34,7 +34,7 @@ class Schedule(Settings):
 
 
 class Full(Schedule):
-    """One update of the parameters after each pass over all data; the bound never falls.
+    """Update the parameters once after each pass over all data; the bound never falls.
 
     Examples
     --------

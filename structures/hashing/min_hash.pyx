@@ -652,6 +652,12 @@ def split_probability(A, B, *, is_signed=False):
     Notes
     -----
     Inclusion and exclusion over the subsets T of B: the sum over T of (-1)^|T| collision(A and T).
+
+    Examples
+    --------
+    >>> from expfam.structures import split_probability
+    >>> split_probability([[1.0, 0.0]], [[0.0, 1.0]])
+    1.0
     """
     A, B = weights_of(A, is_signed, "A"), weights_of(B, is_signed, "B")
     if B.shape[0] > 20:

@@ -47,16 +47,29 @@ def test_examples_of_compiled_modules_are_found():
         assert examples(module)
 
 
-def public_classes():
-    """Classes that the two public packages name."""
-    for package in ("expfam", "expfam.samplers"):
+PACKAGES = (
+    "expfam",
+    "expfam.samplers",
+    "expfam.structures",
+    "expfam.displays",
+    "expfam.dask",
+    "expfam.engines",
+    "expfam.plugins.conformance",
+)
+
+
+def public_values():
+    """Classes and functions that the public packages name."""
+    for package in PACKAGES:
         module = importlib.import_module(package)
         for name in module.__all__:
             value = getattr(module, name)
-            if inspect.isclass(value):
+            if not isinstance(value, str) and not (inspect.isclass(value) and issubclass(value, Warning)):
                 yield f"{package}.{name}", value
 
 
-def test_every_public_class_shows_an_example():
-    missing = [name for name, value in public_classes() if ">>>" not in (value.__doc__ or "")]
+def test_every_public_name_shows_an_example():
+    values = dict(public_values())
+    missing = [name for name, value in values.items() if ">>>" not in (value.__doc__ or "")]
+    assert len(values) > 150
     assert not missing, f"no example in the docstring of {missing}"

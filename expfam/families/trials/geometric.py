@@ -17,7 +17,7 @@ class Geometric(NegativeBinomial):
     Parameters
     ----------
     a, b : "auto", float or (V,) array_like, positive
-        Beta(a, b) prior of the probability p of a failure; ``"auto"`` is worth one observation of the column's mean.
+        Beta(a, b) prior of the probability p of a failure; ``"auto"`` counts as one observation of the column's mean.
 
     Examples
     --------
