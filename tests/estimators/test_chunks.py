@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from chunk_faults import check_refusals
 from scipy import sparse
 from variational_by_terms import FAMILIES as REFERENCES
 from variational_by_terms import Reference, reference_weights
@@ -399,26 +400,11 @@ def test_misuse_is_named():
     with pytest.raises(AttributeError, match="partial_fit"):
         ef.Mixture(family, 5).partial_fit(X)
     mixture = ef.Mixture(family, 5, sampler=SparseVariational(2), random_state=0)
-    with pytest.raises(DataError, match="no chunks"):
-        mixture.fit_chunks([])
-    with pytest.raises(DataError, match="3 parts"):
-        mixture.fit_chunks([(X, None, None)])
-    with pytest.raises(CapabilityError, match="learn_hyper"):
-        ef.Mixture(family, 5, sampler="variational", learn_hyper=True).partial_fit(X)
-    mixture.partial_fit(X, batch="a")
-    with pytest.raises(DataError, match=r"batch 'a' had 240 rows.* 100 rows"):
-        mixture.partial_fit(X[:100], batch="a")
-    with pytest.raises(DataError, match="240 rows of total weight 240"):
-        mixture.partial_fit(X, sample_weight=np.full(240, 2.0), batch="a")
-    with pytest.raises(ValueError, match="integer or a string"):
-        mixture.partial_fit(X, batch=1.5)
-    with pytest.raises(ValueError, match="features"):
-        mixture.partial_fit(X[:, :2])
+    check_refusals(mixture, X, n_few=100, n_columns=2, sampler=SparseVariational(3))
     with pytest.raises(DataError, match="dense, this one is sparse"):
         mixture.partial_fit(sparse.csr_array(X))
-    mixture.sampler = SparseVariational(3)
-    with pytest.raises(CapabilityError, match="n_active changed"):
-        mixture.partial_fit(X)
+    with pytest.raises(CapabilityError, match="learn_hyper"):
+        ef.Mixture(family, 5, sampler="variational", learn_hyper=True).partial_fit(X)
     with pytest.raises(CapabilityError, match=r"Full\(\) updates after a pass"):
         ef.Mixture(family, 5, sampler=SparseVariational(2, schedule=Full())).partial_fit(X)
     with pytest.raises(ValueError, match="leave the name out"):

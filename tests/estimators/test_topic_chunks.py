@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from allocated import peak_of
+from chunk_faults import check_refusals
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln
@@ -495,22 +496,7 @@ def test_misuse_is_named():
     assert not hasattr(TopicModel(K, sampler="gibbs"), "partial_fit")
     assert not hasattr(TopicModel(K, sampler="gibbs"), "fit_chunks")
     model = TopicModel(K, sampler=TopicVariational(schedule=Memoized()), random_state=0)
-    with pytest.raises(DataError, match="no chunks"):
-        model.fit_chunks([])
-    with pytest.raises(DataError, match="3 parts"):
-        model.fit_chunks([(X, None, None)])
-    model.partial_fit(X, batch="a")
-    with pytest.raises(DataError, match=r"batch 'a' had 60 rows.* 10 rows"):
-        model.partial_fit(X[:10], batch="a")
-    with pytest.raises(DataError, match="60 rows of total weight 60"):
-        model.partial_fit(X, sample_weight=np.full(60, 2.0), batch="a")
-    with pytest.raises(ValueError, match="integer or a string"):
-        model.partial_fit(X, batch=1.5)
-    with pytest.raises(ValueError, match="features"):
-        model.partial_fit(X[:, :20])
-    model.sampler = TopicVariational(2, schedule=Memoized())
-    with pytest.raises(CapabilityError, match="n_active changed"):
-        model.partial_fit(X)
+    check_refusals(model, X, n_few=10, n_columns=20, sampler=TopicVariational(2, schedule=Memoized()))
     with pytest.raises(ValueError, match="leave the name out"):
         TopicModel(K).partial_fit(X, batch=1)
     with pytest.raises(CapabilityError, match=r"Full\(\) updates after a pass"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from instruction_sets import NUMBERS_OF, check_sets_agree
+from instruction_sets import check_sets_agree, numbers_of_families
 from scipy import sparse
 
 from expfam import Dataset
@@ -148,26 +148,8 @@ def test_an_unknown_layout_is_refused():
 
 # ---- instruction sets ------------------------------------------------------------------------------------------------
 
-ISA_SCRIPT = (
-    NUMBERS_OF
-    + """
-import sys
-import numpy as np
-from expfam import Dataset, load_family
-from expfam.families.components import Components
-rng = np.random.default_rng(3)
-out = []
-for V in (1, 3, 8, 9, 17, 40):
-    X = (rng.random((60, V)) < 0.3).astype(float)
-    for family in (load_family("bernoulli"), load_family("negative_binomial", r=2.0), load_family("geometric")):
-        data = Dataset(X, family)
-        components = Components(data.family, data, 13)
-        components.refresh((np.arange(60) % 11).astype(np.int32))
-        out.extend(numbers_of(components))
-np.save(sys.argv[1], np.array(out))
-"""
-)
-
 
 def test_instruction_sets_agree(tmp_path):
-    check_sets_agree(ISA_SCRIPT, tmp_path)
+    families = 'load_family("bernoulli"), load_family("negative_binomial", r=2.0), load_family("geometric")'
+    code = numbers_of_families("load_family", families, "X = (rng.random((60, V)) < 0.3).astype(float)")
+    check_sets_agree(code, tmp_path)

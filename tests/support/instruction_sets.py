@@ -21,6 +21,26 @@ def numbers_of(components):  # scores of 13 clusters of 60 rows, some of which l
 """  # for code whose numbers `check_sets_agree` compares
 
 
+def numbers_of_families(names, families, rows):
+    """Code that saves the numbers of some families of `expfam` on rows X of several widths V; rng is a generator."""
+    return f"""{NUMBERS_OF}
+import sys
+import numpy as np
+from expfam import Dataset, {names}
+from expfam.families.components import Components
+rng = np.random.default_rng(3)
+out = []
+for V in (1, 3, 8, 9, 17, 40):
+    {rows}
+    for family in ({families}):
+        data = Dataset(X, family)
+        components = Components(data.family, data, 13)
+        components.refresh((np.arange(60) % 11).astype(np.int32))
+        out.extend(numbers_of(components))
+np.save(sys.argv[1], np.array(out))
+"""
+
+
 def output_under(isa, code, *arguments, file=None):
     """What code prints under an instruction set; with `file`, a test's `__file__`, it may import that test."""
     environment = os.environ | {"EXPFAM_ISA": isa} | ({} if file is None else {"PYTHONPATH": import_path(file)})
