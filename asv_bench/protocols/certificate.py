@@ -338,21 +338,27 @@ def written(stored):
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def main(arguments=None):
-    """Run the command; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", metavar="SAMPLER,FAMILY,WEIGHTS", help="names with *; or wrong")
-    parser.add_argument("--missing", action="store_true", help="only what the file lacks, or has of fewer replicates")
-    parser.add_argument("--replicates", type=int, default=REPLICATES, help="of each check; default: %(default)s")
-    parser.add_argument(
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    command.add_argument("--only", metavar="SAMPLER,FAMILY,WEIGHTS", help="names with *; or wrong")
+    command.add_argument("--missing", action="store_true", help="only what the file lacks, or has of fewer replicates")
+    command.add_argument("--replicates", type=int, default=REPLICATES, help="of each check; default: %(default)s")
+    command.add_argument(
         "--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="begin no cell after it"
     )
-    parser.add_argument("--json", type=Path, default=ROOT / "asv_bench" / "certificate.json")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "certificate.md")
-    args = parser.parse_args(arguments)
+    command.add_argument("--json", type=Path, default=ROOT / "asv_bench" / "certificate.json")
+    command.add_argument("--page", type=Path, default=ROOT / "docs" / "certificate.md")
+    return command
+
+
+def main(arguments=None):
+    """Run the command; return the exit status."""
+    command = parser()
+    args = command.parse_args(arguments)
     only = None if args.only is None else args.only.split(",")
     if only is not None and only != ["wrong"] and len(only) != 3:
-        parser.error("--only takes three names, such as fast_ex,poisson,dp")
+        command.error("--only takes three names, such as fast_ex,poisson,dp")
     stored = {"cells": {}, "wrong": {}} | (json.loads(args.json.read_text()) if args.json.exists() else {})
 
     def keep():
@@ -362,7 +368,7 @@ def main(arguments=None):
     failures = run(only, args.replicates, stored, args.missing, keep, args.time_limit)
     made = [*stored["cells"], *stored.get("grouped", {})]
     if only not in (None, ["wrong"]) and not any(matches(only, name.split(",")) for name in made):
-        parser.error(f"no cell is called {args.only}")
+        command.error(f"no cell is called {args.only}")
     keep()
     for failure in failures:
         print("FAILED", *failure)

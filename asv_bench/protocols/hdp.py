@@ -162,22 +162,28 @@ PROTOCOLS = {"quality": quality, "generated": generated, "groups": groups, "kern
 QUICK = {"topics": {"quality": [50, 200], "generated": [5, 20], "groups": [5, 20]}, "seeds": 2}
 
 
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("protocol", choices=[*PROTOCOLS])
+    command.add_argument("--data", metavar="DIR", type=Path, help="folder that holds text/*.npz")
+    command.add_argument("--data-sets", nargs="+", default=["bbc_news", "searchsnippets", "stackoverflow"])
+    command.add_argument("--topics", nargs="+", type=int, help="numbers of topics or clusters, given or true")
+    command.add_argument("--rivals", nargs="*", choices=[*RIVALS], default=[*RIVALS])
+    command.add_argument("--documents", type=int, default=1000)
+    command.add_argument("--sweeps", type=int, default=40)
+    command.add_argument("--seeds", type=int, default=10, help="corpora of each number of topics")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--quick", action="store_true", help="fewer numbers, seeds and rivals")
+    return command
+
+
 def main():
     """Run one protocol."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("protocol", choices=[*PROTOCOLS])
-    parser.add_argument("--data", metavar="DIR", type=Path, help="folder that holds text/*.npz")
-    parser.add_argument("--data-sets", nargs="+", default=["bbc_news", "searchsnippets", "stackoverflow"])
-    parser.add_argument("--topics", nargs="+", type=int, help="numbers of topics or clusters, given or true")
-    parser.add_argument("--rivals", nargs="*", choices=[*RIVALS], default=[*RIVALS])
-    parser.add_argument("--documents", type=int, default=1000)
-    parser.add_argument("--sweeps", type=int, default=40)
-    parser.add_argument("--seeds", type=int, default=10, help="corpora of each number of topics")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="fewer numbers, seeds and rivals")
-    args = parser.parse_args()
+    command = parser()
+    args = command.parse_args()
     if args.protocol in ("quality", "kernels") and args.data is None:
-        parser.error(f"{args.protocol} reads real texts: add --data DIR, a folder that holds text/*.npz")
+        command.error(f"{args.protocol} reads real texts: add --data DIR, a folder that holds text/*.npz")
     if args.topics is None:
         full = [5, 10, 20, 50, 100, 200, 400, 800] if args.protocol == "quality" else [5, 20, 50]
         args.topics = QUICK["topics"].get(args.protocol, full) if args.quick else full
@@ -186,7 +192,7 @@ def main():
         args.rivals = [name for name in args.rivals if name != "tomotopy, initial_k=100"]
     missing = sorted({name.partition(",")[0] for name in args.rivals if find_spec(name.partition(",")[0]) is None})
     if args.protocol == "quality" and missing:
-        parser.error(
+        command.error(
             f"{' and '.join(missing)} not installed: write python -m pip install {' '.join(missing)}, or add --rivals"
             " with the names of those to run, or alone for none"
         )

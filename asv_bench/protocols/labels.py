@@ -222,14 +222,20 @@ def seeds(arguments):
 PROTOCOLS = {"lift": lift, "sweep": sweep, "links": links, "seeds": seeds}
 
 
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("parts", nargs="*", choices=[[], *PROTOCOLS], help="all if none is named")
+    command.add_argument("--names", nargs="*", choices=[*LIFTS, *FURTHER], help="data of lift; all if none is named")
+    command.add_argument("--data", type=Path, default=Path("data"))
+    command.add_argument("--seeds", type=int, default=3)
+    command.add_argument("--quick", action="store_true")
+    return command
+
+
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[[], *PROTOCOLS], help="all if none is named")
-    parser.add_argument("--names", nargs="*", choices=[*LIFTS, *FURTHER], help="data of lift; all if none is named")
-    parser.add_argument("--data", type=Path, default=Path("data"))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true")
-    arguments = parser.parse_args(arguments)
+    """Exit status."""
+    arguments = parser().parse_args(arguments)
     arguments.seeds = 1 if arguments.quick else arguments.seeds
     missed = 0
     for name in arguments.parts or PROTOCOLS:

@@ -227,11 +227,16 @@ def memory(n_rows, n_columns, K):
     return row | {"forecast, MB": forecast.of_worker / 1e6}, peak - empty <= forecast.of_worker / 1e6
 
 
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("--quick", action="store_true", help="small sizes, and no goal for times of two processes")
+    return command
+
+
 def main():
     """Print the tables; exit with 1 where a goal is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes, and no goal for times of two processes")
-    quick = parser.parse_args().quick
+    quick = parser().parse_args().quick
     tables = [
         (sums, SUMS[:1] if quick else SUMS),
         (lambda *size: share_of_sums(*size, is_asked=not quick), [(20_000, 8, 100)] if quick else SHARES),

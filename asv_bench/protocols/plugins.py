@@ -63,18 +63,23 @@ def step_seconds(kernel, X, args):
     return {word: float(np.median(of_word[1:])) for word, of_word in times.items()}
 
 
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("--rows", type=int, default=50_000)
+    command.add_argument("--collapsed-rows", type=int, default=1000)
+    command.add_argument("--clusters", type=int, default=200)
+    command.add_argument("--features", type=int, default=32)
+    command.add_argument("--steps", type=int, default=5)
+    command.add_argument("--kernels", nargs="+", choices=list(KERNELS), default=list(KERNELS))
+    command.add_argument("--json", type=Path, metavar="PATH", help="write the results there too")
+    command.set_defaults(run=compare)
+    return command
+
+
 def main():
     """Parse the arguments and compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=50_000)
-    parser.add_argument("--collapsed-rows", type=int, default=1000)
-    parser.add_argument("--clusters", type=int, default=200)
-    parser.add_argument("--features", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--kernels", nargs="+", choices=list(KERNELS), default=list(KERNELS))
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the results there too")
-    parser.set_defaults(run=compare)
-    report(parser.parse_args())
+    report(parser().parse_args())
 
 
 if __name__ == "__main__":

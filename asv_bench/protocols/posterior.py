@@ -112,16 +112,22 @@ def poisson_truth(rng, n_rows, alpha):
     return labels, rng.poisson(rates[labels])[:, None].astype(float)
 
 
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("what", choices=PROTOCOLS)
+    command.add_argument("--worst", action="store_true", help="all rows uncertain between all of 50 clusters")
+    command.add_argument("--rows", type=int, default=100_000)
+    command.add_argument("--draws", type=int, default=100)
+    command.add_argument("--threads", type=int, default=2)
+    command.add_argument("--losses", nargs="+", default=["vi"], choices=["vi", "binder", "omari"])
+    command.add_argument("--replicates", type=int, default=2000)
+    return command
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=PROTOCOLS)
-    parser.add_argument("--worst", action="store_true", help="all rows uncertain between all of 50 clusters")
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--draws", type=int, default=100)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--losses", nargs="+", default=["vi"], choices=["vi", "binder", "omari"])
-    parser.add_argument("--replicates", type=int, default=2000)
-    args = parser.parse_args()
+    """Run one protocol."""
+    args = parser().parse_args()
     {"search": search, "readings": readings, "coverage": coverage}[args.what](args)
 
 

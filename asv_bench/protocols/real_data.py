@@ -168,16 +168,21 @@ def threads(args):
 PROTOCOLS = {protocol.__name__: protocol for protocol in (published, default, dense, memory, threads)}
 
 
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("protocol", choices=PROTOCOLS)
+    command.add_argument("--data", type=Path, default=Path("data"), help="directory with text/ and dense/")
+    command.add_argument("--seeds", type=int, default=3)
+    command.add_argument("--steps", type=int, default=50)
+    command.add_argument("--rows", type=int, default=1_000_000)
+    command.add_argument("--names", nargs="*", help="data sets of the protocol `default`")
+    return command
+
+
 def main():
     """Run one of the protocols."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("protocol", choices=PROTOCOLS)
-    parser.add_argument("--data", type=Path, default=Path("data"), help="directory with text/ and dense/")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--names", nargs="*", help="data sets of the protocol `default`")
-    args = parser.parse_args()
+    args = parser().parse_args()
     PROTOCOLS[args.protocol](args)
 
 

@@ -190,10 +190,10 @@ def everything(args):
         function(argparse.Namespace(**options | ({"rows": args.rows} if "rows" in options else {})))
 
 
-def main():
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
+def parser():
+    """Options."""
+    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = top.add_subparsers(required=True)
     for function, options in {**COMMANDS, everything: {}}.items():
         name = "all" if function is everything else function.__name__
         command = commands.add_parser(name, help=function.__doc__)
@@ -205,7 +205,12 @@ def main():
             command.add_argument(
                 "--seconds", type=float, default=LEAST_SECONDS, help="CPU seconds of a figure, at least"
             )
-    args = parser.parse_args()
+    return top
+
+
+def main():
+    """Parse the command line."""
+    args = parser().parse_args()
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
         args.run(args)

@@ -295,15 +295,22 @@ def arrays(arguments):
 SUBJECTS = {"fit": fit, "score": score, "impute": impute, "sweep": sweep, "flights": flights, "arrays": arrays}
 
 
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("subjects", nargs="*", help=f"of {', '.join(SUBJECTS)}; all if none is named")
+    command.add_argument("--quick", action="store_true", help="two tables and few rows")
+    command.add_argument("--tables", nargs="+", choices=TABLES, metavar="NAME", help=f"of {', '.join(TABLES)}")
+    return command
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("subjects", nargs="*", help=f"of {', '.join(SUBJECTS)}; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="two tables and few rows")
-    parser.add_argument("--tables", nargs="+", choices=TABLES, metavar="NAME", help=f"of {', '.join(TABLES)}")
-    arguments = parser.parse_args()
+    """Run what is asked for."""
+    command = parser()
+    arguments = command.parse_args()
     unknown = set(arguments.subjects) - set(SUBJECTS)
     if unknown:
-        parser.error(f"unknown subject {sorted(unknown)[0]!r}; known: {', '.join(SUBJECTS)}")
+        command.error(f"unknown subject {sorted(unknown)[0]!r}; known: {', '.join(SUBJECTS)}")
     arguments.tables = arguments.tables or (QUICK if arguments.quick else tuple(TABLES))
     rows = []
     for subject in arguments.subjects or SUBJECTS:

@@ -141,22 +141,28 @@ def interpreter(text):
     return os.path.abspath(path)
 
 
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for side in SIDES:
+        command.add_argument(f"--{side}", type=interpreter, default=sys.executable, metavar="PYTHON")
+    command.add_argument("--rounds", type=int, help="processes of each case and version; 7, or 1 with --quick")
+    command.add_argument("--only", nargs="+", choices=list(CASES), metavar="NAME", help=f"of {', '.join(CASES)}")
+    command.add_argument("--bound", type=float, default=1.03, help="ratio that a case may have, beside its noise")
+    command.add_argument("--quick", action="store_true", help="only show that every case runs")
+    command.add_argument("--json", type=Path, metavar="PATH", help="write the results there too")
+    return command
+
+
 def parsed(arguments):
     """Settings of a run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for side in SIDES:
-        parser.add_argument(f"--{side}", type=interpreter, default=sys.executable, metavar="PYTHON")
-    parser.add_argument("--rounds", type=int, help="processes of each case and version; 7, or 1 with --quick")
-    parser.add_argument("--only", nargs="+", choices=list(CASES), metavar="NAME", help=f"of {', '.join(CASES)}")
-    parser.add_argument("--bound", type=float, default=1.03, help="ratio that a case may have, beside its noise")
-    parser.add_argument("--quick", action="store_true", help="only show that every case runs")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the results there too")
-    args = parser.parse_args(arguments)
+    command = parser()
+    args = command.parse_args(arguments)
     if args.rounds is None:
         args.rounds = 1 if args.quick else 7
     fewest = 1 if args.quick else FEWEST_ROUNDS
     if args.rounds < fewest:
-        parser.error(f"--rounds must be at least {fewest}, got {args.rounds}: fewer show no noise")
+        command.error(f"--rounds must be at least {fewest}, got {args.rounds}: fewer show no noise")
     args.run = compare
     return args
 

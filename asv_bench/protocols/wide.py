@@ -244,14 +244,21 @@ def levels(is_quick):
 PROTOCOLS = {"vmf": vmf, "embeddings": embeddings, "counts": counts, "levels": levels}
 
 
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("subjects", nargs="*", help=f"of {', '.join(PROTOCOLS)}; all if none is named")
+    command.add_argument("--quick", action="store_true", help="few rows: 10,000, and 4,000 of embeddings")
+    return command
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("subjects", nargs="*", help=f"of {', '.join(PROTOCOLS)}; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="few rows: 10,000, and 4,000 of embeddings")
-    arguments = parser.parse_args()
+    """Run what is asked for."""
+    command = parser()
+    arguments = command.parse_args()
     unknown = set(arguments.subjects) - set(PROTOCOLS)
     if unknown:
-        parser.error(f"unknown subject {sorted(unknown)[0]!r}; known: {', '.join(PROTOCOLS)}")
+        command.error(f"unknown subject {sorted(unknown)[0]!r}; known: {', '.join(PROTOCOLS)}")
     with threadpool_limits(1):
         are_reached = [PROTOCOLS[name](arguments.quick) for name in arguments.subjects or PROTOCOLS]
     sys.exit(0 if all(are_reached) else 1)

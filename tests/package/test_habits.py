@@ -47,6 +47,41 @@ def test_the_recipe_has_the_requirements_of_the_metadata():
     assert entries(text, "entry_points") == [f"{name} = {to}" for name, to in PROJECT["scripts"].items()]
 
 
+@pytest.mark.skipif(not RECIPE.exists(), reason="needs the checkout")
+def test_the_recipe_has_what_its_functions_ask_for():
+    # `stdlib` has no default: without a variants file beside the recipe nothing is built
+    named = set(re.findall(r"\$\{\{ (compiler|stdlib)\('(\w+)'\) \}\}", RECIPE.read_text(encoding="utf-8")))
+    assert named == {("compiler", "c"), ("stdlib", "c")}
+    variants = RECIPE.with_name("variants.yaml").read_text(encoding="utf-8")
+    for key in ("c_stdlib", "c_stdlib_version"):
+        (body,) = re.findall(rf"^{key}:\n((?:  .*\n)+)", variants, flags=re.MULTILINE)
+        assert re.findall(r"if: (\w+)", body) == ["linux", "osx"]
+        assert len(re.findall(r"then: \S+", body)) == 2
+    versions = [text.strip('"').removesuffix(".*") for text in entries(variants, "python")]
+    wheels = [name for name in METADATA["tool"]["cibuildwheel"]["build"].split() if not name.endswith("t-*")]
+    assert [f"cp{version.replace('.', '')}-*" for version in versions] == wheels
+
+
+@pytest.mark.skipif(not RECIPE.exists(), reason="needs the checkout")
+def test_the_recipe_has_the_parts_of_its_format():
+    text = RECIPE.read_text(encoding="utf-8")
+    parts = re.findall(r"^(\w+):", text, flags=re.MULTILINE)
+    assert sorted(parts) == [
+        "about",
+        "build",
+        "context",
+        "package",
+        "requirements",
+        "schema_version",
+        "source",
+        "tests",
+    ]
+    (folder,) = re.findall(r"^source:\n  path: (.+)$", text, flags=re.MULTILINE)
+    assert (RECIPE.parent / folder).resolve() == ROOT
+    (licence,) = re.findall(r"^  license_file: (.+)$", text, flags=re.MULTILINE)
+    assert (ROOT / licence).is_file()
+
+
 @pytest.mark.skipif(not WHEELS.exists(), reason="the workflows are no part of the sdist")
 def test_wheels_are_made_for_every_python_and_platform():
     made = METADATA["tool"]["cibuildwheel"]["build"].split()
