@@ -242,8 +242,7 @@ class _Climbs:
         self.ends = np.cumsum(sizes)
         self.begins = self.ends - sizes
         self.loaded = None
-        n, S = weighted_statistics(self.data, self.of_row, len(sizes))
-        self.whole = LoadedClusters(free.family, n, S).log_marginal(self.data)
+        self.whole = self._scored(np.zeros_like(self.of_row))[0]
 
     def climbed(self, halves) -> Iterator[tuple[Halves, float]]:
         """Move rows to the likelier halves of their clusters while the log joint of these rises.
