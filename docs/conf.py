@@ -66,6 +66,7 @@ html_title = "expfam"
 html_static_path = ["_static"]
 html_css_files = ["expfam.css"]
 html_show_sourcelink = False
+toc_object_entries_show_parents = "hide"  # the contents beside a page are narrow
 html_theme_options = {
     "show_prev_next": False,
     "navigation_depth": 2,

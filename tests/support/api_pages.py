@@ -14,6 +14,7 @@ Every public name has a page: settings with types and defaults, results, errors,
 other modules may change without notice. :doc:`/reference` is the same list on one page.
 
 """
+OWN = "of the package itself"
 
 
 def api_page() -> str:
@@ -25,8 +26,10 @@ def section(name: str) -> str:
     """Return the part of a module."""
     module = import_module(name)
     text = [_headed(name, "-"), f"{summary(module)}\n", f".. currentmodule:: {name}\n"]
-    for room, names in rooms(name, module).items():
-        text.append(_headed(room, "~") if room != name else "")
+    parts = rooms(name, module)
+    for room in sorted(parts, key=lambda room: room == name):  # what people look for first, and then the package's own
+        names = parts[room]
+        text.append(_headed(room if room != name else OWN, "~") if len(parts) > 1 else "")
         entries = "\n".join(f"   {each}" for each in names)
         text.append(f".. autosummary::\n   :toctree: generated\n\n{entries}\n")
     return "\n".join(text)
