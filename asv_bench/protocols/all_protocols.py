@@ -193,6 +193,7 @@ PROTOCOLS = [
     Protocol("A frame beside other tools", "asides.py", "frame"),
     Protocol("Tables beside stepmix", "tables.py", "", "--quick", ("score impute", "fit sweep flights arrays")),
     Protocol("Wide rows: von Mises-Fisher", "wide.py", "vmf", "--quick"),
+    Protocol("Wide rows: sweeps beside products", "wide.py", "blocks", "--quick"),
     Protocol("Wide rows: embeddings beside faiss", "wide.py", "embeddings", "--quick"),
     Protocol("Wide rows: counts of a million words", "wide.py", "counts", "--quick"),
     Protocol("Wide rows: trees of nearly constant categories", "wide.py", "levels", "--quick"),

@@ -1,12 +1,15 @@
 """Wide rows: von Mises-Fisher clusters beside spherical Gaussians and k-means, on generated directions.
 
-Run by hand: `python -m asv_bench.protocols.wide [vmf embeddings counts levels]`; `--quick` takes few rows. The exit
-status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns and unit length, float32. CPU
+Run by hand: `python -m asv_bench.protocols.wide [vmf blocks embeddings counts levels]`; `--quick` takes few rows. The
+exit status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns and unit length, float32. CPU
 seconds of one thread.
 
 `vmf`: three collapsed sweeps from the true labels, which take turns with those of the spherical Gaussian; the goal is
 1.2 times its time. Then the default call with K clusters, at most 90 s for 100,000 rows and K = 100, and its NMI beside
 that of scikit-learn's k-means with one start.
+
+`blocks`: collapsed sweeps from the true labels with 100 and 1,024 clusters beside the matrix products of all rows with
+as many directions; the goal is 3 times their time.
 
 `embeddings`: the default call with a given number of clusters beside faiss' spherical k-means of ten passes and
 superkmeans (both of the extra `bench`). They take turns; medians. Goals: at 20,000 x 384 and K = 1,024 an NMI of .995
@@ -54,6 +57,7 @@ from expfam.samplers import CollapsedGibbs, HierarchicalClustering
 COLUMNS = 384
 SWEEPS = 3
 MOST_OF_SPHERICAL = 1.2
+MOST_OF_PRODUCT = 3.0
 MOST_SECONDS = 90.0
 MOST_MB = 60  # beside the data
 MOST_TREE_SECONDS = 0.1
@@ -111,6 +115,31 @@ def vmf(is_quick):
     print_table([{"fit": name, "CPU s": seconds, "NMI": nmi} for name, (seconds, nmi) in found.items()])
     seconds, nmi = found["von_mises_fisher"]
     return ratio <= MOST_OF_SPHERICAL and seconds <= MOST_SECONDS and nmi >= found["k-means"][1] - 0.01
+
+
+def product_seconds(X, n_clusters, n_block=256):
+    """Median CPU seconds of the products of all rows with as many directions, in single precision."""
+    W = directions(n_clusters, n_clusters)[0]
+    out, times = np.empty((n_block, n_clusters), np.float32), []
+    for _ in range(SWEEPS):
+        begin = process_time()
+        for first in range(0, len(X) - n_block + 1, n_block):
+            np.matmul(X[first : first + n_block], W.T, out=out)
+        times.append(process_time() - begin)
+    return median(times)
+
+
+def blocks(is_quick):
+    """Print a line for each sweep and return whether all are within their goal."""
+    lines, goal = [], f"<= {MOST_OF_PRODUCT}"
+    for n_clusters in (100,) if is_quick else (100, 1024):
+        X, labels = directions(5_000 if is_quick else 20_000, n_clusters)
+        product = product_seconds(X, n_clusters)
+        for name, seconds in sweeps(X, labels, n_clusters).items():
+            us, ratio = 1e6 * seconds / len(X), seconds / product
+            lines.append({"sweep": name, "clusters": n_clusters, "us a row": us, "products": ratio, "goal": goal})
+    print_table(lines)
+    return all(line["products"] <= MOST_OF_PRODUCT for line in lines)
 
 
 class Embeddings(NamedTuple):
@@ -241,7 +270,7 @@ def levels(is_quick):
     return median(times) <= MOST_TREE_SECONDS
 
 
-PROTOCOLS = {"vmf": vmf, "embeddings": embeddings, "counts": counts, "levels": levels}
+PROTOCOLS = {"vmf": vmf, "blocks": blocks, "embeddings": embeddings, "counts": counts, "levels": levels}
 
 
 def parser():

@@ -17,6 +17,7 @@ from libc.string cimport memcpy, memset
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components, copy_struct
 from expfam.families.distance_scores cimport DISTANCE_SCORES, distance_scores_v1
+from expfam.structures.simd.vectors cimport expfam_dot
 
 from expfam.amounts import counted
 
@@ -55,11 +56,27 @@ cdef extern from *:
         }
     EXPFAM_INSTANCES(EXPFAM_GROUP_TOPS, void, expfam_group_tops,
                      (double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+
+    /* Write a row less the centre in single precision, and return its squared length */
+    #define EXPFAM_CENTRED_ROW(NAME, TARGET)                                                                          \
+        TARGET static double NAME(const double *x, const double *centre, ptrdiff_t d, float *out) {                   \
+            double square = 0.0;                                                                                      \
+            EXPFAM_SIMD_SUM(square)                                                                                   \
+            for (ptrdiff_t f = 0; f < d; f++) {                                                                       \
+                const double gap = x[f] - centre[f];                                                                  \
+                square += gap * gap;                                                                                  \
+                out[f] = (float)gap;                                                                                  \
+            }                                                                                                         \
+            return square;                                                                                            \
+        }
+    EXPFAM_INSTANCES(EXPFAM_CENTRED_ROW, double, expfam_centred_row,
+                     (const double *, const double *, ptrdiff_t, float *))
     """
     void (*expfam_product_distances)(const float *products, const double *squares, const double *lengths, double square,
                                      double share, double rest, double sign, Py_ssize_t m, double *out) noexcept nogil
     void (*expfam_group_tops)(double *x, const double *mass, Py_ssize_t m, Py_ssize_t size,
                               double *tops) noexcept nogil
+    double (*expfam_centred_row)(const double *x, const double *centre, Py_ssize_t d, float *out) noexcept nogil
 
 cdef enum:
     TILE = 128              # rows of a product
@@ -68,36 +85,25 @@ cdef enum:
 cdef double DEPTH = 46.0            # slots that lie this many nats below the best one have no probability
 cdef double LARGEST = 1e30          # of squared lengths: single precision holds their products
 cdef double FEW = 0.25              # share of the slots of a row up to which their scores are computed one by one
+cdef double MANY = 0.5              # such a share, where a row is scored under all slots otherwise
 cdef double UNIT = 2.0 ** -24       # rounding of single precision
 cdef double TINY = 2.0 ** -120      # more than what underflow takes from a product
 _MANY_SLOTS, _MANY_NUMBERS, _MANY_ROWS = 64, 1 << 14, 256
 
 
-ctypedef struct scratch:            # of one call
-    float *rows                     # (TILE, d) rows less the centre
-    double *x                       # (TILE, d) rows as they are scored
-    double *lengths                 # (TILE, 2) |x - centre|^2 and |x|^2
-    double *bounds                  # (m,) distances, then bounds of scores
-    double *tops                    # (n_groups,) largest bound of each group, -inf for groups that are computed
-    double *scores                  # (m,)
-    double *best                    # (L,) the highest scores, in order
-    double *work
-    uint8_t *is_known               # (n_groups,)
-
-
-cdef bint has_bounds(FilteredScores s, scratch *w, Py_ssize_t r, const float *products) noexcept nogil:
+cdef bint has_bounds(FilteredScores s, tile_scratch *w, Py_ssize_t r) noexcept nogil:
     """Write bounds of the scores of row r of a tile, without masses; tell if there are any."""
     cdef double square = w.lengths[2 * r], length = sqrt(square)
     # every operation of a product of d terms rounds, and so does each of its numbers
     cdef double share = 4.0 * (s.d + 8) * UNIT * length + TINY * s.d, rest = TINY * s.d * (1.0 + length)
     if not (square < LARGEST and w.lengths[2 * r + 1] < LARGEST):
         return False
-    expfam_product_distances(products, s.squares, s.lengths, square, share, rest, 1.0 if s.f.rises else -1.0, s.m,
-                             w.bounds)
+    expfam_product_distances(w.products + r * s.m, s.squares, s.lengths, square, share, rest,
+                             1.0 if s.f.rises else -1.0, s.m, w.bounds)
     return not s.f.bounds(s.f.self, w.lengths[2 * r + 1], w.bounds, s.terms, s.m, w.bounds)
 
 
-cdef inline Py_ssize_t next_group(FilteredScores s, const scratch *w) noexcept nogil:
+cdef inline Py_ssize_t next_group(FilteredScores s, const tile_scratch *w) noexcept nogil:
     """Return the group of the largest bound among those whose scores are not known, or -1."""
     cdef Py_ssize_t g, found = -1
     for g in range(s.n_groups):
@@ -119,7 +125,7 @@ cdef inline bint enter(double *best, Py_ssize_t L, double score) noexcept nogil:
     return False
 
 
-cdef int add_group(FilteredScores s, scratch *w, const double *x, Py_ssize_t g, const double *mass,
+cdef int add_group(FilteredScores s, tile_scratch *w, const double *x, Py_ssize_t g, const double *mass,
                    Py_ssize_t L) noexcept nogil:
     """Compute the scores of one group."""
     cdef Py_ssize_t first = g * s.f.group, stop = min((g + 1) * s.f.group, s.m), k
@@ -133,8 +139,8 @@ cdef int add_group(FilteredScores s, scratch *w, const double *x, Py_ssize_t g, 
     return EXPFAM_OK
 
 
-cdef bint some_scores(FilteredScores s, scratch *w, Py_ssize_t r, const float *products, const double *mass,
-                      Py_ssize_t L, double depth, Py_ssize_t own) noexcept nogil:
+cdef bint some_scores(FilteredScores s, tile_scratch *w, Py_ssize_t r, const double *mass, Py_ssize_t L, double depth,
+                      Py_ssize_t own) noexcept nogil:
     """Compute the scores of row r that may be among the L highest, or near them.
 
     Those are near that may lie less than `depth` nats below the L highest. That of slot `own` is computed, too, if it
@@ -142,7 +148,7 @@ cdef bint some_scores(FilteredScores s, scratch *w, Py_ssize_t r, const float *p
     """
     cdef const double *x = w.x + r * s.d
     cdef Py_ssize_t g, k, n_known = 0
-    if not has_bounds(s, w, r, products):
+    if not has_bounds(s, w, r):
         return False
     expfam_group_tops(w.bounds, mass, s.m, s.f.group, w.tops)
     memset(w.is_known, 0, s.n_groups)
@@ -159,6 +165,38 @@ cdef bint some_scores(FilteredScores s, scratch *w, Py_ssize_t r, const float *p
         n_known += 1
         g = next_group(s, w)
     return True
+
+
+cdef bint near_scores(FilteredScores s, tile_scratch *w, Py_ssize_t r, const double *mass, double best, double depth,
+                      double *out, double *rest) noexcept nogil:
+    """Write the scores of row r of a tile that lie less than `depth` below the best one.
+
+    That is at least `best`. `mass` belongs to the scores when they are compared, and is not added to `out` (m,). Slots
+    whose scores are not computed have -inf there, and `rest` is set to a bound of these scores, with masses. Return
+    False, with nothing of use written, where the row has no bounds, or where more than a share MANY of the scores would
+    have to be computed.
+    """
+    cdef const double *x = w.x + r * s.d
+    cdef Py_ssize_t g, k, first, stop, n_known = 0
+    if not has_bounds(s, w, r):
+        return False
+    expfam_group_tops(w.bounds, mass, s.m, s.f.group, w.tops)
+    memset(w.is_known, 0, s.n_groups)
+    for k in range(s.m):
+        out[k] = -INFINITY
+    while True:
+        g = next_group(s, w)
+        rest[0] = w.tops[g] if g >= 0 else -INFINITY
+        if rest[0] < best - depth or rest[0] == -INFINITY:
+            return True
+        first, stop = g * s.f.group, min((g + 1) * s.f.group, s.m)
+        if n_known >= MANY * s.n_groups or s.f.exact(s.f.self, x, first, stop, out, w.work):
+            return False
+        for k in range(first, stop):
+            if out[k] + mass[k] > best:
+                best = out[k] + mass[k]
+        w.is_known[g] = 1
+        n_known += 1
 
 
 cdef class FilteredScores:
@@ -192,8 +230,9 @@ cdef class FilteredScores:
     """
 
     def __init__(self, Components components, Py_ssize_t m):
-        cdef double[::1] centre, lengths, squares
+        cdef double[::1] centre, lengths, squares, place
         cdef double[:, ::1] locations, numbers
+        cdef float[:, ::1] narrow
         cdef Py_ssize_t k
         cdef int code = EXPFAM_OK
         if not 1 <= m <= components.capacity:
@@ -217,15 +256,33 @@ cdef class FilteredScores:
             return
         # distances about the middle have smaller rounding errors; where scores rise, locations are sums, not places
         middle = np.zeros(self.d) if self.f.rises else places.mean(axis=0)
-        places -= middle
-        square = np.einsum("kf,kf->k", places, places)
-        if not square.max() < LARGEST or not middle @ middle < LARGEST:
+        if not middle @ middle < LARGEST:
             return
-        self.arrays = middle, square, np.sqrt(square), terms
-        centre, squares, lengths = self.arrays[:3]
+        self.arrays = middle, np.empty(m), np.empty(m), terms, np.empty(self.d)
+        self.table = np.empty((m, self.d), dtype=np.float32)
+        centre, squares, lengths, place, narrow = middle, self.arrays[1], self.arrays[2], self.arrays[4], self.table
         self.centre, self.squares, self.lengths, self.terms = &centre[0], &squares[0], &lengths[0], &numbers[0, 0]
-        self.table = np.ascontiguousarray(places.T, dtype=np.float32)
-        self.is_usable = True
+        self.place, self.narrow = &place[0], &narrow[0, 0]
+        with nogil:
+            for k in range(m):
+                code |= self.put(k, &locations[k, 0])
+        self.is_usable = not code
+
+    cdef int put(self, Py_ssize_t k, const double *location) noexcept nogil:
+        """Keep the location of slot k; return whether single precision cannot hold it."""
+        self.squares[k] = expfam_centred_row(location, self.centre, self.d, self.narrow + k * self.d)
+        self.lengths[k] = sqrt(self.squares[k])
+        return not self.squares[k] < LARGEST
+
+    cdef int renew(self, const Py_ssize_t *slots, Py_ssize_t n) noexcept nogil:
+        """Take slots as they are now; return whether scores have no bounds any more."""
+        cdef Py_ssize_t j
+        for j in range(n):
+            if self.f.location(self.f.self, slots[j], self.m, self.place, self.terms):
+                return 1
+            if self.put(slots[j], self.place):
+                return 1
+        return 0
 
     def bounds(self, Py_ssize_t start, Py_ssize_t stop):
         """Return an upper bound of the log predictive of each row under each slot.
@@ -248,7 +305,7 @@ cdef class FilteredScores:
             if i >= rows.tile + rows.n_tile:
                 rows.multiply(i)
             r = i - rows.tile
-            if has_bounds(self, &rows.w, r, &rows.product[r, 0]):
+            if has_bounds(self, &rows.w, r):
                 memcpy(&out[i - start, 0], rows.w.bounds, self.m * sizeof(double))
         return found
 
@@ -316,21 +373,64 @@ cdef class FilteredScores:
             i += 1
 
 
-cdef class _Rows:
+cdef class RowTile:
+    """Rows that are read together, and their products with all locations.
+
+    Parameters
+    ----------
+    s : FilteredScores
+        Usable.
+    n_rows : int
+        Largest number of rows.
+    n_best : int
+        Number of the highest scores that are kept of a row.
+    """
+
+    def __init__(self, FilteredScores s, Py_ssize_t n_rows, Py_ssize_t n_best):
+        cdef double[:, ::1] x, lengths
+        cdef double[::1] bounds, tops, scores, best, work
+        cdef float[:, ::1] narrow, product
+        cdef uint8_t[::1] known
+        self.rows, self.products = np.empty((n_rows, s.d), np.float32), np.empty((n_rows, s.m), np.float32)
+        self.arrays = (
+            np.empty((n_rows, s.d)), np.empty((n_rows, 2)), np.empty(s.m), np.empty(s.n_groups), np.empty(s.m),
+            np.empty(n_best), np.empty(max(s.f.work_size, s.components.c.work_size, 1)),
+            np.empty(s.n_groups, dtype=np.uint8),
+        )
+        x, lengths, bounds, tops, scores, best, work, known = self.arrays
+        narrow, product = self.rows, self.products
+        self.w.rows, self.w.x, self.w.lengths = &narrow[0, 0], &x[0, 0], &lengths[0, 0]
+        self.w.products, self.w.bounds, self.w.tops = &product[0, 0], &bounds[0], &tops[0]
+        self.w.scores, self.w.best, self.w.work, self.w.is_known = &scores[0], &best[0], &work[0], &known[0]
+
+    cdef int read(self, FilteredScores s, const Py_ssize_t *order, Py_ssize_t start, Py_ssize_t n) except -1:
+        """Read n rows from place `start` on, and compute their products with all locations.
+
+        Places are those of `order`, or the rows if it is NULL.
+        """
+        cdef Py_ssize_t r
+        cdef double *x
+        with nogil:
+            for r in range(n):
+                x = self.w.x + r * s.d
+                s.f.row(s.f.self, start + r if order == NULL else order[start + r], x)
+                self.w.lengths[2 * r] = expfam_centred_row(x, s.centre, s.d, self.w.rows + r * s.d)
+                self.w.lengths[2 * r + 1] = expfam_dot(x, x, s.d)
+                if not self.w.lengths[2 * r] < LARGEST:
+                    memset(self.w.rows + r * s.d, 0, s.d * sizeof(float))
+        np.matmul(self.rows[:n], s.table.T, out=self.products[:n])
+        return 0
+
+
+cdef class _Rows(RowTile):
     """Rows of one call, one after the other, with the scores that matter for each."""
 
     cdef FilteredScores s
-    cdef scratch w
     cdef Py_ssize_t start, stop, i, tile, n_tile, L, n_hard
     cdef bint is_whole                      # whether further rows are scored under all slots
     cdef const double[::1] mass
-    cdef object arrays, rows, products
-    cdef float[:, ::1] narrow, product
 
     def __init__(self, FilteredScores s, start, stop, log_mass, L, *results):
-        cdef double[:, ::1] x, lengths
-        cdef double[::1] bounds, tops, scores, best, work
-        cdef uint8_t[::1] known
         if not s.is_usable:
             raise ValueError("the scores have no bounds; look at is_usable")
         if not 0 <= start <= stop <= s.components.n_rows:
@@ -340,20 +440,11 @@ cdef class _Rows:
                 f"{counted(len(log_mass), 'mass', 'masses')} of {counted(s.m, 'slot')}; rows of the results:"
                 f" {[len(each) for each in results]}, not {stop - start}"
             )
+        RowTile.__init__(self, s, TILE, L)
         self.s, self.start, self.stop, self.mass, self.L = s, start, stop, log_mass, L
         self.i = self.tile = start
         self.n_tile = self.n_hard = 0
         self.is_whole = False
-        self.rows, self.products = np.empty((TILE, s.d), np.float32), np.empty((TILE, s.m), np.float32)
-        self.arrays = (
-            np.empty((TILE, s.d)), np.empty((TILE, 2)), np.empty(s.m), np.empty(s.n_groups), np.empty(s.m), np.empty(L),
-            np.empty(max(s.f.work_size, s.components.c.work_size, 1)), np.empty(s.n_groups, dtype=np.uint8),
-        )
-        x, lengths, bounds, tops, scores, best, work, known = self.arrays
-        self.narrow, self.product = self.rows, self.products
-        self.w.rows, self.w.x, self.w.lengths = &self.narrow[0, 0], &x[0, 0], &lengths[0, 0]
-        self.w.bounds, self.w.tops, self.w.scores = &bounds[0], &tops[0], &scores[0]
-        self.w.best, self.w.work, self.w.is_known = &best[0], &work[0], &known[0]
 
     cdef bint next(self, double depth, const int32_t[::1] own) except -1:
         """Compute the scores of the next row; return False if there is none."""
@@ -370,7 +461,7 @@ cdef class _Rows:
                     self.multiply(i)
                 with nogil:
                     is_found = some_scores(
-                        self.s, &self.w, i - self.tile, &self.product[i - self.tile, 0], &self.mass[0], self.L, depth,
+                        self.s, &self.w, i - self.tile, &self.mass[0], self.L, depth,
                         own[i - self.start] if own is not None else -1,
                     )
                 self.n_hard += not is_found
@@ -380,27 +471,8 @@ cdef class _Rows:
 
     cdef int multiply(self, Py_ssize_t i) except -1:
         """Read the rows of a tile from row i on, and compute their products with all locations."""
-        cdef FilteredScores s = self.s
-        cdef Py_ssize_t r, f
-        cdef double gap, square, away
-        cdef double *x
         self.tile, self.n_tile = i, min(TRIED if i == self.start else TILE, self.stop - i)
-        with nogil:
-            for r in range(self.n_tile):
-                x = self.w.x + r * s.d
-                square, away = 0.0, 0.0
-                s.f.row(s.f.self, i + r, x)
-                for f in range(s.d):
-                    gap = x[f] - s.centre[f]
-                    square += x[f] * x[f]
-                    away += gap * gap
-                    self.w.rows[r * s.d + f] = <float> gap
-                self.w.lengths[2 * r], self.w.lengths[2 * r + 1] = away, square
-                if not away < LARGEST:
-                    for f in range(s.d):
-                        self.w.rows[r * s.d + f] = 0.0
-        np.matmul(self.rows[: self.n_tile], s.table, out=self.products[: self.n_tile])
-        return 0
+        return self.read(self.s, NULL, i, self.n_tile)
 
     cdef int score_all(self, Py_ssize_t i) except -1:
         """Compute all scores of row i."""

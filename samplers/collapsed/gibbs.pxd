@@ -30,6 +30,7 @@ cdef struct sweep:              # data that all rows of one sweep share
     const Py_ssize_t *order     # NULL for the order of the rows
     const double *log_new_mass  # log mass of a new cluster, by the number of clusters of the other data
     ahead_scores *ahead         # scores of the rows of a block
+    Py_ssize_t row              # of the datum in the block
     double *scores              # (n_slots,)
     double *sums                # (n_slots / 64,) sums of blocks of weights
     double *work

@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, uint64_t
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
 from expfam.samplers.collapsed._ahead cimport (
-    RowsAhead, ahead_change, ahead_correct, ahead_is_used_up, scores_ahead,
+    RowsAhead, ahead_change, ahead_correct, ahead_is_used_up, ahead_left_out, ahead_own, scores_ahead,
 )
 from expfam.samplers.states.classes cimport ClassTable, class_allows, class_move
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
@@ -27,14 +27,15 @@ from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philo
 
 from expfam.samplers.chain.kernel import OPPOSITE, Kernel
 from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import single_blas
 
 cdef enum:
     GROW = 1                    # result of a block: stopped because no slot is empty
     WINDOW = 256                # rows of a call that tell how many rows move
-    MOST_MOVED = 12             # scores of the next rows pay if one row of so many moves
     FIRST_ROWS = 16             # rows of the first nogil call of a sweep; the clock sizes later calls, not the labels
 
 cdef double LONGEST_CALL = 0.05     # seconds without the gil; Ctrl-C works only between calls
+cdef double ROUNDING = 1e-12        # relative error of a sum of weights, more than it can be
 
 
 cdef void add_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
@@ -75,21 +76,22 @@ cdef void mask_classes(sweep *s, Py_ssize_t i) noexcept nogil:
             s.scores[k] = -INFINITY
 
 
-cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *total) noexcept nogil:
+cdef int weigh(sweep *s, Py_ssize_t i, bint is_whole, double *old_score, double *best, double *total) noexcept nogil:
     """Compute the weights of all slots for datum i given the other data.
 
-    They are written to `scores` as exp(score - best), and their sum to `total`.
+    They are written to `scores` as exp(score - best), and their sum to `total`. Unless `is_whole` is true, those that
+    are left out of a block are 0.
     """
     cdef Py_ssize_t old = s.labels[i], m = s.slots.n_slots
     cdef double own
     cdef int code
-    if s.ahead.rows == NULL:
+    if is_whole or s.ahead.rows == NULL:
         code = s.c.log_predictive(s.c.self, i, NULL, m, s.scores, s.work)
     else:
-        code = ahead_correct(s.ahead, s.c, i, m, s.scores, s.work)
+        code = ahead_correct(s.ahead, s.c, s.slots, i, s.row, s.scores, s.work)
     if code:
         return code
-    code = s.c.log_predictive_self(s.c.self, i, old, &own, s.work)
+    code = ahead_own(s.ahead, s.c, i, s.row, old, &own, s.work)
     if code:
         return code
     s.masses.add(s, old, own)
@@ -105,14 +107,34 @@ cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *
     return EXPFAM_OK
 
 
+cdef bint is_decided(const sweep *s, double best, double total, double uniform, Py_ssize_t new) noexcept nogil:
+    """Tell whether a draw by inversion is `new` for any weights that a block leaves out."""
+    cdef double left_out = ahead_left_out(s.ahead, s.row, best), low = 0.0, rounding = ROUNDING * total
+    cdef Py_ssize_t b = new // EXPFAM_BLOCK, k
+    if left_out == 0.0:
+        return True
+    for k in range(b):
+        low += s.sums[k]
+    for k in range(b * EXPFAM_BLOCK, new):
+        low += s.scores[k]
+    return (uniform * (total + left_out) < low + s.scores[new] - rounding
+            and uniform * total > low + left_out + rounding)
+
+
 cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
     """Draw the cluster of datum i from its exact conditional law, and move the datum."""
     cdef Py_ssize_t old = s.labels[i], new
-    cdef double old_score, new_score, best, total
-    cdef int code = weigh(s, i, &old_score, &best, &total)
+    cdef double old_score, new_score, best, total, uniform
+    cdef int code = weigh(s, i, False, &old_score, &best, &total)
     if code:
         return code
-    new = expfam_pick(s.scores, s.sums, total, philox_double(rng), s.slots.n_slots)
+    uniform = philox_double(rng)
+    new = expfam_pick(s.scores, s.sums, total, uniform, s.slots.n_slots)
+    if not is_decided(s, best, total, uniform, new):
+        code = weigh(s, i, True, &old_score, &best, &total)
+        if code:
+            return code
+        new = expfam_pick(s.scores, s.sums, total, uniform, s.slots.n_slots)
     if new == old:
         return EXPFAM_OK
     new_score = log(s.scores[new]) + best           # `scores` now holds the weights
@@ -147,7 +169,8 @@ cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at
             return EXPFAM_OK
         i = place if s.order == NULL else s.order[place]
         if s.ahead.rows != NULL:
-            s.scores = s.ahead.rows + (place - s.ahead.start) * s.ahead.stride
+            s.row = place - s.ahead.start
+            s.scores = s.ahead.rows + s.row * s.ahead.stride
         if not s.masses.begin(s, i):
             return GROW
         philox_aim(&rng, s.row_offset + <uint64_t> i, s.step)
@@ -171,7 +194,8 @@ class CollapsedGibbs(Kernel):
         "sequential" uses the order of the rows and "backward" the opposite one; "random" uses a new random order in
         each sweep.
     n_threads : int or None
-        Number of threads for the scores of more than 255 clusters.
+        Number of threads for the scores of more than 255 clusters, or of more than 63 clusters of wide rows under
+        `SphericalGaussian` and `VonMisesFisher`.
 
     Examples
     --------
@@ -269,10 +293,14 @@ cdef class Sweep:
 
         It returns the place at which the next call ends. `n_moved` of the last `n_rows` rows have moved.
         """
-        cdef slot_table *t = self.s.slots
-        if n_rows < MOST_MOVED * n_moved or n_rows == 0:
+        cdef CollapsedState state = self.state
+        if self.ahead.is_alone and n_moved:
+            self.ahead.forget()
+        self.ahead.is_alone = n_rows == 0 or n_rows < self.ahead.rows_a_move() * n_moved
+        if self.ahead.is_alone:
             return min(stop, start + WINDOW)
-        stop = self.ahead.fill(self.s.c, self.s.order, start, stop, t.n_slots, t.capacity)
+        stop = self.ahead.fill(state.components, &state.slots, self.s.labels, self.s.log_new_mass, self.s.order, start,
+                               stop, n_rows // max(n_moved, <Py_ssize_t> 1))
         self.s.ahead = &self.ahead.a
         return stop
 
@@ -282,6 +310,14 @@ cdef class Sweep:
 
 def run_sweep(Sweep buffers):
     """Run one sweep of exact draws; return (proposed, accepted, extra)."""
+    if buffers.ahead is None or not buffers.ahead.filters(buffers.state.components, buffers.state.slots.n_slots):
+        return sweep_rows(buffers)
+    with single_blas():                             # once for all products of the sweep
+        return sweep_rows(buffers)
+
+
+cdef tuple sweep_rows(Sweep buffers):
+    """Do this without a look at BLAS."""
     cdef CollapsedState state = buffers.state
     cdef sweep *s = &buffers.s
     cdef Py_ssize_t N = buffers.n_places, start = 0, at = 0, rows = FIRST_ROWS, stop, failed_at = -1, n_moved = 0
@@ -290,7 +326,7 @@ def run_sweep(Sweep buffers):
     while start < N:
         state.ensure_spare()
         buffers.aim()
-        if scores_ahead(s.c, s.slots.n_slots, buffers.ahead):
+        if scores_ahead(state.components, s.slots.n_slots, buffers.ahead):
             stop = buffers.look_ahead(start, N, n_rows, n_changed)
         else:
             stop = min(N, start + rows)
@@ -307,6 +343,8 @@ def run_sweep(Sweep buffers):
         if code == EXPFAM_NUMERICAL and failed_at != at:    # try again with recomputed statistics
             failed_at = at
             state.refresh()
+            if buffers.ahead is not None:
+                buffers.ahead.forget()
         elif code not in (EXPFAM_OK, GROW):
             i = at if s.order == NULL else s.order[at]
             raise (<Components> state.components).fail(code, i, s.labels[i])
@@ -344,7 +382,7 @@ def law_of(Sweep buffers, Py_ssize_t i):
     state.ensure_spare()
     buffers.aim()
     buffers.s.masses.begin(&buffers.s, i)
-    cdef int code = weigh(&buffers.s, i, &old_score, &best, &total)
+    cdef int code = weigh(&buffers.s, i, True, &old_score, &best, &total)
     if code:
         raise (<Components> state.components).fail(code, i, state.labels[i])
     return buffers.scores[: state.n_slots] / total

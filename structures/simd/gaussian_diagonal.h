@@ -75,6 +75,28 @@ EXPFAM_LANE_INSTANCES(EXPFAM_T_JOINT, int, expfam_t_joint,
                       (const double *, const double *, double, const double *, const double *, const double *,
                        const double *, ptrdiff_t, ptrdiff_t, double *))
 
+/* Sums of squares (x - location)^2 in four vectors of clusters, from `start` on, and the rows of their blocks, of which
+ * HEAD come before the locations. Each sum has its own order; four at a time hide the latency of the multiply-add.
+ * Vectors beyond `count` repeat the first one. */
+#define EXPFAM_FOUR_SQUARES(VECTOR, HEAD)                                                                   \
+    const VECTOR *rows[4];                                                                                  \
+    VECTOR sums[4];                                                                                         \
+    for (ptrdiff_t u = 0; u < 4; u++) {                                                                     \
+        const ptrdiff_t first = start + u * WIDTH < count ? start + u * WIDTH : start;                      \
+        rows[u] = (const VECTOR *)(block + first / EXPFAM_LANES * EXPFAM_LANES * (HEAD + d) + first % EXPFAM_LANES); \
+    }                                                                                                       \
+    {                                                                                                       \
+        const VECTOR *row0 = rows[0] + HEAD * STEP, *row1 = rows[1] + HEAD * STEP;                          \
+        const VECTOR *row2 = rows[2] + HEAD * STEP, *row3 = rows[3] + HEAD * STEP;                          \
+        VECTOR a = rows[0][0] * 0.0, b = rows[1][0] * 0.0, c = rows[2][0] * 0.0, e = rows[3][0] * 0.0;      \
+        for (ptrdiff_t f = 0; f < d; f++) {                                                                 \
+            const VECTOR t0 = x[f] - row0[f * STEP], t1 = x[f] - row1[f * STEP];                            \
+            const VECTOR t2 = x[f] - row2[f * STEP], t3 = x[f] - row3[f * STEP];                            \
+            a += t0 * t0, b += t1 * t1, c += t2 * t2, e += t3 * t3;                                         \
+        }                                                                                                   \
+        sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = e;                                                 \
+    }
+
 /* Rows of a block: constant, half inverse variance, then the location of each column.
  * score = constant + (offset - half * sum_f (x - location)^2). */
 #define EXPFAM_SPHERE_SCAN(NAME, TARGET, VECTOR)                                                            \
@@ -82,19 +104,14 @@ EXPFAM_LANE_INSTANCES(EXPFAM_T_JOINT, int, expfam_t_joint,
                            double *out) {                                                                   \
         enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
         VECTOR worst = *(const VECTOR *)block * 0.0;                                                        \
-        for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
-            const VECTOR *row = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * (2 + d) +    \
-                                                 start % EXPFAM_LANES);                                     \
-            VECTOR constant = row[0], half = row[STEP], sum = row[0] * 0.0;                                 \
-            row += 2 * STEP;                                                                                \
-            for (ptrdiff_t f = 0; f < d; f++, row += STEP) {                                                \
-                VECTOR t = x[f] - row[0];                                                                   \
-                sum += t * t;                                                                               \
+        for (ptrdiff_t start = 0; start < count; start += 4 * WIDTH) {                                      \
+            EXPFAM_FOUR_SQUARES(VECTOR, 2)                                                                  \
+            for (ptrdiff_t u = 0; u < 4 && start + u * WIDTH < count; u++) {                                \
+                VECTOR sum = sums[u] * rows[u][STEP];                                                       \
+                worst += sum;                                                                               \
+                sum = rows[u][0] + (offset - sum);                                                          \
+                expfam_store(out, start + u * WIDTH, count, &sum, WIDTH);                                   \
             }                                                                                               \
-            sum *= half;                                                                                    \
-            worst += sum;                                                                                   \
-            sum = constant + (offset - sum);                                                                \
-            expfam_store(out, start, count, &sum, WIDTH);                                                   \
         }                                                                                                   \
         return expfam_is_wild(&worst, WIDTH) || !(offset < EXPFAM_HUGE);                                    \
     }
@@ -107,20 +124,15 @@ EXPFAM_LANE_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
     TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out) { \
         enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
         VECTOR worst = *(const VECTOR *)block * 0.0;                                                        \
-        for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
-            const VECTOR *row = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * (3 + d) +    \
-                                                 start % EXPFAM_LANES);                                     \
-            VECTOR constant = row[0], half = row[STEP], weight = row[2 * STEP], sum = row[0] * 0.0;         \
-            row += 3 * STEP;                                                                                \
-            for (ptrdiff_t f = 0; f < d; f++, row += STEP) {                                                \
-                VECTOR t = x[f] - row[0];                                                                   \
-                sum += t * t;                                                                               \
+        for (ptrdiff_t start = 0; start < count; start += 4 * WIDTH) {                                      \
+            EXPFAM_FOUR_SQUARES(VECTOR, 3)                                                                  \
+            for (ptrdiff_t u = 0; u < 4 && start + u * WIDTH < count; u++) {                                \
+                VECTOR sum = 1.0 + rows[u][2 * STEP] * sums[u];                                             \
+                worst += sum;                                                                               \
+                EXPFAM_LOG_LANES(VECTOR, sum);                                                              \
+                sum = rows[u][0] - rows[u][STEP] * sum;                                                     \
+                expfam_store(out, start + u * WIDTH, count, &sum, WIDTH);                                   \
             }                                                                                               \
-            sum = 1.0 + weight * sum;                                                                       \
-            worst += sum;                                                                                   \
-            EXPFAM_LOG_LANES(VECTOR, sum);                                                                  \
-            sum = constant - half * sum;                                                                    \
-            expfam_store(out, start, count, &sum, WIDTH);                                                   \
         }                                                                                                   \
         return expfam_is_wild(&worst, WIDTH);                                                               \
     }

@@ -66,9 +66,41 @@ cdef extern from *:
         }
     EXPFAM_INSTANCES(EXPFAM_VMF_DOTS, void, expfam_vmf_dots,
                      (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+
+    /* Upper bounds of convex functions of a length, from the squares of m lengths: the highest of the chords of each.
+     * `terms` has rows of m numbers: the least and the largest length, then the chords' values at the least one, then
+     * their slopes. Beyond the largest length there is no bound. `out` may be the memory of `squares`. */
+    #define EXPFAM_VMF_CHORDS(NAME, TARGET)                                                                           \
+        TARGET static void NAME(const double *squares, const double *terms, ptrdiff_t chords, ptrdiff_t m,            \
+                                double *out) {                                                                        \
+            for (ptrdiff_t first = 0; first < m; first += 64) {                                                       \
+                const ptrdiff_t n = m - first < 64 ? m - first : 64;                                                  \
+                const double *least = terms + first, *most = least + m;                                               \
+                double away[64], top[64];                                                                             \
+                EXPFAM_SIMD                                                                                           \
+                for (ptrdiff_t k = 0; k < n; k++) {                                                                   \
+                    const double length = sqrt(squares[first + k]);                                                   \
+                    away[k] = length > least[k] ? length - least[k] : 0.0;                                            \
+                    top[k] = length <= most[k] ? -INFINITY : INFINITY;                                                \
+                }                                                                                                     \
+                for (ptrdiff_t chord = 0; chord < chords; chord++) {                                                  \
+                    const double *value = least + (2 + chord) * m, *slope = value + chords * m;                       \
+                    EXPFAM_SIMD                                                                                       \
+                    for (ptrdiff_t k = 0; k < n; k++) {                                                               \
+                        const double bound = value[k] + slope[k] * away[k];                                           \
+                        top[k] = bound > top[k] ? bound : top[k];                                                     \
+                    }                                                                                                 \
+                }                                                                                                     \
+                memcpy(out + first, top, (size_t)n * sizeof(double));                                                 \
+            }                                                                                                         \
+        }
+    EXPFAM_INSTANCES(EXPFAM_VMF_CHORDS, void, expfam_vmf_chords,
+                     (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
     """
     void (*expfam_vmf_exp)(double *x, const double *shift, Py_ssize_t n) noexcept nogil
     void (*expfam_vmf_dots)(const double *x, const double *rows, Py_ssize_t d, Py_ssize_t m, double *out) noexcept nogil
+    void (*expfam_vmf_chords)(const double *squares, const double *terms, Py_ssize_t chords, Py_ssize_t m,
+                              double *out) noexcept nogil
 
 cdef enum:
     CHUNK = 16          # nodes that are added at one side of a range
@@ -78,7 +110,7 @@ cdef enum:
     EDGES = BINS + 1
     NARROW = 12          # one range serves all data if it has no more nodes
     TOGETHER = 4         # slots whose inner products are computed together
-    STEPS = 64           # intervals of the length of a cluster's sum with one more datum, for bounds of scores
+    CHORDS = 8           # of the scores of a slot between the lengths that its sum may have with one more datum
 
 cdef double TWO_PI = 6.283185307179586
 cdef double LEAST_MARGIN = 28.0     # terms at the ends of a range are lower by as much, or the range is searched again
@@ -435,42 +467,41 @@ cdef int vmf_row(void *self, Py_ssize_t i, double *out) noexcept nogil:
 
 
 cdef int vmf_location(void *self, Py_ssize_t k, Py_ssize_t m, double *out, double *terms) noexcept nogil:
-    """Write -S_k, and scores of slot k at equal steps of |S_k + x|^2, with which they rise.
+    """Write -S_k, and chords of the scores of slot k as a function of |S_k + x|.
 
-    The first term is where the steps begin, the second one their number for each unit. Scores rise with m0.x, too,
-    which is at most LONGEST |m0|.
+    A score rises with m0.x, too, which is at most LONGEST |m0|. Given that, the log of each term of the evidence is
+    convex in the length, and so is that of their sum: log(I_nu(z) / z^nu) is convex in z, as the log of a mean of
+    exp(z t), and rises, and z is the root of a square of the length plus a number that is not negative. So no score
+    lies above its chord.
     """
     cdef vmf_state *s = <vmf_state *> self
-    cdef double length = sqrt(max(s.square[2 * k] + s.square[2 * k + 1], 0.0)), step, least, side, bound
+    cdef double length = sqrt(max(s.square[2 * k] + s.square[2 * k + 1], 0.0)), step, least, side, at, slope
+    cdef double values[CHORDS + 1]
     cdef Py_ssize_t f, t
     for f in range(s.base.d):
         out[f] = -s.base.S[s.base.F * k + f]
     side = s.along[2 * k] + s.along[2 * k + 1] + LONGEST * sqrt(expfam_dot(s.mean, s.mean, s.base.d))
     least = max(length - LONGEST, 0.0)
-    least *= least
-    step = ((length + LONGEST) * (length + LONGEST) - least) / STEPS
-    terms[k], terms[m + k] = least, 1.0 / step
-    for t in range(STEPS + 1):
-        bound = evidence_of(s, s.base.n[k] + 1.0, least + t * step, side, s.own) - s.evidence[k]
-        bound += ROUNDING + 1e-9 * (fabs(bound) + fabs(s.evidence[k]))
-        if not isfinite(bound):
+    step = (length + LONGEST - least) / CHORDS
+    terms[k], terms[m + k] = least, length + LONGEST
+    for t in range(CHORDS + 1):
+        at = least + t * step
+        values[t] = evidence_of(s, s.base.n[k] + 1.0, at * at, max(side, 0.0), s.own) - s.evidence[k]
+        values[t] += ROUNDING + 1e-9 * (fabs(values[t]) + fabs(s.evidence[k]))
+        if not isfinite(values[t]):
             return EXPFAM_NUMERICAL
-        terms[(2 + t) * m + k] = bound
+    for t in range(CHORDS):
+        slope = (values[t + 1] - values[t]) / step
+        terms[(2 + t) * m + k] = values[t] - slope * (t * step)
+        terms[(2 + CHORDS + t) * m + k] = slope
     return EXPFAM_OK
 
 
 cdef int vmf_bounds(void *self, double square, const double *squares, const double *terms, Py_ssize_t m,
                     double *out) noexcept nogil:
-    cdef double place
-    cdef Py_ssize_t k
     if not square < LONGEST * LONGEST:
         return EXPFAM_NUMERICAL
-    for k in range(m):
-        place = (squares[k] - terms[k]) * terms[m + k]
-        if not place < STEPS:
-            out[k] = INFINITY       # the score is computed
-        else:
-            out[k] = terms[(3 + <Py_ssize_t> place if place > 0.0 else 2) * m + k]
+    expfam_vmf_chords(squares, terms, CHORDS, m, out)
     return EXPFAM_OK
 
 
@@ -691,7 +722,7 @@ cdef class VonMisesFisherComponents(RealComponents):
         """Offer scores by distances."""
         self.terms.abi_version, self.terms.struct_size = EXPFAM_ABI, sizeof(distance_scores_v1)
         self.terms.self, self.terms.rises, self.terms.n_columns = &self.mine, 1, self.mine.base.d
-        self.terms.group, self.terms.work_size, self.terms.n_terms = TOGETHER, 2 * FLAT, STEPS + 3
+        self.terms.group, self.terms.work_size, self.terms.n_terms = TOGETHER, 2 * FLAT, 2 + 2 * CHORDS
         self.terms.row, self.terms.location = vmf_row, vmf_location
         self.terms.bounds, self.terms.exact = vmf_bounds, vmf_exact
         self.distances = PyCapsule_New(&self.terms, DISTANCE_SCORES, NULL)

@@ -26,7 +26,7 @@ from expfam.families.rows cimport entry_column, entry_value, row_start
 from expfam.structures.simd.elementary cimport expfam_log_rising1
 from expfam.structures.simd.gaussian_diagonal cimport expfam_merged_radial, expfam_radial_scan, expfam_sphere_scan
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
-from expfam.structures.simd.vectors cimport expfam_add_row
+from expfam.structures.simd.vectors cimport expfam_add_row, expfam_dot
 
 cdef extern from *:
     """
@@ -45,9 +45,51 @@ cdef extern from *:
         }
     EXPFAM_INSTANCES(EXPFAM_RADIAL_BOUNDS, void, expfam_radial_bounds,
                      (const double *, const double *, const double *, const double *, ptrdiff_t, double, double *))
+
+    #if defined(__GNUC__) || defined(__clang__)
+    #define EXPFAM_REST_SUMS _Pragma("omp simd reduction(+ : squares, cross, length)")
+    #else
+    #define EXPFAM_REST_SUMS
+    #endif
+
+    /* For the sum r = S - x of n data, with t = r - n shift: the sums of t^2, of shift (r + t) and of x^2 */
+    #define EXPFAM_SPHERE_REST(NAME, TARGET)                                                                          \
+        TARGET static void NAME(const double *x, const double *S, const double *shift, double n, ptrdiff_t d,         \
+                                double *out) {                                                                        \
+            double squares = 0.0, cross = 0.0, length = 0.0;                                                          \
+            EXPFAM_REST_SUMS                                                                                          \
+            for (ptrdiff_t f = 0; f < d; f++) {                                                                       \
+                const double rest = S[f] - x[f], t = rest - n * shift[f];                                             \
+                squares += t * t;                                                                                     \
+                cross += shift[f] * (rest + t);                                                                       \
+                length += x[f] * x[f];                                                                                \
+            }                                                                                                         \
+            out[0] = squares, out[1] = cross, out[2] = length;                                                        \
+        }
+    EXPFAM_INSTANCES(EXPFAM_SPHERE_REST, void, expfam_sphere_rest,
+                     (const double *, const double *, const double *, double, ptrdiff_t, double *))
+
+    /* Squared distance of x from before shift + share (S - x) */
+    #define EXPFAM_SPHERE_SQUARE(NAME, TARGET)                                                                        \
+        TARGET static double NAME(const double *x, const double *S, const double *shift, double before, double share, \
+                                  ptrdiff_t d) {                                                                      \
+            double square = 0.0;                                                                                      \
+            EXPFAM_SIMD_SUM(square)                                                                                   \
+            for (ptrdiff_t f = 0; f < d; f++) {                                                                       \
+                const double t = x[f] - (before * shift[f] + share * (S[f] - x[f]));                                  \
+                square += t * t;                                                                                      \
+            }                                                                                                         \
+            return square;                                                                                            \
+        }
+    EXPFAM_INSTANCES(EXPFAM_SPHERE_SQUARE, double, expfam_sphere_square,
+                     (const double *, const double *, const double *, double, double, ptrdiff_t))
     """
     void (*expfam_radial_bounds)(const double *squares, const double *tops, const double *halves, const double *weights,
                                  Py_ssize_t m, double share, double *out) noexcept nogil
+    void (*expfam_sphere_rest)(const double *x, const double *S, const double *shift, double n, Py_ssize_t d,
+                               double *out) noexcept nogil
+    double (*expfam_sphere_square)(const double *x, const double *S, const double *shift, double before, double share,
+                                   Py_ssize_t d) noexcept nogil
 
 cdef double LARGEST_SUM = 1e150     # the evidence needs squares of sums
 cdef Py_ssize_t TABLE = 4096        # tables hold the gamma terms of smaller counts
@@ -311,7 +353,7 @@ cdef inline double lift_of(const spherical_state *s, double variance) noexcept n
 
 cdef inline double base_length(const spherical_state *s, const double *x) noexcept nogil:
     """Return the part of the score that cancels the log base measure of a known variance."""
-    return 0.0 if s.has_squares else length_of(x, s.base.d) * (0.5 / s.variance)
+    return 0.0 if s.has_squares else expfam_dot(x, x, s.base.d) * (0.5 / s.variance)
 
 
 cdef double known_score(const spherical_state *s, const double *x, double n, const double *S,
@@ -388,18 +430,16 @@ cdef int known_exact(void *self, const double *x, Py_ssize_t first, Py_ssize_t s
 
 cdef int known_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
     cdef spherical_state *s = <spherical_state *> self
-    cdef Py_ssize_t f, d = s.base.d
     cdef double *S = s.base.S + k * s.base.F
-    cdef double n, v, m, total = 0.0
+    cdef double n, v, share, square
     if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
         return EXPFAM_RANGE
     real_row(&s.base, i, work)
     n = s.base.n[k] - 1.0
     v = posterior_variance(s, n)
-    for f in range(d):
-        m = v * (s.shift[f] / s.mean_variance + (S[f] - work[f] if n else 0.0) / s.variance)
-        total += (work[f] - m) * (work[f] - m)
-    out[0] = normal_constant(s, v) + (base_length(s, work) - 0.5 / (s.variance + v) * total)
+    share = v / s.variance if n else 0.0
+    square = expfam_sphere_square(work, S, s.shift, v / s.mean_variance, share, s.base.d)
+    out[0] = normal_constant(s, v) + (base_length(s, work) - 0.5 / (s.variance + v) * square)
     if not isfinite(out[0]):
         out[0] = known_score(s, work, n, S, work)
     return EXPFAM_OK
@@ -601,23 +641,28 @@ cdef int own_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double 
     cdef Py_ssize_t f, d = s.base.d
     cdef const double *own = s.base.S + k * s.base.F
     cdef double *x = work
-    cdef double *S = work + d
-    cdef double n, strength, rate, about
+    cdef double *t = work + d
+    cdef double sums[3]
+    cdef double n, strength, before, share, rate, square
     if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
         return EXPFAM_RANGE
     real_row(&s.base, i, x)
     n = s.base.n[k] - 1.0
-    for f in range(d):
-        S[f] = own[f] - x[f] if n else 0.0
-    S[d] = own[d] - length_of(x, d) if n else 0.0
-    rate = own_rate(s, n, S, &about)
+    strength, rate = s.strength + n, s.rate
+    if n:
+        expfam_sphere_rest(x, own, s.shift, n, d, sums)
+        rate += 0.5 * (own[d] - sums[2] - sums[1] - sums[0] / strength)
     if not (1e-300 < rate < 1e300):
         return EXPFAM_NUMERICAL
-    strength = s.strength + n
-    for f in range(d):
-        x[f] -= s.shift[f] + (S[f] - n * s.shift[f]) / strength
-    rate = weight_of(s, n, rate)
-    out[0] = s.half * log(2.0 * rate) + own_rising(s, n) - own_half(s, n) * log1p_length(rate, x, d)
+    before, share, rate = s.strength / strength, 1.0 / strength if n else 0.0, weight_of(s, n, rate)
+    square = rate * expfam_sphere_square(x, own, s.shift, before, share, d)
+    if square < 1e290:
+        square = log1p(square)
+    else:
+        for f in range(d):
+            t[f] = x[f] - (before * s.shift[f] + share * (own[f] - x[f]))
+        square = log1p_length(rate, t, d)
+    out[0] = s.half * log(2.0 * rate) + own_rising(s, n) - own_half(s, n) * square
     return EXPFAM_OK
 
 

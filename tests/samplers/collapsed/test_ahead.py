@@ -4,9 +4,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from expfam import Dataset, DirichletProcess, MixtureModel, SymmetricDirichlet, load_family
+from expfam import (
+    Dataset,
+    DirichletProcess,
+    MixtureModel,
+    PitmanYor,
+    SphericalGaussian,
+    SymmetricDirichlet,
+    load_family,
+)
 from expfam.model.known import Known
 from expfam.samplers import CollapsedGibbs
+from expfam.samplers.collapsed._ahead import RowsAhead
+from expfam.samplers.collapsed.gibbs import Sweep, run_sweep
 
 N, K = 6000, 300
 
@@ -67,3 +77,74 @@ def test_rows_have_the_draws_that_they_have_one_by_one(name, n_threads):
         labels, _ = swept_over(rows, labels)
     assert moved > 20
     assert np.array_equal(labels, together)
+
+
+# ---- scores of wide rows, which matrix products bound ----------------------------------------------------------------
+
+WIDE = {
+    "own": lambda: SphericalGaussian(),
+    "known": lambda: SphericalGaussian(variance=0.5),
+    "shared": lambda: SphericalGaussian(variance="shared"),
+    "vmf": lambda: load_family("von_mises_fisher"),
+}
+LAWS = {
+    "finite": SymmetricDirichlet(90, 1.0),
+    "DP": DirichletProcess(),
+    "PY": PitmanYor(3.0, 0.5),
+}
+
+
+def embeddings(name, *, n_groups=75, d=256, n_far=40, spread=0.7):
+    """Rows about centres, and labels: eight clusters share a group, some numbers are free, far rows are anywhere."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, n_groups, 3000)
+    X = rng.normal(size=(n_groups, d))[np.maximum(z, 7)] + spread * rng.normal(size=(len(z), d))
+    far = rng.choice(len(z), n_far, replace=False)
+    X[far] = rng.normal(size=(n_far, d))
+    X[far[1::2]] = X[far[::2]] + 0.01 * rng.normal(size=(n_far // 2, d))  # in pairs
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return (X if name == "vmf" else 16 * X).astype(np.float32), z + 5 * (z > 30)
+
+
+def assert_same_sweeps(model, data, start, *, order="sequential", n_threads=None, n_steps=3):
+    """Compare sweeps with those that score row by row; return how many rows had scores left out, and moves."""
+    ahead, plain = (CollapsedGibbs().init(model, data, seed=5, start=start) for _ in range(2))
+    n_filtered = n_moved = 0
+    for step in range(n_steps):
+        rows = RowsAhead(n_threads)
+        moved = run_sweep(Sweep(ahead, order, rows))
+        assert run_sweep(Sweep(plain, order)) == moved
+        assert np.array_equal(plain.labels, ahead.labels)
+        assert ahead.log_joint == pytest.approx(plain.log_joint, rel=1e-12)
+        n_filtered, n_moved = n_filtered + rows.n_filtered, n_moved + moved[1]
+        ahead.n_steps = plain.n_steps = step + 1
+    ahead.check()
+    return n_filtered, n_moved
+
+
+@pytest.mark.parametrize("order", ["sequential", "random"])
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("name", WIDE)
+def test_scores_that_are_left_out_change_no_label(name, law, order):
+    X, start = embeddings(name)
+    data = Dataset(X, WIDE[name]())
+    model = MixtureModel(data.family, LAWS[law]).bind(data)
+    assert assert_same_sweeps(model, data, start, order=order, n_threads=2)[0] > len(X)
+
+
+@pytest.mark.parametrize("name", ["own", "vmf"])
+def test_known_classes_forbid_the_best_cluster_of_some_rows(name):
+    X, start = embeddings(name)
+    classes = np.where(np.arange(len(start)) % 5 == 0, start % 2, -1)
+    data = Dataset(X, WIDE[name](), known=Known(classes, kind="classes"))
+    model = MixtureModel(data.family, DirichletProcess()).bind(data)
+    assert assert_same_sweeps(model, data, start)[0] > len(X) / 2
+
+
+def test_rows_are_scored_whole_where_few_scores_can_be_left_out():
+    X, start = embeddings("own")
+    data = Dataset(X, SphericalGaussian(variance=12.0))  # most clusters are 14 nats below the best one
+    model = MixtureModel(data.family, SymmetricDirichlet(90, 1.0)).bind(data)
+    n_filtered, n_moved = assert_same_sweeps(model, data, start)
+    assert n_filtered == 0
+    assert n_moved < 3 * len(X) / 12  # in three sweeps, so few that rows are scored together
