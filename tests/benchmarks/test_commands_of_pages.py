@@ -19,6 +19,7 @@ PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if not 
 COMMAND = re.compile(
     r"`((?:python (?:-m asv_bench\.protocols\.|asv_bench/protocols/|tests/references/)\w+|asv run)[^`\n]*)`"
 )
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PLACES = {"data", "figure", "png", "json", "page", "out", "output", "folder", "remove", "kept"}  # of files
 PARTS = {"reproduce": {"paper", "only"}, "certificate": {"only"}}  # a page names the part of a run that made a table
 ITSELF = "everything"
@@ -39,7 +40,8 @@ def meaning(line):
 
 def commands(text):
     """The commands of a page, one by one."""
-    return [part.strip() for line in COMMAND.findall(text) for part in line.split("&&")]
+    found = COMMAND.findall(re.sub(FENCE, "", text))
+    return [" ".join(part.split()) for line in found for part in line.split("&&")]
 
 
 def taken_again():
@@ -128,7 +130,7 @@ FIGURE = re.compile(r"[-+~ *]*\d*\.\d+\b")
 
 def sections(text):
     """Headings of a page, with what stands below each up to the next."""
-    parts = re.split(r"^(#{1,4} .+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), flags=re.M)
+    parts = re.split(r"^(#{1,4} .+)$", re.sub(FENCE, "", text), flags=re.M)
     return list(zip(parts[1::2], parts[2::2]))
 
 

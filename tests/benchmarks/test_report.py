@@ -140,3 +140,12 @@ def test_every_script_starts_in_a_process_of_its_own(script, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"usage: {script}")
+
+
+def test_programs_of_other_folders_run_from_any_folder(tmp_path):
+    others = [protocol for protocol in all_protocols.PROTOCOLS if "/" in protocol.script]
+    assert others
+    for protocol in others:
+        done = subprocess.run(everything.program(protocol), cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.splitlines()) > 3

@@ -11,10 +11,15 @@ the first of the two clusters drawn, with its own size; tables are drawn again a
 functions are what the chain sees; the anchors of equations (2) and (3) follow their printed law, normalised.
 """
 
+import sys
 from functools import cached_property
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))  # where pytest does not say it
+
 from enumeration import canonical, exact_posterior, move_matrix, total_variation
 
 
