@@ -31,7 +31,7 @@ from expfam.families.support import first_where, repeated
 from expfam.fitting.phases import Phase
 from expfam.fitting.steps import was_level
 from expfam.fitting.topic_starts import kept_start
-from expfam.fitting.unknown_topic_starts import forecast_process, process_start
+from expfam.fitting.unknown_topic_starts import forecast_process, most_sampled_topics, process_start, sampled_start
 from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
@@ -43,10 +43,11 @@ from expfam.samplers.nonparametric.topic_moves import TopicProcessSplitMerge
 from expfam.samplers.nonparametric.topic_search import TopicProcessMerges
 from expfam.samplers.nonparametric.topic_stream import TopicProcessStream
 from expfam.samplers.nonparametric.topic_variational import TopicProcessVariational
-from expfam.samplers.nonparametric.topics import TopicProcessGibbs, default_n_topics
+from expfam.samplers.nonparametric.topics import TopicProcessGibbs
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.variational.learner import weight_of
+from expfam.stages import stage
 
 _SAMPLED = "TopicModel(None, sampler='gibbs')"
 _ETA = 0.01  # where learning begins
@@ -89,9 +90,8 @@ def fit_unknown_topics(
     kernel, seed = _kernel_of(estimator), estimator._seed()
     seeds = _seeds_of(estimator, data)
     model = HierarchicalProcess(data.family, concentration_of(estimator), seeds=seeds)
-    K = max(default_n_topics(int(data.X.sum()), data.n_rows), model.n_known)
     start = "variational" if is_auto(estimator.start) else estimator.start
-    given = AdmixtureModel(data.family, K)
+    given = AdmixtureModel(data.family, most_sampled_topics(model, data))
     forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=start)
     phases = _phases(estimator, kernel, n_warmup, n_steps)
     estimator._check_run(
@@ -100,6 +100,9 @@ def fit_unknown_topics(
     rule = next((phase.rule for phase in phases if phase.rule is not None), None)
     observed = [] if rule is None else [_First(rule)]
     with kept_fit(estimator, resume, data, seed):
+        if is_auto(estimator.start):
+            with stage("searching a start"):
+                start = kept_start(sampled_start, kernel, model, data, start, seed=seed)
         state, means = kernel.init(model, data, seed=seed, start=start), MeansBySweeps(_parts)
         set_trace(estimator, run_steps(estimator, state, phases, counted=[means], observed=observed))
     estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())

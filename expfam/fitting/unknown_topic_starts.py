@@ -1,13 +1,19 @@
-"""Starts of variational topics of unknown number: few clusters of documents, then more.
+"""Starts of topics of unknown number.
 
-A local step is attracted to the topics it begins with. Topics that begin as mixtures of all documents end as too many,
-and merges of two do not undo that. Clusters of documents are apart from the first step on, and a few steps from each
-number of them tell which number has the highest bound. Births and merges do the rest.
+Variational inference begins with few clusters of documents, then with more. A local step is attracted to the topics it
+begins with. Topics that begin as mixtures of all documents end as too many, and merges of two do not undo that.
+Clusters of documents are apart from the first step on, and a few steps from each number of them tell which number has
+the highest bound. Births and merges do the rest.
+
+Sampling begins with more topics than will be left, because single tokens hardly begin one. How many more depends on the
+documents: where many are nearly alike, chains of few topics stay thousands of nats below chains of many. A few sweeps
+tell it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +22,9 @@ from expfam.fitting.topic_starts import clusters_as_topics, document_clusters, f
 from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.samplers.chain.driver import advance
-from expfam.samplers.nonparametric.topics import default_n_topics
+from expfam.samplers.nonparametric.topics import TopicProcessGibbs, default_n_topics
+from expfam.samplers.nonparametric.weights import TINY, log_density_given_tables
+from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:
     from expfam.forecast.memory import Forecast
@@ -27,6 +35,12 @@ if TYPE_CHECKING:
 _FEWEST = 5  # clusters of documents, and twice as many each time
 _STEPS = 8  # from each number: the shared weights and the pseudo-count of words are learned from the fifth step on
 _PATIENCE = 2  # numbers in a row that do not raise the bound, after which larger ones are not looked at
+_SWEEPS = 5  # from each number of topics of a sampler, after which their order hardly changes
+_TRIED, _MOST = 2, 4  # times as many topics that are tried, and that are tried where these are better
+_CLEARLY = 0.005  # of the log joint: chains of one number differ by 0.3 % from seed to seed
+_SHORTEST = 10.0  # tokens of a document: to try more topics for shorter ones takes a fifth of their fit
+_UNIT = 1  # of the random numbers that count tables
+_MOST_ENTRIES = 1 << 25  # words times topics of a start
 _MOVES = {"merge": False, "n_deletions": 0, "n_births": 0}
 
 
@@ -75,6 +89,53 @@ def process_start(
     return found
 
 
+def sampled_start(
+    kernel: Any, model: HierarchicalProcess, data: Dataset, own: str, *, seed: int, n_threads: int | None = None
+) -> str | npt.NDArray[np.int32]:
+    """Return the topics of tokens from which a sampler of an unknown number begins.
+
+    Twice the usual number of topics is compared with the usual number. Where its log joint is clearly higher after a
+    few sweeps, four times the usual number is tried too, and the highest of the three is the start.
+
+    Parameters
+    ----------
+    kernel : TopicProcessGibbs or Cycle
+        Not used: the sweeps learn the concentrations alone.
+    model : HierarchicalProcess
+        Bound.
+    data : Dataset
+        Whole counts.
+    own : str
+        Name of the kernel's own start.
+    seed : int
+    n_threads : int or None
+        Not used.
+
+    Returns
+    -------
+    str or (T,) int32 ndarray
+        `own` where more topics are not tried; see `most_sampled_topics`.
+    """
+    n_few = _usual_topics(model, data)
+    if most_sampled_topics(model, data) == n_few:
+        return own
+    few, more = (_swept(model, data, times * n_few, seed) for times in (1, _TRIED))
+    if more.value - few.value < _CLEARLY * abs(few.value):
+        return few.topics
+    return max(more, _swept(model, data, _MOST * n_few, seed), key=attrgetter("value")).topics
+
+
+def most_sampled_topics(model: HierarchicalProcess, data: Dataset) -> int:
+    """Return the largest number of topics that a sampler of an unknown number begins with.
+
+    It is the usual number where documents are few or short, or memory would be too small for more.
+    """
+    few = _usual_topics(model, data)
+    has_short = data.X.sum() < _SHORTEST * data.n_rows
+    most = _MOST * few
+    return few if has_short or most > data.n_rows or most * data.n_features > _MOST_ENTRIES else most
+
+
 def forecast_process(data: Dataset, kernel: Any, start: Any, **options: Any) -> Forecast:
     """Return the forecast of memory of a variational fit, with the search for its start.
 
@@ -91,6 +152,32 @@ def forecast_process(data: Dataset, kernel: Any, start: Any, **options: Any) -> 
     given = AdmixtureModel(data.family, most)
     forecast = forecast_topics(data, kernel=kernel, model=given, start=start, **options)
     return forecast_with_search(forecast, data, start, most)
+
+
+def _usual_topics(model, data):
+    """Return the number of topics that a sampler begins with by itself."""
+    return max(default_n_topics(int(data.X.sum()), data.n_rows), model.n_known)
+
+
+class _Reached(NamedTuple):
+    """Log joint after some sweeps, without the shared weights, and topics of tokens before them."""
+
+    value: float
+    topics: npt.NDArray[np.int32]
+
+
+def _swept(model, data, n_topics, seed):
+    """Return what a few sweeps reach from some topics, and these topics.
+
+    The chain of the fit begins with them, and makes the same sweeps.
+    """
+    kernel = TopicProcessGibbs()
+    state = kernel.init(model, data, seed=seed, start="variational", n_clusters=n_topics)
+    topics = state.labels.copy()
+    advance(kernel, state, _SWEEPS)
+    rng = generator(seed, "start", unit=_UNIT)
+    tables = state.topic_table.draw_tables(np.maximum(state.shared.pseudocounts, TINY), rng)
+    return _Reached(state.log_joint - log_density_given_tables(state.weights, tables, model.n_known), topics)
 
 
 def _most_topics(data):

@@ -303,8 +303,8 @@ class TopicProcessGibbs(TopicGibbs):
     def start_memory(self, start: Any, model: Any, data: Dataset) -> int:
         """Return the bytes of a start at its peak."""
         n_tokens, _ = count_tokens(data)
-        given = AdmixtureModel(model.family, default_n_topics(n_tokens, data.n_rows), _START_ALPHA)
-        return super().start_memory(_named(start), given, data)
+        K = max(default_n_topics(n_tokens, data.n_rows), getattr(model, "n_components", 0))
+        return super().start_memory(_named(start), AdmixtureModel(model.family, K, _START_ALPHA), data)
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Make one sweep; draw the shared weights, and what is learned."""

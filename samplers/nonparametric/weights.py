@@ -121,6 +121,20 @@ def log_density(
     return float(log_beta + groups)
 
 
+def log_density_given_tables(weights: SharedWeights, tables: npt.NDArray[np.float64], n_known: int = 0) -> float:
+    """Return the log density of the shared weights given the tables of the clusters, nats.
+
+    `tables` (K,) are their numbers. The log joint minus this density is that of the clusters of all rows alone, up to
+    what the tables do not tell of the weights. Numbers of clusters compare by the difference: in the log joint each
+    weight adds some nats.
+    """
+    held = weights.beta > 0
+    shape = (tables + (np.arange(len(tables)) < n_known))[held]
+    total = gammaln(shape.sum() + weights.gamma) - gammaln(weights.gamma) - gammaln(shape).sum()
+    total += ((shape - 1.0) * np.log(weights.beta[held])).sum()
+    return float(total + (weights.gamma - 1.0) * np.log(weights.rest))
+
+
 def first_weights(sizes: npt.NDArray[np.int64], alpha: float, gamma: float, n_known: int = 0) -> SharedWeights:
     """Return weights to begin with: those that the sizes (K,) of the clusters suggest."""
     sizes = sizes + (np.arange(len(sizes)) < n_known)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.params import Integer
@@ -440,9 +441,12 @@ def seed_counts(data: Dataset, n_topics: int, rng: np.random.Generator, seeds: A
     for a, b in segments(data.n_rows, 1 + size // _SUMMED):  # in pieces: a product makes a float64 copy of the counts
         total += times[a:b] @ data.X[a:b]
     counts = (total[:, None] / n_topics) * rng.standard_gamma(1.0, (len(total), n_topics))
-    for k in range(n_topics):
-        seeds = np.asarray(data.X[np.sort(chosen[k])].sum(axis=0), dtype=np.float64).ravel()
-        counts[:, k] += seeds * (total.sum() / n_topics / max(seeds.sum(), 1.0))
+    starts = np.arange(0, chosen.size + 1, chosen.shape[1])
+    chooses = sparse.csr_array((np.ones(chosen.size), np.sort(chosen).ravel(), starts), (n_topics, data.n_rows))
+    words = sparse.coo_array(chooses @ data.X)
+    topic, word = words.coords
+    sizes = np.maximum(np.bincount(topic, weights=words.data, minlength=n_topics), 1.0)
+    counts[word, topic] += words.data * (total.sum() / n_topics / sizes)[topic]
     return counts / 2.0
 
 

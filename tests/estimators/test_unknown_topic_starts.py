@@ -1,4 +1,4 @@
-"""Variational topics of unknown number begin with few, and reach true numbers and the highest bound."""
+"""Topics of unknown number begin with few or with many, and reach true numbers, higher bounds and log joints."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from count_shapes import words
 from sklearn.metrics import adjusted_rand_score
 
 from expfam import Dataset, HierarchicalProcess, Multinomial, TopicModel
-from expfam.fitting.unknown_topic_starts import process_start
-from expfam.samplers import TopicProcessVariational
+from expfam.fitting.unknown_topic_starts import most_sampled_topics, process_start, sampled_start
+from expfam.samplers import TopicProcessGibbs, TopicProcessVariational
 
 VARIATIONAL = {"sampler": "variational", "random_state": 0}
 
@@ -67,3 +67,66 @@ def test_documents_of_weight_zero_have_no_part_in_a_start():
 def test_documents_that_are_not_to_be_divided_begin_with_one_topic():
     assert start_of(np.tile([[3, 4, 5]], (30, 1))).shape == (3, 1)
     assert isinstance(start_of(np.eye(5, dtype=int)), str)
+
+
+def near_copies(n_themes=400, *, n_documents=4, length=14, seed=0):
+    """Short documents, few of each theme, which repeat a handful of words."""
+    rng = np.random.default_rng(seed)
+    themes = rng.dirichlet(np.full(600, 0.01), size=n_themes)
+    return np.array([rng.multinomial(length, theme) for theme in themes for _ in range(n_documents)])
+
+
+def sampled(X, **options):
+    """Return the model and the data of a sampler, and the topics that it begins with."""
+    data = Dataset(X, Multinomial(0.01))
+    model = HierarchicalProcess(data.family, **options)
+    return model, data, sampled_start(TopicProcessGibbs(), model, data, "variational", seed=0)
+
+
+def test_sampling_begins_with_many_topics_where_documents_are_nearly_alike():
+    X = near_copies()
+    model, data, topics = sampled(X)
+    usual = int(0.5 * np.sqrt(X.sum()))
+    assert most_sampled_topics(model, data) == 4 * usual
+    assert len(np.unique(topics)) > 2 * usual
+    options = {"n_steps": 20, "n_warmup": 40, "random_state": 0}
+    many, few = TopicModel(None, **options).fit(X), TopicModel(None, start="variational", **options).fit(X)
+    assert many.score(X) > few.score(X) + 0.1
+    assert len(many.sizes_) > 1.2 * len(few.sizes_)
+
+
+def test_sampling_begins_with_the_usual_number_of_mixed_topics():
+    X = mixed(5, 0, n_documents=400)
+    model, data, topics = sampled(X)
+    usual = int(0.5 * np.sqrt(X.sum()))
+    assert most_sampled_topics(model, data) == 4 * usual
+    assert topics.max() < usual
+    options = {"n_steps": 4, "n_warmup": 8, "random_state": 0}
+    found, own = TopicModel(None, **options).fit(X), TopicModel(None, start="variational", **options).fit(X)
+    np.testing.assert_array_equal(found.components_, own.components_)
+
+
+def test_more_topics_are_not_tried_where_documents_are_few_or_short(monkeypatch):
+    X = near_copies()
+    assert isinstance(sampled(X[:60])[2], str)
+    assert isinstance(sampled(near_copies(length=9))[2], str)
+    monkeypatch.setattr("expfam.fitting.unknown_topic_starts._MOST_ENTRIES", 1000)
+    assert isinstance(sampled(X)[2], str)
+
+
+def test_the_seed_decides_the_topics_that_a_sampler_begins_with():
+    X = near_copies(100)
+    first, again = (sampled(X)[2] for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    model, data, _ = sampled(X)
+    assert (sampled_start(TopicProcessGibbs(), model, data, "variational", seed=1) != first).any()
+
+
+def test_known_topics_keep_their_numbers_in_the_start():
+    X = near_copies(100)
+    word = int(X.sum(axis=0).argmax())
+    seeds = np.zeros((X.shape[1], 1))
+    seeds[word] = 500.0
+    topics = sampled(X, seeds=seeds)[2]
+    words = np.repeat(np.arange(X.shape[1]), X.sum(axis=0))
+    assert np.bincount(topics[words == word]).argmax() == 0

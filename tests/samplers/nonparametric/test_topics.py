@@ -14,7 +14,13 @@ from expfam.model.pseudo_counts import CountTable
 from expfam.samplers import TopicGibbs, TopicProcessGibbs, sample
 from expfam.samplers.nonparametric import slots as slots_of
 from expfam.samplers.nonparametric import topics as process
-from expfam.samplers.nonparametric.weights import SharedWeights, draw_shared_weights, first_weights, log_density
+from expfam.samplers.nonparametric.weights import (
+    SharedWeights,
+    draw_shared_weights,
+    first_weights,
+    log_density,
+    log_density_given_tables,
+)
 
 LENGTHS = [pytest.param(6000, id="short"), pytest.param(12_000, id="long", marks=pytest.mark.slow)]  # of chains
 FIXED = TopicProcessGibbs(learn_alpha=False)
@@ -172,6 +178,20 @@ def test_a_resumed_chain_has_the_bits_of_one_that_never_stopped(tmp_path):
     arrays["slots"]["slots"] = np.array([whole.labels[0], whole.shared.n_named])
     with pytest.raises(ArchiveError, match="slots are not those of the labels"):
         again.from_arrays(arrays)
+
+
+@pytest.mark.parametrize("n_known", [0, 2])
+def test_the_log_joint_without_weights_is_exact_where_each_count_is_one_table(n_known):
+    X, topics = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]]), np.array([0, 2, 1, 2, 0, 1])
+    model = HierarchicalProcess(Multinomial(0.3), 1.7, 0.6, n_known=n_known)
+    state = FIXED.init(model, X, seed=0, start=topics)
+    for _ in range(3):  # whatever the weights
+        beta = 0.8 * state.weights.beta
+        state.set_weights(state.weights._replace(beta=beta, rest=1.0 - beta.sum()))
+        state.log_joint = state.compute_log_joint()
+        tables = np.bincount(topics, minlength=state.shared.capacity).astype(float)
+        found = state.log_joint - log_density_given_tables(state.weights, tables, n_known)
+        assert found == pytest.approx(model.log_joint(X, topics), abs=1e-9)
 
 
 def test_sizes_to_begin_with_and_empty_documents():
