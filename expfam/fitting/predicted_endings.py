@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.endings import FEW_ROWS
-from expfam.fitting.spread_statistics import predicted_labels
+from expfam.fitting.spread_statistics import moved_one_by_one, predicted_labels
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.starts.refill import refilled
 from expfam.samplers.warm_starts.candidates import Divisions
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _MOST_PASSES = 100
 _FIRST_PASSES, _RISEN = 3, 3  # passes after which partitions are ranked, and how many of the best go on
 _MOST_ROUNDS = 3
+_SLIGHTLY = 2.0  # nats that labels may lose to be those of a prediction
 
 
 def predicted_ending(
@@ -58,7 +59,7 @@ def predicted_ending(
         options: dict[str, Any] = {"max_passes": _MOST_PASSES, "seed": plan.seed, "n_threads": plan.n_threads}
         found = refilled(model, plan.data, labels, plan.asked.n_components or int(labels.max()) + 1, **options)
     elif ends.are_compared:
-        found = ends.above_simple(ends.best(found, others))
+        found = ends.as_predicted(ends.above_simple(ends.best(found, others)))
     return by_first_appearance(found)[1]
 
 
@@ -107,6 +108,14 @@ class _PredictedEnds:
                 break
             found = better
         return found
+
+    def as_predicted(self, found):
+        """Return labels that are those of a prediction, if they lose little by it."""
+        plan = self.plan
+        moved = moved_one_by_one(self.model, plan.data, found, plan.added, n_threads=plan.n_threads)
+        if moved is None or moved is found:
+            return found
+        return moved if self.others.gain(self.model, found, moved, least=-_SLIGHTLY) > -_SLIGHTLY else found
 
     @property
     def _is_narrow(self):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from expfam.samplers.warm_starts.ties import Ties
 
 _MOST_PASSES = 100
+_MOST_MOVED = 100
 _SPREADS, _MOST_SPREADS = 4, 64  # of one alone, chance decides between clusters that overlap
 
 
@@ -275,14 +276,12 @@ def predicted_labels(
     best: npt.NDArray[np.int32] | None = None
     highest = log_joint = -np.inf
     for n_passes in range(max_passes):
-        K = int(found.max()) + 1
-        n, S = weighted_statistics(data, found, K)
-        S = S + added.of_labels(data, found, K)
+        n, S = _sums(data, found, added)
+        K = len(n)
         log_joint = model.weights.log_prior(n) + model.family.total_log_marginal(n, S)
         if log_joint > highest and (n_passes or _joins_equal_rows(data, found)):
             best, highest = found, log_joint
-        clusters = LoadedClusters(model.family, n, S)
-        moved = clusters.most_probable(data, np.log(model.weights.posterior_mean(n)[0]), n_threads=n_threads)
+        moved = _most_probable(model, data, n, S, n_threads)
         if keep_clusters and np.unique(moved).size < K:
             return best
         if np.array_equal(moved, found):
@@ -295,6 +294,64 @@ def predicted_labels(
         found = compact_labels(moved)
     is_judged = data.n_rows <= FEW_ROWS and best is not None  # of more rows no other partitions are compared
     return best if is_judged and highest > log_joint + least_gain(data.n_rows) else found
+
+
+def moved_one_by_one(
+    model: MixtureModel,
+    data: Dataset,
+    labels: npt.NDArray[np.int32],
+    added: AddedSquares,
+    *,
+    n_threads: int | None,
+    most: int = _MOST_MOVED,
+) -> npt.NDArray[np.int32] | None:
+    """Return labels that the clusters with what was added predict, by moves of single rows.
+
+    Where all rows move together, as in `predicted_labels`, some rows at borders move on and on.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    data : Dataset
+        The rows as they are.
+    labels : (N,) int32 ndarray
+        Numbers from 0 without gaps; equal rows have equal ones.
+    added : AddedSquares
+    n_threads : int or None
+        The result does not depend on it.
+    most : int
+        Number of moves at most, each of a row and of those that are equal to it.
+
+    Returns
+    -------
+    (N,) int32 ndarray or None
+        The given array where no row moves. None where a cluster would lose its last row, or after too many moves.
+    """
+    found, first = labels, None
+    for _ in range(most + 1):
+        n, S = _sums(data, found, added)
+        moved = _most_probable(model, data, n, S, n_threads)
+        wanted = np.flatnonzero(moved != found)
+        if not wanted.size:
+            return found
+        first = first_equal_rows(data.X) if first is None else first
+        rows = first == first[wanted[0]]
+        if np.array_equal(rows, found == found[wanted[0]]):
+            break
+        found = np.where(rows, moved, found)
+    return None
+
+
+def _sums(data, labels, added):
+    """Return counts and sums of the clusters, with what was added."""
+    n_clusters = int(labels.max()) + 1
+    n, S = weighted_statistics(data, labels, n_clusters)
+    return n, S + added.of_labels(data, labels, n_clusters)
+
+
+def _most_probable(model, data, n, S, n_threads):
+    log_weights = np.log(model.weights.posterior_mean(n)[0])
+    return LoadedClusters(model.family, n, S).most_probable(data, log_weights, n_threads=n_threads)
 
 
 def _joins_equal_rows(data, labels):

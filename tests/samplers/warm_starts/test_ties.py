@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import StandardScaler
 
 from expfam import (
     Categorical,
@@ -19,10 +20,13 @@ from expfam import (
     MixtureModel,
     Multinomial,
     SphericalGaussian,
+    SymmetricDirichlet,
     load_family,
 )
 from expfam.errors import DataWarning
-from expfam.fitting.spread_statistics import OtherSpreads, added_squares, predicted_labels
+from expfam.fitting.spread_statistics import OtherSpreads, added_squares, moved_one_by_one, predicted_labels
+from expfam.model.assignment import LoadedClusters
+from expfam.model.equal_rows import first_equal_rows
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.starts.greedy_merge import merged_clusters
 from expfam.samplers.warm_starts.settle import Settler
@@ -288,6 +292,31 @@ def test_predicted_labels_join_clusters_of_an_open_number():
     given = (model, data, labels, added_squares(data, ties), OtherSpreads(data, None, ties, 0))
     assert not predicted_labels(*given, keep_clusters=False, n_threads=1).any()
     np.testing.assert_array_equal(predicted_labels(*given, keep_clusters=True, n_threads=1), labels)
+
+
+def test_rows_move_one_by_one_to_the_clusters_that_predict_them():
+    groups = (np.arange(400) % 2).astype(np.int32)
+    X = np.column_stack([RNG.normal(size=400).round() + 8.0 * groups, FINE.round()])
+    data = Dataset(X, DiagonalGaussian())
+    model, added = MixtureModel(data.family, SymmetricDirichlet(2)), added_squares(data, tied_columns(data, 2))
+    first = first_equal_rows(X)
+    begun = np.where(np.isin(first, np.unique(first)[:3]), 1 - groups, groups)
+    np.testing.assert_array_equal(moved_one_by_one(model, data, begun, added, n_threads=1), groups)
+    np.testing.assert_array_equal(moved_one_by_one(model, data, begun, added, n_threads=1, most=3), groups)
+    assert moved_one_by_one(model, data, begun, added, n_threads=1, most=2) is None
+    assert moved_one_by_one(model, data, groups, added, n_threads=1) is groups
+    n, S = weighted_statistics(data, groups, 2)
+    clusters = LoadedClusters(model.family, n, S + added.of_labels(data, groups, 2))
+    log_weights = np.log(model.weights.posterior_mean(n)[0])
+    np.testing.assert_array_equal(clusters.most_probable(data, log_weights), groups)
+
+
+@pytest.mark.filterwarnings("ignore:.*:expfam.errors.DataWarning")
+def test_labels_of_digits_are_those_of_the_prediction():
+    """Moves of all rows together had passed over a partition that a few moves of single rows reach."""
+    X = StandardScaler().fit_transform(load_digits().data)
+    mixture = Mixture("gaussian_diag", 10, random_state=0).fit(X)
+    np.testing.assert_array_equal(mixture.predict(X), mixture.labels_)
 
 
 def test_clusters_with_narrow_directions_by_chance_are_not_merged():
