@@ -30,8 +30,9 @@ cdef class FilteredScores:
     cdef double *lengths            # (m,) |w_k - centre|
     cdef double *terms              # (n_terms, m)
     cdef double *place              # (d,) scratch
-    cdef float *narrow              # (m, d) w_k - centre
-    cdef object table               # the array of `narrow`
+    cdef float *narrow              # (d,) scratch
+    cdef float *columns             # (d, m) w_k - centre
+    cdef object table               # the array of `columns`
     cdef object arrays              # behind the other pointers
     cdef int put(self, Py_ssize_t k, const double *location) noexcept nogil
     cdef int renew(self, const Py_ssize_t *slots, Py_ssize_t n) noexcept nogil

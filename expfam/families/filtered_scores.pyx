@@ -88,7 +88,7 @@ cdef double FEW = 0.25              # share of the slots of a row up to which th
 cdef double MANY = 0.5              # such a share, where a row is scored under all slots otherwise
 cdef double UNIT = 2.0 ** -24       # rounding of single precision
 cdef double TINY = 2.0 ** -120      # more than what underflow takes from a product
-_MANY_SLOTS, _MANY_NUMBERS, _MANY_ROWS = 64, 1 << 14, 256
+_MANY_SLOTS, _MANY_NUMBERS, _MANY_ROWS = 16, 1 << 14, 256
 
 
 cdef bint has_bounds(FilteredScores s, tile_scratch *w, Py_ssize_t r) noexcept nogil:
@@ -232,7 +232,8 @@ cdef class FilteredScores:
     def __init__(self, Components components, Py_ssize_t m):
         cdef double[::1] centre, lengths, squares, place
         cdef double[:, ::1] locations, numbers
-        cdef float[:, ::1] narrow
+        cdef float[::1] narrow
+        cdef float[:, ::1] columns
         cdef Py_ssize_t k
         cdef int code = EXPFAM_OK
         if not 1 <= m <= components.capacity:
@@ -258,11 +259,12 @@ cdef class FilteredScores:
         middle = np.zeros(self.d) if self.f.rises else places.mean(axis=0)
         if not middle @ middle < LARGEST:
             return
-        self.arrays = middle, np.empty(m), np.empty(m), terms, np.empty(self.d)
-        self.table = np.empty((m, self.d), dtype=np.float32)
-        centre, squares, lengths, place, narrow = middle, self.arrays[1], self.arrays[2], self.arrays[4], self.table
+        self.arrays = middle, np.empty(m), np.empty(m), np.empty(self.d), np.empty(self.d, dtype=np.float32), terms
+        self.table = np.empty((self.d, m), dtype=np.float32)
+        centre, squares, lengths, place, narrow = self.arrays[:5]
+        columns = self.table
         self.centre, self.squares, self.lengths, self.terms = &centre[0], &squares[0], &lengths[0], &numbers[0, 0]
-        self.place, self.narrow = &place[0], &narrow[0, 0]
+        self.place, self.narrow, self.columns = &place[0], &narrow[0], &columns[0, 0]
         with nogil:
             for k in range(m):
                 code |= self.put(k, &locations[k, 0])
@@ -270,8 +272,11 @@ cdef class FilteredScores:
 
     cdef int put(self, Py_ssize_t k, const double *location) noexcept nogil:
         """Keep the location of slot k; return whether single precision cannot hold it."""
-        self.squares[k] = expfam_centred_row(location, self.centre, self.d, self.narrow + k * self.d)
+        cdef Py_ssize_t f
+        self.squares[k] = expfam_centred_row(location, self.centre, self.d, self.narrow)
         self.lengths[k] = sqrt(self.squares[k])
+        for f in range(self.d):
+            self.columns[f * self.m + k] = self.narrow[f]
         return not self.squares[k] < LARGEST
 
     cdef int renew(self, const Py_ssize_t *slots, Py_ssize_t n) noexcept nogil:
@@ -418,7 +423,7 @@ cdef class RowTile:
                 self.w.lengths[2 * r + 1] = expfam_dot(x, x, s.d)
                 if not self.w.lengths[2 * r] < LARGEST:
                     memset(self.w.rows + r * s.d, 0, s.d * sizeof(float))
-        np.matmul(self.rows[:n], s.table.T, out=self.products[:n])
+        np.matmul(self.rows[:n], s.table, out=self.products[:n])
         return 0
 
 
@@ -516,7 +521,10 @@ def scores_of(Components components, Py_ssize_t m, Py_ssize_t n_rows):
     Components or FilteredScores
         Its methods `most_probable`, `ranked` and `shares` have the same results.
     """
-    if m < _MANY_SLOTS or n_rows < _MANY_ROWS or getattr(components.owner, "distances", None) is None:
+    owner = components.owner
+    if m < _MANY_SLOTS or n_rows < _MANY_ROWS or getattr(owner, "distances", None) is None:
+        return components
+    if m * (components.family.n_statistics_ + getattr(owner, "score_cost", 0)) < _MANY_NUMBERS:
         return components
     filtered = FilteredScores(components, m)
-    return filtered if filtered.is_usable and m * filtered.d >= _MANY_NUMBERS else components
+    return filtered if filtered.is_usable else components

@@ -32,8 +32,10 @@ cdef enum:
     MOST_PARTS = 8              # of a block, for the threads
     MOST_MOVED = 12             # blocks pay if one row of so many moves
     BLOCK_COST = 300000         # numbers in locations: scores of so many cost as much as a move in a filtered block
-    ROWS_A_MOVE = 4             # of a filtered block: rows for each move that is expected, as many moved among the last
+    ROWS_A_MOVE = 8             # of a filtered block: rows for each move that is expected, as many moved among the last
     FEWEST_FILTERED = 32        # rows of a filtered block
+    MOST_FILTERED = 512         # many: the locations are copied for each product
+    MOST_LEFT = 524288          # scores of a filtered block
 
 
 cdef bint scores_ahead(Components components, Py_ssize_t n_slots, RowsAhead ahead) except -1:
@@ -69,7 +71,7 @@ cdef class RowsAhead:
         if self.is_useless:
             return 0
         self.filtered, self.is_known, self.a.n_stale = found, True, 0
-        self.tiles = [RowTile(self.filtered, MOST_ROWS // FILTERED_PARTS, 1) for _ in range(FILTERED_PARTS)]
+        self.tiles = [RowTile(self.filtered, MOST_FILTERED // FILTERED_PARTS, 1) for _ in range(FILTERED_PARTS)]
         return 0
 
     cdef int renew(self, Components components, Py_ssize_t n_slots) except -1:
@@ -109,6 +111,7 @@ cdef class RowsAhead:
         self.n_rows = min(stop - start, min(MOST_ROWS, MOST_SCORES // t.n_slots))
         self.part_rows = (self.n_rows + MOST_PARTS - 1) // MOST_PARTS
         if filters:
+            self.n_rows = min(stop - start, min(MOST_FILTERED, MOST_LEFT // t.n_slots))
             self.n_rows = min(self.n_rows, max(<Py_ssize_t> FEWEST_FILTERED, ROWS_A_MOVE * rows_a_move))
             self.part_rows = (self.n_rows + FILTERED_PARTS - 1) // FILTERED_PARTS
         n_parts = (self.n_rows + self.part_rows - 1) // self.part_rows
@@ -201,7 +204,7 @@ cdef class RowsAhead:
             self.rows = np.empty(self.n_rows * capacity)
         if len(self.fresh) < capacity:
             self.fresh, self.stale = np.empty(capacity), np.empty((2, capacity), dtype=np.intp)
-            self.masses, self.numbers = np.empty((FILTERED_PARTS, capacity)), np.empty((2, MOST_ROWS))
+            self.masses, self.numbers = np.empty((FILTERED_PARTS, capacity)), np.empty((2, MOST_FILTERED))
         if len(self.works[0]) < work_size:
             self.works = [np.empty(work_size) for _ in range(MOST_PARTS)]
         self.is_stale = np.zeros((2, capacity), dtype=np.uint8)

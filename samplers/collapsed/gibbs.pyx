@@ -194,8 +194,8 @@ class CollapsedGibbs(Kernel):
         "sequential" uses the order of the rows and "backward" the opposite one; "random" uses a new random order in
         each sweep.
     n_threads : int or None
-        Number of threads for the scores of more than 255 clusters, or of more than 63 clusters of wide rows under
-        `SphericalGaussian` and `VonMisesFisher`.
+        Number of threads for the scores of more than 255 clusters, and of fewer ones where they are bounded by matrix
+        products: under `SphericalGaussian` if rows are wide, and under `VonMisesFisher`.
 
     Examples
     --------

@@ -133,7 +133,11 @@ def test_what_scores_rows():
     components = loaded("own", X, labels, 70)
     assert isinstance(scores_of(components, 70, 300), FilteredScores)
     assert scores_of(components, 70, 100) is components  # few rows
-    assert scores_of(components, 40, 300) is components  # few slots
+    assert scores_of(components, 40, 300) is components  # few slots times columns
+    assert scores_of(loaded("own", np.repeat(X, 10, axis=1), labels, 70), 15, 300).__class__ is Components  # few slots
+    directions = loaded("vmf", X[:, :16] / np.linalg.norm(X[:, :16], axis=1, keepdims=True), labels, 70)
+    assert isinstance(scores_of(directions, 16, 300), FilteredScores)  # their scores cost more than distances
+    assert scores_of(directions, 15, 300) is directions
     data = Dataset(X, DiagonalGaussian())
     other = Components(data.family, data, 70)
     assert scores_of(other, 70, 300) is other

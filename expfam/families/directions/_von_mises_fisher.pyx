@@ -110,6 +110,7 @@ cdef enum:
     EDGES = BINS + 1
     NARROW = 12          # one range serves all data if it has no more nodes
     TOGETHER = 4         # slots whose inner products are computed together
+    SCORE_COST = 1024    # products of two numbers that take as long as a score beside its inner product
     CHORDS = 8           # of the scores of a slot between the lengths that its sum may have with one more datum
 
 cdef double TWO_PI = 6.283185307179586
@@ -699,6 +700,7 @@ cdef class VonMisesFisherComponents(RealComponents):
     cdef distance_scores_v1 terms
     cdef object columns, caches, ranges, prior, inverse
     cdef readonly object distances  # capsule of `terms`, of dense data
+    cdef readonly Py_ssize_t score_cost     # of a score beside its distance, in products of two numbers
 
     def __init__(self, family, data, Py_ssize_t capacity):
         cdef vmf_state *s = &self.mine
@@ -725,7 +727,7 @@ cdef class VonMisesFisherComponents(RealComponents):
         self.terms.group, self.terms.work_size, self.terms.n_terms = TOGETHER, 2 * FLAT, 2 + 2 * CHORDS
         self.terms.row, self.terms.location = vmf_row, vmf_location
         self.terms.bounds, self.terms.exact = vmf_bounds, vmf_exact
-        self.distances = PyCapsule_New(&self.terms, DISTANCE_SCORES, NULL)
+        self.distances, self.score_cost = PyCapsule_New(&self.terms, DISTANCE_SCORES, NULL), SCORE_COST
 
     cdef int read_rows(self) except -1:
         """Point the state at the rows of the data, and compute their lengths if they are normalised."""

@@ -86,6 +86,7 @@ WIDE = {
     "known": lambda: SphericalGaussian(variance=0.5),
     "shared": lambda: SphericalGaussian(variance="shared"),
     "vmf": lambda: load_family("von_mises_fisher"),
+    "narrow vmf": lambda: load_family("von_mises_fisher"),  # its scores cost more than distances
 }
 LAWS = {
     "finite": SymmetricDirichlet(90, 1.0),
@@ -94,16 +95,16 @@ LAWS = {
 }
 
 
-def embeddings(name, *, n_groups=75, d=256, n_far=40, spread=0.7):
+def embeddings(name, *, n_groups=75, n_far=40, spread=0.7):
     """Rows about centres, and labels: eight clusters share a group, some numbers are free, far rows are anywhere."""
-    rng = np.random.default_rng(0)
+    rng, d = np.random.default_rng(0), 48 if name.startswith("narrow") else 256
     z = rng.integers(0, n_groups, 3000)
     X = rng.normal(size=(n_groups, d))[np.maximum(z, 7)] + spread * rng.normal(size=(len(z), d))
     far = rng.choice(len(z), n_far, replace=False)
     X[far] = rng.normal(size=(n_far, d))
     X[far[1::2]] = X[far[::2]] + 0.01 * rng.normal(size=(n_far // 2, d))  # in pairs
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    return (X if name == "vmf" else 16 * X).astype(np.float32), z + 5 * (z > 30)
+    return (X if name.endswith("vmf") else 16 * X).astype(np.float32), z + 5 * (z > 30)
 
 
 def assert_same_sweeps(model, data, start, *, order="sequential", n_threads=None, n_steps=3):
