@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from expfam import DirichletProcess, Poisson
+from expfam import DirichletProcess, Poisson, variation_of_information
 from expfam.evaluation.posterior import PartitionPosterior
 from expfam.structures.partitions.draw_table import narrow_labels
 from expfam.structures.partitions.search import search_partition
@@ -96,8 +96,9 @@ def coverage(args):
         state = kernel.init(model, X, seed=replicate, start=truth)  # the truth is a draw of the posterior
         trace = sample(kernel, state, 800, keep_every=4, max_kept=200)
         posterior = PartitionPosterior(trace.partitions)
-        ball = posterior.ball(0.9, posterior.labels(n_starts=4))
-        inside += posterior.distance(posterior.labels(n_starts=4), truth) <= ball.radius * (1 + 1e-9)
+        centre = posterior.labels(n_starts=4)
+        ball = posterior.ball(0.9, centre)
+        inside += variation_of_information(centre, truth) <= ball.radius * (1 + 1e-9)
     share = inside / args.replicates
     print(f"coverage of .9: {share:.3f} +- {np.sqrt(share * (1 - share) / args.replicates):.3f}")
 

@@ -18,7 +18,7 @@ import sys
 print("a table", *sys.argv[1:])
 if "--figure" in sys.argv:
     open(sys.argv[-1], "wb").write(b"picture")
-sys.exit("broken" if "fail" in sys.argv else 0)
+sys.exit("broken" if "fail" in sys.argv else "fall_short" in sys.argv)
 """
 
 
@@ -55,6 +55,16 @@ def test_a_protocol_that_fails_fails_the_report_and_the_others_run(protocols):
     assert "a table walk" in text
 
 
+def test_a_goal_that_is_not_reached_is_told_from_a_failure(protocols):
+    code, text = protocols({"command": "fall_short"}, {"command": "fail"})
+    assert code == 1
+    head = text[: text.index("## No 0")]
+    assert "Failed: No 1.\n\nMissed: No 0." in head
+    assert "| 1 | No 0 | MISSED |" in head
+    assert "**Missed**: a goal is not reached." in text
+    assert text.count("**Failed**") == 1
+
+
 def test_nothing_that_ran_is_no_success(protocols):
     code, text = protocols({"command": "walk", "wants_data": True})
     assert code == 1
@@ -86,6 +96,18 @@ def test_a_protocol_may_run_several_times_or_in_full_alone(protocols):
     code, text = protocols({"command": "stand"}, more, profile="full")
     assert code == 0
     assert text.index("a table stand") < text.index("a table walk --far") < text.index("a table walk --near")
+
+
+def test_the_report_is_there_before_the_last_run_has_ended(protocols, tmp_path, monkeypatch):
+    before, one = [], everything.run
+
+    def watched(*arguments):
+        before.append((tmp_path / "report" / "report.md").read_text())
+        return one(*arguments)
+
+    monkeypatch.setattr(everything, "run", watched)
+    protocols({"command": "walk"}, {"command": "stand"})
+    assert ["a table walk" in text for text in before] == [False, True]
 
 
 def test_data_go_to_the_protocols_that_take_them(protocols, tmp_path):

@@ -92,6 +92,14 @@ def test_wheels_are_made_for_every_python_and_platform():
     assert any(system.endswith("-arm") for system in systems)
 
 
+@pytest.mark.skipif(not WHEELS.exists(), reason="the workflows are no part of the sdist")
+def test_every_python_of_a_wheel_is_tested_before():
+    text = WHEELS.with_name("ci.yml").read_text(encoding="utf-8")
+    tested = set(re.findall(r'python(?:-version)?: "(3\.\d+)"', text))
+    wheels = METADATA["tool"]["cibuildwheel"]["build"].split()
+    assert {f"cp{version.replace('.', '')}-*" for version in tested} == {name for name in wheels if "t-" not in name}
+
+
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "docs/versions.md"])
 def test_links_lead_somewhere(name):
     page = ROOT / name
