@@ -40,7 +40,8 @@ _TRIED, _MOST = 2, 4  # times as many topics that are tried, and that are tried 
 _CLEARLY = 0.005  # of the log joint: chains of one number differ by 0.3 % from seed to seed
 _SHORTEST = 10.0  # tokens of a document: to try more topics for shorter ones takes a fifth of their fit
 _UNIT = 1  # of the random numbers that count tables
-_MOST_ENTRIES = 1 << 25  # words times topics of a start
+_MOST_ENTRIES = 1 << 25  # words times topics of a start,
+_ENTRIES_EACH = 32  # and of each token: starts from a larger vocabulary take longer than many sweeps
 _MOVES = {"merge": False, "n_deletions": 0, "n_births": 0}
 
 
@@ -128,12 +129,13 @@ def sampled_start(
 def most_sampled_topics(model: HierarchicalProcess, data: Dataset) -> int:
     """Return the largest number of topics that a sampler of an unknown number begins with.
 
-    It is the usual number where documents are few or short, or memory would be too small for more.
+    It is the usual number where documents are few or short, or words so many that a start takes long or much memory.
     """
-    few = _usual_topics(model, data)
-    has_short = data.X.sum() < _SHORTEST * data.n_rows
+    few, n_tokens = _usual_topics(model, data), float(data.X.sum())
     most = _MOST * few
-    return few if has_short or most > data.n_rows or most * data.n_features > _MOST_ENTRIES else most
+    says_little = n_tokens < _SHORTEST * data.n_rows or most > data.n_rows
+    has_many_words = most * data.n_features > min(_MOST_ENTRIES, _ENTRIES_EACH * n_tokens)
+    return few if says_little or has_many_words else most
 
 
 def forecast_process(data: Dataset, kernel: Any, start: Any, **options: Any) -> Forecast:

@@ -106,8 +106,10 @@ def test_sampling_begins_with_the_usual_number_of_mixed_topics():
     np.testing.assert_array_equal(found.components_, own.components_)
 
 
-def test_more_topics_are_not_tried_where_documents_are_few_or_short(monkeypatch):
+def test_more_topics_are_not_tried_where_documents_are_few_or_short_or_words_are_many(monkeypatch):
     X = near_copies()
+    assert not isinstance(sampled(X)[2], str)
+    assert isinstance(sampled(np.hstack([X, np.zeros((len(X), 3000), dtype=int)]))[2], str)
     assert isinstance(sampled(X[:60])[2], str)
     assert isinstance(sampled(near_copies(length=9))[2], str)
     monkeypatch.setattr("expfam.fitting.unknown_topic_starts._MOST_ENTRIES", 1000)
