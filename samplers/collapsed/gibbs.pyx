@@ -32,6 +32,7 @@ from expfam.structures.ground.threads import single_blas
 cdef enum:
     GROW = 1                    # result of a block: stopped because no slot is empty
     WINDOW = 256                # rows of a call that tell how many rows move
+    SHORT_WINDOW = 64           # the same where scores may be filtered, which gains more
     FIRST_ROWS = 16             # rows of the first nogil call of a sweep; the clock sizes later calls, not the labels
 
 cdef double LONGEST_CALL = 0.05     # seconds without the gil; Ctrl-C works only between calls
@@ -298,7 +299,7 @@ cdef class Sweep:
             self.ahead.forget()
         self.ahead.is_alone = n_rows == 0 or n_rows < self.ahead.rows_a_move() * n_moved
         if self.ahead.is_alone:
-            return min(stop, start + WINDOW)
+            return min(stop, start + (SHORT_WINDOW if self.ahead.filters(state.components, state.n_slots) else WINDOW))
         stop = self.ahead.fill(state.components, &state.slots, self.s.labels, self.s.log_new_mass, self.s.order, start,
                                stop, n_rows // max(n_moved, <Py_ssize_t> 1))
         self.s.ahead = &self.ahead.a
