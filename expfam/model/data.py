@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from expfam.families.base import Family
     from expfam.model.known import Known
 
-_HELD_BYTES = 1 << 18  # of the statistics of all rows; calls for fewer take longer than the statistics
+_HELD_BYTES = 1 << 22  # of the statistics of all rows; calls for blocks of fewer take as long as the statistics
 
 
 class Dataset:
