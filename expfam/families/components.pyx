@@ -107,9 +107,15 @@ cdef Py_ssize_t first_of_highest(const double *scores, Py_ssize_t m) noexcept no
     return k
 
 
-cdef Py_ssize_t add_few_masses(double *scores, const double *mass, Py_ssize_t m, Py_ssize_t *top) noexcept nogil:
-    """Add log masses to few scores, and find the first of the highest; else as `add_masses`."""
+cdef Py_ssize_t add_masses_and_compare(double *scores, const double *mass, Py_ssize_t m,
+                                       Py_ssize_t *top) noexcept nogil:
+    """Do as `add_masses`; if no score is NaN, set `top` to the first of the highest."""
     cdef Py_ssize_t k, n_bad = 0
+    if m >= FEW_SLOTS:
+        k = add_masses(scores, mass, m)
+        if k == m:
+            top[0] = first_of_highest(scores, m)
+        return k
     top[0] = 0
     for k in range(m):
         scores[k] += mass[k]
@@ -300,14 +306,9 @@ cdef class Components:
                 code = self.c.log_predictive(self.c.self, i, NULL, m, &scores[0], &work[0])
                 if code:
                     break
-                if m < FEW_SLOTS:
-                    k = add_few_masses(&scores[0], &mass[0], m, &top)
-                else:
-                    k = add_masses(&scores[0], &mass[0], m)
+                k = add_masses_and_compare(&scores[0], &mass[0], m, &top)
                 if k < m:
                     break
-                if m >= FEW_SLOTS:
-                    top = first_of_highest(&scores[0], m)
                 chosen[i - start] = <int32_t> top
                 if wants_best:
                     highest[i - start] = scores[top]
