@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     mixture = fit_with_progress(args, Mixture("multinomial", _DEMO_CLUSTERS, random_state=args.seed), X)
     seconds = time.perf_counter() - began
-    scores, table = class_scores(digits, mixture.labels_), _digit_table(mixture, digits)
+    scores, table = class_scores(digits, mixture._labels), _digit_table(mixture, digits)
     picture = _draw_digits(args.figure, mixture, table)
     say(args, run_line(mixture, seconds))
     say(args, f"against the digits, which the fit did not use: {score_line(scores)}\n")
@@ -71,7 +71,7 @@ def _digit_table(mixture, digits):
 
     table = []
     for k, size in enumerate(mixture.cluster_sizes_.tolist()):
-        counts = np.bincount(digits[mixture.labels_ == k], minlength=10)
+        counts = np.bincount(digits[mixture._labels == k], minlength=10)
         table.append({"cluster": k, "size": size, "digit": int(counts.argmax()), "share": float(counts.max() / size)})
     return sorted(table, key=lambda entry: (entry["digit"], -entry["size"]))
 

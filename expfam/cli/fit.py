@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.perf_counter() - began
     # save before printing: if the output pipe is closed, the result is not lost
     saved, failed = save_all(args, result_writers(found, table) | {"figure": figure_writer(found, table)})
-    scores = None if given.labels else table_scores(table, found.labels_)  # no scores of rows that were given
+    scores = None if given.labels else table_scores(table, found._labels)  # no scores of rows that were given
     clusters = largest_clusters(found, table.column_names)
     say(args, run_line(mixture, seconds))
     say_groups(args, mixture, found)

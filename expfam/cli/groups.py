@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = fit_shown(args, mixture, X, groups=groups, resume=resume)
     found = coarsened(args, mixture)
     saved, failed = save_all(args, result_writers(found, table) | {"figure": figure_writer(found, table)})
-    scores = table_scores(table, found.labels_)
+    scores = table_scores(table, found._labels)
     clusters, weights = largest_clusters(found, table.column_names), _weights(found, groups)
     say(args, f"model     {family_line(mixture.family_)}, seed {mixture.random_state}")
     say(args, run_line(mixture, seconds))

@@ -127,7 +127,7 @@ def result_writers(estimator: Any, table: Any) -> dict[str, Callable[[Path], Any
     """Return the writers of the model and of the labels, for `save_all`."""
     return {
         "output": estimator.save,
-        "labels": lambda path: write_labels(path, estimator.labels_, table.row_ids),
+        "labels": lambda path: write_labels(path, estimator._labels, table.row_ids),
     }
 
 

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = fit_shown(args, model, documents.X, resume=resume)
     found = coarsened(args, model)
     saved, failed = save_all(args, result_writers(found, table) | {"figure": figure_writer(found, table)})
-    scores = table_scores(table, found.labels_) if hasattr(found, "labels_") else None
+    scores = table_scores(table, found._labels) if hasattr(found, "labels_") else None
     topics = _topics(args, found)
     say(args, run_line(model, seconds).replace("cluster", "topic"))
     say_groups(args, model, found)

@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.perf_counter() - began
     saved, failed = save_all(args, result_writers(hierarchy, table) | _form_writers(args, hierarchy, table))
     n_leaves = hierarchy.tree_.n_leaves
-    scores = table_scores(table, hierarchy.labels_)
+    scores = table_scores(table, hierarchy._labels)
     state = "stopped  " if hierarchy.interrupted_ else "result   "
     about = f"alpha {hierarchy.alpha_:g}, order {hierarchy.order_}, seed {seed}"
     say(args, f"model     {family_line(hierarchy.family_)}, {about}")

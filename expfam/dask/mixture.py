@@ -361,7 +361,7 @@ class SampledFit:
         numbers = chosen_rows(data.n_rows, _SAMPLED_ROWS, seed, 3)
         mixture = LocalMixture(model.family, weights=model.weights, random_state=seed, n_threads=n_threads)
         mixture.fit(data.X[numbers])
-        labels = mixture.labels_ if numbers.size == data.n_rows else mixture.predict(data.X)
+        labels = mixture._labels if numbers.size == data.n_rows else mixture.predict(data.X)
         return np.asarray(labels, dtype=np.int32)
 
 

@@ -90,7 +90,7 @@ class DendrogramDisplay:
             counted_as = {"noun": estimator.of_clusters, "unit": estimator.of_sizes}
             return cls(LinkageTree(estimator.coarsening_, estimator.cluster_sizes_), names=names, **counted_as)
         labels = np.empty(estimator.tree_.n_leaves, dtype=np.int64)
-        labels[estimator.leaf_] = estimator.labels_
+        labels[estimator.leaf_] = estimator._labels
         return cls(estimator.tree_, names=estimator._leaf_names(names, is_short=True), labels=labels)
 
     def plot(

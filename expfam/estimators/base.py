@@ -18,7 +18,7 @@ from expfam.estimators.foreign_names import lacks_after_chunks, missing_attribut
 from expfam.estimators.lines import settings_of
 from expfam.estimators.loaded import drop_loaded, names_of_fit, rows_of_fit
 from expfam.estimators.plotted import chosen_display
-from expfam.estimators.row_results import asked_output, assignments
+from expfam.estimators.row_results import asked_labels, asked_output, assignments
 from expfam.families.columns.roles import Roles
 from expfam.fitted.cluster_table import cluster_table
 from expfam.fitted.clusters import FittedClusters
@@ -248,8 +248,40 @@ class Estimator(BaseEstimator):
         """
         if transform is not None:
             check_value(f"{type(self).__name__}: set_output: transform", transform, _OUTPUTS)
-            self._output = transform
+            self._sklearn_output_config = {"transform": transform}  # scikit-learn's name: its clones keep it
         return self
+
+    @property
+    @made_on_use
+    def labels_(self) -> Any:
+        """Return the cluster of each row of the fit: (N,) int32 ndarray.
+
+        Where `set_output` or scikit-learn's ``transform_output`` asks for frames, it is a series of this library with
+        the name "cluster"; one of pandas has the index of the rows. `predict` and `fit_predict` return arrays.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from expfam import Mixture
+        >>> visits = pd.DataFrame({"home": [1, 0, 40], "work": [0, 2, 50]}, index=["ann", "bob", "eve"])
+        >>> mixture = Mixture("poisson", 2, random_state=0).fit(visits)
+        >>> mixture.labels_.tolist(), mixture.set_output(transform="pandas").labels_.to_dict()
+        ([0, 0, 1], {'ann': 0, 'bob': 0, 'eve': 1})
+        """
+        self._check_fitted()
+        if "labels_" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'labels_'")
+        return asked_labels(self)
+
+    @labels_.setter
+    def labels_(self, labels: npt.NDArray[np.int32]) -> None:
+        self.__dict__["labels_"] = labels
+
+    @property
+    def _labels(self) -> npt.NDArray[np.int32]:
+        """Return `labels_` as an array, whatever `set_output` asks for."""
+        kept = self.__dict__.get("labels_")
+        return self.labels_ if kept is None else kept  # the first one raises
 
     @property
     @made_on_use
@@ -447,7 +479,7 @@ class Estimator(BaseEstimator):
         (N,) int32 ndarray
         """
         fitted: Any = self.fit(X, y, **fit_params)  # type: ignore[attr-defined]
-        return fitted.labels_  # type: ignore[no-any-return]
+        return fitted._labels  # type: ignore[no-any-return]
 
     @property
     @made_on_use

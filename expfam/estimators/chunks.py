@@ -14,7 +14,7 @@ from expfam.errors import DataError
 from expfam.estimators.base import step_numbers
 from expfam.estimators.loaded import drop_loaded, names_of_fit
 from expfam.estimators.row_lines import lines_about_rows
-from expfam.estimators.row_results import drop_row_names
+from expfam.estimators.row_results import drop_row_names, keep_row_names
 from expfam.fitting.chunks import ChunkPlan, LearnedChunks, learned_chunk, learned_passes
 from expfam.fitting.kept_chunks import Chunk
 from expfam.samplers.chain.trace import Trace
@@ -95,7 +95,8 @@ def learn(
     is_first : bool
         Whether the estimator is not fitted.
     """
-    X, before = _validated(estimator, X, None, reset=is_first), None
+    given, before = X, None
+    X = _validated(estimator, given, None, reset=is_first)
     if hasattr(estimator, "stream_"):
         kept = {key: estimator.__dict__[name] for key, name in _OF_RUN.items() if name in estimator.__dict__}
         before = LearnedChunks(estimator.stream_, [], **kept)
@@ -105,6 +106,7 @@ def learn(
         estimator.trace_, estimator.n_iter_ = Trace(), getattr(estimator, "n_iter_", 0)
     _adopt(estimator, ways, found)
     ways.finish(estimator, found.data)
+    keep_row_names(estimator, given)  # `labels_` are those of this chunk
     return estimator
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FEWEST_ROWS = 4
 _OF_THE_FIT = (
     *("n_iter_", "interrupted_", "n_features_in_", "feature_names_in_", "documents_", "family_scores_"),
-    *("family_agreement_", "_not_kept", "_backend", "_output"),
+    *("family_agreement_", "_not_kept", "_backend", "_sklearn_output_config"),
 )
 _OF_ROWS = ("_row_index", "row_names_")
 _OF_THE_GROUPS = ("classes_", "n_known_", "group_names_", "converged_")
@@ -155,7 +155,7 @@ def _of_unions(mixture: Any, home: npt.NDArray[np.integer]) -> Any:
     is_same = len(coarse.n_) == len(mixture.n_)
     found = hard_log_joint(coarse.model_, coarse.n_, coarse.S_, coarse.cluster_sizes_)
     coarse.log_joint_ = mixture.log_joint_ if is_same else found
-    _rename_labels(coarse, mixture, home)
+    rename_labels(coarse, mixture, home)
     keep_classes(coarse, [mixture], [home])
     return coarse
 
@@ -178,15 +178,15 @@ def grouped_unions(mixture: Any, home: npt.NDArray[np.integer]) -> Any:
         member = sparse.csr_array((np.ones(len(home)), (np.arange(len(home)), home)), shape=(len(home), K))
         coarse.group_counts_ = sparse.csr_array(mixture.group_counts_ @ member)
     coarse.log_joint_ = mixture.log_joint_ if len(mixture.n_) == K else np.nan  # statistics are means over sweeps
-    _rename_labels(coarse, mixture, home)
+    rename_labels(coarse, mixture, home)
     return coarse
 
 
-def _rename_labels(coarse, mixture, home):
+def rename_labels(coarse, mixture, home):
     """Give a coarser mixture the labels of another, renamed, and the names of their rows."""
     if "labels_" in mixture.__dict__:
         coarse.__dict__.update({name: mixture.__dict__[name] for name in _OF_ROWS if name in mixture.__dict__})
-        coarse.labels_ = home[mixture.labels_].astype(np.int32)
+        coarse.labels_ = home[mixture._labels].astype(np.int32)
 
 
 def carried(mixture: Any) -> Any:

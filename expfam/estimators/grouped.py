@@ -301,17 +301,17 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
                 self._take_back(data)
         set_trace(self, trace)
         self.converged_ = was_level(trace, kernel, state, data.n_rows)
-        counted_labels = self.labels_
+        counted_labels = self._labels
         self._label_all(whole)
         self._set_known(known, classes)
-        self.cluster_sizes_ = label_sizes(self.labels_, len(self.n_), whole.weight)
+        self.cluster_sizes_ = label_sizes(self._labels, len(self.n_), whole.weight)
         self._set_group_names(groups)
         self._set_certainty(whole, groups)
         self._set_doubts(whole, groups, kernel)
         self._warn_of_covariances(data, counted_labels, seed)
         if free is not None:
             self._take_all_columns(free, every.counted(), counted_labels)
-        keep_rows(self, every, self.labels_, seed=seed)
+        keep_rows(self, every, self._labels, seed=seed)
         self.__dict__.pop("stream_", None)
         return self
 
@@ -336,7 +336,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
                 if trace.interrupted:
                     return
                 model, options = self._fitted_model(), {"seed": state.seed, "n_threads": self.n_threads}
-                ending = grouped_ending(model, state.data, self.labels_, **options)
+                ending = grouped_ending(model, state.data, self._labels, **options)
                 if ending.name == "chain" or not left:
                     self._adopt_ending(ending, model, state)
                     if self.n_components is None:
@@ -362,14 +362,14 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
     def _take_back(self, data):
         """Set sums and the log joint of the rows as they are, after a run on spread ones."""
-        n, S = data.statistics(self.labels_, len(self.n_))
+        n, S = data.statistics(self._labels, len(self.n_))
         has_rows = n > 0
         share = np.divide(self.n_, n, out=np.zeros_like(self.n_), where=has_rows)  # means over sweeps count rows
         self.S_ = np.where(has_rows[:, None], S * share[:, None], self.S_)
         added = added_squares(data, tied_columns(data, self.n_components))
         if added is not None:
-            self.S_ += added.of_labels(data, self.labels_, len(n)) * share[:, None]
-        self.log_joint_ = self._fitted_model().log_joint(data, self.labels_)
+            self.S_ += added.of_labels(data, self._labels, len(n)) * share[:, None]
+        self.log_joint_ = self._fitted_model().log_joint(data, self._labels)
 
     def _take_all_columns(self, free, data, labels):
         """Give the result of a fit of the free columns all columns, of which `data` has the rows."""
@@ -384,7 +384,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         clusters = (self.family_, data, self.n_, self.S_)
         try:
             self.probabilities_ = certainty_of_labels(
-                *clusters, self.labels_, mass, kind_of_row=groups.of_row, n_threads=n_threads
+                *clusters, self._labels, mass, kind_of_row=groups.of_row, n_threads=n_threads
             )
         except KeyboardInterrupt:
             self.interrupted_ = self.trace_.interrupted = True
@@ -413,7 +413,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         """Set which known rows the data contradict; Ctrl-C leaves it out."""
         if data.known is None or data.known.classes is None or self.interrupted_:
             return
-        places, labels = np.arange(len(self.n_)), self.labels_
+        places, labels = np.arange(len(self.n_)), self._labels
 
         def log_mass(rows):
             counts = self.group_counts_[groups.of_row[rows]].toarray() + self.alpha_
@@ -438,7 +438,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self.__dict__.pop("classes_", None)
         if known is not None and known.classes is not None:
             is_known = known.classes >= 0
-            self.labels_[is_known] = known.classes[is_known]
+            self._labels[is_known] = known.classes[is_known]
             self.classes_, self.n_known_ = classes, int(is_known.sum())
         elif known is not None and known.groups:
             self.n_known_ = 0
@@ -487,7 +487,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
     def _label_all(self, data):
         self.labels_ = labels_of_all(
-            data, self.labels_, lambda rows: self._most_probable(data.take(rows), data.groups.of_row[rows])
+            data, self._labels, lambda rows: self._most_probable(data.take(rows), data.groups.of_row[rows])
         )
 
     @property

@@ -386,7 +386,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         n, S = self._blocks()
         try:
             self.probabilities_ = certainty_of_labels(
-                self.family_, data, n, S, self.labels_, np.log(n), n_threads=self.n_threads
+                self.family_, data, n, S, self._labels, np.log(n), n_threads=self.n_threads
             )
         except KeyboardInterrupt:
             self.interrupted_ = True
@@ -398,7 +398,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self.labels_ = labels
         if labels is None:
             self.labels_ = tree.cut(self.cut, n_clusters=self.n_components)[self.leaf_].astype(np.int32)
-        self.n_components_ = int(self.labels_.max()) + 1
+        self.n_components_ = int(self._labels.max()) + 1
 
     @classmethod
     def from_linkage(cls, Z: npt.ArrayLike, X: Any, family: str | Family = "auto", **params: Any) -> BayesianHierarchy:
@@ -449,7 +449,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     def _blocks(self):
         """Return statistics of the clusters of the chosen cut, in the order of the labels."""
         label_of_leaf = np.empty(self.tree_.n_leaves, dtype=np.int64)
-        label_of_leaf[self.leaf_] = self.labels_
+        label_of_leaf[self.leaf_] = self._labels
         n = np.bincount(label_of_leaf)
         S = sparse.csr_array(
             (np.ones(len(label_of_leaf)), (label_of_leaf, np.arange(len(label_of_leaf)))),
@@ -479,7 +479,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     def cluster_sizes_(self) -> npt.NDArray[np.int64]:
         """Return the number of rows of each cluster of the chosen cut: (K,) int64."""
         self._check_fitted()
-        return np.bincount(self.labels_, minlength=self.n_components_).astype(np.int64)
+        return np.bincount(self._labels, minlength=self.n_components_).astype(np.int64)
 
     @property
     @made_on_use

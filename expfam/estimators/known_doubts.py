@@ -156,7 +156,7 @@ def log_mass_of_rows(mixture: Any, data: Dataset) -> Callable[[npt.NDArray[np.in
 
     def log_mass(rows):
         weight = None if data.weight is None else data.weight[rows]
-        return log_mass_without(mixture.model_, mixture.n_, mixture.labels_[rows], weight)
+        return log_mass_without(mixture.model_, mixture.n_, mixture._labels[rows], weight)
 
     return log_mass
 
@@ -207,7 +207,7 @@ def set_doubts(
         data,
         estimator.n_,
         estimator.S_,
-        estimator.labels_,
+        estimator._labels,
         cluster_classes,
         log_mass,
         is_counted=not isinstance(schedule, Stochastic),

@@ -110,4 +110,4 @@ def fitted_leaves(
         # leaves need no settled chain, and its remedy, more steps, cannot be taken here
         warnings.simplefilter("ignore", ConvergenceWarning)
         mixture.fit(data.X, links=links)
-    return mixture.labels_, mixture.interrupted_
+    return mixture._labels, mixture.interrupted_

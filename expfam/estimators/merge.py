@@ -340,6 +340,6 @@ def _fitted(models, model, n, S, sizes, homes):
     merged.log_joint_ = hard_log_joint(model, n, S, sizes)
     # after partial_fit labels are those of the last chunk only
     if all(hasattr(part, "labels_") and not hasattr(part, "stream_") for part in models):
-        merged.labels_ = np.concatenate([home[part.labels_] for home, part in zip(homes, models)]).astype(np.int32)
+        merged.labels_ = np.concatenate([home[part._labels] for home, part in zip(homes, models)]).astype(np.int32)
     keep_classes(merged, models, homes)
     return merged

@@ -220,7 +220,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         if plan.free is not None:
             take_all_columns(self, plan.whole, plan.free)
         self.__dict__.pop("stream_", None)
-        keep_rows(self, plan.whole, self.labels_, seed=plan.seed)
+        keep_rows(self, plan.whole, self._labels, seed=plan.seed)
         return self
 
     def plan_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, links: Any = None) -> Plan:
@@ -266,7 +266,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         if not hasattr(self, "_draws"):
             raise AttributeError(no_posterior(self))
         if not hasattr(self, "_posterior_of_draws"):
-            self._posterior_of_draws = posterior_of_draws(self).about(self.labels_)
+            self._posterior_of_draws = posterior_of_draws(self).about(self._labels)
         return self._posterior_of_draws
 
     # ---- chunks ----------------------------------------------------------------------------------------------------

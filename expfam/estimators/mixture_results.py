@@ -62,9 +62,10 @@ def adopt_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
             labels if data.known is None else data.known.numbered_by_class(np.asarray(labels, dtype=np.int32)),
         )
         if plan.added is not None:
-            mixture.S_ = mixture.S_ + plan.added.of_labels(data, mixture.labels_, len(mixture.n_))
-    keep_drawn(mixture, drawn_statistics(runs, data, mixture.labels_, mixture.family_, added=plan.added))
-    mixture.cluster_sizes_ = label_sizes(mixture.labels_, len(mixture.n_), data.weight)
+            mixture.S_ = mixture.S_ + plan.added.of_labels(data, mixture._labels, len(mixture.n_))
+    labels = mixture._labels
+    keep_drawn(mixture, drawn_statistics(runs, data, labels, mixture.family_, added=plan.added))
+    mixture.cluster_sizes_ = label_sizes(labels, len(mixture.n_), data.weight)
     label_all(mixture, plan.whole)
     _set_known(mixture, plan.whole.known)
     _set_certainty(mixture, plan.whole, trace, shares if plan.whole is data else None)
@@ -92,10 +93,10 @@ def adopt(
     bound : float, optional
         Lower bound of the log evidence, nats; needed with `n`.
     """
-    mixture.labels_ = np.asarray(labels, dtype=np.int32)
+    labels = mixture.labels_ = np.asarray(labels, dtype=np.int32)
     is_hard = n is None
     if is_hard:
-        n, S = weighted_statistics(data, mixture.labels_, int(mixture.labels_.max()) + 1)
+        n, S = weighted_statistics(data, labels, int(labels.max()) + 1)
     mixture.n_, mixture.S_ = n, S
     log_joint = model.weights.log_prior(n) + model.family.total_log_marginal(n, S) if is_hard else bound
     mixture.log_joint_ = float(log_joint)
@@ -128,7 +129,7 @@ def take_all_columns(mixture: Any, data: Dataset, free: FreeColumns) -> None:
     set_model(mixture, mixture.model_.with_family(free.all_columns(mixture.family_)))
     keep_drawn(mixture, draws)
     rows = data.counted_rows
-    labels = mixture.labels_ if rows is None else mixture.labels_[rows]
+    labels = mixture._labels if rows is None else mixture._labels[rows]
     mixture.log_joint_ = float(mixture.model_.log_joint(data.counted(), labels))
 
 
@@ -144,7 +145,7 @@ def warn_of_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
     if len(runs) > 1 and hasattr(mixture, "_draws") and not trace.interrupted:
         warn_of_disagreement(mixture.sampler, mixture.posterior_.diagnostics, mixture._steps, n_warmup=trace.n_warmup)
     rows = plan.whole.counted_rows
-    counted = mixture.labels_ if rows is None else mixture.labels_[rows]
+    counted = mixture._labels if rows is None else mixture._labels[rows]
     is_chosen = "family_scores_" in mixture.__dict__
     sizes = mixture.cluster_sizes_
     is_other = warn_of_covariances(plan, runs, mixture.model_, counted, sizes, is_chosen=is_chosen)
@@ -155,10 +156,10 @@ def warn_of_runs(mixture: Any, plan: Plan, runs: Sequence[ChainRun]) -> None:
 
 def label_all(mixture: Any, whole: Dataset) -> None:
     """Give rows of weight 0 their most probable cluster; `labels_` had only the others."""
-
-    mixture.labels_ = labels_of_all(
-        whole, mixture.labels_, lambda rows: mixture._clusters().most_probable(whole.take(rows).X)
-    )
+    if whole.counted_rows is not None:
+        mixture.labels_ = labels_of_all(
+            whole, mixture._labels, lambda rows: mixture._clusters().most_probable(whole.take(rows).X)
+        )
 
 
 def _set_certainty(mixture, data, trace, shares):
@@ -173,12 +174,12 @@ def _set_certainty(mixture, data, trace, shares):
     drawn = drawn_clusters(mixture)
     try:
         if drawn is not None:
-            mixture.probabilities_ = drawn.probabilities_at(data.X, mixture.labels_)
+            mixture.probabilities_ = drawn.probabilities_at(data.X, mixture._labels)
             return
         if shares is not None:
             mixture.probabilities_ = shares
             return
-        mixture.probabilities_ = certainty_of_labels(*clusters, mixture.labels_, log_weights, n_threads=n_threads)
+        mixture.probabilities_ = certainty_of_labels(*clusters, mixture._labels, log_weights, n_threads=n_threads)
     except KeyboardInterrupt:
         trace.interrupted = True
 
@@ -206,7 +207,7 @@ def _set_known(mixture, known):
     if known is None:
         del mixture.classes_
         return
-    mixture.cluster_classes_ = classes_of_clusters(mixture.labels_, len(mixture.n_), known)
+    mixture.cluster_classes_ = classes_of_clusters(mixture._labels, len(mixture.n_), known)
     mixture.n_known_ = 0 if known.classes is None else int((known.classes >= 0).sum())
 
 

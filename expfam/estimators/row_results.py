@@ -136,18 +136,31 @@ def rows_frame(columns: dict[str, Any], index: RowIndex | None, *, backend: str)
 
 def assignments(estimator: Any) -> Any:
     """Return the cluster and the probability of each row of the fit, as a frame."""
-    columns = {"cluster": np.asarray(estimator.labels_)}
+    columns = {"cluster": estimator._labels}
     if "probabilities_" in estimator.__dict__:
         columns["probability"] = estimator.probabilities_
+    return rows_frame(columns, _index_of_fit(estimator), backend=estimator._form().kind or "pandas")
+
+
+def asked_labels(estimator: Any) -> Any:
+    """Return the labels of the fit: the series that `set_output` asks for, or the array."""
+    asked, labels = asked_output(estimator), estimator._labels
+    if asked == "default":
+        return labels
+    return rows_frame({"cluster": labels}, _index_of_fit(estimator), backend=asked)["cluster"]
+
+
+def _index_of_fit(estimator):
+    """Return the names of the rows of the fit, or None."""
     index, names = estimator.__dict__.get("_row_index"), estimator.__dict__.get("row_names_")
     if index is None and names is not None:  # of a file, which holds no more
-        index = RowIndex(names, [None])
-    return rows_frame(columns, index, backend=estimator._form().kind or "pandas")
+        return RowIndex(names, [None])
+    return index
 
 
 def asked_output(estimator: Any) -> str:
     """Return the library of frames that the user asked for, or "default"."""
-    given = estimator.__dict__.get("_sklearn_output_config", {}).get("transform", estimator.__dict__.get("_output"))
+    given = estimator.__dict__.get("_sklearn_output_config", {}).get("transform")
     asked: str = get_config().get("transform_output", "default") if given is None else given
     return asked
 

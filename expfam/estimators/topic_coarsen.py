@@ -13,7 +13,7 @@ from expfam.coarsening.linkages import cut
 from expfam.coarsening.rows import some_rows
 from expfam.coarsening.topic_halves import topics_found_again, tree_of_words
 from expfam.errors import DataError
-from expfam.estimators.coarsen import carried
+from expfam.estimators.coarsen import carried, rename_labels
 from expfam.estimators.loaded import rows_of_fit
 from expfam.estimators.row_results import keep_row_names
 from expfam.estimators.unknown_numbers import set_weights
@@ -153,8 +153,7 @@ def _united(model: Any, home: npt.NDArray[np.integer]) -> Any:
     coarse.eta_, coarse.method_, coarse.n_documents_ = np.copy(model.eta_)[()], model.method_, model.n_documents_
     coarse.log_joint_ = model.log_joint_ if len(home) == K else np.nan  # topics are means over sweeps
     coarse._n_features_out = K
-    if "labels_" in model.__dict__:
-        coarse.labels_ = home[model.labels_].astype(np.int32)
+    rename_labels(coarse, model, home)
     return coarse
 
 

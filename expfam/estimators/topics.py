@@ -238,7 +238,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """Set what documents have of a fit, and keep some of them for `coarsen`."""
         self._set_labels(X)
         if not self.interrupted_:
-            keep_rows(self, Dataset(X, self.family_, weight=weight), self.labels_, seed=self._seed())
+            keep_rows(self, Dataset(X, self.family_, weight=weight), self._labels, seed=self._seed())
 
     def _set_labels(self, X):
         """Set the main topic of each document and its share; Ctrl-C leaves them out."""

@@ -153,5 +153,5 @@ def drop_empty(estimator: Any) -> None:
     place[kept] = np.arange(len(kept), dtype=np.int32)
     estimator.n_, estimator.S_ = estimator.n_[kept], estimator.S_[kept]
     estimator.group_counts_ = estimator.group_counts_.tocsc()[:, kept].tocsr()
-    estimator.labels_ = place[estimator.labels_]
+    estimator.labels_ = place[estimator._labels]
     set_weights(estimator, estimator.alpha_[kept], estimator.concentration_, estimator.gamma_)

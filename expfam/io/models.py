@@ -123,7 +123,7 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
     kind = estimator.saved_kind
     results, parts = _SAVED[kind](estimator)
     if labels:
-        results["labels_"] = estimator.labels_
+        results["labels_"] = estimator._labels
         for name in _OF_ROWS:
             if name in vars(estimator):
                 results[name] = vars(estimator)[name]
@@ -210,7 +210,7 @@ def _load_hierarchy(estimator, results, parts):
     tree = HierarchyTree(*(results.pop(name) for name in _TREE), alpha=results["alpha_"], leaf_weight=leaf_weight)
     estimator._n, estimator._S = results.pop("n"), results.pop("S")
     _set(estimator, results)
-    estimator._set_tree(tree, estimator.leaf_, parts["family"], labels=estimator.labels_)
+    estimator._set_tree(tree, estimator.leaf_, parts["family"], labels=estimator._labels)
 
 
 def _saved_topics(estimator):

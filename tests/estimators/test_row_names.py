@@ -71,7 +71,7 @@ def test_rows_without_names_have_numbers(kind):
         assert model.assignments_.index.tolist() == list(range(N))
 
 
-def test_names_go_with_labels_through_merges_and_end_with_chunks():
+def test_names_go_with_labels_through_merges_and_chunks():
     X = table(INDEXES["numbers"])
     mixture = Mixture("multinomial", 2, sampler="variational", random_state=0).fit(X)
     coarse = mixture.coarsen(n_clusters=1)
@@ -79,9 +79,13 @@ def test_names_go_with_labels_through_merges_and_end_with_chunks():
     assert coarse.assignments_["cluster"].tolist() == [0] * N
     of_rows = mixture.coarsen(n_clusters=1, X=X.iloc[:9])
     assert of_rows.assignments_.index.tolist() == X.index[:9].tolist()
-    mixture.partial_fit(X)
+    mixture.partial_fit(X.iloc[5:])
+    assert mixture.assignments_.index.tolist() == X.index[5:].tolist()
+    mixture.partial_fit(X.reset_index(drop=True))
     assert not hasattr(mixture, "row_names_")
     assert mixture.assignments_.index.tolist() == list(range(N))
+    mixture.partial_fit(X).fit_chunks([X])
+    assert not hasattr(mixture, "row_names_")
 
 
 def test_a_hierarchy_of_a_file_has_the_names_as_text(tmp_path):
