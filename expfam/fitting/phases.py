@@ -23,6 +23,7 @@ _WINDOW_OF_ALL_ROWS = 1
 _SHORT: dict[str, Any] = {"window": 2, "gain_per_row": 1e-3}
 _SHORTEST: dict[str, Any] = {"window": 1, "gain_per_row": 1e-3}
 _FEW_ROWS = 6000
+_FEW_CLUSTERS, _ROWS_OF_MOVES = 3, 1000
 _MOST_SWEEPS_OF_ALL_ROWS = 4  # after the steps on a sample
 _SWEEPS_FROM_AN_END = 1  # of all rows, from the mode of an earlier run: draws lie below it, and more end no higher
 _DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
@@ -71,6 +72,7 @@ def planned_phases(
             return [Phase(kernel, 0)]  # the posterior prefers one wide cluster: the labels of EM stay
         is_open = plan.max_clusters is None and splits
         is_mode = is_searched and plan.keeps_number
+        kernel = _sweeps_of(kernel) if is_mode and _is_exchanged(plan) else kernel
         phases = automatic_phases(kernel, learned, n_rows, is_sampled=is_sampled, is_open=is_open, is_mode=is_mode)
         return [*phases, *_phases_of_draws(plan)]
     n_learning = (plan.n_warmup + 1) // 2 if learned else 0
@@ -84,6 +86,21 @@ def planned_phases(
         n_sweeps = plan.n_warmup - max(n_learning, (plan.n_warmup + 1) // 2)
         made = [Phase(kernel.kernels[-1], n_sweeps), Phase(kernel, plan.n_warmup - n_learning - n_sweeps), *made[1:]]
     return made
+
+
+def _is_exchanged(plan):
+    """Tell whether exchanges at the end do what splits and merges would.
+
+    Of few rows in few clusters they look at nearly all that there are, and anchors of moves cost more than sweeps.
+    """
+    is_plain = plan.is_automatic and plan.n_chains == 1 and not plan.n_draws and plan.data.known is None
+    is_small = plan.data.n_rows < _ROWS_OF_MOVES and plan.asked.n_components <= _FEW_CLUSTERS
+    return is_plain and is_small and plan.partition == "mode"
+
+
+def _sweeps_of(kernel):
+    """Return the sweeps of a kernel that may split and merge clusters as well."""
+    return kernel.kernels[-1] if isinstance(kernel, Cycle) else kernel
 
 
 def step_range(plan: Plan) -> tuple[int, int]:
@@ -146,7 +163,7 @@ def automatic_phases(
     goes_on : bool
         Whether the steps begin where an earlier run was taken uphill.
     """
-    sweeps = kernel.kernels[-1] if isinstance(kernel, Cycle) else kernel
+    sweeps = _sweeps_of(kernel)
     if is_sampled:
         kernel = kernel if is_open else sweeps
         n_sweeps = _SWEEPS_FROM_AN_END if goes_on else _MOST_SWEEPS_OF_ALL_ROWS

@@ -18,7 +18,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import division_of, fitted_labels
 from expfam.model.weights import SymmetricDirichlet
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
-from expfam.samplers.uncollapsed.em_few_rows import FewRowsClimb, has_few_rows
+from expfam.samplers.uncollapsed.em_few_rows import FewRowsClimb, may_climb_at_once
 from expfam.structures.ground.threads import single_blas
 
 _MOST_STEPS, _TOL = 20, 1e-3  # nats a row
@@ -108,7 +108,7 @@ def _begun(
     """Return what EM moves, and the function that makes a step and counts changed labels."""
     kernel, weights = ExpectationMaximization(tol=_TOL, n_threads=n_threads), model.weights
     is_plain = type(weights) is SymmetricDirichlet and data.known is None and data.groups is None
-    if is_plain and has_few_rows(data, weights.n_components) and (law := mode_law_of(model.family)) is not None:
+    if is_plain and may_climb_at_once(data, weights.n_components) and (law := mode_law_of(model.family)) is not None:
         fitting = {name: fitted_labels(labels, weights.n_components, kernel) for name, labels in candidates.items()}
         climbs = {name: FewRowsClimb(law, data, labels, weights, tol=_TOL) for name, labels in fitting.items()}
         return climbs, FewRowsClimb.step

@@ -14,7 +14,7 @@ from expfam.errors import DataWarning
 from expfam.fitting import automatic
 from expfam.fitting.automatic import has_small_clusters
 from expfam.fitting.few_rows import warn_of_crumbs
-from expfam.fitting.phases import MOST_STEPS, automatic_phases
+from expfam.fitting.phases import MOST_STEPS, automatic_phases, distinct_kernels, planned_phases
 from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
 from expfam.samplers.geometry.hash_tables import HashTables
 from expfam.samplers.warm_starts.search import _Search as Search
@@ -105,6 +105,41 @@ def test_splits_and_merges_over_all_rows_are_for_an_open_number_of_clusters():
     (open_number,) = automatic_phases(kernel, ["rate"], 10**6, is_sampled=True, is_open=True)
     assert given.kernel is kernel.kernels[1]
     assert open_number.kernel is kernel
+
+
+def _kernels(mixture, X):
+    """Classes of the kernels of all phases where the start was searched."""
+    phases = planned_phases(mixture.plan_fit(X), is_searched=True)
+    return {type(kernel).__name__ for kernel in distinct_kernels(phases)} - {"UpdateHyper"}
+
+
+@pytest.mark.parametrize(
+    ("n", "settings", "has_moves"),
+    [
+        (150, {}, False),
+        (150, {"n_components": 4}, True),
+        (150, {"n_components": None}, True),
+        (1000, {}, True),
+        (150, {"n_draws": 50}, True),  # draws are of the whole posterior
+        (150, {"partition": "vi"}, True),
+        (150, {"n_chains": 2}, True),
+        (150, {"sampler": Cycle(SplitMerge(), CollapsedGibbs())}, True),  # what was named is not replaced
+    ],
+)
+def test_few_rows_in_few_clusters_are_exchanged_at_the_end_alone(n, settings, has_moves):
+    """Exchanges look at nearly all splits and merges of so few; anchors of moves cost more than the sweeps."""
+    mixture = Mixture(**{"n_components": 3, "random_state": 0, **settings})
+    kernels = _kernels(mixture, blobs(n=n, K=3)[0])
+    assert ("SplitMerge" in kernels) == has_moves
+    assert "CollapsedGibbs" in kernels
+
+
+def test_known_rows_are_split_and_merged_by_moves():
+    X, classes = blobs(n=150, K=3)
+    mixture = Mixture(n_components=3, labels="clusters", random_state=0)
+    known = np.where(np.arange(150) < 9, classes, -1)
+    phases = planned_phases(mixture.plan_fit(X, known), is_searched=True)
+    assert any(isinstance(kernel, SplitMerge) for kernel in distinct_kernels(phases))
 
 
 def test_rows_of_a_given_number_of_clusters_are_settled_sooner():

@@ -2,12 +2,19 @@
 
 import numpy as np
 import pytest
+from instruction_sets import check_sets_agree
+from scipy.special import logsumexp
 
 from expfam import Dataset, DiagonalGaussian, MixtureModel, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError
 from expfam.families.modes import mode_law_of
 from expfam.samplers import ExpectationMaximization
-from expfam.samplers.uncollapsed.em_few_rows import FewRowsClimb
+from expfam.samplers.uncollapsed.em_few_rows import (
+    FewRowsClimb,
+    expectation_of_few_rows,
+    has_few_rows,
+    may_climb_at_once,
+)
 from expfam.samplers.warm_starts.em_race import best_by_em
 
 
@@ -91,3 +98,76 @@ def test_labels_out_of_range_and_impossible_clusters_are_refused():
     model = MixtureModel(data.family, weights)
     with pytest.raises(CapabilityError, match="3 starting clusters"):
         best_by_em(model, data, {"three": np.arange(60) % 3}, seed=0)
+
+
+def soft(scores, phi, weight):
+    """Counts, sums, log likelihood and labels by rows of log weights (N, K), from plain definitions."""
+    best = scores.max(axis=1, keepdims=True)
+    shares = np.exp(scores - best)
+    shares *= weight[:, None] / shares.sum(axis=1, keepdims=True)
+    log_likelihood = (weight * logsumexp(scores, axis=1)).sum()
+    return shares.sum(axis=0), shares.T @ phi, log_likelihood, scores.argmax(axis=1)
+
+
+@pytest.mark.parametrize("K", [1, 7, 8, 9, 20])
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_sums_and_labels_are_those_of_plain_definitions(K, d):
+    """Numbers of clusters on either side of those that are scored together."""
+    rng = np.random.default_rng(10 * K + d)
+    weight = rng.uniform(0.2, 3.0, size=50)
+    data = Dataset(rng.normal(size=(50, d)), DiagonalGaussian(), weight=weight)
+    phi, Theta = data.phi(0, 50), 3.0 * rng.normal(size=(K, data.n_statistics))
+    Theta[K // 2] = Theta[0]  # of equal clusters the first one is the likeliest
+    G, log_pi = rng.normal(size=K), np.full(K, -np.log(K))
+    G[K // 2] = G[0]
+    want = soft(log_pi - G + phi @ Theta.T, phi, weight)
+    got = expectation_of_few_rows(data, Theta, G, log_pi)
+    np.testing.assert_array_equal(got[3], want[3])
+    for own, other in zip(got[:3], want[:3]):
+        np.testing.assert_allclose(own, other, rtol=1e-11, atol=1e-11)
+
+
+def test_parameters_of_words_that_a_row_does_not_have_cost_it_nothing():
+    X = np.array([[3, 0, 1], [0, 2, 0], [1, 1, 1]])
+    data = Dataset(X, Poisson())
+    Theta, zeros = np.array([[0.1, -np.inf, 0.3], [-np.inf, 0.5, -1.0], [0.2, 0.1, 0.0]]), np.zeros(3)
+    n, _, log_likelihood, labels = expectation_of_few_rows(data, Theta, zeros, zeros)
+    phi = data.phi(0, 3)
+    scores = np.array([[(p[p != 0] * t[p != 0]).sum() for t in Theta] for p in phi])
+    want = soft(scores, np.nan_to_num(phi), np.ones(3))
+    np.testing.assert_allclose(n, want[0], rtol=1e-12)
+    assert log_likelihood == pytest.approx(want[2], rel=1e-12)
+    np.testing.assert_array_equal(labels, want[3])
+
+
+def test_a_race_of_more_rows_goes_the_same_way():
+    """Rows that `ExpectationMaximization` weighs in single precision, block by block."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(3000, 4)) + 2.5 * rng.integers(0, 10, 3000)[:, None]
+    data, weights, labels = Dataset(X, DiagonalGaussian()), SymmetricDirichlet(10, 1.0), rng.integers(0, 10, 3000)
+    assert may_climb_at_once(data, 10)
+    assert not has_few_rows(data, 10)
+    kernel = ExpectationMaximization(tol=1e-3)
+    state = kernel.init(MixtureModel(data.family, weights), data, seed=0, start=labels)
+    climb = FewRowsClimb(mode_law_of(data.family), data, labels, weights, tol=1e-3)
+    for _ in range(12):
+        kernel.move(state)
+        climb.step()
+    assert climb.log_joint == pytest.approx(state.log_joint, rel=1e-6)
+    assert np.mean(climb.labels != state.labels) < 1e-3
+
+
+def test_instruction_sets_agree(tmp_path):
+    code = (
+        "import sys, numpy as np\n"
+        "from expfam import Dataset, DiagonalGaussian\n"
+        "from expfam.samplers.uncollapsed.em_few_rows import expectation_of_few_rows\n"
+        "rng = np.random.default_rng(0)\n"
+        "data, found = Dataset(rng.normal(size=(40, 5)), DiagonalGaussian()), []\n"
+        "for K in (1, 8, 11):\n"
+        "    zeros = np.zeros(K)\n"
+        "    n, S, *others = expectation_of_few_rows(data, rng.normal(size=(K, 10)), zeros, zeros)\n"
+        "    found += [n, S.ravel(), np.hstack(others)]\n"
+        "np.save(sys.argv[1], np.concatenate(found))\n"
+    )
+    check_sets_agree(code, tmp_path, rtol=1e-12, atol=1e-12)
