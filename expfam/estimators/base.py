@@ -57,6 +57,7 @@ _METHODS = (
     "transform",
     "score",
     "score_samples",
+    "bic",
     "impute",
 )
 _MOST_WARMUP = 100  # steps of n_warmup="auto"

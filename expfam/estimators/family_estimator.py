@@ -199,16 +199,6 @@ class FamilyEstimator(ClassNamePrefixFeaturesOutMixin, Estimator):
         """
         return error_of_mean(self.score_samples(X))
 
-    def _conditional_scores(
-        self, X: Any, given: Any, mass_of: Any = None, clusters: FittedClusters | DrawnClusters | None = None
-    ) -> npt.NDArray[np.float64]:
-        """Return the log density of each row given some of its columns: (N,) nats."""
-        clusters = self._scored() if clusters is None else clusters
-        family = clusters.conditional_family()
-        matrix = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)
-        known = np.isin(np.arange(matrix.shape[1]), self._form().places(given))
-        return clusters.conditional_log_densities(matrix, known, mass_of)
-
     # ---- cells -------------------------------------------------------------------------------------------------------
 
     def impute(self, X: Any, draws: int | None = None) -> Any:
@@ -553,5 +543,27 @@ def densities_under(
 ) -> npt.NDArray[np.float64]:
     """Return the log predictive density of each row, see `FamilyEstimator.score_samples`."""
     if given is not None:
-        return estimator._conditional_scores(X, given, clusters=clusters)  # type: ignore[no-any-return]
+        return conditional_scores(clusters, estimator, X, given)
     return clusters.log_densities(estimator._validate(X, reset=False))
+
+
+def conditional_scores(
+    clusters: FittedClusters | DrawnClusters, estimator: Any, X: Any, given: Any, mass_of: Any = None
+) -> npt.NDArray[np.float64]:
+    """Return the log density of each row given some of its columns: (N,) nats.
+
+    Parameters
+    ----------
+    clusters : FittedClusters or DrawnClusters
+        Under which rows are scored.
+    estimator : FamilyEstimator
+    X : array_like or frame, shape (N, V)
+    given : str, int or sequence of them
+        Names or numbers of the columns that are given.
+    mass_of : callable, optional
+        As in `FittedClusters.conditional_log_densities`.
+    """
+    family = clusters.conditional_family()
+    matrix = np.array(estimator._validate(X, reset=False, family=family), dtype=np.float64)
+    known = np.isin(np.arange(matrix.shape[1]), estimator._form().places(given))
+    return clusters.conditional_log_densities(matrix, known, mass_of)

@@ -274,6 +274,10 @@ _WITHOUT: Mapping[str, Mapping[str, str]] = {  # results that other estimators h
         "classes_": "the fit used no classes of rows: write Mixture(labels='classes').fit(X, y)",
         "roles_": "only columns of a table have roles: write Mixture().fit(X) with a frame X",
     },
+    "Mixture": {
+        "aic": "its penalty does not grow with the rows, so that of many rows it finds too many clusters: write"
+        " model.bic(X), or model.score(X) with rows that were left out",
+    },
     "TopicModel": {
         "posterior_": "it keeps no draws of labels, and its topics are means over the counted sweeps: see trace_",
         "score_documents": "write document_completion(model.components_, model.alpha_, X, per='document')[0], after"

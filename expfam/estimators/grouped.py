@@ -30,7 +30,7 @@ from expfam.estimators.base import (
 )
 from expfam.estimators.chunks import learn, learn_all
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
-from expfam.estimators.family_estimator import FamilyEstimator, compared_rows
+from expfam.estimators.family_estimator import FamilyEstimator, compared_rows, conditional_scores
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.grouped_chunks import GROUPS, learns_groups, soft_sums
 from expfam.estimators.known_doubts import drop_known, set_doubts
@@ -841,9 +841,11 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             return self._scored().log_densities(X, mass=self._log_mass(X, groups))
         self._check_fitted()
         X, _, groups = grouped_rows(X, groups)
-        return self._conditional_scores(
-            X, given, lambda rows, *about: self._log_mass(rows, as_groups(groups, rows.shape[0]), *about)
-        )
+
+        def mass_of(rows, *about):
+            return self._log_mass(rows, as_groups(groups, rows.shape[0]), *about)
+
+        return conditional_scores(self._scored(), self, X, given, mass_of)
 
     def impute(self, X: Any, draws: int | None = None, *, groups: Any = None) -> Any:
         """Return rows with their missing cells filled, given their other cells and their group.

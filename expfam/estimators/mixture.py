@@ -35,6 +35,7 @@ from expfam.estimators.mixture_results import (
     warn_of_runs,
 )
 from expfam.estimators.resumed import kept_fit, seeded_fit
+from expfam.evaluation.criterion import criterion_of_rows
 from expfam.fitting.chains import run_chains
 from expfam.lazy import made_on_use
 
@@ -458,6 +459,50 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         """
         self._check_fitted()
         return densities_under(answering_clusters(self, average), self, X, given)
+
+    def bic(self, X: Any) -> float:
+        """Return the Bayesian information criterion of rows under the clusters; lower is better.
+
+        It is twice the negative log likelihood of the rows, and a penalty for each free parameter. Prefer `log_joint_`
+        to compare numbers of clusters of one family: it holds the log evidence, in which parameters are integrated out,
+        so that their number needs no penalty. Prefer `score` of left-out rows to compare families. `bic` is for
+        comparisons with other tools.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+            As a rule the rows of the fit. Each counts once, whatever its weight in the fit.
+
+        Returns
+        -------
+        float
+            Nats, times 2, as scikit-learn's; mclust's is its negative.
+
+        Raises
+        ------
+        CapabilityError
+            The family does not say how many free parameters it has: see `Family.n_free_parameters`.
+
+        Notes
+        -----
+        BIC = -2 sum_i log p(x_i) + p log N, Schwarz 1978, "Estimating the dimension of a model". The densities are
+        those of ``score_samples(X, average=False)``. They are means over the posterior of the parameters of each
+        cluster; with many rows in each they come close to densities at the largest likelihood, for which the formula
+        is meant. p = K - 1 + ``family_.n_free_parameters(K)``, where K is `n_components_`, the number found where it
+        was open. Parameters that all clusters share count once, such as those of columns that are alike.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Mixture
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.concatenate([rng.normal(place, 1.0, size=(100, 2)) for place in (0.0, 8.0)])
+        >>> one, two, three = (Mixture("gaussian", K, random_state=0).fit(X).bic(X) for K in (1, 2, 3))
+        >>> two < min(one, three)
+        True
+        """
+        self._check_fitted()
+        return criterion_of_rows(self.family_, self.n_components_, self.score_samples(X, average=False))
 
     def impute(self, X: Any, draws: int | None = None, *, average: bool = True) -> Any:
         """Return rows with their missing cells filled, given their other cells and the clusters.

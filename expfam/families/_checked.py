@@ -166,6 +166,15 @@ def _by_name(family, name, params, n, S):
     return params
 
 
+def _count(family, name, number, n_clusters):
+    """Return `number` if it is an integer of at least 0."""
+    if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 0:
+        raise PluginError(
+            f"family {family.name!r}: {name} must return an integer of at least 0; got {_described(number)}"
+        )
+    return number
+
+
 def _check_real(family, name, values, shape):
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "buif" or values.shape != shape:
         _refuse(family, name, values, shape)
@@ -228,6 +237,7 @@ _JUDGES = {
     "sample": _taken,
     "to_params": _taken,
     "cluster_params": _by_name,
+    "n_free_parameters": _count,
 }
 
 _PROTECTS = {

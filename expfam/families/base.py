@@ -48,7 +48,8 @@ _OPTIONAL = {  # ability: the method that a family needs for it
     "compiled": "components",
 }
 _LAW = frozenset({"sufficient_statistics", "log_marginal"})  # methods from which all others follow
-_RESTATED = ("components", "separable", "log_predictive")  # optional methods that compute the same law faster
+# optional methods that compute the same law faster, or count its parameters
+_RESTATED = ("components", "separable", "log_predictive", "n_free_parameters")
 _OF_TWO_VALUES = "the family takes 0 and 1: write X = X > 0.5 with a bound of your own, or take family='gaussian_diag'"
 _BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries are about this large
 
@@ -146,7 +147,7 @@ class Family(DataQuestions, ABC):
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-        for method in _RESTATED:  # inherited, they would still compute the law that this class has replaced
+        for method in _RESTATED:  # inherited, they would still be about the law that this class has replaced
             if _has_another_law(cls, method):
                 setattr(cls, method, Family.__dict__[method])
         check_methods(cls, Family)
@@ -705,6 +706,40 @@ class Family(DataQuestions, ABC):
         family: Any = self  # with the two optional methods that it has
         params: dict[str, Any] = family.to_params(*family.map_natural(np.asarray(n, dtype=np.float64), dense_rows(S)))
         return params
+
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return how many free parameters some clusters have together, without their weights.
+
+        `Mixture.bic` asks a bound family for it. What all clusters share counts once, and hyper-parameters of the prior
+        do not count.
+
+        Parameters
+        ----------
+        n_clusters : int
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        CapabilityError
+            The family does not say it, or it was said of another law, which its class has replaced. Statistics do not
+            tell: there may be more of them than free parameters.
+
+        Examples
+        --------
+        >>> from expfam import Multinomial, SphericalGaussian
+        >>> Multinomial().bind([[3, 0, 1], [1, 2, 0]]).n_free_parameters(2)
+        4
+        >>> SphericalGaussian(variance="shared").bind([[3.0, 0.0], [1.0, 2.0]]).n_free_parameters(2)
+        5
+        """
+        raise CapabilityError(
+            f"family {self.name!r} does not say how many free parameters its clusters have: write in class"
+            f" {type(self).__name__} def n_free_parameters(self, n_clusters): return n_clusters * self.n_statistics_,"
+            " or fewer where statistics depend on each other or clusters share parameters"
+        )
 
     def posterior_predictive_sample(
         self, n: float, S: npt.ArrayLike, size: int, rng: np.random.Generator

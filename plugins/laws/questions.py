@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.amounts import counted
+from expfam.errors import CapabilityError
 from expfam.plugins.laws.data_case import Inapplicable, agree, dense, law, statistics
 
 if TYPE_CHECKING:
@@ -47,6 +48,19 @@ def answers_about_data_are_true(case: Case) -> None:
 def _are_whole(values):
     values = values[~np.isnan(values)]
     return bool((values == np.rint(values)).all())
+
+
+@law()
+def free_parameters_are_counted(case: Case) -> None:
+    """The number of free parameters is a positive integer; each cluster adds equally many."""
+    try:
+        found = [case.family.n_free_parameters(n_clusters) for n_clusters in (1, 2, 3)]
+    except CapabilityError:
+        raise Inapplicable("n_free_parameters is not written, so that Mixture.bic is refused") from None
+    one, two, three = found
+    assert one > 0, f"n_free_parameters(1) must be a positive integer; got {one}"
+    assert one <= two, f"two clusters have {two} free parameters, and one has {one}"
+    assert three - two == two - one, f"one, two and three clusters have {one}, {two} and {three} free parameters"
 
 
 @law()

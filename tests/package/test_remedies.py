@@ -244,7 +244,6 @@ ATTRIBUTES = {
         "means_",
         "cluster_centers_",
         "covariances_",
-        "bic",
         "aic",
         "inertia_",
         "lower_bound_",

@@ -11,8 +11,9 @@ from expfam.families.trials.bernoulli import Bernoulli
 from expfam.families.waiting.exponential import Exponential
 from expfam.plugins.conformance import check_family
 
-TRUE, FINITE, MISSING = (
+TRUE, FREE, FINITE, MISSING = (
     "answers_about_data_are_true",
+    "free_parameters_are_counted",
     "coordinates_are_finite_and_by_row",
     "missing_values_are_left_out",
 )
@@ -24,8 +25,9 @@ TRUE, FINITE, MISSING = (
     ids=lambda family: family.name,
 )
 def test_true_answers_pass(family):
-    report = check_family(family, only=[TRUE, FINITE, MISSING])
-    assert report.named("skipped") == ([] if family.allows_missing else [MISSING])
+    report = check_family(family, only=[TRUE, FREE, FINITE, MISSING])
+    skipped = [FREE] if isinstance(family, HoledGaussian) else []  # whose author says nothing of free parameters
+    assert report.named("skipped") == (skipped if family.allows_missing else [*skipped, MISSING])
 
 
 def test_a_family_with_holes_passes_the_kit():
@@ -50,6 +52,10 @@ FAULTS = [
     (HoledGaussian, {"tags": lambda self: DiagonalGaussian().tags()}, TRUE, "allow_nan is False, but allows_missing"),
     (Poisson, {"tags": lambda self: Poisson().tags() | {"sparse": False}}, TRUE, "accepts_sparse is not"),
     (Poisson, {"sufficient_statistics": lambda self, X: X * 0.3}, TRUE, "has fractions"),
+    (Poisson, {"n_free_parameters": lambda self, K: float(K)}, FREE, "an integer of at least 0; got float 1.0"),
+    (Poisson, {"n_free_parameters": lambda self, K: K - 1}, FREE, r"\(1\) must be a positive integer; got 0"),
+    (Poisson, {"n_free_parameters": lambda self, K: 9 - K}, FREE, "two clusters have 7 free parameters, and one has 8"),
+    (Poisson, {"n_free_parameters": lambda self, K: K * K}, FREE, "have 1, 4 and 9 free parameters"),
     (DiagonalGaussian, {"coordinates": lambda self, X: X - X.mean(axis=0)}, FINITE, "of a block of rows"),
     (DiagonalGaussian, {"coordinates": lambda self, X: X + np.nan}, FINITE, "nan, expected nan"),
     (DiagonalGaussian, {"coordinates": lambda self, X: X[0]}, FINITE, "must give a matrix"),

@@ -62,6 +62,10 @@ class PartParameters(PartSums):
             own = np.ascontiguousarray(theta[:, start + part.has_indicator : stop])
             yield part, own, -theta[:, start] if part.has_indicator else part.family.log_partition(own)
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of free parameters of all parts, of informative holes too."""
+        return sum(part.family.n_free_parameters(n_clusters) for part in self._parts)
+
     def log_prior(self, theta: Floats, g: Floats) -> Floats:
         """Return the log prior density in natural coordinates, up to a constant: (K,) nats."""
         total = np.zeros(len(theta))

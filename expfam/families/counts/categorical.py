@@ -400,6 +400,11 @@ class Categorical(ColumnFactors):
             raise ValueError(f"categorical: probability must be a (K, {self.offsets_[-1]}) array of positive numbers")
         return self._log_normalise(np.log(p)), np.zeros(p.shape[0])
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of free probabilities of some clusters: those of a column sum to 1."""
+        self.require_bound()
+        return n_clusters * (self.n_statistics_ - self.n_features_in_)
+
     def components(
         self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
     ) -> CountComponents:

@@ -185,6 +185,11 @@ class Multinomial(Family):
             raise ValueError("multinomial: probability must be a (K, V) array of positive numbers")
         return np.log(p / p.sum(axis=1, keepdims=True)), np.zeros(p.shape[0])
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of free probabilities of some clusters: those of a cluster sum to 1."""
+        self.require_bound()
+        return n_clusters * (self.n_features_in_ - 1)
+
     def components(
         self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
     ) -> CountComponents:

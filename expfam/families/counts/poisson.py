@@ -164,6 +164,11 @@ class Poisson(Family):
             raise ValueError("poisson: rate must be a (K, V) array of positive numbers")
         return np.log(rate), rate.sum(axis=1)
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of intensities of some clusters."""
+        self.require_bound()
+        return n_clusters * self.n_statistics_
+
     def components(
         self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
     ) -> CountComponents:

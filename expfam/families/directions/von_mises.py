@@ -291,6 +291,11 @@ class VonMises(Family):
         points = np.stack(drawn, axis=1)
         return self._angles(points[..., 0], points[..., 1])
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of mean angles and unknown concentrations of some clusters."""
+        self.require_bound()
+        return n_clusters * self.n_features_in_ * (1 if not isinstance(self.kappa, str) else 2)
+
     def components(self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features") -> Any:
         """Return the owner of the statistics: compiled for one column."""
         if self.n_features_in_ == 1:

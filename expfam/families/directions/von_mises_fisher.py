@@ -361,6 +361,12 @@ class VonMisesFisher(Family):
         kappa = np.sqrt((theta**2).sum(axis=1))
         return _draw_vmf(np.repeat(_unit(theta), size, axis=0), np.repeat(kappa, size), rng)
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the free coordinates of directions, V - 1 each, and the unknown concentrations."""
+        self.require_bound()
+        unknown = {"cluster": n_clusters, "shared": 1}.get(str(self.kappa), 0)
+        return n_clusters * (self.n_features_in_ - 1) + unknown
+
     def components(
         self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
     ) -> VonMisesFisherComponents:

@@ -298,6 +298,12 @@ class DiagonalGaussian(RealFamily):
         """Return which columns have one mean and one variance in all clusters: (V,) bool."""
         return np.broadcast_to(np.asarray(self.alike) > 0.0, (self.n_features_in_,))
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of means and variances of some clusters; alike columns count once."""
+        self.require_bound()
+        n_alike = int(self.alike_columns().sum())
+        return 2 * (n_clusters * (self.n_features_in_ - n_alike) + n_alike)
+
     def known_precisions(self) -> Floats | None:
         """Return the precisions of columns that are alike, else 0: (V,); None without such columns."""
         _, alike, precision = self.columns_apart()

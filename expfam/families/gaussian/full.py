@@ -92,6 +92,11 @@ class _Wishart(RealFamily):
         """Return the log base measure of each row, -(d/2) log 2 pi: (N,) nats."""
         return np.full(X.shape[0], -0.5 * X.shape[1] * LOG_2PI)
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of means, variances and covariances of some clusters."""
+        self.require_bound()
+        return n_clusters * self.n_statistics_
+
     def in_coordinates(self, linear_map: Floats) -> _Wishart:
         """Return a bound family with the same prior for data y = M (x - centre).
 

@@ -215,6 +215,11 @@ class SphericalGaussian(RealFamily):
         """Return the number of columns that have a part in the density."""
         return self.n_features_in_ - int(np.count_nonzero(self.constant_))
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of means and variances of some clusters; a shared variance counts once."""
+        self.require_bound()
+        return n_clusters * self.n_varying + self._law.n_variances(n_clusters)
+
     def complete_saved(self) -> None:
         """Set what a family of an earlier version lacks: no column is constant."""
         self.__dict__.setdefault("constant_", np.zeros(self.n_features_in_))

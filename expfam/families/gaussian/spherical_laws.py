@@ -42,6 +42,10 @@ class KnownVariance:
         given = {name: getattr(self.family, name) for name in auto}
         return {name: float(auto[name] if is_auto(value) else value) for name, value in given.items()}
 
+    def n_variances(self, n_clusters: int) -> int:
+        """Return how many variances of some clusters are unknown."""
+        return 0
+
     def statistics(self, X: Any) -> Any:
         """Return phi of centred rows (N, V): the rows."""
         return X
@@ -126,6 +130,10 @@ class SharedVariance(KnownVariance):
     from_data: ClassVar[tuple[str, ...]] = hyper
     scale: ClassVar[str] = "shared_variance"
 
+    def n_variances(self, n_clusters: int) -> int:
+        """Return how many variances of some clusters are unknown."""
+        return 1
+
     def statistics(self, X: Any) -> Any:
         """Return phi of centred rows (N, V): the rows and their squared lengths."""
         return _with_squares(X)
@@ -186,6 +194,10 @@ class OwnVariance:
             "shape": shape,
             "rate": rate if is_auto(family.rate) else float(family.rate),
         }
+
+    def n_variances(self, n_clusters: int) -> int:
+        """Return how many variances of some clusters are unknown."""
+        return n_clusters
 
     def statistics(self, X: Any) -> Any:
         """Return phi of centred rows (N, V): the rows and their squared lengths."""

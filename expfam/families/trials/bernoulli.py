@@ -99,6 +99,11 @@ class Bernoulli(Family):
         p = np.repeat(expit(theta), size, axis=0)
         return (rng.random(p.shape) < p).astype(np.float64)
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of probabilities of some clusters."""
+        self.require_bound()
+        return n_clusters * self.n_statistics_
+
     def components(
         self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
     ) -> BetaComponents:

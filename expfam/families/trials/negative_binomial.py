@@ -127,6 +127,11 @@ class NegativeBinomial(Family):
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         return rng.negative_binomial(self.r, np.repeat(-np.expm1(theta), size, axis=0)).astype(np.float64)
 
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of probabilities of some clusters; `r` is known."""
+        self.require_bound()
+        return n_clusters * self.n_statistics_
+
     def components(
         self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
     ) -> BetaComponents:

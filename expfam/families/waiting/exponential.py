@@ -102,3 +102,8 @@ class Exponential(Family):
 
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         return rng.exponential(np.repeat(-1.0 / theta, size, axis=0))
+
+    def n_free_parameters(self, n_clusters: int) -> int:
+        """Return the number of rates of some clusters."""
+        self.require_bound()
+        return n_clusters * self.n_statistics_

@@ -63,6 +63,9 @@ class Erlang(Family):
     def sample(self, theta, size, rng):
         return rng.gamma(self.stages, np.repeat(-1.0 / theta, size, axis=0))
 
+    def n_free_parameters(self, n_clusters):
+        return n_clusters * self.n_statistics_  # rates
+
     def components(self, data, capacity, *, layout="features"):
         from expfam_erlang.components import ErlangComponents
 

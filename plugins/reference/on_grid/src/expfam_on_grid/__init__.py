@@ -63,6 +63,10 @@ class OnGrid(Family):
         blocks = self._blocks(Theta)
         return {name: (blocks * values).sum(axis=1) for name, values in self.points().items()}
 
+    def n_free_parameters(self, n_clusters):
+        # of the law that the grid stands for; phi has a statistic for each point of the grid
+        return n_clusters * len(self.points()) * self.n_features_in_
+
     def sample(self, theta, size, rng):
         params = self.to_params(np.reshape(theta, (1, -1)), np.zeros(1))
         return self.draw(size, rng, **{name: values[0] for name, values in params.items()})

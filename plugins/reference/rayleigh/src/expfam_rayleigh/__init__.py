@@ -58,3 +58,6 @@ class Rayleigh(Family):
 
     def sample(self, theta, size, rng):
         return rng.rayleigh(np.repeat((-theta) ** -0.5, size, axis=0))
+
+    def n_free_parameters(self, n_clusters):
+        return n_clusters * self.n_statistics_  # precisions

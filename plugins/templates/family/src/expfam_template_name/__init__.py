@@ -80,3 +80,8 @@ class TemplateName(Family):
 
     def sample(self, theta, size, rng):
         return rng.poisson(np.repeat(np.exp(theta), size, axis=0)).astype(np.float64)
+
+    # for Mixture.bic
+
+    def n_free_parameters(self, n_clusters):
+        return n_clusters * self.n_statistics_
