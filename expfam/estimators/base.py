@@ -504,7 +504,7 @@ class Estimator(BaseEstimator):
         path : path_like
             An earlier model that stands there is replaced; anything else there is refused.
         labels : bool
-            Also keep `labels_`, 4 bytes a row, and the draws of a `Mixture` that has kept some. Without them the size
+            Also keep `labels_`, 4 bytes a row, names of rows as text, and draws of a `Mixture`. Without them the size
             of the file does not depend on N. A `BayesianHierarchy` always keeps its labels.
 
         Raises

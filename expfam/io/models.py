@@ -53,10 +53,11 @@ _RESULTS = {
     " beta_ rest_ concentration_ gamma_ converged_ cluster_sizes_",
 }
 _OTHER_RESULTS = {
-    MIXTURE: "labels_ probabilities_ doubtful_known_ likelier_classes_ trace_ n_warmup stream_ _draws _drawn",
+    MIXTURE: "labels_ probabilities_ row_names_ doubtful_known_ likelier_classes_ trace_ n_warmup stream_ _draws"
+    " _drawn",
     HIERARCHY: "children log_block counts leaf_weight n S",
-    TOPICS: "labels_ probabilities_ stream_",
-    GROUPED: "labels_ probabilities_ doubtful_known_ likelier_classes_ stream_ group_names_",
+    TOPICS: "labels_ probabilities_ row_names_ stream_",
+    GROUPED: "labels_ probabilities_ row_names_ doubtful_known_ likelier_classes_ stream_ group_names_",
 }
 _OF_COLUMNS = ("feature_names_in_", "documents_", "family_scores_", "family_agreement_")
 _OF_ROWS = ("probabilities_", "doubtful_known_", "likelier_classes_")  # beside labels
@@ -112,7 +113,7 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
     path : path-like
         An earlier model at this path is replaced.
     labels : bool
-        Whether to save `labels_` of a mixture, too: 4 bytes for each datum, and the draws that it has kept. Those of a
+        Whether to save `labels_` of a mixture, too: 4 bytes for each datum, names of rows, and kept draws. Those of a
         hierarchy are always saved.
 
     Raises
@@ -127,6 +128,8 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
         for name in _OF_ROWS:
             if name in vars(estimator):
                 results[name] = vars(estimator)[name]
+        if hasattr(estimator, "row_names_"):
+            results["row_names_"] = estimator.row_names_
         if hasattr(estimator, "_draws"):
             results["_draws"] = estimator._draws
     if hasattr(estimator, "stream_"):

@@ -303,9 +303,6 @@ def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:
     _check_choice(results, "order_", _ORDERS)
     leaf = integers(results, "leaf_", (None,), 0, L)
     integers(results, "labels_", leaf.shape, 0, max(len(leaf), 1))
-    names = results.get("row_names_", np.empty(len(leaf), dtype=str))
-    if not isinstance(names, np.ndarray) or names.dtype.kind != "U" or names.shape != leaf.shape:
-        raise ArchiveError(f"'row_names_' are no names of {counted(len(leaf), 'row')}: the file was altered")
     below = np.concatenate([np.bincount(leaf, minlength=L), counts[results["children"]].sum(axis=1)])
     if not np.array_equal(below, counts):
         raise ArchiveError("the counts of the tree are not those of its leaves: the file was altered")
@@ -344,6 +341,14 @@ def _check_classes(results, n_clusters):
             raise ArchiveError("'doubtful_known_' and 'likelier_classes_' differ in length: the file was altered")
 
 
+def _check_row_names(results):
+    """Refuse names of rows that are not one text for each label."""
+    n_rows = np.size(results.get("labels_", ()))
+    names = results.get("row_names_", np.empty(n_rows, dtype=str))
+    if not isinstance(names, np.ndarray) or names.dtype.kind != "U" or names.shape != (n_rows,):
+        raise ArchiveError(f"'row_names_' are no names of {counted(n_rows, 'row')}: the file was altered")
+
+
 def _check_run(results, columns, n_clusters, *, may_lack_log_joint=False):
     _check_flags(results)
     _check_classes(results, n_clusters)
@@ -357,6 +362,7 @@ def _check_run(results, columns, n_clusters, *, may_lack_log_joint=False):
             raise ArchiveError(f"'log_joint_' is {float(found)}, no finite number: the file was altered")
     if "labels_" in results and np.size(results["labels_"]):
         integers(results, "labels_", (None,), 0, n_clusters)
+    _check_row_names(results)
     if "probabilities_" in results:
         numbers(results, "probabilities_", np.shape(results.get("labels_", ())), low=0.0, high=1.0 + _ROUNDING)
     names = results.get("feature_names_in_")

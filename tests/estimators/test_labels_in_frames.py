@@ -111,6 +111,7 @@ def test_pickles_and_files_hold_the_labels(name, tmp_path):
     np.testing.assert_array_equal(loaded.labels_, model.labels_.to_numpy())
     series = loaded.set_output(transform="pandas").labels_
     pd.testing.assert_series_equal(series, loaded.assignments_["cluster"])
+    assert series.index.tolist() == NAMES  # as text
     if name != "BayesianHierarchy":  # its file always has them
         model.save(tmp_path / "small")
         small = type(model).load(tmp_path / "small").set_output(transform="pandas")
