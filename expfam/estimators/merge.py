@@ -23,6 +23,7 @@ from expfam.estimators.classes import joined_classes, keep_classes
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture
 from expfam.estimators.mixture_results import set_model
+from expfam.estimators.row_results import join_row_names
 from expfam.estimators.topic_merge import merged_topics, topic_difference
 from expfam.estimators.topics import TopicModel
 from expfam.families.columns.cells import as_columns, may_lack_cells
@@ -341,5 +342,6 @@ def _fitted(models, model, n, S, sizes, homes):
     # after partial_fit labels are those of the last chunk only
     if all(hasattr(part, "labels_") and not hasattr(part, "stream_") for part in models):
         merged.labels_ = np.concatenate([home[part._labels] for home, part in zip(homes, models)]).astype(np.int32)
+        join_row_names(merged, models)
     keep_classes(merged, models, homes)
     return merged

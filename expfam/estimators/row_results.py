@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,9 @@ from scipy import sparse
 from sklearn import get_config
 
 from expfam.frames.new_frames import new_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class RowIndex(NamedTuple):
@@ -96,6 +99,16 @@ def keep_row_names(estimator: Any, X: Any) -> None:
     index = row_index(X)
     if index is not None:
         estimator._row_index = index
+
+
+def join_row_names(estimator: Any, parts: Sequence[Any]) -> None:
+    """Give an estimator the names of the rows of its parts in turn, where all have names."""
+    found = [_index_of_fit(part) for part in parts]
+    if any(index is None for index in found) or len({len(index.names) for index in found}) > 1:
+        return
+    is_one_kind = len({index.values.dtype.kind for index in found}) == 1
+    values = [index.values if is_one_kind else index.values.astype(object) for index in found]
+    estimator._row_index = RowIndex(np.concatenate(values), found[0].names)
 
 
 def drop_row_names(estimator: Any) -> None:

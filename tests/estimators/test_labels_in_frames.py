@@ -10,7 +10,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
+from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel, merge
 
 N = 12
 ROWS = np.random.default_rng(0).poisson(np.repeat([[1.0, 9.0, 2.0], [40.0, 3.0, 30.0]], N // 2, axis=0))
@@ -167,3 +167,19 @@ def test_pictures_and_the_kept_rows_read_arrays(name):
     assert type(model._labels) is np.ndarray
     kept = model._kept_rows()
     assert kept is None or type(kept[1]) is np.ndarray
+
+
+def test_labels_of_merged_mixtures_have_the_names_of_all_parts():
+    first = fitted("Mixture", table())
+    later = [f"later {i}" for i in range(N)]
+    second = Mixture(first.family_, 2, random_state=0).fit(table(later))
+    merged = merge([first, second], clusters="merged").set_output(transform="pandas")
+    assert merged.labels_.index.tolist() == merged.assignments_.index.tolist() == NAMES + later
+    by_number = Mixture(first.family_, 2, random_state=0).fit(table(range(100, 100 + N)))
+    merged = merge([first, by_number], clusters="merged")
+    assert merged.assignments_.index.tolist() == [*NAMES, *range(100, 100 + N)]
+    without = Mixture(first.family_, 2, random_state=0).fit(table(range(N)))
+    levels = Mixture(first.family_, 2, random_state=0).fit(table(pd.MultiIndex.from_product([list("xyz"), range(4)])))
+    for other in (without, levels):
+        merged = merge([first, other], clusters="merged")
+        assert merged.assignments_.index.tolist() == list(range(2 * N))
