@@ -1,7 +1,7 @@
 """Check of whole runs: whether draws after the warm-up have the law of the posterior.
 
 Data sets come from the prior of the model, each with the partition that made it. A run as the user starts it gives
-draws, and the true partition must be one among them: its rank by each test quantity is even (simulation-based
+draws, and the true partition must be one among them: its rank by each test quantity is uniform (simulation-based
 calibration, Talts et al. 2018; Modrak et al. 2023), the number of its clusters lies within the draws as often as it
 should, and pairs of rows are together as often as the draws say. Unlike the checks of single steps, this one fails
 where a chain is exact and has not arrived.

@@ -339,8 +339,8 @@ def check_model(
     -----
     - "rows": the posterior of 6 rows of `X` is enumerated, 20 times; one and four steps from draws of it must end in
       it. It sees errors with the numbers of these very data.
-    - "truth": partition and data are drawn from the prior. The partition stands at an even place of a chain of 20
-      states, which is run forwards and backwards. Its rank is even, however slow the chain is.
+    - "truth": partition and data are drawn from the prior. The partition stands at a random place of a chain of
+      20 states, which is run forwards and backwards. All ranks of it are equally likely, however slow the chain is.
     - "data": as "truth", given 8 rows of `X` with a draw of their enumerated posterior.
     - "cold": runs as the user starts them, on data of the prior: ranks of the true partition among the draws,
       intervals of the number of clusters, pairs of rows.

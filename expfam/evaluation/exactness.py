@@ -1,8 +1,8 @@
 """Checks whether the steps of a kernel leave the posterior invariant, without convergence.
 
 "rows" starts from the enumerated posterior of a few rows of the user's data. "truth" draws partition and data from the
-prior: the partition is then a draw of the posterior, and stays one under every step. It is put at an even place of a
-short chain, which is run forwards by the kernel and backwards by its reversal; its rank among the states is even,
+prior: the partition is then a draw of the posterior, and stays one under every step. It is put at a random place of a
+short chain, which is run forwards by the kernel and backwards by its reversal; its rank among the states is uniform,
 however slow the chain is (Besag and Clifford 1989; Gandy and Scott 2020). Kernels without a reversal are run forwards
 alone: the mean of a quantity along the chain must be that at its start. "data" is "truth" given rows of the user's
 data: their partition is drawn from the enumerated posterior and the other rows from the predictive (posterior
@@ -433,7 +433,7 @@ def _through_truth(problem, draw, check, n_replicates, seed):
 
 
 def _both_ways(problem, reversal, model, labels, data, rng):
-    """Return the ranks of the truth at an even place of a chain, and whether states agree."""
+    """Return the ranks of the truth at a random place of a chain, and whether states agree."""
     place, seed = int(rng.integers(LENGTH)), int(rng.integers(2**63))
     forth = walk(problem, problem.kernel, model, labels, data, seed, range(place, LENGTH - 1))
     back = walk(problem, reversal, model, labels, data, seed, range(place - 1, -1, -1))

@@ -34,8 +34,8 @@ def dendrogram_purity(labels_true: npt.ArrayLike, tree: Any) -> float:
     Returns
     -------
     float
-        In (0, 1]. It is 1.0 if each class fills a subtree of its own; a tree of a single merge of all rows has the
-        purity of chance.
+        In (0, 1]. It is 1.0 if each class fills a subtree of its own. Where one merge joins all rows, it is the mean
+        share of a class in all rows.
 
     Raises
     ------

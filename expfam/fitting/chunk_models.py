@@ -11,6 +11,7 @@ from expfam.errors import CapabilityError
 from expfam.families.columns.family import Columns
 from expfam.fitted.scoring import opened_rows
 from expfam.fitting.chunks import ChunkPlan, Opened
+from expfam.fitting.dependent_columns import freer_family, warn_of_pieces
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.fitting.grouped_starts import forecast_with_start, start_of_groups
 from expfam.fitting.kept_chunks import complete_rows
@@ -104,7 +105,7 @@ class _ChunksOfRows(ChunkPlan):
         return joined if self.asked.family.allows_missing else complete_rows(joined)
 
     def tells(self, data: Dataset, start: Any, *, is_told: bool, seed: int) -> bool:
-        """Warn, once for a run of chunks, where a simpler family describes the first ones better.
+        """Warn, once for a run of chunks, where another family describes the first ones better.
 
         Parameters
         ----------
@@ -124,9 +125,13 @@ class _ChunksOfRows(ChunkPlan):
         if is_told or not is_auto(self.start) or isinstance(start, str):
             return is_told
         compared = compared_with_simpler(self.asked, data, np.asarray(start), seed=seed)
-        if compared is None or not compared.pays:
+        if compared is not None and compared.pays:
+            warn_of_simpler(self.asked, compared, data.n_features)
+            return True
+        freer = freer_family(self.asked, data, np.asarray(start), seed=seed)
+        if freer is None:
             return False
-        warn_of_simpler(self.asked, compared, data.n_features)
+        warn_of_pieces(self.asked, freer, int(np.max(start)) + 1)
         return True
 
 

@@ -1,4 +1,4 @@
-"""Warnings of too few rows: for full covariances, and of fewer distinct ones than clusters."""
+"""Warnings of covariances, with too few rows or missing, and of fewer distinct rows than clusters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import DataWarning
+from expfam.fitting.dependent_columns import freer_family, warn_of_pieces
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.model.equal_rows import n_distinct_rows
 from expfam.samplers.warm_starts.sample_rows import has_few_rows
@@ -37,7 +38,7 @@ def warn_of_covariances(
     *,
     is_chosen: bool = False,
 ) -> bool:
-    """Give at most one warning of full covariances that have too few rows.
+    """Give at most one warning of covariances: too few rows for full ones, or groups in pieces without.
 
     Parameters
     ----------
@@ -60,15 +61,19 @@ def warn_of_covariances(
     if is_chosen:
         warn_of_crumbs(plan.asked, model, sizes, is_chosen=True)
         return False
-    asked, data, compared = plan.asked, plan.data, None
+    asked, data, compared, freer = plan.asked, plan.data, None, None
     is_left = plan.has_rule and plan.is_warmup_left and all(map(plan.searches_start, plan.starts))
     try:
         if is_left and not any(run.trace.interrupted for run in runs):
             compared = compared_with_simpler(asked, data, labels, seed=runs[0].state.seed)
+            freer = freer_family(asked, data, labels, seed=runs[0].state.seed)
     except KeyboardInterrupt:  # the fit itself is done
         pass
     if compared is not None and compared.pays:
         warn_of_simpler(asked, compared, data.n_features)
+        return True
+    if freer is not None:
+        warn_of_pieces(asked, freer, len(sizes))
         return True
     if is_left and (compared is None or compared.full < compared.simple):  # else the chain moves the labels
         warn_of_few_rows(asked, model, data)

@@ -20,13 +20,11 @@ from expfam.errors import DataWarning
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
-from expfam.fitting.held_rows import held_out_densities
+from expfam.fitting.held_rows import held_out_densities, settler_of
 from expfam.model.data import Dataset
-from expfam.model.mixture import MixtureModel
-from expfam.params import is_auto
 from expfam.samplers.geometry.drawn_rows import drawn_rows
 from expfam.samplers.warm_starts.candidates import Divisions
-from expfam.samplers.warm_starts.settle import Fitted, Settler
+from expfam.samplers.warm_starts.settle import Fitted
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -163,7 +161,7 @@ def _may_matter(asked, data, n_full):
 
 def _simple_fit(asked, X, new, family, seed):
     """Return the family, its partition of the rows X, and the held-out density of the new rows."""
-    settler = _settler(asked, Dataset(X, family), family, seed)
+    settler = settler_of(asked, Dataset(X, family), family, seed)
     divisions = Divisions(settler.data, seed=seed, n_threads=asked.n_threads)
     K, n = asked.n_components, len(X)
     sizes = sorted({_FEW_CENTRES, n // _ROWS_A_CENTRE}) if K is None else [K]
@@ -181,21 +179,10 @@ def _full_density(asked, X, new, partitions, seed):
     Partitions with fewer rows a cluster than columns are left out, but for the first.
     """
     family = asked.family
-    settler = _settler(asked, Dataset(X, family), family, seed)
+    settler = settler_of(asked, Dataset(X, family), family, seed)
     few = [labels for labels in partitions[1:] if (int(labels.max()) + 1) * X.shape[1] <= len(X)]
     fits = [settler.fitted(labels) for labels in [partitions[0], *few]]
     return max(_density(asked, settler.data, fitted, new) for fitted in fits)
-
-
-def _settler(asked, data, family, seed):
-    return Settler(
-        MixtureModel(data.family, asked.weights),
-        data,
-        list(asked.learned_of(family)),
-        is_auto(getattr(family, "scale", None)),
-        seed,
-        asked.n_threads,
-    )
 
 
 def _density(asked, data: Dataset, fitted: Fitted, new: npt.NDArray[Any]) -> float:

@@ -8,15 +8,41 @@ import numpy as np
 
 from expfam.fitted.scoring import log_scores, log_sum_exp
 from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
+from expfam.params import is_auto
+from expfam.samplers.warm_starts.settle import Settler
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from expfam.model.mixture import MixtureModel
+    from expfam.families.base import Family
+    from expfam.fitting.plan import Asked
     from expfam.protocols import Floats
 
 _MOST_BLOCKS = 10  # of columns, each of which is scored alone
+
+
+def settler_of(asked: Asked, data: Dataset, family: Family, seed: int) -> Settler:
+    """Return what moves partitions of some rows under a family that was not asked for.
+
+    Parameters
+    ----------
+    asked : Asked
+        Decides the prior of the weights, and what is learned.
+    data : Dataset
+    family : Family
+        As it was before it was bound to the data.
+    seed : int
+    """
+    return Settler(
+        MixtureModel(data.family, asked.weights),
+        data,
+        list(asked.learned_of(family)),
+        is_auto(getattr(family, "scale", None)),
+        seed,
+        asked.n_threads,
+    )
 
 
 def held_out_densities(

@@ -19,6 +19,7 @@ from expfam.errors import ExpFamError
 from expfam.families.columns.family import Columns
 from expfam.families.columns.roles import Roles
 from expfam.families.counts.poisson import Poisson
+from expfam.families.trials.negative_binomial import NegativeBinomial
 from expfam.fitting.candidates import Candidate
 from expfam.frames.array_frame import frame_of_array, holds_whole_numbers
 from expfam.structures.ground.rng import generator
@@ -128,14 +129,14 @@ def whole_candidates(
     Returns
     -------
     list of Candidate
-        The Gaussians, on columns that are not constant; of numbers from 0 on Poisson columns; and, if some columns are
-        categories, the columns by their roles, which have most parameters.
+        The Gaussians, on columns that are not constant; of numbers from 0 on Poisson and negative binomial columns; and,
+        if some columns are categories, the columns by their roles, which have most parameters.
     """
     varies = (X[0] != X).any(axis=0)
     spread, base = _spread(X[:, varies], seed)
     found = [Candidate(family, spread, base) for family in reals if spread.shape[1]]
     if X.min() >= 0:
-        found.append(Candidate(Poisson(), X))
+        found += [Candidate(Poisson(), X), Candidate(NegativeBinomial(), X)]
     if by_roles is None or all(role["role"] in ("count", "dropped") for role in by_roles.roles):
         return found  # with laws of their own they fit best what piles up at the ends of a scale, and cut classes by it
     return [*found, Candidate(by_roles, Roles(by_roles.roles).encode_array(X))]

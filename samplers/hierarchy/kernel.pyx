@@ -69,7 +69,7 @@ class MergeState:
     Parameters
     ----------
     model : MixtureModel
-        Its family bound, its weights a Dirichlet process.
+        Its family is bound, and its weights are a Dirichlet process.
     data : Dataset
     labels : (N,) array_like of int
         Leaf of each datum: data of one leaf stay together.

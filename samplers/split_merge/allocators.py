@@ -141,7 +141,7 @@ class UrnAllocator(Allocator):
 
 
 class SequentialAllocator(Allocator):
-    """One pass in random order: each datum is drawn by its predictives under the sides so far.
+    """Draw each datum once, in random order, by its predictives under the sides so far.
 
     Examples
     --------
@@ -216,7 +216,7 @@ class RestrictedGibbsAllocator(Allocator):
 
 
 class CodeAllocator(Allocator):
-    """One pass in random order by sizes of the sides and distances of sign codes to the anchors.
+    """Draw each datum once, in random order, by distances of sign codes and sizes of the sides.
 
     No likelihood is evaluated.
 

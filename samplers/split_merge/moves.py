@@ -102,7 +102,7 @@ class AnchoredMoves(Move):
 
     Notes
     -----
-    With uniform anchors and `RestrictedGibbsAllocator` the sampler of Jain and Neal 2004.
+    With uniform anchors and `RestrictedGibbsAllocator` they are the sampler of Jain and Neal 2004.
     """
 
     kind = "anchored"

@@ -57,9 +57,20 @@ def test_ratings_of_which_categories_find_no_groups_are_numbers(seed, n_columns,
     assert Mixture(columns_of_array(data), random_state=0).fit(data).n_components_ == 1
     array, _ = one_answer(data)
     assert array.family_.name == "gaussian_diag"
-    assert set(array.family_scores_) == {"gaussian_diag", "gaussian", "poisson"}
+    assert set(array.family_scores_) == {"gaussian_diag", "gaussian", "poisson", "negative_binomial"}
     assert "categorical" not in array.summary()
     assert adjusted_rand_score(classes, array.labels_) > least
+
+
+def test_counts_that_vary_more_than_poisson_ones_are_no_pieces():
+    rng = np.random.default_rng(0)
+    found = Mixture(random_state=0).fit(rng.negative_binomial(1.5, 0.2, size=(1000, 4)))
+    assert (found.family_.name, found.n_components_) == ("negative_binomial", 1)
+    assert found.family_scores_["negative_binomial"] > found.family_scores_["poisson"] + 0.1
+    groups = rng.integers(3, size=1000)
+    counts = Mixture(random_state=0).fit(rng.poisson(np.array([[2, 30, 5], [20, 3, 5], [9, 9, 40]])[groups]))
+    assert counts.family_.name == "poisson"
+    assert adjusted_rand_score(groups, counts.labels_) > 0.99
 
 
 @pytest.mark.parametrize("n_columns", [3, 12])
@@ -248,4 +259,4 @@ def test_too_few_rows_and_many_values_are_numbers_in_arrays_and_frames(shape, se
 
 def test_one_column_has_one_answer():
     array, _ = one_answer(ratings(0, n_columns=1)[0])
-    assert set(array.family_scores_) == {"gaussian_diag", "poisson"}
+    assert set(array.family_scores_) == {"gaussian_diag", "poisson", "negative_binomial"}
