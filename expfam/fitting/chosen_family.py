@@ -97,9 +97,8 @@ def chosen_family(
         The choice does not depend on it.
     whole : WholeNumbers, optional
         What is known of `X` where it holds whole numbers alone: the family by the roles of the columns, such as
-        categories, and, of numbers from 0 on, Poisson and negative binomial columns are compared too, unless the columns
-        have many values. Of
-        columns with holes the diagonal alone is.
+        categories, and, of numbers from 0 on, Poisson and negative binomial columns are compared too, unless the
+        columns have many values. Of columns with holes the diagonal alone is.
 
     Returns
     -------

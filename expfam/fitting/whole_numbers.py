@@ -129,8 +129,8 @@ def whole_candidates(
     Returns
     -------
     list of Candidate
-        The Gaussians, on columns that are not constant; of numbers from 0 on Poisson and negative binomial columns; and,
-        if some columns are categories, the columns by their roles, which have most parameters.
+        The Gaussians, on columns that are not constant; of numbers from 0 on Poisson and negative binomial columns;
+        and, if some columns are categories, the columns by their roles, which have most parameters.
     """
     varies = (X[0] != X).any(axis=0)
     spread, base = _spread(X[:, varies], seed)
