@@ -8,12 +8,13 @@ held out are compared. Only an open number of clusters is looked at; a given one
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from expfam.amounts import counted
-from expfam.errors import DataWarning
+from expfam.errors import DataWarning, ExpFamError
 from expfam.families.counts.poisson import Poisson
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian
@@ -103,12 +104,22 @@ def freer_family(asked: Asked, data: Dataset, labels: npt.NDArray[np.int32], *, 
         Poisson ones, one column and more than 40, fewer than 100 rows, weights, known rows, and where the clusters are
         no pieces.
     """
-    K, d = int(labels.max()) + 1, data.n_features
     freer = _FREER.get(type(data.family), ())
     is_plain = data.known is None and data.weight is None and not data.is_sparse and not data.family.allows_missing
-    is_told = data.n_rows >= _FEWEST_ROWS and 2 <= d <= _MOST_COLUMNS and K >= _FEWEST_CLUSTERS
+    is_told = data.n_rows >= _FEWEST_ROWS and 2 <= data.n_features <= _MOST_COLUMNS
+    is_told = is_told and int(labels.max()) + 1 >= _FEWEST_CLUSTERS
     if not freer or asked.n_components is not None or not is_plain or not is_told:
         return None
+    with warnings.catch_warnings():  # what they say of the rows, the fit itself has said
+        warnings.simplefilter("ignore")
+        try:
+            return _freer_of_sample(asked, data, labels, freer, seed)
+        except ExpFamError:  # rows that another family does not take
+            return None
+
+
+def _freer_of_sample(asked, data, labels, freer, seed):
+    """Return the simplest of some families that explains why the clusters of a sample are many, or None."""
     rows = drawn_rows(data.n_rows, _MOST_ROWS, seed=seed, unit=_UNIT)
     rows = np.arange(data.n_rows) if rows is None else rows
     held: Any = drawn_rows(len(rows), len(rows) // 5, seed=seed, unit=_UNIT, step=1)  # never all, so never None
@@ -122,6 +133,7 @@ def freer_family(asked: Asked, data: Dataset, labels: npt.NDArray[np.int32], *, 
         densities = held_out_densities(fitted.model, settler.data, fitted.labels, new, n_threads=asked.n_threads)
         return int(fitted.labels.max()) + 1, densities / d
 
+    d = data.n_features
     n_begun, own = fit(asked.family, merges=False)
     tried = [(family, reason, *fit(family, merges=True)) for family, reason in freer]
     found = [Freer(family, reason, n, densities - own) for family, reason, n, densities in tried]
