@@ -391,7 +391,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             self.interrupted_ = self.trace_.interrupted = True
 
     def _warn_of_covariances(self, data, labels, seed):
-        """Warn where a simpler or a freer family describes held-out rows better; Ctrl-C leaves it out."""
+        """Warn where another family describes held-out rows better; Ctrl-C leaves it out."""
         is_left = all(is_auto(value) for value in (self.sampler, self.n_steps, self.n_warmup))
         if not is_left or self.interrupted_ or not is_auto(self.start):
             return

@@ -41,7 +41,7 @@ _LEAST_GAIN, _CLEAR = 0.02, 2.0  # nats a cell; standard errors of the mean over
 _UNIT = 17  # stream of the purpose "start"
 _DEPENDENT, _UNEQUAL = "columns depend on each other within groups", "variances differ between columns or groups"
 _VARYING = "counts vary more within groups than Poisson ones"
-_FREER: dict[type, tuple[tuple[Family, str], ...]] = {
+FREER: dict[type, tuple[tuple[Family, str], ...]] = {
     DiagonalGaussian: ((Gaussian(), _DEPENDENT),),
     SphericalGaussian: ((DiagonalGaussian(), _UNEQUAL), (Gaussian(), _DEPENDENT)),
     Poisson: ((NegativeBinomial(), _VARYING),),
@@ -79,7 +79,7 @@ class Freer(NamedTuple):
         return float(self.gains.std()) / len(self.gains) ** 0.5
 
     def explains(self, n_clusters: int) -> bool:
-        """Tell whether so many clusters are pieces: fewer are clearly better, or far fewer are as good."""
+        """Tell whether clusters are pieces: fewer are clearly better, or far fewer are as good."""
         is_better = self.gain > max(_LEAST_GAIN, _CLEAR * self.error) and _PIECES * self.n_clusters <= n_clusters
         return is_better or (self.gain > -self.error and _MANY_PIECES * self.n_clusters <= n_clusters)
 
@@ -104,7 +104,7 @@ def freer_family(asked: Asked, data: Dataset, labels: npt.NDArray[np.int32], *, 
         Poisson ones, one column and more than 40, fewer than 100 rows, weights, known rows, and where the clusters are
         no pieces.
     """
-    freer = _FREER.get(type(data.family), ())
+    freer = FREER.get(type(data.family), ())
     is_plain = data.known is None and data.weight is None and not data.is_sparse and not data.family.allows_missing
     is_told = data.n_rows >= _FEWEST_ROWS and 2 <= data.n_features <= _MOST_COLUMNS
     is_told = is_told and int(labels.max()) + 1 >= _FEWEST_CLUSTERS
@@ -119,7 +119,7 @@ def freer_family(asked: Asked, data: Dataset, labels: npt.NDArray[np.int32], *, 
 
 
 def _freer_of_sample(asked, data, labels, freer, seed):
-    """Return the simplest of some families that explains why the clusters of a sample are many, or None."""
+    """Return the simplest family that explains why a sample has many clusters, or None."""
     rows = drawn_rows(data.n_rows, _MOST_ROWS, seed=seed, unit=_UNIT)
     rows = np.arange(data.n_rows) if rows is None else rows
     held: Any = drawn_rows(len(rows), len(rows) // 5, seed=seed, unit=_UNIT, step=1)  # never all, so never None

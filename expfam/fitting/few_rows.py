@@ -1,4 +1,4 @@
-"""Warnings of covariances, with too few rows or missing, and of fewer distinct rows than clusters."""
+"""Warnings of covariances that do not pay or that lack, and of equal rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import DataWarning
-from expfam.fitting.dependent_columns import freer_family, warn_of_pieces
+from expfam.fitting.dependent_columns import FREER, freer_family, warn_of_pieces
 from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.model.equal_rows import n_distinct_rows
 from expfam.samplers.warm_starts.sample_rows import has_few_rows
@@ -38,7 +38,7 @@ def warn_of_covariances(
     *,
     is_chosen: bool = False,
 ) -> bool:
-    """Give at most one warning of covariances: too few rows for full ones, or groups in pieces without.
+    """Give at most one warning: of full covariances with few rows, or of groups in pieces.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def warn_of_covariances(
     try:
         if is_left and not any(run.trace.interrupted for run in runs):
             compared = compared_with_simpler(asked, data, labels, seed=runs[0].state.seed)
-            freer = freer_family(asked, data, labels, seed=runs[0].state.seed)
+            freer = freer_family(asked, data, labels, seed=runs[0].state.seed) if type(data.family) in FREER else None
     except KeyboardInterrupt:  # the fit itself is done
         pass
     if compared is not None and compared.pays:
