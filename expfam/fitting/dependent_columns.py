@@ -89,11 +89,8 @@ def freer_family(asked: Asked, data: Dataset, labels: npt.NDArray[np.int32], *, 
 
     Parameters
     ----------
-    asked : Asked
-    data : Dataset
-        Groups of rows have no part in the comparison.
-    labels : (N,) int32 ndarray
-        Of a fit, or of the start of chunks.
+    asked, data, labels
+        As in `compared_with_simpler`.
     seed : int
         Decides which rows are looked at, and which of them are held out.
 
