@@ -55,9 +55,8 @@ from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.components import Components
 from expfam.fitted.row_certainty import certainty_of_labels
 from expfam.fitted.scoring import opened_data, opened_rows
-from expfam.fitting.dependent_columns import freer_family, warn_of_pieces
+from expfam.fitting.few_rows import other_families, warn_of_others
 from expfam.fitting.free_columns import free_columns
-from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
 from expfam.fitting.grouped_endings import grouped_ending, slots_joined
 from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, kept_state
 from expfam.fitting.known_rows import known_rows
@@ -396,15 +395,11 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         if not is_left or self.interrupted_ or not is_auto(self.start):
             return
         try:
-            compared = compared_with_simpler(self._asked(), data, labels, seed=seed)
-            freer = freer_family(self._asked(), data, labels, seed=seed)
+            found = other_families(self._asked(), data, labels, seed=seed)
         except KeyboardInterrupt:
             self.interrupted_ = self.trace_.interrupted = True
             return
-        if compared is not None and compared.pays:
-            warn_of_simpler(self._asked(), compared, data.n_features)
-        elif freer is not None:
-            warn_of_pieces(self._asked(), freer, int(labels.max()) + 1)
+        warn_of_others(self._asked(), data, int(labels.max()) + 1, found)
 
     def _asked(self):
         """Return what is asked of a mixture of the rows without their groups."""

@@ -35,7 +35,6 @@ from expfam.estimators.mixture_results import (
     warn_of_runs,
 )
 from expfam.estimators.resumed import kept_fit, seeded_fit
-from expfam.evaluation.criterion import criterion_of_rows
 from expfam.fitting.chains import run_chains
 from expfam.lazy import made_on_use
 
@@ -502,7 +501,9 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         True
         """
         self._check_fitted()
-        return criterion_of_rows(self.family_, self.n_components_, self.score_samples(X, average=False))
+        log_densities, K = self.score_samples(X, average=False), self.n_components_
+        n_free = K - 1 + self.family_.n_free_parameters(K)
+        return float(-2.0 * log_densities.sum() + n_free * np.log(log_densities.size))
 
     def impute(self, X: Any, draws: int | None = None, *, average: bool = True) -> Any:
         """Return rows with their missing cells filled, given their other cells and the clusters.

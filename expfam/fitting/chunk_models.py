@@ -11,8 +11,7 @@ from expfam.errors import CapabilityError
 from expfam.families.columns.family import Columns
 from expfam.fitted.scoring import opened_rows
 from expfam.fitting.chunks import ChunkPlan, Opened
-from expfam.fitting.dependent_columns import freer_family, warn_of_pieces
-from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
+from expfam.fitting.few_rows import other_families, warn_of_others
 from expfam.fitting.grouped_starts import forecast_with_start, start_of_groups
 from expfam.fitting.kept_chunks import complete_rows
 from expfam.fitting.searched_starts import passes_of, searched_start
@@ -124,15 +123,9 @@ class _ChunksOfRows(ChunkPlan):
         """
         if is_told or not is_auto(self.start) or isinstance(start, str):
             return is_told
-        compared = compared_with_simpler(self.asked, data, np.asarray(start), seed=seed)
-        if compared is not None and compared.pays:
-            warn_of_simpler(self.asked, compared, data.n_features)
-            return True
-        freer = freer_family(self.asked, data, np.asarray(start), seed=seed)
-        if freer is None:
-            return False
-        warn_of_pieces(self.asked, freer, int(np.max(start)) + 1)
-        return True
+        labels = np.asarray(start)
+        found = other_families(self.asked, data, labels, seed=seed)
+        return warn_of_others(self.asked, data, int(labels.max()) + 1, found)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import DataWarning
-from expfam.fitting.dependent_columns import FREER, freer_family, warn_of_pieces
-from expfam.fitting.free_covariances import compared_with_simpler, warn_of_simpler
+from expfam.fitting.free_covariances import Comparison, compared_with_simpler, warn_of_simpler
+from expfam.fitting.freer_families import FREER, Freer, freer_family, warn_of_pieces
 from expfam.model.equal_rows import n_distinct_rows
 from expfam.samplers.warm_starts.sample_rows import has_few_rows
 from expfam.user_warnings import warn
@@ -27,6 +27,43 @@ if TYPE_CHECKING:
 _FEWEST_ROWS = 2  # of a cluster on average, from which it is said that they are few for a covariance
 _MANY_COLUMNS = 20  # of a full covariance with an open number of clusters, from which crumbs are counted
 _MANY_CRUMBS = 0.05  # share of the rows
+
+
+class Others(NamedTuple):
+    """Families with a plainer or a freer shape that were compared with that of a fit.
+
+    Attributes
+    ----------
+    simpler : Comparison or None
+        See `compared_with_simpler`.
+    freer : Freer or None
+        See `freer_family`.
+    """
+
+    simpler: Comparison | None = None
+    freer: Freer | None = None
+
+
+def other_families(asked: Asked, data: Dataset, labels: npt.NDArray[np.int32], *, seed: int) -> Others:
+    """Compare the family of a fit with a simpler and a freer one, where it may matter.
+
+    Parameters
+    ----------
+    asked, data, labels, seed
+        As in `compared_with_simpler`.
+    """
+    freer = freer_family(asked, data, labels, seed=seed) if type(data.family) in FREER else None
+    return Others(compared_with_simpler(asked, data, labels, seed=seed), freer)
+
+
+def warn_of_others(asked: Asked, data: Dataset, n_clusters: int, found: Others) -> bool:
+    """Warn where one of the other families is clearly better; tell whether it is."""
+    if found.simpler is not None and found.simpler.pays:
+        warn_of_simpler(asked, found.simpler, data.n_features)
+        return True
+    if found.freer is not None:
+        warn_of_pieces(asked, found.freer, n_clusters)
+    return found.freer is not None
 
 
 def warn_of_covariances(
@@ -61,21 +98,17 @@ def warn_of_covariances(
     if is_chosen:
         warn_of_crumbs(plan.asked, model, sizes, is_chosen=True)
         return False
-    asked, data, compared, freer = plan.asked, plan.data, None, None
+    asked, data, found = plan.asked, plan.data, Others()
     is_left = plan.has_rule and plan.is_warmup_left and all(map(plan.searches_start, plan.starts))
     try:
         if is_left and not any(run.trace.interrupted for run in runs):
-            compared = compared_with_simpler(asked, data, labels, seed=runs[0].state.seed)
-            freer = freer_family(asked, data, labels, seed=runs[0].state.seed) if type(data.family) in FREER else None
+            found = other_families(asked, data, labels, seed=runs[0].state.seed)
     except KeyboardInterrupt:  # the fit itself is done
         pass
-    if compared is not None and compared.pays:
-        warn_of_simpler(asked, compared, data.n_features)
+    if warn_of_others(asked, data, len(sizes), found):
         return True
-    if freer is not None:
-        warn_of_pieces(asked, freer, len(sizes))
-        return True
-    if is_left and (compared is None or compared.full < compared.simple):  # else the chain moves the labels
+    simpler = found.simpler
+    if is_left and (simpler is None or simpler.full < simpler.simple):  # else the chain moves the labels
         warn_of_few_rows(asked, model, data)
     warn_of_crumbs(asked, model, sizes)
     return False

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from expfam import Dataset, DiagonalGaussian, GroupedMixture, Mixture
 from expfam.errors import DataWarning
 from expfam.fitting import few_rows
-from expfam.fitting.dependent_columns import freer_family
+from expfam.fitting.freer_families import freer_family
 
 
 def slanting(n=1200, d=4, K=3, seed=0):
