@@ -16,6 +16,7 @@ import distributed
 from expfam.dask.collections import Sizes, cut_along, known_chunks, parts_of
 from expfam.engines.parts import Part
 from expfam.errors import DataError
+from expfam.estimators.grouped_results import most_probable
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups
 from expfam.samplers.shards.grouped import GroupedRows, groups_of, numbers_of
@@ -56,7 +57,7 @@ def _joined(source, groups):
 def main_clusters(rows: GroupedRows, model: Any, names: list[Any] | None) -> npt.NDArray[np.int32]:
     """Return the most probable cluster of rows of the fit, on the worker."""
     groups = numbers_of(groups_of(rows.groups, rows.shape[0]), names)
-    return model._most_probable(Dataset(rows.rows, model.family_), groups)
+    return most_probable(model, Dataset(rows.rows, model.family_), groups)
 
 
 def sizes_of(labels: npt.NDArray[np.int32], n_clusters: int) -> npt.NDArray[np.int64]:

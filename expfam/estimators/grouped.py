@@ -6,86 +6,42 @@ found them; weights of new groups, labels, scores and saved files need no more t
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
-from expfam.errors import CapabilityError, DataError, SupportError
+from expfam.errors import CapabilityError, DataError
 from expfam.estimators.arguments import with_whole_lines
 from expfam.estimators.base import (
     Estimator,
-    alpha_or,
-    check_learn_hyper,
-    run_steps,
-    set_trace,
     step_numbers,
 )
 from expfam.estimators.chunks import learn, learn_all
 from expfam.estimators.coarsen import coarser, curve_of_fit, groups_text, merges_of
-from expfam.estimators.family_estimator import FamilyEstimator, compared_rows, conditional_scores
+from expfam.estimators.family_estimator import FamilyEstimator, conditional_scores
 from expfam.estimators.group_names import grouped_rows
-from expfam.estimators.grouped_chunks import GROUPS, learns_groups, soft_sums
-from expfam.estimators.known_doubts import drop_known, set_doubts
+from expfam.estimators.grouped_chunks import GROUPS, learns_groups
+from expfam.estimators.grouped_plan import asked_of_groups, kernel_of_groups, planned_groups
+from expfam.estimators.grouped_results import adopt_rows, adopt_run, run_plan, set_group_names
 from expfam.estimators.lines import line_of
-from expfam.estimators.loaded import clusters_of_fit, keep_rows, loaded_clusters, names_of_fit
+from expfam.estimators.loaded import clusters_of_fit, keep_rows, names_of_fit
 from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.estimators.row_results import asked_output, in_asked_form
-from expfam.estimators.unknown_groups import (
-    GIVEN_CLUSTERS,
-    GUESSED_CLUSTERS,
-    UNKNOWN_RESULTS,
-    ClusterMeans,
-    VariationalClusters,
-    adopt_unknown,
-    drop_empty,
-    unknown_kernel,
-    unknown_model,
-    unknown_start,
-)
-from expfam.estimators.unknown_numbers import refuse_rest, refuse_unknown, rest_pseudocount
+from expfam.estimators.unknown_numbers import refuse_rest, rest_pseudocount
+from expfam.evaluation.held_out import held_rows
 from expfam.evaluation.mean_error import error_of_mean
-from expfam.families.components import Components
-from expfam.fitted.row_certainty import certainty_of_labels
-from expfam.fitted.scoring import opened_data, opened_rows
-from expfam.fitting.few_rows import other_families, warn_of_others
-from expfam.fitting.free_columns import free_columns
-from expfam.fitting.grouped_endings import grouped_ending, slots_joined
-from expfam.fitting.grouped_starts import forecast_with_start, grouped_start, kept_state
-from expfam.fitting.known_rows import known_rows
-from expfam.fitting.phases import Phase
-from expfam.fitting.plan import Asked
-from expfam.fitting.spread_statistics import added_squares
-from expfam.fitting.steps import was_level
-from expfam.fitting.weighted_rows import check_weights, label_sizes, labels_of_all, start_of_counted
-from expfam.forecast.memory import forecast_memory
+from expfam.fitted.new_groups import ClustersOfGroups, group_weights
 from expfam.frames.new_frames import new_frame
 from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
-from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
-from expfam.model.weights import DirichletProcess, SymmetricDirichlet
-from expfam.params import check_value, is_auto, refuse_unused
-from expfam.samplers.chain.kernel import check_known
-from expfam.samplers.grouped.ascent import counts_of_groups
 from expfam.samplers.grouped.gibbs import GroupedGibbs
-from expfam.samplers.grouped.group_rows import group_step
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.grouped.variational import GroupedVariational
-from expfam.samplers.named import find_sampler
-from expfam.samplers.nonparametric.group_variational import GroupedProcessVariational
-from expfam.samplers.variational.sparse_rows import work_size
-from expfam.samplers.warm_starts.ties import spread_memory, spread_ties, tied_columns
-from expfam.stages import stage
-from expfam.structures.ground.rng import generator
-from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -93,13 +49,6 @@ if TYPE_CHECKING:
 
     from expfam.coarsening.curve import CoarseningCurve
     from expfam.families.base import Family
-
-_ALPHA = 1.0  # of all clusters together, where learning begins
-_KEEP_EVERY = 4  # sweeps from one that counts to the next
-_ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new group's weights, in rows
-_SCORES = 1 << 17  # of a block
-_HELD_SHARE = 0.2
-_MOST_RUNS = 3  # from better and better partitions
 
 
 class GroupedMixture(ClusterMixin, FamilyEstimator):
@@ -241,253 +190,15 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
-        n_steps, n_warmup = step_numbers(self)
-        kernel = self._kernel()
-        is_sampled = kernel.is_sampler
-        X, y, groups = grouped_rows(X, groups, y, labels=self.labels)
-        rows, K = self._validate(X, reset=True), self._check_components()
-        of_rows = DirichletProcess() if K is None else SymmetricDirichlet(K, 1.0)  # without their groups
-        X = compared_rows(self, X, rows, lambda: of_rows, sample_weight)
-        groups = as_groups(groups, X.shape[0])
-        check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
-        if links is not None and K is None:
-            sampler = {} if is_auto(self.sampler) else {"sampler": "gibbs"}  # which takes links
-            line = line_of(self, n_components=GIVEN_CLUSTERS, **sampler)
-            refuse_unknown("GroupedMixture", "links", f"{line}.fit(X, groups=groups, links=links)")
-        known, classes = known_rows("GroupedMixture", self.labels, y, links, X.shape[0])
-        held = known if known is not None and (known.n_classes or known.groups) else None
-        every = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held, names=names_of_fit(self))
-        free = free_columns(self._family(), every.counted()) if is_auto(self.sampler) else None
-        whole = every if free is None else free.part(every)
         with seeded_fit(self, resume):
-            model, seed = self._model(whole.family, held), self._seed()
-        check_weights(
-            kernel,
-            model,
-            whole,
-            sampler=self.sampler,
-            owner="GroupedMixture",
-            line=partial(line_of, self),
-            others=lambda: {"variational": GroupedVariational() if K else GroupedProcessVariational()},
-            fit="fit(X, groups=groups",
-        )
-        data = whole.counted()  # rows of weight 0 have no part in the fit
-        seen = spread_ties(data, K, seed=seed) if is_auto(self.sampler) else data
-        start = start_of_counted(whole, self.start)
-        if not is_sampled:
-            if n_warmup and not is_auto(self.n_warmup):
-                refuse_unused(self, ["n_warmup"], why="variational inference", remedy="take sampler='gibbs'")
-            n_warmup = 0
-        is_unknown = self.n_components is None
-        phases = [Phase(kernel, n_warmup), Phase(kernel, n_steps)]
-        average = (ClusterMeans() if is_sampled else VariationalClusters()) if is_unknown else _Average()
-        if known is not None:
-            check_known(kernel, model, known)
-        forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)
-        begin = partial(unknown_start if is_unknown else grouped_start, kernel, model, start=start)
-        learned = {"family": self._family(), "learn_hyper": self.learn_hyper}
-        begin = partial(begin, **learned, seed=seed, n_threads=self.n_threads)
-        is_searched = is_auto(start)
-        timed = {"start": start, "begin": begin if is_searched else None}
-        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, seed=seed, **timed)
-        with kept_fit(self, resume, data, seed):
-            with stage("searching a start"):
-                state = kept_state(lambda: begin(seen), lambda: kernel.init(model, seen, seed=seed, start="random"))
-            trace = run_steps(self, state, phases, counted=[average] if is_sampled else [])
-            self._adopt(state, average, groups)
-            if is_sampled and held is None:
-                self._end(state, phases, trace, groups)
-            if seen is not data:
-                self._take_back(data)
-        set_trace(self, trace)
-        self.converged_ = was_level(trace, kernel, state, data.n_rows)
-        counted_labels = self._labels
-        self._label_all(whole)
-        self._set_known(known, classes)
-        self.cluster_sizes_ = label_sizes(self._labels, len(self.n_), whole.weight)
-        self._set_group_names(groups)
-        self._set_certainty(whole, groups)
-        self._set_doubts(whole, groups, kernel)
-        self._warn_of_covariances(data, counted_labels, seed)
-        if free is not None:
-            self._take_all_columns(free, every.counted(), counted_labels)
-        keep_rows(self, every, self._labels, seed=seed)
+            plan = planned_groups(self, X, y, groups, sample_weight, links)
+        with kept_fit(self, resume, plan.data, plan.seed):
+            run = run_plan(self, plan)
+            adopt_run(self, plan, run)
+        adopt_rows(self, plan, run)
+        keep_rows(self, plan.every, self._labels, seed=plan.seed)
         self.__dict__.pop("stream_", None)
         return self
-
-    def _forecast(self, data, *, kernel, model, start):
-        """Forecast the memory of a fit, with that of the search for a start."""
-        K = GUESSED_CLUSTERS if self.n_components is None else model.n_components
-        forecast = forecast_memory(data, n_components=K, kernel=kernel, model=model)
-        if is_auto(self.sampler):
-            forecast = replace(forecast, scratch=forecast.scratch + spread_memory(data, self.n_components))
-        return forecast_with_start(forecast, data, start, K)
-
-    def _set_group_names(self, groups):
-        self.__dict__.pop("group_names_", None)
-        if groups.names is not None and groups.n_groups == self.group_counts_.shape[0]:
-            self.group_names_ = groups.names
-
-    def _end(self, state, phases, trace, groups):
-        """Take the labels to a mode; run again from a simple partition where that is better."""
-        is_default = is_auto(self.n_steps) and is_auto(self.n_warmup) and self.n_components is not None
-        try:
-            for left in reversed(range(_MOST_RUNS if is_default else 1)):
-                if trace.interrupted:
-                    return
-                model, options = self._fitted_model(), {"seed": state.seed, "n_threads": self.n_threads}
-                ending = grouped_ending(model, state.data, self._labels, **options)
-                if ending.name == "chain" or not left:
-                    self._adopt_ending(ending, model, state)
-                    if self.n_components is None:
-                        drop_empty(self)
-                    return
-                kernel, average = phases[0].kernel, _Average()
-                state = kernel.init(model, state.data, seed=state.seed, start=ending.labels)
-                run_steps(self, state, phases, counted=[average], trace=trace)
-                self._adopt(state, average, groups)
-        except KeyboardInterrupt:
-            trace.interrupted = True
-
-    def _adopt_ending(self, ending, model, state):
-        """Store the labels of an ending; means over sweeps stay where they are of the same clusters."""
-        self.labels_, self.log_joint_ = ending.labels, model.log_joint(state.data, ending.labels)
-        if ending.name == "chain":
-            self.n_, self.S_, counts = slots_joined(ending.slots, self.n_, self.S_, self.group_counts_.T.tocsr())
-            self.group_counts_ = counts.T.tocsr()
-            return
-        K = model.n_components
-        self.n_, self.S_ = state.data.statistics(ending.labels, K)
-        self.group_counts_ = sparse.csr_array(counts_of_groups(state.data, ending.labels, K))
-
-    def _take_back(self, data):
-        """Set sums and the log joint of the rows as they are, after a run on spread ones."""
-        n, S = data.statistics(self._labels, len(self.n_))
-        has_rows = n > 0
-        share = np.divide(self.n_, n, out=np.zeros_like(self.n_), where=has_rows)  # means over sweeps count rows
-        self.S_ = np.where(has_rows[:, None], S * share[:, None], self.S_)
-        added = added_squares(data, tied_columns(data, self.n_components))
-        if added is not None:
-            self.S_ += added.of_labels(data, self._labels, len(n)) * share[:, None]
-        self.log_joint_ = self._fitted_model().log_joint(data, self._labels)
-
-    def _take_all_columns(self, free, data, labels):
-        """Give the result of a fit of the free columns all columns, of which `data` has the rows."""
-        self.S_ = free.all_sums(self.family_, self.n_, self.S_)
-        self.family_ = free.all_columns(self.family_)
-        self.log_joint_ = self._fitted_model().log_joint(data, labels)
-
-    def _set_certainty(self, data, groups):
-        """Set `probabilities_`, by the weights of the group of each row; Ctrl-C leaves it out."""
-        self.__dict__.pop("probabilities_", None)
-        mass, n_threads = np.log(self.group_weights_), self.n_threads
-        clusters = (self.family_, data, self.n_, self.S_)
-        try:
-            self.probabilities_ = certainty_of_labels(
-                *clusters, self._labels, mass, kind_of_row=groups.of_row, n_threads=n_threads
-            )
-        except KeyboardInterrupt:
-            self.interrupted_ = self.trace_.interrupted = True
-
-    def _warn_of_covariances(self, data, labels, seed):
-        """Warn where another family describes held-out rows better; Ctrl-C leaves it out."""
-        is_left = all(is_auto(value) for value in (self.sampler, self.n_steps, self.n_warmup))
-        if not is_left or self.interrupted_ or not is_auto(self.start):
-            return
-        try:
-            found = other_families(self._asked(), data, labels, seed=seed)
-        except KeyboardInterrupt:
-            self.interrupted_ = self.trace_.interrupted = True
-            return
-        warn_of_others(self._asked(), data, int(labels.max()) + 1, found)
-
-    def _asked(self):
-        """Return what is asked of a mixture of the rows without their groups."""
-        K = self.n_components
-        weights = DirichletProcess() if K is None else SymmetricDirichlet(K, 1.0)
-        line = partial(line_of, self)
-        return Asked(self._family(), weights, K, "auto", self.n_threads, line, type(self).__name__)
-
-    def _set_doubts(self, data, groups, kernel):
-        """Set which known rows the data contradict; Ctrl-C leaves it out."""
-        if data.known is None or data.known.classes is None or self.interrupted_:
-            return
-        places, labels = np.arange(len(self.n_)), self._labels
-
-        def log_mass(rows):
-            counts = self.group_counts_[groups.of_row[rows]].toarray() + self.alpha_
-            counts[np.arange(len(rows)), labels[rows]] -= 1.0  # a known row counts as one
-            return np.log(np.maximum(counts, self.alpha_))
-
-        try:
-            set_doubts(
-                self,
-                self._fitted_model(),
-                data,
-                np.where(places < data.known.n_classes, places, -1),
-                log_mass,
-                schedule=getattr(kernel, "schedule", None),
-                remedy="Give the parts of these classes names of their own in y, or leave their rows unknown",
-            )
-        except KeyboardInterrupt:
-            self.interrupted_ = self.trace_.interrupted = True
-
-    def _set_known(self, known, classes):
-        drop_known(self)
-        self.__dict__.pop("classes_", None)
-        if known is not None and known.classes is not None:
-            is_known = known.classes >= 0
-            self._labels[is_known] = known.classes[is_known]
-            self.classes_, self.n_known_ = classes, int(is_known.sum())
-        elif known is not None and known.groups:
-            self.n_known_ = 0
-
-    def _kernel(self):
-        if self.n_components is None:
-            return unknown_kernel(self)
-        found = find_sampler(self.sampler, model="GroupedMixture")
-        check_learn_hyper(self)
-        if isinstance(found, (GroupedGibbs, GroupedVariational)):
-            return found
-        if found is GroupedVariational:
-            return GroupedVariational(learn_alpha=is_auto(self.alpha), n_threads=self.n_threads)
-        return GroupedGibbs(learn_alpha=is_auto(self.alpha))
-
-    def _adopt(self, state, average, groups):
-        self.n_, self.S_, self.group_counts_, self.alpha_ = average.means(state)
-        for name in UNKNOWN_RESULTS:
-            self.__dict__.pop(name, None)
-        if self.n_components is None:
-            adopt_unknown(self, average)
-        self.family_, self.log_joint_ = state.model.family, float(state.log_joint)
-        if average.n_kept == 0:
-            self.labels_ = state.labels.copy()
-            return
-        self.labels_ = self._most_probable(state.data, groups.of_row)
-
-    def _most_probable(self, data, groups_of_rows):
-        """Return the most probable cluster of rows of groups of the fit."""
-        log_weights = np.log(self.group_weights_)
-
-        def reduce(scores, start, stop):
-            return (scores[:, :-1] + log_weights[groups_of_rows[start:stop]]).argmax(axis=1).astype(np.int32)
-
-        labels = np.concatenate(self._log_densities(data, reduce))
-        if data.known is not None and data.known.groups:
-            labels[data.known.grouped_rows] = self._of_linked(data, log_weights[groups_of_rows])
-        return labels
-
-    def _of_linked(self, data, log_weights):
-        """Return the most probable cluster of each link group, for each of its rows."""
-        rows, starts = data.known.grouped_rows, data.known.group_starts
-        scores = np.concatenate(self._log_densities(data.take(rows), lambda scores, start, stop: scores[:, :-1].copy()))
-        best = np.add.reduceat(scores + log_weights[rows], starts[:-1], axis=0).argmax(axis=1)
-        return np.repeat(best, np.diff(starts))
-
-    def _label_all(self, data):
-        self.labels_ = labels_of_all(
-            data, self._labels, lambda rows: self._most_probable(data.take(rows), data.groups.of_row[rows])
-        )
 
     @property
     @made_on_use
@@ -496,7 +207,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self._check_fitted()
         if not hasattr(self, "group_counts_"):
             raise AttributeError("after fit_chunks no groups are kept: use transform on each chunk")
-        return _weights(self.group_counts_.toarray(), self.alpha_)
+        return group_weights(self.group_counts_.toarray(), self.alpha_)
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
@@ -569,7 +280,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         groups = as_groups(groups, X.shape[0] if hasattr(X, "shape") else len(X))
         options = {"groups": groups, "weight": sample_weight}
         learn(self, GROUPS, X, options, batch, is_first=not hasattr(self, "family_"))
-        self._set_group_names(groups)
+        set_group_names(self, groups)
         return self
 
     @available_if(learns_groups)
@@ -618,18 +329,16 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         learn_all(self, GROUPS, chunks)
         return self
 
-    def _model(self, family, known=None):
-        K = self._check_components()
-        if K is None:
-            return unknown_model(self, family, known)
-        return AdmixtureModel(family, K, alpha_or(self, _ALPHA / K))
+    def _asked(self):
+        """Return what is asked of a mixture of the rows without their groups."""
+        return asked_of_groups(self)
 
     def _fitted_model(self):
         return AdmixtureModel(self.family_, len(self.alpha_), self.alpha_)
 
     def restore_stream(self, arrays: dict[str, Any]) -> GroupedStream:
         """Return the stream of chunks that `to_arrays` stored, for this mixture's clusters."""
-        return GroupedStream.from_arrays(self._fitted_model(), self._kernel(), arrays)
+        return GroupedStream.from_arrays(self._fitted_model(), kernel_of_groups(self), arrays)
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
@@ -672,9 +381,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
     def _weights_of_groups(self, X, groups, rest):
         """Return the weights of the clusters in new groups, on request with those not listed."""
-        alpha = self._pseudocounts()
-        weights = _weights(self._place(X, groups, alpha)[0], alpha)
-        if rest or len(alpha) == len(self.alpha_):
+        weights = self._of_groups().weights(X, groups)
+        if rest or weights.shape[1] == len(self.alpha_):
             return weights
         return weights[:, :-1] / weights[:, :-1].sum(axis=1, keepdims=True)
 
@@ -711,11 +419,11 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         (N,) int32 ndarray
         """
         X, groups = self._checked(X, groups)
-        alpha = self._pseudocounts()
-        counts, labels = self._place(X, groups, alpha)
+        found = self._of_groups()
+        counts, labels = found.place(X, groups)
         new = np.flatnonzero(labels == len(self.alpha_))  # rows of clusters that are not listed
         if new.size:
-            mass = np.log(_weights(counts, alpha))[groups.of_row[new]]
+            mass = np.log(group_weights(counts, found.alpha))[groups.of_row[new]]
             labels[new] = self._clusters().most_probable(X[new], mass=mass)
         return labels
 
@@ -817,8 +525,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
             raise DataError("a score needs groups of at least two rows; there is none")
         is_seen = ~is_held & (groups.sizes >= 2)[groups.of_row]
         seen = Groups(groups.of_row[is_seen], n_groups=groups.n_groups)
-        alpha, of_row = self._pseudocounts(), groups.of_row[is_held]
-        log_weights = np.log(_weights(self._place(X[is_seen], seen, alpha)[0], alpha))
+        of_row, log_weights = groups.of_row[is_held], np.log(self._of_groups().weights(X[is_seen], seen))
         return self._scored().log_densities(X[is_held], mass=log_weights[of_row]), of_row
 
     def score_samples(  # type: ignore[override]
@@ -942,9 +649,21 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _log_mass(self, X, groups, family=None, columns=None):
-        """Return the log weights of all clusters for each row; other names as in `_place`."""
-        alpha = self._pseudocounts()
-        return np.log(_weights(self._place(X, groups, alpha, family, columns)[0], alpha))[groups.of_row]
+        """Return the log weights of all clusters for each row.
+
+        `columns` are the columns of phi that `family` has of those of the fit, all by default.
+        """
+        clusters = self._of_groups()
+        if family is not None:
+            clusters = clusters._replace(family=family)
+        if columns is not None:
+            clusters = clusters._replace(S=self.S_[:, columns])
+        return clusters.log_mass(X, groups)
+
+    def _of_groups(self):
+        """Return the clusters, with the prior of their weights in a new group."""
+        alpha, names = self._pseudocounts(), names_of_fit(self)
+        return ClustersOfGroups(self.family_, self.n_, self.S_, alpha, names, self.n_threads)
 
     def _pseudocounts(self):
         """Return pseudo-counts: of an unknown number the last one is of all that are not listed."""
@@ -977,54 +696,6 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         X = self._validate(X, reset=False)
         return X, as_groups(groups, X.shape[0])
 
-    def _log_densities(self, data, reduce):
-        """Reduce blocks of log predictive densities; the last column is that of no cluster."""
-        clusters = loaded_clusters(self, self.family_, self.n_, self.S_)
-        return clusters.each_block(data, np.zeros(len(self.n_) + 1), reduce, n_threads=self.n_threads)
-
-    def _place(self, X, groups, alpha, family=None, columns=None):
-        """Return expected rows of each group in each cluster (G, K), and labels of rows (N,).
-
-        `columns` are the columns of phi that `family` has of those of the fit, all by default. `alpha` has one number
-        more than there are clusters where the last one stands for clusters without rows. Rows without a cell are not
-        counted: they tell nothing of weights, which expected counts of them would narrow.
-        """
-        blank, family = _blank_rows(X), self.family_ if family is None else family
-        if not len(blank):
-            return self._place_told(X, groups, alpha, family, columns)
-        opened_data(X, family, names=names_of_fit(self))  # refuses cells that must not be missing
-        told = np.ones(X.shape[0], dtype=bool)
-        told[blank] = False
-        part = _without(groups, told)
-        counts, labels = np.zeros((groups.n_groups, len(alpha))), np.zeros(X.shape[0], dtype=np.int32)
-        if told.any():
-            counts, labels = self._place_told(X, part, alpha, family, columns)
-        labels[blank] = (counts + alpha).argmax(axis=1)[groups.of_row[blank]]
-        return counts, labels
-
-    def _place_told(self, X, groups, alpha, family, columns):
-        """Return what `_place` does, of rows that have cells."""
-        is_in_order = len(groups.rows) == X.shape[0] and (groups.rows == np.arange(X.shape[0])).all()
-        S = self.S_ if columns is None else self.S_[:, columns]
-        names = names_of_fit(self)
-        try:
-            # data on a disk stay there where they are in order
-            data, S = opened_rows(X if is_in_order else X[groups.rows], family, self.n_, S, names=names)
-        except DataError:
-            opened_data(X, family, names=names)  # its error has the numbers of the rows as they were given
-            raise
-        K = len(alpha)
-        components = _densities(data, *_with_empty(self.n_, S, K - len(self.n_)))
-        counts, labels = np.zeros((groups.n_groups, K)), np.empty(X.shape[0], dtype=np.int32)
-        starts, most = groups.starts.astype(np.int64), max(16, _SCORES // K)
-
-        def place(first, stop):
-            here = _Turns(components, groups.rows, starts[first : stop + 1], alpha, most)
-            counts[first:stop], labels[groups.rows[starts[first] : starts[stop]]] = here.run()
-
-        run(place, _whole_groups(starts, most), 1 if components.needs_gil else self.n_threads)
-        return counts, labels
-
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self):
@@ -1034,126 +705,6 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         tags = super().__sklearn_tags__()
         tags._skip_test = True  # the common checks bring no groups
         return tags
-
-
-def _blank_rows(X):
-    """Return the rows of which every cell is missing: (M,) int."""
-    if sparse.issparse(X) or X.dtype.kind != "f":
-        return np.empty(0, dtype=np.intp)
-    found = np.flatnonzero(np.isnan(X[:, 0]))
-    return found[np.isnan(X[found]).all(axis=1)]
-
-
-def _without(groups, told):
-    """Return the groups without rows that are not `told`; all rows keep their numbers."""
-    part = copy(groups)
-    part.rows = groups.rows[told[groups.rows]]
-    part.starts = np.append(0, np.cumsum(np.bincount(groups.of_row[told], minlength=groups.n_groups))).astype(np.intp)
-    return part
-
-
-def _with_empty(n, S, n_empty):
-    """Return statistics with those of some clusters without rows at their end."""
-    if not n_empty:
-        return n, S
-    empty = np.zeros((n_empty, S.shape[1]))
-    S = sparse.vstack([S, sparse.csr_array(empty)]).tocsr() if sparse.issparse(S) else np.vstack([S, empty])
-    return np.append(n, np.zeros(n_empty)), S
-
-
-def _densities(data, n, S):
-    """Return what scores the rows of data under clusters."""
-    if not data.family.is_compiled and data.family.allows_missing:
-        return _OfRowsWithHoles(data, n, S)
-    components = Components(data.family, data, len(n))
-    components.load(n, S)
-    return components
-
-
-class _OfRowsWithHoles:
-    """Densities of rows that lack cells, by a family without statistics of such rows."""
-
-    needs_gil = True
-
-    def __init__(self, data, n, S):
-        self.data, self.n, self.S = data, n, S
-
-    def log_predictive_block(self, start, stop, n_clusters):
-        return self.data.family.log_predictive(self.data.X[start:stop], self.n, self.S)
-
-
-class _Turns:
-    """Coordinate ascent of the weights of some groups and their rows, at fixed densities."""
-
-    def __init__(self, components, rows, starts, alpha, most_rows):
-        self.components, self.rows, self.starts, self.alpha = components, rows, starts, alpha
-        self.most_rows = most_rows
-        self.K, self.n_groups = len(alpha), len(starts) - 1
-        self.work, self.scratch = np.empty(self.K + work_size(self.K)), np.empty(4 * self.K + work_size(self.K))
-        self.counters = np.zeros(3, dtype=np.int64)
-
-    def run(self):
-        """Return counts (g, K) and labels of the rows."""
-        start, stop = self.starts[0], self.starts[-1]
-        counts = np.diff(self.starts)[:, None] * (self.alpha / self.alpha.sum())
-        if stop - start <= self.most_rows:
-            return counts, self._turn(start, stop, self.starts - start, counts, _ITERATIONS)
-        labels = np.empty(stop - start, dtype=np.int32)  # one long group: its densities are computed at every turn
-        for _ in range(_ITERATIONS):
-            total = np.zeros_like(counts)
-            for first in range(start, stop, self.most_rows):
-                end, part = min(stop, first + self.most_rows), counts.copy()
-                ends = np.array([0, end - first], dtype=np.int64)
-                labels[first - start : end - start] = self._turn(first, end, ends, part, 1)
-                total += part
-            change, counts = abs(total - counts).max(), total
-            if change <= _TOLERANCE:
-                break
-        return counts, labels
-
-    def _turn(self, first, stop, starts, counts, n_iterations):
-        m = stop - first
-        if m == 0:
-            return np.empty(0, dtype=np.int32)
-        scores = self.components.log_predictive_block(first, stop, self.K)
-        shares, labels, entropy = np.empty((m, self.K)), np.empty((m, 1), dtype=np.int32), np.empty(m)
-        buffers = (shares, labels, entropy, n_iterations, _TOLERANCE, 0, 1, self.work, self.scratch, self.counters)
-        bad = group_step(scores, starts, None, self.alpha, counts, *buffers)
-        if bad >= 0:
-            raise SupportError(f"row {self.rows[first + bad]} has no finite density under any cluster")
-        return labels[:, 0]
-
-
-class _Average:
-    """Callback that averages statistics, counts of groups and pseudo-counts over sweeps.
-
-    Variational inference has its last ones in place of averages.
-    """
-
-    def __init__(self):
-        self.total, self.n_kept, self.n_seen = None, 0, 0
-
-    def __call__(self, info, state):
-        self.n_seen += 1
-        if self.n_seen % _KEEP_EVERY == 0:
-            self._keep(state)
-        return False
-
-    def _keep(self, state):
-        parts = [*state.statistics(), state.group_counts().astype(np.float64), state.model.pseudocounts]
-        self.total = parts if self.total is None else [a + b for a, b in zip(self.total, parts)]
-        self.n_kept += 1
-
-    def means(self, state):
-        """Return counts, sums, counts of groups and pseudo-counts."""
-        if hasattr(state, "posterior"):
-            return state.n.copy(), soft_sums(state), state.group_counts(), state.model.pseudocounts
-        if self.n_kept == 0:
-            self._keep(state)
-        n, S, counts, alpha = (part / self.n_kept for part in self.total)
-        if sparse.issparse(S) and not state.data.has_sparse_phi:
-            S = S.toarray()
-        return n, S, sparse.csr_array(counts), alpha
 
 
 def _refuse_links(mixture, links):
@@ -1170,53 +721,3 @@ def _refuse_classes(mixture, y):
             f"GroupedMixture.partial_fit cannot use labels={mixture.labels!r}: write"
             f" {line_of(mixture)}.fit(X, y, groups=groups)"
         )
-
-
-def held_rows(
-    groups: Groups, *, share: float = _HELD_SHARE, seed: int = 0, first_row: int = 0
-) -> npt.NDArray[np.bool_]:
-    """Return which rows to leave out of each group: (N,) bool, none of groups of one row.
-
-    Parameters
-    ----------
-    groups : Groups
-    share : float in (0, 1)
-        Share of the rows of a group. It is rounded for each group, with at least one row on each side.
-    seed : int
-    first_row : int
-        Number of the first row, where whole groups are among others. The rows that are left out are the same as
-        together with the others.
-
-    Examples
-    --------
-    >>> from expfam.estimators.grouped import held_rows
-    >>> from expfam.model.groups import Groups
-    >>> held_rows(Groups([0, 0, 0, 0, 0, 1])).sum()
-    np.int64(1)
-    """
-    sizes = groups.sizes
-    draws = generator(seed, "subsample").random(first_row + len(groups.of_row))[first_row:]
-    order = np.lexsort((draws, groups.of_row))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order)) - np.repeat(groups.starts[:-1], sizes)
-    n_held = np.where(sizes >= 2, np.clip(np.round(share * sizes), 1, np.maximum(sizes - 1, 1)), 0)
-    return rank < n_held[groups.of_row]
-
-
-def _whole_groups(starts, most):
-    """Return ranges of groups (first, stop) with at most `most` rows and groups.
-
-    A larger group has a range of its own. Ranges depend on sizes alone.
-    """
-    tasks, first, G = [], 0, len(starts) - 1
-    while first < G:
-        stop = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
-        stop = min(G, max(stop, first + 1), first + most)
-        tasks.append((first, stop))
-        first = stop
-    return tasks
-
-
-def _weights(counts, alpha):
-    counts += alpha
-    return counts / counts.sum(axis=1, keepdims=True)

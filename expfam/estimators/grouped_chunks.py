@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.estimators.chunks import ChunkWays, settings_of_plan
 from expfam.estimators.group_names import grouped_rows
+from expfam.estimators.grouped_plan import kernel_of_groups, model_of_groups
+from expfam.estimators.grouped_results import label_all
 from expfam.estimators.lines import line_of
 from expfam.fitting.chunk_models import FitOfGroups, GroupChunks
-from expfam.samplers.grouped.variational import GroupedVariational
+from expfam.samplers.grouped.variational import GroupedVariational, soft_sums
 
 
 def learns_groups(mixture: Any) -> bool:
@@ -34,11 +35,11 @@ def learns_groups(mixture: Any) -> bool:
 
 def _plan(mixture, *, is_first, **of_chunk):
     asked = mixture._asked()
-    options = {"learn_hyper": mixture.learn_hyper, "model": mixture._model(asked.family)}
+    options = {"learn_hyper": mixture.learn_hyper, "model": model_of_groups(mixture, asked.family)}
     if not is_first and not hasattr(mixture, "stream_"):
         fit = (mixture.n_, mixture.S_, mixture.group_counts_, mixture.log_joint_)
         options = {"fit": FitOfGroups(mixture._fitted_model(), *fit)}
-    return GroupChunks(**settings_of_plan(mixture, mixture._kernel()), asked=asked, **options)
+    return GroupChunks(**settings_of_plan(mixture, kernel_of_groups(mixture)), asked=asked, **options)
 
 
 def _part_names(mixture, n_parts):
@@ -67,12 +68,7 @@ def _read(mixture, stream):
 
 def _finish(mixture, data):
     """Extend the labels of the rows that were learned to all rows of the last chunk."""
-    mixture._label_all(data)
-
-
-def soft_sums(state: Any) -> Any:
-    """Return sums of statistics of a variational run: (K, F), CSR where those of the data are."""
-    return sparse.csr_array(state.S) if state.phi.is_sparse else state.S
+    label_all(mixture, data)
 
 
 GROUPS = ChunkWays(_plan, _read, _parts, _part_names, _finish, of_rows=("labels_", "group_counts_", "group_names_"))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from expfam.estimators.grouped_chunks import soft_sums
 from expfam.estimators.unknown_numbers import (
     MeansBySweeps,
     concentration_of,
@@ -23,7 +22,7 @@ from expfam.params import is_auto
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.grouped.gibbs import GroupedGibbs
-from expfam.samplers.grouped.variational import GroupedVariational
+from expfam.samplers.grouped.variational import GroupedVariational, soft_sums
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.group_moves import GroupedProcessSplitMerge

@@ -1,8 +1,8 @@
-"""Held-out scores of topics: how well they complete documents of which they saw a part."""
+"""Held-out scores: what is left out of documents and groups, and how well topics complete documents."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,18 @@ from expfam.params import Real, check_value
 from expfam.samplers.topics.new_documents import document_weights
 from expfam.structures.ground.rng import generator
 
+if TYPE_CHECKING:
+    from expfam.model.groups import Groups
+
+_HELD_SHARE = 0.2
+
 
 def document_completion(
     components: npt.ArrayLike,
     alpha: npt.ArrayLike,
     X: Any,
     *,
-    share: float = 0.2,
+    share: float = _HELD_SHARE,
     unit: Literal["type", "token"] = "type",
     per: Literal["token", "document"] = "token",
     seed: int = 0,
@@ -88,7 +93,7 @@ def completed_documents(
     alpha: npt.ArrayLike,
     X: Any,
     *,
-    share: float = 0.2,
+    share: float = _HELD_SHARE,
     unit: Literal["type", "token"] = "type",
     seed: int = 0,
     n_before: int = 0,
@@ -143,7 +148,7 @@ def completed_documents(
 
 
 def split_documents(
-    X: Any, *, share: float = 0.2, unit: Literal["type", "token"] = "type", seed: int = 0, n_before: int = 0
+    X: Any, *, share: float = _HELD_SHARE, unit: Literal["type", "token"] = "type", seed: int = 0, n_before: int = 0
 ) -> tuple[Any, Any, int]:
     """Split documents in two: what is seen and what is left out; count the too short ones.
 
@@ -227,3 +232,34 @@ def _draws(seed, first, n):
     rng = generator(seed, "subsample")
     rng.bit_generator.advance(first // 4)  # a block of the stream is four words, one for each number
     return rng.random(first % 4 + n)[first % 4 :]
+
+
+def held_rows(
+    groups: Groups, *, share: float = _HELD_SHARE, seed: int = 0, first_row: int = 0
+) -> npt.NDArray[np.bool_]:
+    """Return which rows to leave out of each group: (N,) bool, none of groups of one row.
+
+    Parameters
+    ----------
+    groups : Groups
+    share : float in (0, 1)
+        Share of the rows of a group. It is rounded for each group, with at least one row on each side.
+    seed : int
+    first_row : int
+        Number of the first row, where whole groups are among others. The rows that are left out are the same as
+        together with the others.
+
+    Examples
+    --------
+    >>> from expfam.evaluation.held_out import held_rows
+    >>> from expfam.model.groups import Groups
+    >>> held_rows(Groups([0, 0, 0, 0, 0, 1])).sum()
+    np.int64(1)
+    """
+    sizes = groups.sizes
+    draws = generator(seed, "subsample").random(first_row + len(groups.of_row))[first_row:]
+    order = np.lexsort((draws, groups.of_row))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - np.repeat(groups.starts[:-1], sizes)
+    n_held = np.where(sizes >= 2, np.clip(np.round(share * sizes), 1, np.maximum(sizes - 1, 1)), 0)
+    return rank < n_held[groups.of_row]

@@ -384,3 +384,8 @@ class GroupedVariationalState(HeldSoft, GroupedSoft):
         self.n_steps, self.stamp, self.since_all = counters
         self.must_score_all, self.converged = bool(widen), bool(done)
         self.update()
+
+
+def soft_sums(state: Any) -> Any:
+    """Return sums of statistics of a variational run: (K, F), CSR where those of the data are."""
+    return sparse.csr_array(state.S) if state.phi.is_sparse else state.S

@@ -12,10 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tiny import PlainPoisson
 
-import expfam.estimators.grouped
+import expfam.fitted.new_groups
 from expfam import GroupedMixture, Groups, Mixture, Poisson
 from expfam.errors import ArchiveError, CapabilityError, DataError
-from expfam.estimators.grouped import held_rows
+from expfam.evaluation.held_out import held_rows
 from expfam.samplers import CollapsedGibbs, GroupedGibbs, GroupedVariational, Memoized
 
 QUICK = {"n_steps": 20, "random_state": 0}
@@ -114,10 +114,10 @@ def reference_counts(mixture, X, groups, n_iterations=300):
 def test_new_groups_are_placed_by_coordinate_ascent(planted, long, monkeypatch):
     (X, groups, _, _), (X_new, new_groups, _, _) = planted
     mixture = GroupedMixture("gaussian_diag", 6, **QUICK).fit(X, groups=groups)
-    monkeypatch.setattr(expfam.estimators.grouped, "_TOLERANCE", 1e-9)
-    monkeypatch.setattr(expfam.estimators.grouped, "_ITERATIONS", 300)
+    monkeypatch.setattr(expfam.fitted.new_groups, "_TOLERANCE", 1e-9)
+    monkeypatch.setattr(expfam.fitted.new_groups, "_ITERATIONS", 300)
     if long:  # more rows than a block holds
-        monkeypatch.setattr(expfam.estimators.grouped, "_SCORES", 6 * 16)
+        monkeypatch.setattr(expfam.fitted.new_groups, "_SCORES", 6 * 16)
     counts, scores = reference_counts(mixture, X_new, new_groups)
     weights = (counts + mixture.alpha_) / (counts + mixture.alpha_).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(mixture.transform(X_new, new_groups), weights, atol=1e-6)

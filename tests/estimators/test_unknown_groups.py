@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from expfam import Dataset, DiagonalGaussian, GroupedMixture, HierarchicalProcess, Multinomial, merge
 from expfam.errors import ArchiveError, CapabilityError
-from expfam.estimators.grouped import held_rows
+from expfam.evaluation.held_out import held_rows
 from expfam.model.groups import Groups
 from expfam.samplers import (
     Cycle,

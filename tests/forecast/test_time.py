@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 
 import expfam as ef
-import expfam.estimators.grouped as grouped_module
+import expfam.estimators.grouped_plan as plan_module
+import expfam.estimators.grouped_results as results_module
 import expfam.fitted.row_certainty as certainty_module
 import expfam.forecast.time as duration_module
 from expfam.cli import main
@@ -304,7 +305,7 @@ def test_the_search_of_groups_and_the_certainty_of_labels_cost_in_the_forecast_w
         found.append(real(*arguments, **options))
         return found[0]
 
-    def search(kernel, model, data, start, *, real=grouped_module.grouped_start, **options):
+    def search(kernel, model, data, start, *, real=plan_module.grouped_start, **options):
         clock.now += 1e-3 * data.n_rows
         labels = np.arange(data.n_rows) % 3 if start == "auto" else start  # the search itself is not what is timed
         return real(kernel, model, data, labels, **options)
@@ -315,8 +316,8 @@ def test_the_search_of_groups_and_the_certainty_of_labels_cost_in_the_forecast_w
 
     monkeypatch.setattr(duration_module, "perf_counter", clock)
     monkeypatch.setattr(duration_module, "forecast_duration", told)
-    monkeypatch.setattr(grouped_module, "grouped_start", search)
-    for module in (certainty_module, grouped_module):
+    monkeypatch.setattr(plan_module, "grouped_start", search)
+    for module in (certainty_module, results_module):
         monkeypatch.setattr(module, "certainty_of_labels", certainty)
     rows = np.random.default_rng(0).poisson(3.0, (N, 2)).astype(float)
     mixture = ef.GroupedMixture(family, 3, sampler=sampler, n_steps=2, n_warmup=0, random_state=0, time_limit="1d")
