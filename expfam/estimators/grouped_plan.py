@@ -1,4 +1,4 @@
-"""The plan of a fit of rows in groups: its settings, checked, and what "auto" stands for in them."""
+"""The plan of a grouped fit: its settings, checked, and what "auto" stands for in them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _ALPHA = 1.0  # of all clusters together, where learning begins
 
 @dataclass(frozen=True)
 class GroupedPlan:
-    """Everything that a fit of rows in groups needs to know; nothing of it changes while the fit goes on.
+    """Everything that a grouped fit needs to know; nothing changes while the fit goes on.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ def _weights_of_rows(K):
 
 
 def _asked_rows(mixture, X, y, groups, sample_weight, links):
-    """Return what is asked, known rows with the names of their classes, and the data set of all rows."""
+    """Return what is asked, known rows, the names of their classes, and all rows."""
     read, K = mixture._validate(X, reset=True), mixture._check_components()
     X = compared_rows(mixture, X, read, lambda: _weights_of_rows(K), sample_weight)
     groups = as_groups(groups, X.shape[0])

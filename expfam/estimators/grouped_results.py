@@ -1,4 +1,4 @@
-"""What a fit of rows in groups keeps of its run: clusters with their sums, weights of groups, and labels."""
+"""What a grouped fit keeps of its run: clusters, weights of groups, and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out scores: what is left out of documents and groups, and how well topics complete documents."""
+"""Held-out scores: what is left out, and how well topics complete documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of clusters in groups of rows that a fit has not seen, and the clusters of these rows."""
+"""Weights of clusters in groups that a fit has not seen, and clusters of their rows."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ClustersOfGroups(NamedTuple):
 
 
 def group_weights(counts: npt.NDArray[np.float64], alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return posterior mean weights of clusters in groups of these counts: (G, K), rows sum to 1.
+    """Return posterior mean weights of clusters in groups: (G, K), rows sum to 1.
 
     Parameters
     ----------
