@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.families.base import Family
+    from expfam.model.groups import Groups
     from expfam.model.known import Known
 
 _ALPHA = 1.0  # of all clusters together, where learning begins
@@ -66,6 +67,8 @@ class GroupedPlan:
         Rows of weight above 0.
     seen : Dataset
         The same rows as the run sees them: repeated real values may be spread.
+    groups : Groups
+        Of all rows.
     known : Known or None
         Classes and links of rows as they were given.
     classes : ndarray or None
@@ -87,6 +90,7 @@ class GroupedPlan:
     whole: Dataset
     data: Dataset
     seen: Dataset
+    groups: Groups
     known: Known | None
     classes: npt.NDArray[Any] | None
     kernel: Any
@@ -112,7 +116,7 @@ def planned_groups(mixture: Any, X: Any, y: Any, groups: Any, sample_weight: Any
     step_numbers(mixture)
     kernel = kernel_of_groups(mixture)
     X, y, groups = grouped_rows(X, groups, y, labels=mixture.labels)
-    asked, known, classes, every = _asked_rows(mixture, X, y, groups, sample_weight, links)
+    asked, groups, known, classes, every = _asked_rows(mixture, X, y, groups, sample_weight, links)
     is_automatic = is_auto(mixture.sampler)
     free = free_columns(asked.family, every.counted()) if is_automatic else None
     whole = every if free is None else free.part(every)
@@ -137,7 +141,8 @@ def planned_groups(mixture: Any, X: Any, y: Any, groups: Any, sample_weight: Any
         begin=begin if is_auto(start) else None,
         seed=seed,
     )
-    return GroupedPlan(asked, model, every, whole, data, seen, known, classes, kernel, phases, start, seed, begin, free)
+    rows = (every, whole, data, seen, groups, known, classes)
+    return GroupedPlan(asked, model, *rows, kernel, phases, start, seed, begin, free)
 
 
 def asked_of_groups(mixture: Any) -> Asked:
@@ -172,7 +177,7 @@ def _weights_of_rows(K):
 
 
 def _asked_rows(mixture, X, y, groups, sample_weight, links):
-    """Return what is asked, known rows, the names of their classes, and all rows."""
+    """Return what is asked, groups, known rows, the names of their classes, and all rows."""
     read, K = mixture._validate(X, reset=True), mixture._check_components()
     X = compared_rows(mixture, X, read, lambda: _weights_of_rows(K), sample_weight)
     groups = as_groups(groups, X.shape[0])
@@ -185,7 +190,7 @@ def _asked_rows(mixture, X, y, groups, sample_weight, links):
     held = known if known is not None and (known.n_classes or known.groups) else None
     options = {"weight": sample_weight, "groups": groups, "known": held, "names": names_of_fit(mixture)}
     asked = asked_of_groups(mixture)
-    return asked, known, classes, Dataset(X, asked.family, **options)
+    return asked, groups, known, classes, Dataset(X, asked.family, **options)
 
 
 def _check_weights(mixture, kernel, model, whole):

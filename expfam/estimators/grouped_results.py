@@ -110,14 +110,14 @@ def run_plan(mixture: Any, plan: GroupedPlan) -> GroupedRun:
 
 def adopt_run(mixture: Any, plan: GroupedPlan, run: GroupedRun) -> None:
     """Keep clusters and labels of a run; sampled labels are taken to a mode."""
-    _adopt(mixture, run.state, run.means, plan.whole.groups)
+    _adopt(mixture, run.state, run.means)
     if plan.makes_means and not plan.is_held:
         _end(mixture, plan, run)
     if plan.seen is not plan.data:
         _take_back(mixture, plan.data)
 
 
-def _adopt(mixture, state, means, groups):
+def _adopt(mixture, state, means):
     """Set the clusters that a run has made, and the labels that they give."""
     mixture.n_, mixture.S_, mixture.group_counts_, mixture.alpha_ = means.means(state)
     for name in UNKNOWN_RESULTS:
@@ -128,13 +128,13 @@ def _adopt(mixture, state, means, groups):
     if means.n_kept == 0:
         mixture.labels_ = state.labels.copy()
         return
-    mixture.labels_ = most_probable(mixture, state.data, groups.of_row)
+    mixture.labels_ = most_probable(mixture, state.data, state.data.groups.of_row)
 
 
 def _end(mixture, plan, run):
     """Take the labels to a mode; run again from a simple partition where that is better."""
     is_default = is_auto(mixture.n_steps) and is_auto(mixture.n_warmup) and mixture.n_components is not None
-    state, trace, groups = run.state, run.trace, plan.whole.groups
+    state, trace = run.state, run.trace
     try:
         for left in reversed(range(_MOST_RUNS if is_default else 1)):
             if trace.interrupted:
@@ -148,7 +148,7 @@ def _end(mixture, plan, run):
                 return
             state, means = plan.kernel.init(model, state.data, seed=state.seed, start=ending.labels), SweepMeans()
             run_steps(mixture, state, plan.phases, counted=[means], trace=trace)
-            _adopt(mixture, state, means, groups)
+            _adopt(mixture, state, means)
     except KeyboardInterrupt:
         trace.interrupted = True
 
@@ -196,7 +196,7 @@ def adopt_rows(mixture: Any, plan: GroupedPlan, run: GroupedRun) -> None:
     label_all(mixture, whole)
     _set_known(mixture, plan.known, plan.classes)
     mixture.cluster_sizes_ = label_sizes(mixture._labels, len(mixture.n_), whole.weight)
-    set_group_names(mixture, whole.groups)
+    set_group_names(mixture, plan.groups)
     try:
         _set_certainty(mixture, whole)
         if not mixture.interrupted_:  # else nobody waits for more
@@ -210,9 +210,11 @@ def adopt_rows(mixture: Any, plan: GroupedPlan, run: GroupedRun) -> None:
 
 def label_all(mixture: Any, data: Dataset) -> None:
     """Give rows of weight 0 their most probable cluster; `labels_` had only the others."""
-    mixture.labels_ = labels_of_all(
-        data, mixture._labels, lambda rows: most_probable(mixture, data.take(rows), data.groups.of_row[rows])
-    )
+
+    def of_rows(rows):
+        return most_probable(mixture, data.take(rows), data.groups.of_row[rows])
+
+    mixture.labels_ = labels_of_all(data, mixture._labels, of_rows)
 
 
 def most_probable(mixture: Any, data: Dataset, groups_of_rows: npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:

@@ -53,6 +53,17 @@ def test_planted_clusters_and_their_number_are_found(fitted):
     assert fitted.probabilities_.min() > 0
 
 
+def test_rows_of_weight_zero_leave_the_labels_of_the_others_as_they_are():
+    """Groups decide here: clusters overlap, and each group has two of them."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 4, 300)
+    of_row = rng.integers(0, 3, 300) + 3 * (z >= 2)
+    X, weight = rng.normal(size=(300, 2)) + 3.2 * np.eye(4, 2)[z], (rng.random(300) < 0.6).astype(float)
+    model, counts = GroupedMixture("gaussian_diag", None, sampler="variational", n_steps=30, random_state=0), weight > 0
+    labels = clone(model).fit(X, groups=of_row, sample_weight=weight).labels_
+    np.testing.assert_array_equal(labels[counts], model.fit(X[counts], groups=of_row[counts]).labels_)
+
+
 def test_weights_sum_to_one_and_say_what_is_left(fitted):
     X, of_row, _ = patients()
     np.testing.assert_allclose(fitted.beta_.sum() + fitted.rest_, 1.0, rtol=1e-12)
