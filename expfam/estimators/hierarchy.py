@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,33 +13,20 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.metadata_routing import UNUSED
 
 from expfam.amounts import counted
-from expfam.errors import DataError
 from expfam.estimators.base import Estimator
 from expfam.estimators.family_estimator import FamilyEstimator
 from expfam.estimators.leaf_names import leaf_names
-from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.loaded import clusters_of_fit, names_of_fit
 from expfam.estimators.resumed import kept_fit, seeded_fit
-from expfam.estimators.tree_choice import best_tree, has_ward_tree, order_for, warn_of_one_cluster
-from expfam.families.support import check_structure
+from expfam.estimators.tree_choice import best_tree, warn_of_one_cluster
+from expfam.estimators.tree_plan import check_learning, planned_tree, tunes_by_evidence
+from expfam.estimators.tree_run import model_of_tree, searched_trees
 from expfam.fitted.row_certainty import certainty_of_labels
-from expfam.fitting.kept_run import not_keeping
-from expfam.fitting.phases import Phase
-from expfam.fitting.steps import run_phases, with_progress
-from expfam.forecast.memory import check_memory, forecast_tree
-from expfam.forecast.time import check_duration, forecast_tree_duration
 from expfam.lazy import made_on_use
 from expfam.model.assignment import LoadedClusters
 from expfam.model.data import Dataset
-from expfam.model.known import Known
-from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
-from expfam.params import check_value, is_auto, refuse_unused
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
-from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, tuned_worth, ward_state
-from expfam.samplers.named import find_sampler
-from expfam.samplers.warm_starts.ties import spread_alike, spread_memory
-from expfam.stages import shows_progress, stage, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,8 +34,6 @@ if TYPE_CHECKING:
 
     from expfam.families.base import Family
 
-_LEAVES = ("auto", "rows", "clusters")
-_SPREAD_COPIES = 3  # of rows whose repeated values are spread: distinct ones, these spread, and all of them
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 
 
@@ -170,208 +153,17 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         DataError, SupportError, CapabilityError, ResourceError, ValueError
             Before any work begins, but for limits and an `n_components` that clusters of a mixture do not allow.
         """
-        check_value("BayesianHierarchy: cut", self.cut, ("odds", "map"))
-        K = self._check_components()
-        if K is not None:
-            refuse_unused(self, ["cut"], why=f"n_components={K!r}", remedy="leave out n_components")
-        self._kernel().refuse_unused()
-        self._check_leaves()
-        data = Dataset(self._validate(X, reset=True), self._family(), names=names_of_fit(self))
-        if K is not None and data.n_rows < K:
-            raise ValueError(f"n_components must be from 1 to the {counted(data.n_rows, 'datum', 'data')}; got {K!r}")
-        if not isinstance(self.start, str):
-            self._check_cut(self.start, kind="the labels of start")
-        start = self._start(links, data.n_rows)
         with seeded_fit(self, resume):
-            seed = self._seed()
-        is_fitted = self._has_cluster_leaves(data)
-        if not is_fitted:
-            self._check_memory(data, start)
-        with kept_fit(self, resume, data, seed, start=start):
-            states = self._searched(data, start, links, seed, is_fitted=is_fitted)
+            plan = planned_tree(self, X, links)
+        with kept_fit(self, resume, plan.data, plan.seed, start=plan.start):
+            states = searched_trees(self, plan)
         self.order_, best = best_tree(states)
-        self._adopt(best, data)
+        self._adopt(best, plan.data)
         self.n_scores_ = sum(state.n_scores for state in states.values())
-        if self.n_components_ == 1 and K is None and not self.interrupted_:
-            given = repr(self.family)
-            warn_of_one_cluster(self.family_, n_rows=data.n_rows, tunes=self._tunes(), given=given)
+        if self.n_components_ == 1 and self.n_components is None and not self.interrupted_:
+            n_rows, tunes = plan.data.n_rows, tunes_by_evidence(self)
+            warn_of_one_cluster(self.family_, n_rows=n_rows, tunes=tunes, given=repr(self.family))
         return self
-
-    def _searched(self, data, start, links, seed, *, is_fitted):
-        """Return finished searches by the name of their order, after leaves and settings are found."""
-        was_stopped = False
-        with stage("choosing hyper-parameters"):
-            model, seen = self._model(data, seed)
-        data = Dataset(data.X, model.family)
-        if is_fitted:
-            start, was_stopped = self._fitted_leaves(data, seed, start, links)
-            self._check_memory(data, start)
-        if self.time_limit is not None and not was_stopped:
-            grow = partial(self._grow_sample, model, start)
-            with not_keeping():
-                duration = forecast_tree_duration(grow, seen, seed=seed)
-            check_duration(duration, self.time_limit)
-        return self._states(model, seen, start, data, was_stopped=was_stopped)
-
-    def _check_memory(self, data, start):
-        """Tell the memory that the tree needs, and refuse it if there is less."""
-        needed = self._memory(data, start).with_copy(self._n_copied)
-        check_memory(needed, self.memory_limit)
-        tell(lambda: f"{counted(data.n_rows, 'row', spec=',')}; memory: about {needed}")
-
-    def _check_leaves(self):
-        """Refuse leaves that are unknown, and those that other settings replace."""
-        if not isinstance(self.leaves, str) or self.leaves not in _LEAVES:
-            raise ValueError(f"leaves must be one of {', '.join(map(repr, _LEAVES))}; got {self.leaves!r}")
-        if not isinstance(self.start, str):
-            refuse_unused(self, ["leaves"], why="a tree over the labels of start", remedy="take start='auto'")
-        if self.leaves == "clusters" and self._kernel().duplicates == "collapse":
-            why, remedy = "duplicates='collapse', which makes leaves of its own,", "take duplicates='exact'"
-            refuse_unused(self, ["leaves"], why=why, remedy=remedy)
-
-    def _has_cluster_leaves(self, data):
-        """Return whether leaves are clusters of a mixture that is fitted first."""
-        if self.leaves != "auto" or not is_auto(self.start):
-            return self.leaves == "clusters" and is_auto(self.start)
-        kernel = self._kernel()
-        return kernel.candidates is None and kernel.duplicates != "collapse" and has_cluster_leaves(data)
-
-    def _start(self, links, n_rows):
-        """Return `start`, or where rows are linked the labels of the leaves that they begin from."""
-        if links is None:
-            return self.start
-        if not isinstance(self.start, str):
-            raise ValueError("BayesianHierarchy: start and links both say which rows are together: give one of them")
-        known = Known(links=links)
-        if known.n_rows != n_rows:
-            raise DataError(
-                f"BayesianHierarchy: links has {counted(known.n_rows, 'value')}, X has {counted(n_rows, 'row')}"
-            )
-        leaves = known.agreeing(np.arange(n_rows))
-        self._check_cut(leaves, kind="rows and groups of linked rows")
-        return leaves
-
-    def _fitted_leaves(self, data, seed, start, links):
-        """Return the leaf of each datum, and whether Ctrl-C ended the fit of the mixture."""
-        labels, was_stopped = fitted_leaves(
-            data.family if self._tunes() else self._family(),
-            data,
-            links=links,
-            alpha=self.alpha_,
-            seed=seed,
-            n_threads=self.n_threads,
-            shows_progress=shows_progress(self.callbacks),
-            memory_limit=self.memory_limit,
-            time_limit=self.time_limit,
-        )
-        lacks_clusters = self.n_components is not None and self.n_components > labels.max() + 1
-        if lacks_clusters and self.leaves == "auto" and data.n_rows <= MANY_ROWS and not was_stopped:
-            return start, False  # rows, of which as many clusters as were asked for can be cut
-        self._check_cut(labels, kind="clusters of a mixture")
-        return labels, was_stopped
-
-    def _check_cut(self, labels, *, kind):
-        """Refuse a cut into more clusters than there are leaves, before the tree is made."""
-        n_leaves, K = len(np.unique(labels)), self.n_components
-        if K is not None and n_leaves < K:
-            raise ValueError(
-                f"n_components={K} is more than the {counted(n_leaves, 'leaf', 'leaves')} of the tree, which are "
-                f"{kind}: write BayesianHierarchy(n_components={n_leaves}), or "
-                "BayesianHierarchy(leaves='rows', start='auto') for a tree over single rows, or give the labels of a"
-                " finer partition as start"
-            )
-
-    def _tunes(self):
-        """Return whether hyper-parameters are chosen by evidence."""
-        return isinstance(self.learn_hyper, Mapping) or (not is_auto(self.learn_hyper) and bool(self.learn_hyper))
-
-    def _model(self, data, seed):
-        """Return the model and the data as trees see them, after hyper-parameters were chosen.
-
-        Repeated real values are spread over what they stand for: a cluster of rows that are equal in one column has
-        infinite density, so that one common value of a column outweighs all others.
-        """
-        if isinstance(self.alpha, str) and self.alpha != "auto":
-            raise ValueError(f"alpha must be a positive number or 'auto'; got {self.alpha!r}")
-        is_grid = isinstance(self.learn_hyper, Mapping)
-        if not is_grid and not (is_auto(self.learn_hyper) or isinstance(self.learn_hyper, (bool, np.bool_))):
-            raise ValueError(
-                f"BayesianHierarchy: learn_hyper must be 'auto', True, False or a grid for each hyper-parameter; got"
-                f" {self.learn_hyper!r}"
-            )
-        alpha, data = 1.0 if isinstance(self.alpha, str) else self.alpha, spread_alike(data)
-        if self._tunes():
-            grid = self.learn_hyper if is_grid else None
-            data = Dataset(data.X, tuned_family(data.family, data.X, grid=grid, seed=seed, alpha=alpha))
-        elif is_auto(self.learn_hyper):
-            data = Dataset(data.X, tuned_worth(data.family, data.X, given=self._family(), alpha=alpha))
-        if isinstance(self.alpha, str):
-            alpha = tuned_alpha(data, seed=seed)
-        self.alpha_ = float(alpha)
-        return MixtureModel(data.family, DirichletProcess(alpha)).bind(data), data
-
-    def _states(self, model, data, start, rows, *, was_stopped=False):
-        """Return finished searches by the name of their order; after Ctrl-C those that were begun.
-
-        `rows` are the data before repeated values were spread.
-        """
-        kernel, order = self._kernel(), order_for(self._kernel().order, data.family)
-        is_best = order == "best"
-        if was_stopped:
-            state = _with_settings(kernel, order="auto" if is_best else order).init(model, data, start=start)
-            self.interrupted_ = True
-            return {state.order: state}
-        states, self.interrupted_, forest = {}, False, None
-        for each in ("odds", "odds_size") if is_best else (order,):
-            if not self.interrupted_:
-                kernel = _with_settings(kernel, order=each)
-                state = kernel.init(model, data, start=start) if forest is None else forest
-                forest = state.by_size(n_threads=kernel.n_threads) if is_best and each == "odds" else None
-                self._grow(kernel, state, each)
-                states[state.order] = state
-        if is_best and kernel.candidates is None and not self.interrupted_ and has_ward_tree(data):
-            collapse = kernel.duplicates == "collapse"
-            states["ward"] = ward_state(model, data, states["odds"].leaf, rows=rows, collapse=collapse)
-        if self.interrupted_:  # forests of different sizes do not compare
-            states = {name: state for name, state in states.items() if state.n_clusters == 1} or states
-        return states
-
-    def _memory(self, data, start):
-        """Forecast the memory of the trees that are held together, and of the graph for one."""
-        kernel = self._kernel()
-        n_leaves = None if isinstance(start, str) else len(np.unique(start))
-        n_neighbors = 0 if kernel.candidates is None else kernel.n_neighbors
-        is_best = order_for(kernel.order, data.family) == "best"
-        n_trees = 2 + (kernel.candidates is None and has_ward_tree(data)) if is_best else 1
-        found = forecast_tree(data, n_leaves=n_leaves, n_neighbors=n_neighbors, n_trees=n_trees)
-        return replace(found, scratch=found.scratch + _SPREAD_COPIES * spread_memory(data, None))
-
-    def _grow_sample(self, model, start, rows, data):
-        """Grow the trees of some rows, for the time that they take."""
-        probe = type(self)(**self.get_params(deep=False)).set_params(callbacks=None)
-        start = start if isinstance(start, str) else np.asarray(start)[rows]
-        kernel = self._kernel()
-        if sparse.issparse(kernel.candidates):
-            check_structure(kernel.candidates, owner="candidates")
-            probe.sampler = _with_settings(kernel, candidates=sparse.csr_array(kernel.candidates)[rows][:, rows])
-        probe._states(model, data, start, data)
-        if probe.interrupted_:
-            raise KeyboardInterrupt
-
-    def _kernel(self):
-        found = find_sampler(self.sampler, model="BayesianHierarchy")
-        return HierarchicalClustering(n_threads=self.n_threads) if found is None else found
-
-    def _grow(self, kernel, state, order):
-        """Make all merges of a forest."""
-        n_steps = -(-(state.n_clusters - 1) // kernel.n_merges)
-        trace = run_phases(
-            state,
-            [Phase(kernel, n_steps, None)],
-            callbacks=lambda total: with_progress(self.callbacks, total),
-            name=f"merges in the order {order!r}",
-        )
-        self.interrupted_ = trace.interrupted
 
     def _adopt(self, state, data):
         """Take the tree of a search; clusters are those of the data as they are."""
@@ -421,6 +213,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             Fitted. Its leaves are the rows: ``leaves="clusters"`` is refused.
         """
         self = cls(family, **params)
+        check_learning(self)
         if self.leaves == "clusters":
             raise ValueError("the leaves of a linkage are the rows that it joins: leave out leaves='clusters'")
         data = Dataset(self._validate(X, reset=True), self._family(), names=names_of_fit(self))
@@ -430,7 +223,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
                 f"a linkage of {counted(data.n_rows, 'row')} has {counted(data.n_rows - 1, 'merge')}; got "
                 f"{len(children)}"
             )
-        model, seen = self._model(data, self._seed())
+        model, seen = model_of_tree(self, data, self._seed())
         self._adopt(MergeState.of_children(model, seen, children), data)
         self.n_scores_, self.interrupted_, self.order_ = len(children), False, "linkage"
         return self
@@ -576,8 +369,3 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "tree_")
-
-
-def _with_settings(kernel, **settings):
-    """Return the kernel with some other settings."""
-    return type(kernel)(**kernel.get_params() | settings)

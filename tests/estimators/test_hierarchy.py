@@ -417,7 +417,7 @@ def test_limits_hold_for_a_mixture_and_the_tree_over_it():
 
 def test_a_stopped_mixture_leaves_a_forest_of_its_clusters(monkeypatch):
     X, y = documents(60, 9)
-    monkeypatch.setattr("expfam.estimators.hierarchy.fitted_leaves", lambda *args, **options: (y, True))
+    monkeypatch.setattr("expfam.estimators.tree_run.fitted_leaves", lambda *args, **options: (y, True))
     for order in ("auto", "best"):
         sampler = HierarchicalClustering(order=order)
         model = BayesianHierarchy("multinomial", leaves="clusters", sampler=sampler).fit(X)

@@ -100,7 +100,7 @@ import ctypes
 import sys
 import numpy as np
 from scipy import sparse
-import expfam.estimators.base, expfam.estimators.hierarchy
+import expfam.estimators.base, expfam.estimators.tree_plan
 from expfam import BayesianHierarchy, GroupedMixture, TopicModel
 from expfam.samplers import TopicVariational
 from expfam.samplers.topics import start as topic_start
@@ -134,7 +134,7 @@ def fit(size):
     return lambda: GroupedMixture("gaussian_diag", 200, **steps).fit(X, groups=np.arange(size) // 5)
 fit(100)()  # what is imported on use is not the fit's
 found = []
-for module in (expfam.estimators.base, expfam.estimators.hierarchy):
+for module in (expfam.estimators.base, expfam.estimators.tree_plan):
     module.check_memory = lambda forecast, limit: found.append(forecast.beside_data)
 run = fit(int(sys.argv[2]))
 ctypes.CDLL(None).mlockall(1 | 4)  # what is there and what comes stays: the system takes no page back meanwhile

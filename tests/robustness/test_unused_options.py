@@ -109,7 +109,7 @@ def test_an_option_that_is_used_is_taken(case):
 
 
 def test_a_hierarchy_refuses_before_it_tunes(monkeypatch):
-    monkeypatch.setattr("expfam.estimators.hierarchy.tuned_family", None)
+    monkeypatch.setattr("expfam.estimators.tree_run.tuned_family", None)
     with pytest.raises(CapabilityError, match="n_neighbors=4"):
         ef.BayesianHierarchy("poisson", learn_hyper=True, sampler=HierarchicalClustering(n_neighbors=4)).fit(X)
 
