@@ -32,3 +32,7 @@ ctypedef struct distance_scores_v1:     # capsule "expfam.distance_scores_v1", a
     # writes out[first..stop-1], the bits of `log_predictive` of all slots; `first` is a multiple of `group`
     int (*exact)(void *self, const double *row, Py_ssize_t first, Py_ssize_t stop, double *out,
                  double *work) noexcept nogil
+    # Appended; NULL if there is none. Returns a lower bound of the score of a row in its own slot k, from the other
+    # data, -infinity if none is known. `distance` is a bound of |x - w_k|^2 on the other side than in `bounds`.
+    double (*own)(void *self, Py_ssize_t k, double square, double distance, const double *terms,
+                  Py_ssize_t m) noexcept nogil

@@ -6,6 +6,23 @@ from expfam.families.components cimport Components
 from expfam.families.distance_scores cimport distance_scores_v1
 
 
+ctypedef struct filtered_slots:     # what bounds of the scores of loaded slots are made from
+    distance_scores_v1 f
+    Py_ssize_t m, d, n_groups
+    double *centre              # (d,)
+    double *squares             # (m,) |w_k - centre|^2
+    double *lengths             # (m,) |w_k - centre|
+    double *terms               # (n_terms, m)
+
+
+ctypedef struct moved_slots:        # slots as they are after the products of a tile
+    float *locations            # (room, d) w_k - centre
+    double *squares             # (room,) |w_k - centre|^2
+    double *terms               # (room, n_terms)
+    double *place               # (d,) scratch
+    Py_ssize_t room
+
+
 ctypedef struct tile_scratch:       # some rows and their products with all locations, and numbers of one row
     float *rows                     # (n, d) rows less the centre
     double *x                       # (n, d) rows as they are scored
@@ -23,19 +40,19 @@ cdef class FilteredScores:
     cdef readonly Components components
     cdef readonly Py_ssize_t m, d
     cdef readonly bint is_usable
-    cdef distance_scores_v1 f
-    cdef Py_ssize_t n_groups
-    cdef double *centre             # (d,)
-    cdef double *squares            # (m,) |w_k - centre|^2
-    cdef double *lengths            # (m,) |w_k - centre|
-    cdef double *terms              # (n_terms, m)
+    cdef filtered_slots s
     cdef double *place              # (d,) scratch
     cdef float *narrow              # (d,) scratch
     cdef float *columns             # (d, m) w_k - centre
     cdef object table               # the array of `columns`
-    cdef object arrays              # behind the other pointers
+    cdef object arrays              # behind the other pointers and those of `s`
     cdef int put(self, Py_ssize_t k, const double *location) noexcept nogil
     cdef int renew(self, const Py_ssize_t *slots, Py_ssize_t n) noexcept nogil
+
+
+cdef class MovedSlots:
+    cdef moved_slots v
+    cdef object arrays
 
 
 cdef class RowTile:                 # scratch memory of one thread
@@ -44,5 +61,11 @@ cdef class RowTile:                 # scratch memory of one thread
     cdef int read(self, FilteredScores s, const Py_ssize_t *order, Py_ssize_t start, Py_ssize_t n) except -1
 
 
-cdef bint near_scores(FilteredScores s, tile_scratch *w, Py_ssize_t r, const double *mass, double best, double depth,
-                      double *out, double *rest) noexcept nogil
+cdef bint bound_groups(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass) noexcept nogil
+cdef double weights_of_others(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, Py_ssize_t own, double own_mass,
+                              double least, double *low) noexcept nogil
+cdef bint read_moved(const filtered_slots *s, moved_slots *v, Py_ssize_t j, Py_ssize_t k) noexcept nogil
+cdef double moved_bound(const filtered_slots *s, const moved_slots *v, Py_ssize_t j, const tile_scratch *w,
+                        Py_ssize_t r) noexcept nogil
+cdef bint near_scores(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass, double best,
+                      double depth, double *out, double *rest) noexcept nogil

@@ -17,6 +17,7 @@ from libc.string cimport memcpy, memset
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components, copy_struct
 from expfam.families.distance_scores cimport DISTANCE_SCORES, distance_scores_v1
+from expfam.structures.simd.softmax cimport expfam_exp_blocks
 from expfam.structures.simd.vectors cimport expfam_dot
 
 from expfam.amounts import counted
@@ -71,17 +72,28 @@ cdef extern from *:
         }
     EXPFAM_INSTANCES(EXPFAM_CENTRED_ROW, double, expfam_centred_row,
                      (const double *, const double *, ptrdiff_t, float *))
+
+    #define EXPFAM_NARROW_DOT(NAME, TARGET)                                                                           \
+        TARGET static float NAME(const float *x, const float *y, ptrdiff_t d) {                                       \
+            float total = 0.0f;                                                                                       \
+            EXPFAM_SIMD_SUM(total)                                                                                    \
+            for (ptrdiff_t f = 0; f < d; f++) total += x[f] * y[f];                                                   \
+            return total;                                                                                             \
+        }
+    EXPFAM_INSTANCES(EXPFAM_NARROW_DOT, float, expfam_narrow_dot, (const float *, const float *, ptrdiff_t))
     """
     void (*expfam_product_distances)(const float *products, const double *squares, const double *lengths, double square,
                                      double share, double rest, double sign, Py_ssize_t m, double *out) noexcept nogil
     void (*expfam_group_tops)(double *x, const double *mass, Py_ssize_t m, Py_ssize_t size,
                               double *tops) noexcept nogil
     double (*expfam_centred_row)(const double *x, const double *centre, Py_ssize_t d, float *out) noexcept nogil
+    float (*expfam_narrow_dot)(const float *x, const float *y, Py_ssize_t d) noexcept nogil
 
 cdef enum:
     TILE = 128              # rows of a product
     TRIED = 16              # rows of the first one of a call, which shows whether products pay
 
+cdef size_t FIRST_SIZE = <size_t> &(<distance_scores_v1 *> NULL).own    # of the struct, before `own` was appended
 cdef double DEPTH = 46.0            # slots that lie this many nats below the best one have no probability
 cdef double LARGEST = 1e30          # of squared lengths: single precision holds their products
 cdef double FEW = 0.25              # share of the slots of a row up to which their scores are computed one by one
@@ -91,19 +103,24 @@ cdef double TINY = 2.0 ** -120      # more than what underflow takes from a prod
 _MANY_SLOTS, _MANY_NUMBERS, _MANY_ROWS = 16, 1 << 14, 256
 
 
-cdef bint has_bounds(FilteredScores s, tile_scratch *w, Py_ssize_t r) noexcept nogil:
-    """Write bounds of the scores of row r of a tile, without masses; tell if there are any."""
-    cdef double square = w.lengths[2 * r], length = sqrt(square)
+cdef inline void product_errors(const filtered_slots *s, double length, double *share, double *rest) noexcept nogil:
+    """Set the errors of products of a row, for each unit of length of the location and beside."""
     # every operation of a product of d terms rounds, and so does each of its numbers
-    cdef double share = 4.0 * (s.d + 8) * UNIT * length + TINY * s.d, rest = TINY * s.d * (1.0 + length)
+    share[0], rest[0] = 4.0 * (s.d + 8) * UNIT * length + TINY * s.d, TINY * s.d * (1.0 + length)
+
+
+cdef bint has_bounds(const filtered_slots *s, tile_scratch *w, Py_ssize_t r) noexcept nogil:
+    """Write bounds of the scores of row r of a tile, without masses; tell if there are any."""
+    cdef double square = w.lengths[2 * r], share, rest
     if not (square < LARGEST and w.lengths[2 * r + 1] < LARGEST):
         return False
+    product_errors(s, sqrt(square), &share, &rest)
     expfam_product_distances(w.products + r * s.m, s.squares, s.lengths, square, share, rest,
                              1.0 if s.f.rises else -1.0, s.m, w.bounds)
     return not s.f.bounds(s.f.self, w.lengths[2 * r + 1], w.bounds, s.terms, s.m, w.bounds)
 
 
-cdef inline Py_ssize_t next_group(FilteredScores s, const tile_scratch *w) noexcept nogil:
+cdef inline Py_ssize_t next_group(const filtered_slots *s, const tile_scratch *w) noexcept nogil:
     """Return the group of the largest bound among those whose scores are not known, or -1."""
     cdef Py_ssize_t g, found = -1
     for g in range(s.n_groups):
@@ -125,7 +142,7 @@ cdef inline bint enter(double *best, Py_ssize_t L, double score) noexcept nogil:
     return False
 
 
-cdef int add_group(FilteredScores s, tile_scratch *w, const double *x, Py_ssize_t g, const double *mass,
+cdef int add_group(const filtered_slots *s, tile_scratch *w, const double *x, Py_ssize_t g, const double *mass,
                    Py_ssize_t L) noexcept nogil:
     """Compute the scores of one group."""
     cdef Py_ssize_t first = g * s.f.group, stop = min((g + 1) * s.f.group, s.m), k
@@ -139,8 +156,8 @@ cdef int add_group(FilteredScores s, tile_scratch *w, const double *x, Py_ssize_
     return EXPFAM_OK
 
 
-cdef bint some_scores(FilteredScores s, tile_scratch *w, Py_ssize_t r, const double *mass, Py_ssize_t L, double depth,
-                      Py_ssize_t own) noexcept nogil:
+cdef bint some_scores(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass, Py_ssize_t L,
+                      double depth, Py_ssize_t own) noexcept nogil:
     """Compute the scores of row r that may be among the L highest, or near them.
 
     Those are near that may lie less than `depth` nats below the L highest. That of slot `own` is computed, too, if it
@@ -148,9 +165,8 @@ cdef bint some_scores(FilteredScores s, tile_scratch *w, Py_ssize_t r, const dou
     """
     cdef const double *x = w.x + r * s.d
     cdef Py_ssize_t g, k, n_known = 0
-    if not has_bounds(s, w, r):
+    if not bound_groups(s, w, r, mass):
         return False
-    expfam_group_tops(w.bounds, mass, s.m, s.f.group, w.tops)
     memset(w.is_known, 0, s.n_groups)
     for k in range(L):
         w.best[k] = -INFINITY
@@ -167,20 +183,85 @@ cdef bint some_scores(FilteredScores s, tile_scratch *w, Py_ssize_t r, const dou
     return True
 
 
-cdef bint near_scores(FilteredScores s, tile_scratch *w, Py_ssize_t r, const double *mass, double best, double depth,
-                      double *out, double *rest) noexcept nogil:
-    """Write the scores of row r of a tile that lie less than `depth` below the best one.
-
-    That is at least `best`. `mass` belongs to the scores when they are compared, and is not added to `out` (m,). Slots
-    whose scores are not computed have -inf there, and `rest` is set to a bound of these scores, with masses. Return
-    False, with nothing of use written, where the row has no bounds, or where more than a share MANY of the scores would
-    have to be computed.
-    """
-    cdef const double *x = w.x + r * s.d
-    cdef Py_ssize_t g, k, first, stop, n_known = 0
+cdef bint bound_groups(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass) noexcept nogil:
+    """Write bounds of the scores of row r and of its groups, with masses; tell if there are any."""
     if not has_bounds(s, w, r):
         return False
     expfam_group_tops(w.bounds, mass, s.m, s.f.group, w.tops)
+    return True
+
+
+cdef double distance_bound(const filtered_slots *s, const tile_scratch *w, Py_ssize_t r, double product, double square,
+                           double side) noexcept nogil:
+    """Return a bound of the squared distance of row r from a location.
+
+    `square` is |w - centre|^2 of the location. The bound is an upper one if `side` is 1, and a lower one if it is -1.
+    """
+    cdef double both = w.lengths[2 * r] + square, share, rest
+    product_errors(s, sqrt(w.lengths[2 * r]), &share, &rest)
+    return max(both - 2.0 * product + side * (share * sqrt(square) + rest + 1e-12 * both), 0.0)
+
+
+cdef bint read_moved(const filtered_slots *s, moved_slots *v, Py_ssize_t j, Py_ssize_t k) noexcept nogil:
+    """Keep slot k as it is now in place j; return whether its scores have no bounds."""
+    cdef Py_ssize_t t
+    if s.f.location(s.f.self, k, s.m, v.place, s.terms):
+        return True
+    for t in range(s.f.n_terms):
+        v.terms[j * s.f.n_terms + t] = s.terms[t * s.m + k]
+    v.squares[j] = expfam_centred_row(v.place, s.centre, s.d, v.locations + j * s.d)
+    return not v.squares[j] < LARGEST
+
+
+cdef double moved_bound(const filtered_slots *s, const moved_slots *v, Py_ssize_t j, const tile_scratch *w,
+                        Py_ssize_t r) noexcept nogil:
+    """Return an upper bound of the score of row r under the slot in place j, or infinity."""
+    cdef double product = expfam_narrow_dot(w.rows + r * s.d, v.locations + j * s.d, s.d), bound
+    bound = distance_bound(s, w, r, product, v.squares[j], 1.0 if s.f.rises else -1.0)
+    if s.f.bounds(s.f.self, w.lengths[2 * r + 1], &bound, v.terms + j * s.f.n_terms, 1, &bound):
+        return INFINITY
+    return bound
+
+
+cdef double own_bound(const filtered_slots *s, const tile_scratch *w, Py_ssize_t r, Py_ssize_t own) noexcept nogil:
+    """Return a lower bound of the score of row r of a tile in its own slot, from the other data."""
+    cdef double distance
+    if s.f.own == NULL:
+        return -INFINITY
+    distance = distance_bound(s, w, r, w.products[r * s.m + own], s.squares[own], -1.0 if s.f.rises else 1.0)
+    return s.f.own(s.f.self, own, w.lengths[2 * r + 1], distance, s.terms, s.m)
+
+
+cdef double weights_of_others(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, Py_ssize_t own, double own_mass,
+                              double least, double *low) noexcept nogil:
+    """Return a bound of the weights of row r in other slots than its own, whose weight is 1.
+
+    `bound_groups` has written bounds, that of its own slot with mass -inf; they are lost. `low` is set to a lower bound
+    of the score in its own slot, with its mass. A bound below `least` need not be close. Infinity is returned where
+    nothing is known, or the weights may be more than 1.
+    """
+    cdef double top = -INFINITY, weights
+    cdef Py_ssize_t g
+    low[0] = own_bound(s, w, r, own) + own_mass
+    for g in range(s.n_groups):
+        top = max(top, w.tops[g])
+    if not (top < low[0] and low[0] < INFINITY):
+        return INFINITY
+    weights = s.m * exp(max(top - low[0], -700.0))
+    return weights if weights < least else expfam_exp_blocks(w.bounds, low[0], w.scores, s.m)
+
+
+cdef bint near_scores(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass, double best,
+                      double depth, double *out, double *rest) noexcept nogil:
+    """Write the scores of row r of a tile that lie less than `depth` below the best one.
+
+    That is at least `best`. `bound_groups` has written bounds with the same `mass`, which belongs to the scores when
+    they are compared and is not added to `out` (m,). Slots whose scores are not computed have -inf there, and `rest` is
+    set to a bound of these scores, with masses. Return False, with nothing of use written, where more than a share MANY
+    of the scores would have to be computed.
+    """
+    cdef const double *x = w.x + r * s.d
+    cdef Py_ssize_t g, k, first, stop, n_known = 0
     memset(w.is_known, 0, s.n_groups)
     for k in range(s.m):
         out[k] = -INFINITY
@@ -238,32 +319,34 @@ cdef class FilteredScores:
         cdef int code = EXPFAM_OK
         if not 1 <= m <= components.capacity:
             raise IndexError(f"slots {m} of {components.capacity}")
-        self.components, self.m, self.is_usable = components, m, False
+        self.components, self.m, self.s.m, self.is_usable = components, m, m, False
         owner = components.owner
         capsule = getattr(owner, "distances", None)
         if capsule is None:
             return
         what = f"scores by distances of family {components.family.name!r}"
-        copy_struct(capsule, DISTANCE_SCORES, &self.f, sizeof(distance_scores_v1), sizeof(distance_scores_v1), what)
-        self.d, self.n_groups = self.f.n_columns, (m + self.f.group - 1) // self.f.group
-        places, terms = np.empty((m, self.d)), np.empty((self.f.n_terms, m))
+        copy_struct(capsule, DISTANCE_SCORES, &self.s.f, sizeof(distance_scores_v1), FIRST_SIZE, what)
+        self.d = self.s.d = self.s.f.n_columns
+        self.s.n_groups = (m + self.s.f.group - 1) // self.s.f.group
+        places, terms = np.empty((m, self.d)), np.empty((self.s.f.n_terms, m))
         locations, numbers = places, terms
         with nogil:
             for k in range(m):
-                code = self.f.location(self.f.self, k, m, &locations[k, 0], &numbers[0, 0])
+                code = self.s.f.location(self.s.f.self, k, m, &locations[k, 0], &numbers[0, 0])
                 if code:
                     break
         if code:
             return
         # distances about the middle have smaller rounding errors; where scores rise, locations are sums, not places
-        middle = np.zeros(self.d) if self.f.rises else places.mean(axis=0)
+        middle = np.zeros(self.d) if self.s.f.rises else places.mean(axis=0)
         if not middle @ middle < LARGEST:
             return
         self.arrays = middle, np.empty(m), np.empty(m), np.empty(self.d), np.empty(self.d, dtype=np.float32), terms
         self.table = np.empty((self.d, m), dtype=np.float32)
         centre, squares, lengths, place, narrow = self.arrays[:5]
         columns = self.table
-        self.centre, self.squares, self.lengths, self.terms = &centre[0], &squares[0], &lengths[0], &numbers[0, 0]
+        self.s.centre, self.s.squares, self.s.lengths = &centre[0], &squares[0], &lengths[0]
+        self.s.terms = &numbers[0, 0]
         self.place, self.narrow, self.columns = &place[0], &narrow[0], &columns[0, 0]
         with nogil:
             for k in range(m):
@@ -273,17 +356,17 @@ cdef class FilteredScores:
     cdef int put(self, Py_ssize_t k, const double *location) noexcept nogil:
         """Keep the location of slot k; return whether single precision cannot hold it."""
         cdef Py_ssize_t f
-        self.squares[k] = expfam_centred_row(location, self.centre, self.d, self.narrow)
-        self.lengths[k] = sqrt(self.squares[k])
+        self.s.squares[k] = expfam_centred_row(location, self.s.centre, self.d, self.narrow)
+        self.s.lengths[k] = sqrt(self.s.squares[k])
         for f in range(self.d):
             self.columns[f * self.m + k] = self.narrow[f]
-        return not self.squares[k] < LARGEST
+        return not self.s.squares[k] < LARGEST
 
     cdef int renew(self, const Py_ssize_t *slots, Py_ssize_t n) noexcept nogil:
         """Take slots as they are now; return whether scores have no bounds any more."""
         cdef Py_ssize_t j
         for j in range(n):
-            if self.f.location(self.f.self, slots[j], self.m, self.place, self.terms):
+            if self.s.f.location(self.s.f.self, slots[j], self.m, self.place, self.s.terms):
                 return 1
             if self.put(slots[j], self.place):
                 return 1
@@ -310,8 +393,38 @@ cdef class FilteredScores:
             if i >= rows.tile + rows.n_tile:
                 rows.multiply(i)
             r = i - rows.tile
-            if has_bounds(self, &rows.w, r):
+            if has_bounds(&self.s, &rows.w, r):
                 memcpy(&out[i - start, 0], rows.w.bounds, self.m * sizeof(double))
+        return found
+
+    def own_bounds(self, Py_ssize_t start, Py_ssize_t stop, labels):
+        """Return a lower bound of the log predictive of each row in its slot, from the other data.
+
+        Parameters
+        ----------
+        start, stop : int
+            First row, and the one after the last.
+        labels : (stop - start,) int32 ndarray
+            Slots of the rows.
+
+        Returns
+        -------
+        (stop - start,) float64 ndarray
+            Nats; minus infinity where there is no bound.
+        """
+        found = np.full(stop - start, -np.inf)
+        cdef double[::1] out = found
+        cdef const int32_t[::1] own = labels
+        cdef _Rows rows = _Rows(self, start, stop, np.zeros(self.m), 1, labels)
+        cdef Py_ssize_t i, r
+        if not 0 <= np.min(labels) <= np.max(labels) < self.m:
+            raise IndexError(f"labels from {np.min(labels)} to {np.max(labels)} of {counted(self.m, 'slot')}")
+        for i in range(start, stop):
+            if i >= rows.tile + rows.n_tile:
+                rows.multiply(i)
+            r = i - rows.tile
+            if has_bounds(&self.s, &rows.w, r):
+                out[i - start] = own_bound(&self.s, &rows.w, r, own[i - start])
         return found
 
     def most_probable(self, Py_ssize_t start, Py_ssize_t stop, log_mass, labels):
@@ -323,9 +436,9 @@ cdef class FilteredScores:
         while rows.next(0.0, None):
             with nogil:
                 top, highest = 0, -INFINITY
-                for g in range(self.n_groups):
+                for g in range(self.s.n_groups):
                     if rows.w.is_known[g]:
-                        for k in range(g * self.f.group, min((g + 1) * self.f.group, self.m)):
+                        for k in range(g * self.s.f.group, min((g + 1) * self.s.f.group, self.m)):
                             if rows.w.scores[k] > highest:
                                 top, highest = k, rows.w.scores[k]
             chosen[i - start] = <int32_t> top
@@ -342,10 +455,10 @@ cdef class FilteredScores:
         while rows.next(0.0, None):
             with nogil:
                 n = 0
-                for g in range(self.n_groups):
+                for g in range(self.s.n_groups):
                     if not rows.w.is_known[g]:
                         continue
-                    for k in range(g * self.f.group, min((g + 1) * self.f.group, self.m)):
+                    for k in range(g * self.s.f.group, min((g + 1) * self.s.f.group, self.m)):
                         if n == L and not rows.w.scores[k] > rows.w.best[L - 1]:
                             continue
                         j = min(n, L - 1)
@@ -369,13 +482,35 @@ cdef class FilteredScores:
         while rows.next(DEPTH, own):
             with nogil:
                 top, total = rows.w.best[0], 0.0
-                for g in range(self.n_groups):
+                for g in range(self.s.n_groups):
                     if rows.w.is_known[g]:
-                        for k in range(g * self.f.group, min((g + 1) * self.f.group, self.m)):
+                        for k in range(g * self.s.f.group, min((g + 1) * self.s.f.group, self.m)):
                             if rows.w.scores[k] > top - DEPTH:
                                 total += exp(rows.w.scores[k] - top)
                 share[i - start] = <float> (exp(rows.w.scores[own[i - start]] - top) / total)
             i += 1
+
+
+cdef class MovedSlots:
+    """Room for slots that have changed since the products of a tile.
+
+    Parameters
+    ----------
+    s : FilteredScores
+        Usable.
+    room : int
+    """
+
+    def __init__(self, FilteredScores s, Py_ssize_t room):
+        cdef float[:, ::1] locations
+        cdef double[:, ::1] terms
+        cdef double[::1] squares, place
+        self.arrays = (
+            np.empty((room, s.d), dtype=np.float32), np.empty((room, s.s.f.n_terms)), np.empty(room), np.empty(s.d)
+        )
+        locations, terms, squares, place = self.arrays
+        self.v.locations, self.v.terms, self.v.room = &locations[0, 0], &terms[0, 0], room
+        self.v.squares, self.v.place = &squares[0], &place[0]
 
 
 cdef class RowTile:
@@ -398,9 +533,9 @@ cdef class RowTile:
         cdef uint8_t[::1] known
         self.rows, self.products = np.empty((n_rows, s.d), np.float32), np.empty((n_rows, s.m), np.float32)
         self.arrays = (
-            np.empty((n_rows, s.d)), np.empty((n_rows, 2)), np.empty(s.m), np.empty(s.n_groups), np.empty(s.m),
-            np.empty(n_best), np.empty(max(s.f.work_size, s.components.c.work_size, 1)),
-            np.empty(s.n_groups, dtype=np.uint8),
+            np.empty((n_rows, s.d)), np.empty((n_rows, 2)), np.empty(s.m), np.empty(s.s.n_groups), np.empty(s.m),
+            np.empty(n_best), np.empty(max(s.s.f.work_size, s.components.c.work_size, 1)),
+            np.empty(s.s.n_groups, dtype=np.uint8),
         )
         x, lengths, bounds, tops, scores, best, work, known = self.arrays
         narrow, product = self.rows, self.products
@@ -418,8 +553,8 @@ cdef class RowTile:
         with nogil:
             for r in range(n):
                 x = self.w.x + r * s.d
-                s.f.row(s.f.self, start + r if order == NULL else order[start + r], x)
-                self.w.lengths[2 * r] = expfam_centred_row(x, s.centre, s.d, self.w.rows + r * s.d)
+                s.s.f.row(s.s.f.self, start + r if order == NULL else order[start + r], x)
+                self.w.lengths[2 * r] = expfam_centred_row(x, s.s.centre, s.d, self.w.rows + r * s.d)
                 self.w.lengths[2 * r + 1] = expfam_dot(x, x, s.d)
                 if not self.w.lengths[2 * r] < LARGEST:
                     memset(self.w.rows + r * s.d, 0, s.d * sizeof(float))
@@ -466,7 +601,7 @@ cdef class _Rows(RowTile):
                     self.multiply(i)
                 with nogil:
                     is_found = some_scores(
-                        self.s, &self.w, i - self.tile, &self.mass[0], self.L, depth,
+                        &self.s.s, &self.w, i - self.tile, &self.mass[0], self.L, depth,
                         own[i - self.start] if own is not None else -1,
                     )
                 self.n_hard += not is_found
@@ -495,7 +630,7 @@ cdef class _Rows(RowTile):
                     if enter(self.w.best, self.L, self.w.scores[k]):
                         wrong = k
                         break
-            for g in range(s.n_groups):
+            for g in range(s.s.n_groups):
                 self.w.is_known[g] = 1
         if code:
             raise components.fail(code, i, -1)

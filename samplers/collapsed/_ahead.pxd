@@ -1,16 +1,18 @@
 # Scores of the next rows of a sweep, which are computed together before the rows are drawn one by one.
 
 from libc.math cimport INFINITY, exp
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t, uint8_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_OK, components_v1
 from expfam.families.components cimport Components
-from expfam.families.distance_scores cimport distance_scores_v1
-from expfam.families.filtered_scores cimport FilteredScores, RowTile
+from expfam.families.filtered_scores cimport (
+    FilteredScores, MovedSlots, RowTile, filtered_slots, moved_slots, tile_scratch,
+)
 from expfam.samplers.states.collapsed cimport slot_table
 
 cdef enum:
     MOST_STALE = 16             # slots that have changed since a block was scored; with more the next block begins
+    MOST_NOTED = 32             # of these slots, whose scores are bounded as they are now
     FILTERED_PARTS = 2          # of a block whose scores are filtered, for the threads
     DEPTH = 16                  # nats below the best score at which scores are left out
 
@@ -25,15 +27,23 @@ ctypedef struct ahead_scores:
     uint8_t *is_stale           # (capacity,)
     double *fresh               # scratch for scores of stale slots
     # The rest is of blocks whose scores are filtered: scores that are left out are -inf in `rows`.
-    distance_scores_v1 *f       # NULL in other blocks
-    const double *x[FILTERED_PARTS]     # (part_rows, d) rows of each part, as they are scored
+    const filtered_slots *slots         # NULL in other blocks
+    tile_scratch *tiles[FILTERED_PARTS]     # rows of each part, and their products with the slots
     Py_ssize_t part_rows
-    const double *own           # (n,) scores of the rows in their own slots, from the other data
-    const double *rest          # (n,) bounds of the scores that are left out, with the masses of their slots
+    moved_slots *moved          # slots that have changed, in the order of `stale`
+    uint8_t *is_read            # (capacity,) whether one is there as it is now
+    uint8_t *is_settled         # (n,) whether a row stays in its slot, without any score
+    double *uniform             # (n,) the numbers by which the rows are drawn
+    double *own                 # (n,) scores of the rows in their own slots, from the other data
+    double *rest                # (n,) bounds of the scores that are left out, with the masses of their slots
+    # Of settled rows `own` has a lower bound with the mass, and `rest` a bound of the weights of the other slots, where
+    # that of their own is 1.
+    double *mass                # (capacity,) scratch
+    Py_ssize_t *n_whole         # rows of each part that are scored whole
+    const double *log_new_mass
     Py_ssize_t *groups          # groups of slots that are scored again, since one of them has changed
     Py_ssize_t n_groups
     uint8_t *is_listed          # (capacity,) whether a group is among them
-    double *work                # for their scores
     Py_ssize_t spare            # of the slot table, and its number of clusters, when the masses were read
     Py_ssize_t n_live
 
@@ -41,13 +51,15 @@ ctypedef struct ahead_scores:
 cdef inline void ahead_change(ahead_scores *a, Py_ssize_t k) noexcept nogil:
     """Note that slot k has changed."""
     cdef Py_ssize_t g
+    if a.slots != NULL:
+        a.is_read[k] = 0
     if a.is_stale[k]:
         return
     a.is_stale[k] = 1
     a.stale[a.n_stale] = k
     a.n_stale += 1
-    if a.f != NULL:
-        g = k // a.f.group
+    if a.slots != NULL:
+        g = k // a.slots.f.group
         if not a.is_listed[g]:
             a.is_listed[g] = 1
             a.groups[a.n_groups] = g
@@ -59,15 +71,22 @@ cdef inline bint ahead_is_used_up(const ahead_scores *a) noexcept nogil:
     return a.rows != NULL and a.n_stale > MOST_STALE
 
 
+cdef inline void ahead_note_slots(ahead_scores *a, const slot_table *t) noexcept nogil:
+    """Note the slots that are new since the block was scored."""
+    while a.n_slots < t.n_slots:
+        ahead_change(a, a.n_slots)
+        a.n_slots += 1
+    if a.slots != NULL and t.spare >= 0 and (t.spare != a.spare or t.n_live != a.n_live):
+        ahead_change(a, t.spare)        # a new cluster has another slot, or another mass
+
+
 cdef inline int ahead_correct(ahead_scores *a, components_v1 *c, const slot_table *t, Py_ssize_t i, Py_ssize_t row,
                               double *scores, double *work) noexcept nogil:
     """Score datum i, a row of the block, again under the slots that have changed, or that are new."""
     cdef Py_ssize_t j
     cdef int code
-    while a.n_slots < t.n_slots:
-        ahead_change(a, a.n_slots)
-        a.n_slots += 1
-    if a.f != NULL:
+    ahead_note_slots(a, t)
+    if a.slots != NULL:
         return ahead_score_groups(a, c, t, i, row, scores, work)
     if a.n_stale == 0:
         return EXPFAM_OK
@@ -82,13 +101,13 @@ cdef inline int ahead_correct(ahead_scores *a, components_v1 *c, const slot_tabl
 cdef inline int ahead_score_groups(ahead_scores *a, components_v1 *c, const slot_table *t, Py_ssize_t i,
                                    Py_ssize_t row, double *scores, double *work) noexcept nogil:
     """Do the same in a block whose scores are filtered."""
-    cdef const double *x = a.x[row // a.part_rows] + (row % a.part_rows) * a.f.n_columns
+    cdef const filtered_slots *s = a.slots
+    cdef tile_scratch *w = a.tiles[row // a.part_rows]
+    cdef const double *x = w.x + (row % a.part_rows) * s.d
     cdef Py_ssize_t j, first
-    if t.spare >= 0 and (t.spare != a.spare or t.n_live != a.n_live):
-        ahead_change(a, t.spare)        # a new cluster has another slot, or another mass
     for j in range(a.n_groups):
-        first = a.groups[j] * a.f.group
-        if a.f.exact(a.f.self, x, first, min(first + a.f.group, t.n_slots), scores, a.work):
+        first = a.groups[j] * s.f.group
+        if s.f.exact(s.f.self, x, first, min(first + s.f.group, t.n_slots), scores, w.work):
             return c.log_predictive(c.self, i, NULL, t.n_slots, scores, work)
     return EXPFAM_OK
 
@@ -96,7 +115,7 @@ cdef inline int ahead_score_groups(ahead_scores *a, components_v1 *c, const slot
 cdef inline int ahead_own(const ahead_scores *a, components_v1 *c, Py_ssize_t i, Py_ssize_t row, Py_ssize_t k,
                           double *own, double *work) noexcept nogil:
     """Write the score of datum i in its own slot k, from the other data."""
-    if a.rows == NULL or a.f == NULL or a.is_stale[k]:
+    if a.rows == NULL or a.slots == NULL or a.is_stale[k]:
         return c.log_predictive_self(c.self, i, k, own, work)
     own[0] = a.own[row]
     return EXPFAM_OK
@@ -104,9 +123,20 @@ cdef inline int ahead_own(const ahead_scores *a, components_v1 *c, Py_ssize_t i,
 
 cdef inline double ahead_left_out(const ahead_scores *a, Py_ssize_t row, double best) noexcept nogil:
     """Return a bound of the weights that are left out of a row, where exp(score - best) is a weight."""
-    if a.rows == NULL or a.f == NULL or a.rest[row] == -INFINITY:
+    if a.rows == NULL or a.slots == NULL or a.rest[row] == -INFINITY:
         return 0.0
     return a.n_slots * exp(min(a.rest[row] - best, 30.0))
+
+
+cdef inline bint ahead_is_settled(const ahead_scores *a, Py_ssize_t row) noexcept nogil:
+    """Tell whether a row of a block stays in its slot if no slot has changed since."""
+    return a.rows != NULL and a.slots != NULL and a.is_settled[row]
+
+
+cdef bint ahead_stays(ahead_scores *a, components_v1 *c, const slot_table *t, Py_ssize_t i, Py_ssize_t row,
+                      Py_ssize_t old) noexcept nogil
+cdef int ahead_open(ahead_scores *a, components_v1 *c, const slot_table *t, Py_ssize_t i, Py_ssize_t row,
+                    Py_ssize_t old, double *scores) noexcept nogil
 
 
 cdef class RowsAhead:
@@ -121,8 +151,10 @@ cdef class RowsAhead:
     cdef bint is_useless                # whether no further block of the sweep is filtered
     cdef bint is_alone                  # whether the rows since the last block were scored one by one
     cdef Py_ssize_t n_rows, part_rows
+    cdef uint64_t seed, step, row_offset    # of the sweep
     cdef readonly Py_ssize_t n_filtered     # rows so far of which scores were left out
-    cdef object n_threads, rows, stale, is_stale, fresh, works, done, tiles, numbers, masses, n_whole
+    cdef object n_threads, rows, stale, is_stale, fresh, works, done, tiles, numbers, masses, n_whole, settled
+    cdef MovedSlots moved
     cdef bint filters(self, Components components, Py_ssize_t n_slots) except -1
     cdef int load(self, Components components, Py_ssize_t n_slots) except -1
     cdef int renew(self, Components components, Py_ssize_t n_slots) except -1
@@ -131,7 +163,6 @@ cdef class RowsAhead:
     cdef Py_ssize_t fill(self, Components components, const slot_table *t, const int32_t *labels,
                          const double *log_new_mass, const Py_ssize_t *order, Py_ssize_t start, Py_ssize_t stop,
                          Py_ssize_t rows_a_move) except -1
-    cdef double own_mass(self, Py_ssize_t k) noexcept nogil
     cdef int allot(self) except -1
 
 

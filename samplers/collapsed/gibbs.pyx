@@ -16,7 +16,8 @@ from libc.stdint cimport int32_t, uint64_t
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
 from expfam.samplers.collapsed._ahead cimport (
-    RowsAhead, ahead_change, ahead_correct, ahead_is_used_up, ahead_left_out, ahead_own, scores_ahead,
+    RowsAhead, ahead_change, ahead_correct, ahead_is_settled, ahead_is_used_up, ahead_left_out, ahead_open, ahead_own,
+    ahead_stays, scores_ahead,
 )
 from expfam.samplers.states.classes cimport ClassTable, class_allows, class_move
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
@@ -174,6 +175,12 @@ cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at
             s.scores = s.ahead.rows + s.row * s.ahead.stride
         if not s.masses.begin(s, i):
             return GROW
+        if ahead_is_settled(s.ahead, s.row):
+            if ahead_stays(s.ahead, s.c, s.slots, i, s.row, s.labels[i]):
+                continue
+            code = ahead_open(s.ahead, s.c, s.slots, i, s.row, s.labels[i], s.scores)
+            if code:
+                return code
         philox_aim(&rng, s.row_offset + <uint64_t> i, s.step)
         code = redraw(s, i, &rng)
         if code:
@@ -243,6 +250,8 @@ cdef class Sweep:
         self.take(order)
         self.s.seed, self.s.step, self.s.row_offset = state.seed, state.n_steps, state.data.row_offset
         self.s.n_moved = 0
+        if ahead is not None:
+            ahead.seed, ahead.step, ahead.row_offset = self.s.seed, self.s.step, self.s.row_offset
         self.scores = np.empty(0)
 
     cdef int take(self, order) except -1:

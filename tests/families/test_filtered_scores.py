@@ -115,6 +115,34 @@ def test_bounds_hold_and_are_close(name, spread):
         assert (bounds > scores.max(axis=1)[:, None]).sum() < 1.3 * 150
 
 
+def assert_own_bounds(components, K, labels, most):
+    """Compare with the scores from the other data; most bounds are as close as `most`."""
+    N = len(labels)
+    bounds = FilteredScores(components, K).own_bounds(0, N, labels)
+    gaps = np.array([components.log_predictive_self(i, labels[i]) for i in range(N)]) - bounds
+    assert (gaps >= 0.0).all()
+    assert np.quantile(gaps, 0.9) < most
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("spread", [0.3, 2.0, 50.0])
+def test_own_bounds_hold_and_are_close(name, spread):
+    X, labels = planted(600, 40, 48, spread=spread, seed=2)
+    labels[:4] = [37, 38, 38, 39]  # one row alone, two, and one
+    assert_own_bounds(loaded(name, X, labels, 40), 40, labels, 6.0 if name.startswith("vmf") else 0.02)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e3])
+@pytest.mark.parametrize("place", [0.0, 1e2, 1e6])
+def test_own_bounds_hold_at_any_scale_and_place(scale, place):
+    rng = np.random.default_rng(5)
+    labels = rng.integers(40, size=240).astype(np.int32)
+    X = scale * (place + 3.0 * rng.normal(size=(40, 20))[labels] + rng.normal(size=(240, 20)))
+    X[:40] += 1e3 * scale * place * (labels[:40] == labels[0])[:, None]  # a cluster in two places
+    for name in ("own", "shared"):
+        assert_own_bounds(loaded(name, X, labels, 40), 40, labels, np.inf if place else 0.02)
+
+
 def test_bounds_hold_where_single_precision_is_coarse():
     X, labels = planted(150, 40, 48, spread=0.3, seed=2)
     data = Dataset(X, SphericalGaussian(variance=1e-6))

@@ -23,6 +23,7 @@ GIBBS, METROPOLIS, MOVES = (
     "samplers/collapsed/metropolis.pyx",
     "samplers/split_merge/_moves.pyx",
 )
+AHEAD = "samplers/collapsed/_ahead.pyx"
 ALLOCATORS, CONCENTRATION = "samplers/split_merge/_allocators.pyx", "expfam/model/pseudo_counts.py"
 STEPS = "samplers/uncollapsed/metropolis.pyx"
 
@@ -275,6 +276,20 @@ FAULTS = [
         GIBBS,
         "    if not is_decided(s, best, total, uniform, new):\n",
         "    if False:\n",
+        "tests/samplers/collapsed/test_ahead.py -k 'change_no_label and shared and finite and random'",
+    ),
+    Fault(
+        "a row stays settled whatever the slots weigh that have changed since",
+        AHEAD,
+        "        weights += exp(score - a.own[row])\n",
+        "",
+        "tests/samplers/collapsed/test_ahead.py -k 'change_no_label and shared and finite and random'",
+    ),
+    Fault(
+        "rows are settled where others have less weight than their slot, whatever their uniform number",
+        AHEAD,
+        "a.is_settled[row] = a.rest[row] < room",
+        "a.is_settled[row] = a.rest[row] < 0.5",
         "tests/samplers/collapsed/test_ahead.py -k 'change_no_label and own and finite and sequential'",
     ),
     # ---- Metropolis-Hastings and its proposals

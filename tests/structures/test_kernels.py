@@ -305,7 +305,8 @@ FORCED = {
     "structures/test_kernels.py": "expfam_(dot|log|log_rising|add_row|max|exp_blocks)",
     "families/test_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
     "families/test_missing_cells.py": "expfam_open_scan",
-    "families/test_filtered_scores.py": "expfam_(product_distances|group_tops|radial_bounds|centred_row)",
+    "families/test_filtered_scores.py": "expfam_(product_distances|group_tops|radial_bounds|(centred|wide|narrow)_row"
+    "|narrow_dot)",
     "families/test_beta.py": "expfam_(beta_\\w+|add_log_ratios)",
     "families/test_von_mises_fisher.py": "expfam_(log_bessel|bessel_ratio|vmf_\\w+)",
     "families/test_gaussian.py": "expfam_((t|sphere|radial|gauss|panel)_scan|sphere_(rest|square)|t_joint|cholesky"

@@ -112,6 +112,7 @@ cdef enum:
     TOGETHER = 4         # slots whose inner products are computed together
     SCORE_COST = 1024    # products of two numbers that take as long as a score beside its inner product
     CHORDS = 8           # of the scores of a slot between the lengths that its sum may have with one more datum
+    OWN_CHORDS = 4       # of its evidence where its sum has up to its length, with one datum less
 
 cdef double TWO_PI = 6.283185307179586
 cdef double LEAST_MARGIN = 28.0     # terms at the ends of a range are lower by as much, or the range is searched again
@@ -467,8 +468,18 @@ cdef int vmf_row(void *self, Py_ssize_t i, double *out) noexcept nogil:
     return EXPFAM_OK
 
 
+cdef inline double longest_rest(double square, double rest) noexcept nogil:
+    """Return the length of the sum of `rest` rows up to which its evidence is bounded.
+
+    `square` is the squared length with one more row, which nearly always points to the side of this sum.
+    """
+    return min(sqrt(max(square, 0.0) + 1.0), 1.00001 * rest)
+
+
 cdef int vmf_location(void *self, Py_ssize_t k, Py_ssize_t m, double *out, double *terms) noexcept nogil:
-    """Write -S_k, and chords of the scores of slot k as a function of |S_k + x|.
+    """Write -S_k, and chords of what is bounded for slot k.
+
+    There are those of its scores by |S_k + x|, and of its evidence without a datum by |S_k - x|.
 
     A score rises with m0.x, too, which is at most LONGEST |m0|. Given that, the log of each term of the evidence is
     convex in the length, and so is that of their sum: log(I_nu(z) / z^nu) is convex in z, as the log of a mean of
@@ -478,6 +489,8 @@ cdef int vmf_location(void *self, Py_ssize_t k, Py_ssize_t m, double *out, doubl
     cdef vmf_state *s = <vmf_state *> self
     cdef double length = sqrt(max(s.square[2 * k] + s.square[2 * k + 1], 0.0)), step, least, side, at, slope
     cdef double values[CHORDS + 1]
+    cdef double *own = terms + (2 + 2 * CHORDS) * m
+    cdef double rest = max(s.base.n[k] - 1.0, 0.0)
     cdef Py_ssize_t f, t
     for f in range(s.base.d):
         out[f] = -s.base.S[s.base.F * k + f]
@@ -495,6 +508,17 @@ cdef int vmf_location(void *self, Py_ssize_t k, Py_ssize_t m, double *out, doubl
         slope = (values[t + 1] - values[t]) / step
         terms[(2 + t) * m + k] = values[t] - slope * (t * step)
         terms[(2 + CHORDS + t) * m + k] = slope
+    step = max(longest_rest(length * length, rest) - least, 1e-9) / OWN_CHORDS
+    for t in range(OWN_CHORDS + 1):
+        at = least + t * step
+        values[t] = evidence_of(s, rest, at * at, max(side, 0.0), s.own) if rest else evidence_of(s, 0, 0, 0, s.own)
+        values[t] += ROUNDING + 1e-9 * (fabs(values[t]) + fabs(s.evidence[k]))
+        if not isfinite(values[t]):
+            return EXPFAM_NUMERICAL
+    for t in range(OWN_CHORDS):
+        slope = (values[t + 1] - values[t]) / step
+        own[t * m + k] = values[t] - slope * (t * step)
+        own[(OWN_CHORDS + t) * m + k] = slope
     return EXPFAM_OK
 
 
@@ -504,6 +528,25 @@ cdef int vmf_bounds(void *self, double square, const double *squares, const doub
         return EXPFAM_NUMERICAL
     expfam_vmf_chords(squares, terms, CHORDS, m, out)
     return EXPFAM_OK
+
+
+cdef double vmf_own(void *self, Py_ssize_t k, double square, double distance, const double *terms,
+                    Py_ssize_t m) noexcept nogil:
+    """Return a lower bound of the score of a row in its own slot, from the other data.
+
+    That is the evidence of the slot less that of the others, whose sum has the length |S - x|, as |S + x| tells.
+    """
+    cdef vmf_state *s = <vmf_state *> self
+    cdef const double *own = terms + (2 + 2 * CHORDS) * m + k
+    cdef double whole = s.square[2 * k] + s.square[2 * k + 1], both = whole + square, length, top = -INFINITY
+    cdef Py_ssize_t t
+    length = sqrt(max(2.0 * both - distance + 1e-12 * both, 0.0)) if s.base.n[k] > 1.0 else 0.0
+    if not (square < LONGEST * LONGEST and length <= longest_rest(whole, s.base.n[k] - 1.0)):
+        return -INFINITY
+    length = max(length - terms[k], 0.0)
+    for t in range(OWN_CHORDS):
+        top = max(top, own[t * m] + own[(OWN_CHORDS + t) * m] * length)
+    return s.evidence[k] - top
 
 
 cdef int vmf_exact(void *self, const double *x, Py_ssize_t first, Py_ssize_t stop, double *out,
@@ -724,9 +767,9 @@ cdef class VonMisesFisherComponents(RealComponents):
         """Offer scores by distances."""
         self.terms.abi_version, self.terms.struct_size = EXPFAM_ABI, sizeof(distance_scores_v1)
         self.terms.self, self.terms.rises, self.terms.n_columns = &self.mine, 1, self.mine.base.d
-        self.terms.group, self.terms.work_size, self.terms.n_terms = TOGETHER, 2 * FLAT, 2 + 2 * CHORDS
+        self.terms.group, self.terms.work_size, self.terms.n_terms = TOGETHER, 2 * FLAT, 2 + 2 * (CHORDS + OWN_CHORDS)
         self.terms.row, self.terms.location = vmf_row, vmf_location
-        self.terms.bounds, self.terms.exact = vmf_bounds, vmf_exact
+        self.terms.bounds, self.terms.exact, self.terms.own = vmf_bounds, vmf_exact, vmf_own
         self.distances, self.score_cost = PyCapsule_New(&self.terms, DISTANCE_SCORES, NULL), SCORE_COST
 
     cdef int read_rows(self) except -1:

@@ -23,6 +23,24 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.support import dense_rows
 
+cdef extern from *:
+    """
+    #include "dispatch.h"
+
+    /* A row of doubles, or of floats, less the centre */
+    #define EXPFAM_ROW_LESS_CENTRE(TYPE, NAME, TARGET)                                                              \
+        TARGET static void NAME(const TYPE *x, const double *centre, ptrdiff_t d, double *out) {                    \
+            EXPFAM_SIMD                                                                                             \
+            for (ptrdiff_t f = 0; f < d; f++) out[f] = (double)x[f] - centre[f];                                    \
+        }
+    #define EXPFAM_WIDE_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(double, NAME, TARGET)
+    EXPFAM_INSTANCES(EXPFAM_WIDE_ROW, void, expfam_wide_row, (const double *, const double *, ptrdiff_t, double *))
+    #define EXPFAM_NARROW_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(float, NAME, TARGET)
+    EXPFAM_INSTANCES(EXPFAM_NARROW_ROW, void, expfam_narrow_row, (const float *, const double *, ptrdiff_t, double *))
+    """
+    void (*expfam_wide_row)(const double *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
+    void (*expfam_narrow_row)(const float *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
+
 
 cdef object aligned(Py_ssize_t size):
     """Return zeros (size,) that begin on a 64-byte boundary.
@@ -44,17 +62,14 @@ cdef double *pointer(object array) except? NULL:
 
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:
     """Write dense row i, or its logarithm, minus the centre to `out` (d,)."""
-    cdef Py_ssize_t f
     cdef const double *wide = <const double *> state.rows.values + i * state.d
     cdef const float *narrow = <const float *> state.rows.values + i * state.d
     if state.is_log:
         real_log_row(state, wide, narrow, out)
     elif state.rows.kind == ROWS_FLOAT64:
-        for f in range(state.d):
-            out[f] = wide[f] - state.center[f]
+        expfam_wide_row(wide, state.center, state.d, out)
     else:
-        for f in range(state.d):
-            out[f] = <double> narrow[f] - state.center[f]
+        expfam_narrow_row(narrow, state.center, state.d, out)
 
 
 cdef void real_log_row(const real_state *state, const double *wide, const float *narrow, double *out) noexcept nogil:
