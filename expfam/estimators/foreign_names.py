@@ -60,6 +60,7 @@ _KEYWORDS: Mapping[str, _Keywords] = {
         **_named("doc_topic_prior theta_prior", _renamed("alpha")),
         **_named("topic_word_prior beta", _renamed("eta")),
         "id2word": _renamed("vocabulary"),
+        **_named("draws num_samples num_draws", _renamed("n_draws")),
         **_named("init init_params", lambda value: "start='auto'"),
     },
     "BayesianHierarchy": {

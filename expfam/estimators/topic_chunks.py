@@ -6,6 +6,7 @@ from typing import Any
 
 from expfam.estimators.chunks import ChunkWays, rows_and_weight, settings_of_plan
 from expfam.estimators.lines import line_of
+from expfam.estimators.topic_draws import refuse_draws
 from expfam.estimators.unknown_numbers import drop_weights
 from expfam.estimators.unknown_topics import adopt_stream, chunk_kernel, chunk_model
 from expfam.fitting.chunk_models import DocumentChunks, ProcessChunks
@@ -54,6 +55,7 @@ def _given_kernel(topics):
 
 
 def _plan(topics, *, is_first, in_passes, X, options):
+    refuse_draws(topics, "learning from chunks")
     kernel, sums = kernel_of_chunks(topics, in_passes=in_passes), None
     if topics.n_components is None:
         model = chunk_model(topics, X, options, is_first=is_first)

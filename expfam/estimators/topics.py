@@ -29,11 +29,12 @@ from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.estimators.row_results import asked_output, in_asked_form
 from expfam.estimators.topic_chunks import DOCUMENTS, kernel_of_chunks, learns_documents
 from expfam.estimators.topic_coarsen import coarser_topics, topic_curve, topics_text, words_tree
+from expfam.estimators.topic_draws import all_topics, draws_to_keep, keep_topics, predicting_topics, refuse_draws
 from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.unknown_numbers import drop_weights, refuse_rest
-from expfam.estimators.unknown_topics import all_topics, fit_unknown_topics, restored_stream
-from expfam.evaluation.held_out import completed_documents, document_completion
+from expfam.estimators.unknown_topics import fit_unknown_topics, restored_stream
+from expfam.evaluation.held_out import completed_by_draws
 from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where, repeated
@@ -84,8 +85,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         Pseudo-counts of topics in documents and of words in topics; "auto" learns them. `eta` None is 0.01.
     sampler : str, TopicGibbs or TopicVariational
         "gibbs" is exact; "variational" takes fractions, weights and chunks; "auto" is what suits the data.
-    n_steps, n_warmup : int or "auto"
-        Steps that count, 100 by default, and steps before them.
+    n_steps, n_warmup, n_draws : int or "auto"
+        Steps that count, 100 by default, steps before them, and draws that are kept for the probabilities of words.
     learn_hyper : bool or "auto"
         Learn `eta`, the hyper-parameter of the words: always, never, or where it was left at "auto".
     seeds, seed_tokens, vocabulary : dict of int to sequence of str, int or "auto", (V,) array_like
@@ -149,6 +150,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         sampler: str | TopicGibbs | TopicVariational = "auto",
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",
+        n_draws: int | Literal["auto"] = "auto",
         learn_hyper: bool | Literal["auto"] = "auto",
         seeds: Mapping[int, Sequence[str | int]] | None = None,
         seed_tokens: int | Literal["auto"] = "auto",
@@ -161,7 +163,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         time_limit: float | str | None = None,
     ) -> None:
         self.n_components, self.alpha, self.eta, self.sampler = n_components, alpha, eta, sampler
-        self.n_steps, self.n_warmup = n_steps, n_warmup
+        self.n_steps, self.n_warmup, self.n_draws = n_steps, n_warmup, n_draws
         self.learn_hyper, self.start = learn_hyper, start
         self.seeds, self.seed_tokens, self.vocabulary = seeds, seed_tokens, vocabulary
         self.n_threads, self.random_state, self.callbacks = n_threads, random_state, callbacks
@@ -210,6 +212,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         with seeded_fit(self, resume):
             kernel, seed = self._kernel(self._method(data)), self._seed()
         is_sampled, start, average = isinstance(kernel, TopicGibbs), self.start, _Average()
+        kept = draws_to_keep(self, n_steps)
         if is_sampled:
             phases = self._sweeps(kernel, n_warmup, n_steps)
             # from random topics the sampler needs twice the sweeps, and ends behind on long documents
@@ -218,18 +221,20 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             if n_warmup and not is_auto(self.n_warmup):
                 why, remedy = "variational inference", "take sampler='gibbs', for whole counts without weights"
                 refuse_unused(self, ["n_warmup"], why=why, remedy=remedy)
+            refuse_draws(self, "variational inference")
             phases = [Phase(kernel, n_steps)]
-        forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start)
+        forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start, kept=kept)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed, has_labels=False)
         with kept_fit(self, resume, data, seed):
             if is_auto(self.start):
                 with stage("searching a start"):
                     start = kept_start(topic_start, kernel, model, data, start, seed=seed, n_threads=self.n_threads)
             state = kernel.init(model, data, seed=seed, start=start)
-            set_trace(self, run_steps(self, state, phases, counted=[average] if is_sampled else []))
+            set_trace(self, run_steps(self, state, phases, counted=[average, kept] if is_sampled else []))
         self.converged_ = was_level(self.trace_, kernel, state, data.X.sum())
         self.__dict__.pop("stream_", None)
         self._adopt(state, weight_of(data), average)
+        keep_topics(self, kept)
         self.method_ = "gibbs" if is_sampled else kernel.local_of(model.n_components)
         self._finish(X, sample_weight)
         return self
@@ -569,6 +574,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
         A fifth of the word types of each document is left out, and predicted from the others: see
         `document_completion`. All left-out tokens count alike, whichever document they are of. The larger the better.
+        Probabilities of words are means over the draws of the topics, where the fit has kept some (`n_draws`).
 
         Parameters
         ----------
@@ -580,8 +586,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         float
         """
         self._check_fitted()
-        X = self._validate(X, reset=False)
-        return document_completion(*all_topics(self), X, n_threads=self.n_threads)[0]
+        log_probability, n_tokens = self._completed(X)
+        return float(log_probability.sum() / n_tokens.sum())
 
     def score_error(self, X: Any, y: Any = None) -> float:
         """Return the standard error of `score` of the same documents, nats per token.
@@ -604,7 +610,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _completed(self, X, n_before=0):
         """Return log probability and number of left-out tokens of each document."""
         X = self._validate(X, reset=False)
-        return completed_documents(*all_topics(self), X, n_before=n_before, n_threads=self.n_threads)[:2]
+        return completed_by_draws(predicting_topics(self), X, n_before=n_before, n_threads=self.n_threads)[:2]
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
         """Return a lower bound of the log probability of each document: (D,) nats, with log-base.
@@ -613,6 +619,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         the variational bound at the pseudo-counts of `transform`. Documents that fit no topic have small values, and
         long documents too: divide by the number of tokens to compare documents of different lengths. The numbers
         compare with ``Mixture("multinomial").score_samples``. Unlike here, `score` predicts words that were left out.
+        Where the fit has kept draws of the topics (`n_draws`), it is a bound of the mean probability under them.
 
         Parameters
         ----------
@@ -630,13 +637,17 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self._check_fitted()
         X = self._validate(X, reset=False)
         X = sparse.csr_array(as_matrix(X, family="TopicModel", accepts_sparse=True, n_features=X.shape[1]))
-        found = self._fitted_model().family.log_base(X)
-        components, alpha = all_topics(self)
-        probability = components / components.sum(axis=1, keepdims=True)
+        bounds = [self._bounds(X, *topics) for topics in predicting_topics(self)]
+        mean = np.logaddexp.reduce(bounds, axis=0) - np.log(len(bounds))
+        return self._fitted_model().family.log_base(X) + mean  # type: ignore[no-any-return]
+
+    def _bounds(self, X, components, alpha):
+        """Return lower bounds of the log probability of documents given topics, without log-base."""
+        probability, found = components / components.sum(axis=1, keepdims=True), np.empty(X.shape[0])
         for start, stop in segments(X.shape[0], 1 + X.shape[0] * len(alpha) // (1 << 22)):
             part = X[start:stop]
             gamma = collapsed_weights(components, alpha, part, self.n_threads) + alpha
-            found[start:stop] += bounds_of_documents(part, probability, alpha, gamma)
+            found[start:stop] = bounds_of_documents(part, probability, alpha, gamma)
         return found
 
     def perplexity(self, X: Any) -> float:

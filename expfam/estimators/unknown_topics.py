@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import run_steps, set_trace
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.resumed import kept_fit
+from expfam.estimators.topic_draws import draws_to_keep, keep_topics, refuse_draws
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.unknown_numbers import (
     LONGEST_WARMUP,
@@ -23,7 +23,6 @@ from expfam.estimators.unknown_numbers import (
     falling_sizes,
     learns_concentrations,
     refuse_unknown,
-    rest_pseudocount,
     set_weights,
 )
 from expfam.families.counts.multinomial import Multinomial
@@ -92,7 +91,8 @@ def fit_unknown_topics(
     model = HierarchicalProcess(data.family, concentration_of(estimator), seeds=seeds)
     start = "variational" if is_auto(estimator.start) else estimator.start
     given = AdmixtureModel(data.family, most_sampled_topics(model, data))
-    forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=start)
+    kept = draws_to_keep(estimator, n_steps)
+    forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=start, kept=kept)
     phases = _phases(estimator, kernel, n_warmup, n_steps)
     estimator._check_run(
         model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed, has_labels=False
@@ -104,9 +104,10 @@ def fit_unknown_topics(
             with stage("searching a start"):
                 start = kept_start(sampled_start, kernel, model, data, start, seed=seed)
         state, means = kernel.init(model, data, seed=seed, start=start), MeansBySweeps(_parts)
-        set_trace(estimator, run_steps(estimator, state, phases, counted=[means], observed=observed))
+        set_trace(estimator, run_steps(estimator, state, phases, counted=[means, kept], observed=observed))
     estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
     _adopt(estimator, state, means)
+    keep_topics(estimator, kept)
 
 
 def _is_variational(estimator, data):
@@ -132,6 +133,7 @@ def _fit_variational(estimator, data, n_steps, n_warmup, resume):
     _refuse_seeds(estimator)
     if n_warmup and not is_auto(estimator.n_warmup):
         refuse_unused(estimator, ["n_warmup"], why="variational inference", remedy=f"write {_SAMPLED}")
+    refuse_draws(estimator, "variational inference")
     kernel, seed = _variational_kernel(estimator), estimator._seed()
     model = HierarchicalProcess(data.family, concentration_of(estimator))
     forecast = partial(forecast_process, data, kernel, estimator.start)
@@ -231,17 +233,6 @@ def _seeds_of(estimator, data):
     n_seeded = 1 + max(numbers, default=-1)
     names, shares = estimator._names(data.n_features), max(n_seeded, _SHARES)
     return seed_matrix(estimator.seeds, estimator.seed_tokens, data.X, max(n_seeded, 1), names, shares)
-
-
-def all_topics(estimator: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the pseudo-counts of words in topics and of topics in documents.
-
-    Where the number of topics was unknown, the last topic stands for all that the fit does not list.
-    """
-    if not hasattr(estimator, "rest_"):
-        return estimator.components_, estimator.alpha_
-    eta = np.broadcast_to(np.asarray(estimator.eta_, dtype=np.float64), estimator.components_.shape[1])
-    return np.vstack([estimator.components_, eta]), np.append(estimator.alpha_, rest_pseudocount(estimator))
 
 
 def _check_settings(estimator):

@@ -15,6 +15,8 @@ from expfam.samplers.topics.new_documents import document_weights
 from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from expfam.model.groups import Groups
 
 _HELD_SHARE = 0.2
@@ -131,20 +133,83 @@ def completed_documents(
     >>> n_tokens.tolist(), n_skipped
     ([3.0, 2.0], 1)
     """
-    components = np.asarray(components, dtype=np.float64)
+    options = {"share": share, "unit": unit, "seed": seed, "n_before": n_before, "rule": rule, "n_threads": n_threads}
+    return completed_by_draws([(components, alpha)], X, **options)  # type: ignore[arg-type]
+
+
+def completed_by_draws(
+    draws: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
+    X: Any,
+    *,
+    share: float = _HELD_SHARE,
+    unit: Literal["type", "token"] = "type",
+    seed: int = 0,
+    n_before: int = 0,
+    rule: Literal["collapsed", "variational"] = "collapsed",
+    n_threads: int | None = None,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]:
+    """Return what `completed_documents` does, with means of probabilities over draws.
+
+    Parameters
+    ----------
+    draws : iterable of pairs (components, alpha)
+        Pseudo-counts of each draw, as in `document_completion`. Topics of different draws need not correspond. Only one
+        draw is held at a time.
+    X, share, unit, seed, n_before, rule, n_threads
+        As in `completed_documents`.
+
+    Returns
+    -------
+    log_probability : (D',) float64 ndarray
+        Nats, of all left-out tokens of a document together; skipped documents have no entry.
+    n_tokens : (D',) float64 ndarray
+    n_skipped : int
+
+    Raises
+    ------
+    DataError
+        If no document has two of the unit.
+    ValueError
+        If there is no draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.evaluation.held_out import completed_by_draws
+    >>> X, draws = [[3, 3, 0, 0], [0, 0, 2, 2]], [([[9, 9, 1, 1], [1, 1, 9, 9]], 0.1), ([[1, 1, 1, 1]], 1.0)]
+    >>> both = completed_by_draws(draws, X)[0]
+    >>> p = [np.exp(completed_by_draws([draw], X)[0] / [3, 2]) for draw in draws]
+    >>> bool(np.allclose(both / [3, 2], np.log(np.mean(p, axis=0))))
+    True
+    """
     seen, held, n_skipped = split_documents(X, share=share, unit=unit, seed=seed, n_before=n_before)
     if held.shape[0] == 0:
         what = "word types" if unit == "type" else "tokens"
         raise DataError(f"document completion needs documents with at least two {what}; there is none")
-    weights = document_weights(components, alpha, seen, rule=rule, n_threads=n_threads)
+    p, n_draws = np.zeros(held.nnz), 0
+    for components, alpha in draws:
+        weights = document_weights(components, alpha, seen, rule=rule, n_threads=n_threads)
+        _add_probabilities(p, np.asarray(components, dtype=np.float64), weights, held)
+        n_draws += 1
+    if not n_draws:
+        raise ValueError("completed_by_draws: there are no draws: give at least one pair (components, alpha)")
+    sums, docs = np.zeros(held.shape[0]), _documents_of(held)
+    np.add.at(sums, docs, held.data * np.log(p / n_draws))
+    return sums, np.asarray(held.sum(axis=1), dtype=np.float64).ravel(), n_skipped
+
+
+def _add_probabilities(p, components, weights, held):
+    """Add to `p` the probability of each left-out word, given the weights of topics."""
     phi = np.ascontiguousarray((components / components.sum(axis=1, keepdims=True)).T)
-    docs = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
-    sums, step = np.zeros(held.shape[0]), max(1, (1 << 20) // len(components))
+    docs, step = _documents_of(held), max(1, (1 << 20) // len(components))
     for start in range(0, held.nnz, step):
         part = slice(start, start + step)
-        p = np.einsum("ik,ik->i", weights[docs[part]], phi[held.indices[part]])
-        np.add.at(sums, docs[part], held.data[part] * np.log(p))
-    return sums, np.asarray(held.sum(axis=1), dtype=np.float64).ravel(), n_skipped
+        p[part] += np.einsum("ik,ik->i", weights[docs[part]], phi[held.indices[part]])
+
+
+def _documents_of(held):
+    """Return the document of each entry of a CSR array."""
+    return np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
 
 
 def split_documents(

@@ -161,7 +161,9 @@ def forecast_memory(
     return replace(forecast, proposals=int(kernel.memory(model, data, forecast.n_components)))
 
 
-def forecast_topics(data: Dataset, *, kernel: Any, model: AdmixtureModel, start: Any = "auto") -> Forecast:
+def forecast_topics(
+    data: Dataset, *, kernel: Any, model: AdmixtureModel, start: Any = "auto", kept: Any = None
+) -> Forecast:
     """Forecast the memory of a topic model of these documents.
 
     The larger of the memory of the start and of the steps counts. Clusters of the forecast are topics; tokens and
@@ -175,12 +177,14 @@ def forecast_topics(data: Dataset, *, kernel: Any, model: AdmixtureModel, start:
     model : AdmixtureModel
     start : str or array_like
         Start of the kernel.
+    kept : KeptTopics, optional
+        What keeps draws of topics.
     """
     K = model.n_components
     forecast = Forecast(
         data=_bytes_of(data.X),
         labels=16 * data.n_rows,
-        statistics=24 * data.n_features * K,
+        statistics=24 * data.n_features * K + (0 if kept is None else kept.memory(data, K)),
         scratch=_SMALL_BYTES + (0 if data.is_sparse else 20 * data.X.size),  # dense counts become CSR
         n_components=K,
         proposals=int(max(kernel.memory(model, data, K), kernel.start_memory(start, model, data))),

@@ -19,7 +19,7 @@ from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.io.saved_classes import WEIGHTS_METHODS, SavedClasses, class_at, class_path
-from expfam.io.saved_drawn import packed_drawn, unpacked_drawn
+from expfam.io.saved_drawn import packed_drawn, unpacked_drawn, unpacked_topics
 from expfam.io.saved_values import (
     check_grouped,
     check_hierarchy,
@@ -56,7 +56,7 @@ _OTHER_RESULTS = {
     MIXTURE: "labels_ probabilities_ row_names_ doubtful_known_ likelier_classes_ trace_ n_warmup stream_ _draws"
     " _drawn",
     HIERARCHY: "children log_block counts leaf_weight n S",
-    TOPICS: "labels_ probabilities_ row_names_ stream_",
+    TOPICS: "labels_ probabilities_ row_names_ stream_ _drawn",
     GROUPED: "labels_ probabilities_ row_names_ doubtful_known_ likelier_classes_ stream_ group_names_",
 }
 _OF_COLUMNS = ("feature_names_in_", "documents_", "family_scores_", "family_agreement_")
@@ -217,11 +217,19 @@ def _load_hierarchy(estimator, results, parts):
 
 
 def _saved_topics(estimator):
-    return {}, {"schedule": estimator.stream_.schedule} if hasattr(estimator, "stream_") else {}
+    components, draws = getattr(estimator, "_drawn", (None, ()))
+    is_of_fit = draws and components is estimator.components_
+    results = {"_drawn": [draw._asdict() for draw in draws]} if is_of_fit else {}
+    return results, {"schedule": estimator.stream_.schedule} if hasattr(estimator, "stream_") else {}
 
 
 def _load_topics(estimator, results, parts):
     check_topics(results)
+    if "_drawn" in results:
+        results["_drawn"] = (
+            results["components_"],
+            unpacked_topics(results["_drawn"], results["components_"].shape[1]),
+        )
     _set(estimator, results)
     estimator._names(estimator.components_.shape[1])  # refuses a vocabulary of another length
     estimator._n_features_out = len(estimator.components_)

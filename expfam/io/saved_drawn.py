@@ -1,4 +1,4 @@
-"""Statistics of the draws of a mixture in files."""
+"""Statistics of the draws of a mixture, and draws of topics, in files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from expfam.errors import ArchiveError
 from expfam.io.saved_values import check_family, check_statistics
-from expfam.model.drawn import DrawnStatistics
-from expfam.structures.ground.stored import integers, numbers
+from expfam.model.drawn import DrawnStatistics, DrawnTopics
+from expfam.structures.ground.stored import integers, matrix, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from expfam.families.base import Family
 
 _ROUNDING = 1e-9  # of shares
+_LEAST, _LARGEST, _MOST_TOKENS = 1e-100, 1e30, (1 << 31) - 1  # pseudo-counts, some in single precision, and counts
 
 
 def packed_drawn(draws: Sequence[DrawnStatistics]) -> dict[str, Any]:
@@ -61,3 +62,32 @@ def _unpacked(draw, families, n_clusters):
     if not np.allclose(home.sum(axis=1), 1.0, rtol=0.0, atol=_ROUNDING):
         raise ArchiveError("'home' of a draw are no shares of rows: the file was altered")
     return DrawnStatistics(family, draw["n"], draw["S"], home)
+
+
+def unpacked_topics(packed: Any, n_words: int) -> tuple[DrawnTopics, ...]:
+    """Return the draws of topics of a file.
+
+    Parameters
+    ----------
+    packed : list of dict
+        Counts, `alpha` and `eta` of each draw.
+    n_words : int
+
+    Raises
+    ------
+    ArchiveError
+        The values do not fit each other or the fit.
+    """
+    is_list = isinstance(packed, list) and packed
+    if not is_list or any(not isinstance(draw, Mapping) or {*draw} != {*DrawnTopics._fields} for draw in packed):
+        raise ArchiveError("the draws of topics are not what this version writes: the file was altered")
+    return tuple(_unpacked_topics(draw, n_words) for draw in packed)
+
+
+def _unpacked_topics(draw, n_words):
+    counts = matrix(draw, "counts", (n_words, None), low=0, high=_MOST_TOKENS, allow_dense=False)
+    alpha = numbers(draw, "alpha", (counts.shape[1],), low=_LEAST, high=_LARGEST)
+    eta = numbers(draw, "eta", (None,), low=_LEAST, high=_LARGEST)
+    if counts.shape[1] == 0 or len(eta) not in (1, n_words):
+        raise ArchiveError("a draw has no topics, or pseudo-counts of other words: the file was altered")
+    return DrawnTopics(counts, alpha, eta)

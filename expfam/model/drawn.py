@@ -1,8 +1,10 @@
-"""What is kept of a draw of the partition, when the rows are gone."""
+"""What is kept of a draw of the partition, or of topics, when the data are gone."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -26,3 +28,36 @@ class DrawnStatistics(NamedTuple):
     n: Floats
     S: Any
     home: Floats
+
+
+class DrawnTopics(NamedTuple):
+    """Counts of words in the topics of one draw, and its pseudo-counts.
+
+    Attributes
+    ----------
+    counts : (V, K_m) CSR array of int32
+        Tokens of words in topics, those of seeds too. Where the number of topics was unknown, the last one holds none:
+        it stands for all topics that the draw has not.
+    alpha : (K_m,) float64 ndarray
+        Pseudo-counts of the topics in documents.
+    eta : (V,) float64 ndarray, or (1,) for all words alike
+        Pseudo-counts of words in topics.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from expfam.model.drawn import DrawnTopics
+    >>> draw = DrawnTopics(sparse.csr_array([[2, 0], [0, 1]], dtype=np.int32), np.ones(2), np.array([0.5]))
+    >>> draw.components().tolist()
+    [[2.5, 0.5], [0.5, 1.5]]
+    """
+
+    counts: Any
+    alpha: Floats
+    eta: Floats
+
+    def components(self) -> Floats:
+        """Return the pseudo-counts of words in topics: (K_m, V) float64."""
+        found: Floats = self.counts.T.toarray().astype(np.float64)
+        return found + self.eta

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, TopicModel
 from expfam.errors import ArchiveError, CapabilityError
+from expfam.estimators.topic_draws import drawn_topics
 from expfam.fitting.kept_run import packed, seed_of_run, unpacked
 from expfam.samplers import Checkpoint, HierarchicalClustering
 
@@ -62,6 +63,8 @@ CASES = {
     "stochastic_em": of_rows("gaussian_diag", 5, sampler="stochastic_em", **STEPS),
     "canopy": (Mixture("multinomial", 5, sampler="canopy", **STEPS), counts(), {}),
     "topics": (TopicModel(3, **STEPS), texts(), {}),
+    "topics, draws kept": (TopicModel(3, n_draws=5, **STEPS), texts(), {}),
+    "topics of unknown number, draws kept": (TopicModel(None, n_draws=5, **STEPS), texts(), {}),
     "topics by variational inference": (TopicModel(3, sampler="variational"), texts(), {}),
     "topics of unknown number": (TopicModel(None, **STEPS), texts(), {}),
     "their variational inference": (TopicModel(None, sampler="variational", n_steps=12), texts(), {}),
@@ -96,6 +99,10 @@ def values_of(model):
             found[name] = value.toarray() if sparse.issparse(value) else np.asarray(value)
     trace = model.trace_.to_frame()
     found |= {f"trace {name}": trace[name].to_numpy() for name in trace if not name.startswith("seconds")}
+    if isinstance(model, TopicModel):
+        for place, draw in enumerate(drawn_topics(model)):
+            found |= {f"topics {place} {name}": np.asarray(getattr(draw, name)) for name in ("alpha", "eta")}
+            found[f"topics {place}"] = draw.counts.toarray()
     for name, value in vars(model).get("_draws", {}).items():
         if name != "seconds":
             parts = value if isinstance(value, dict) else {"": value}
