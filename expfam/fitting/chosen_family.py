@@ -22,6 +22,7 @@ from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.fitting.candidates import Candidate
+from expfam.fitting.count_sizes import sized_counts
 from expfam.fitting.held_rows import densities_by_other_columns, held_out_densities
 from expfam.fitting.plan import learned_hyper
 from expfam.fitting.whole_numbers import WholeNumbers, whole_candidates
@@ -31,6 +32,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import compact_labels
 from expfam.params import is_auto
 from expfam.samplers.warm_starts.search import search_start
+from expfam.samplers.warm_starts.settle import Settler
 from expfam.samplers.warm_starts.ties import spread_ties
 from expfam.structures.ground.rng import generator
 
@@ -197,10 +199,10 @@ def _all_apart(candidate):
 
 
 class _Held(NamedTuple):
-    """Log densities of held-out rows, and how many clusters the other rows have."""
+    """Log densities of held-out rows, and the clusters of the other rows."""
 
     densities: Floats
-    n_clusters: int
+    labels: npt.NDArray[np.int32]
 
 
 class _Comparison:
@@ -222,10 +224,12 @@ class _Comparison:
         """
         if len(candidates) == 1:
             return FamilyChoice(candidates[0].family, {})
-        found: list[list[_Held]] = [[] for _ in candidates]
+        candidates, found = list(candidates), [[] for _ in candidates]
         for part in range(_N_PARTS):
-            for one, held in zip(candidates, found):
-                held.append(self._held_out(one, self._part(one, part)))
+            for place, held in enumerate(found):
+                if is_auto(candidates[place].family.get_params().get("r")):
+                    candidates[place] = self._sized(candidates[place], found[place - 1][0])
+                held.append(self._held_out(candidates[place], self._part(candidates[place], part)))
             densities = [np.concatenate([held.densities for held in of_one]) for of_one in found]
             tested = np.concatenate([self._part(candidates[0], seen) for seen in range(part + 1)])
             means = [self._mean(scores, tested)[0] for scores in densities]
@@ -240,6 +244,21 @@ class _Comparison:
             chosen = self._first_of(left, densities, tested)
         return FamilyChoice(candidates[chosen].family, {candidates[at].name: means[at] for at in left})
 
+    def _sized(self, candidate, poisson):
+        """Return negative binomial columns of the best size, from the clusters of Poisson columns."""
+        held = self._part(candidate, 0)
+        seen = np.delete(np.arange(len(candidate.X)), held)
+        weight = None if self.weight is None else self.weight[seen]
+
+        def settler_of(family):
+            data = Dataset(candidate.X[seen], family, weight=weight)
+            model, learned = MixtureModel(data.family, self.weights), learned_hyper("auto", family)
+            return Settler(model, data, learned, seed=self.seed, n_threads=self.n_threads)
+
+        is_open = self.weights.max_components is None
+        options = {"merges": is_open, "n_threads": self.n_threads}
+        return candidate._replace(family=sized_counts(settler_of, poisson.labels, candidate.X[held], **options).family)
+
     def _first_of(self, places, densities, rows):
         """Return the first of some candidates that is not clearly worse than the best of them."""
         means = [self._mean(densities[at], rows)[0] for at in places]
@@ -251,7 +270,7 @@ class _Comparison:
     def _has_no_groups(candidate, found):
         """Return whether most fits of categories or counts have one cluster."""
         of_numbers = isinstance(candidate.family, (DiagonalGaussian, Gaussian, SphericalGaussian))
-        return not of_numbers and 2 * sum(held.n_clusters == 1 for held in found) > len(found)
+        return not of_numbers and 2 * sum(not held.labels.any() for held in found) > len(found)
 
     def _numbers_have_groups(self, candidate):
         """Return whether clusters of Gaussian columns tell held-out columns by the others.
@@ -307,7 +326,7 @@ class _Comparison:
         data = Dataset(candidate.X[seen], candidate.family, weight=None if self.weight is None else self.weight[seen])
         model, labels = self._fitted(candidate.family, data)
         found = score(model, data, labels, candidate.X[held], n_threads=self.n_threads)
-        return _Held(found + candidate.log_base, int(labels.max()) + 1)
+        return _Held(found + candidate.log_base, labels)
 
     def _mean(self, values, rows):
         """Return the mean of some rows and its standard error."""

@@ -20,6 +20,7 @@ from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.families.trials.negative_binomial import NegativeBinomial
+from expfam.fitting.count_sizes import sized_counts
 from expfam.fitting.held_rows import held_out_densities, settler_of
 from expfam.model.data import Dataset
 from expfam.model.partitions import compact_labels
@@ -44,7 +45,7 @@ _VARYING = "counts vary more within groups than Poisson ones"
 FREER: dict[type, tuple[tuple[Family, str], ...]] = {
     DiagonalGaussian: ((Gaussian(), _DEPENDENT),),
     SphericalGaussian: ((DiagonalGaussian(), _UNEQUAL), (Gaussian(), _DEPENDENT)),
-    Poisson: ((NegativeBinomial(), _VARYING),),
+    Poisson: ((NegativeBinomial("auto"), _VARYING),),
 }
 
 
@@ -123,17 +124,21 @@ def _freer_of_sample(asked, data, labels, freer, seed):
     seen, new = np.delete(rows, held), data.X[rows[held]]
     X, begun = data.X[seen], compact_labels(labels[seen])
 
-    def fit(family, *, merges):
-        settler = settler_of(asked, Dataset(X, family), family, seed)
-        fitted = settler.fitted(begun)
-        fitted = settler.merged(fitted) if merges else fitted
-        densities = held_out_densities(fitted.model, settler.data, fitted.labels, new, n_threads=asked.n_threads)
-        return int(fitted.labels.max()) + 1, densities / d
+    def settler(family):
+        return settler_of(asked, Dataset(X, family), family, seed)
+
+    def fit(family, *, merges=True):
+        if type(family) is NegativeBinomial:
+            return sized_counts(settler, begun, new, merges=merges, n_threads=asked.n_threads)
+        own = settler(family)
+        fitted = own.merged(own.fitted(begun)) if merges else own.fitted(begun)
+        densities = held_out_densities(fitted.model, own.data, fitted.labels, new, n_threads=asked.n_threads)
+        return family, int(fitted.labels.max()) + 1, densities
 
     d = data.n_features
-    n_begun, own = fit(asked.family, merges=False)
-    tried = [(family, reason, *fit(family, merges=True)) for family, reason in freer]
-    found = [Freer(family, reason, n, densities - own) for family, reason, n, densities in tried]
+    _, n_begun, own = fit(asked.family, merges=False)
+    tried = [(*fit(family), reason) for family, reason in freer]
+    found = [Freer(family, reason, n, (densities - own) / d) for family, n, densities, reason in tried]
     best = max(one.gain for one in found)
     simplest = next(one for one in found if one.gain >= best - _LEAST_GAIN)
     return simplest if simplest.explains(n_begun) else None
@@ -141,11 +146,12 @@ def _freer_of_sample(asked, data, labels, freer, seed):
 
 def warn_of_pieces(asked: Asked, found: Freer, n_clusters: int) -> None:
     """Warn that a family with a freer shape describes rows better by fewer clusters."""
+    family: Any = found.family if type(found.family) is NegativeBinomial else found.family.name
     own, than = asked.family.name, "less well than" if found.gain > 0.0 else "no better than"
     warn(
         f"{asked.owner}: {found.reason}, and {own} cuts such groups into pieces. Its"
         f" {counted(n_clusters, 'cluster')} describe rows that were held out {than}"
         f" {counted(found.n_clusters, 'cluster')} of {found.family.name} ({found.gain:+.2f} nats a cell). Write"
-        f" {asked.line(family=found.family.name)}",
+        f" {asked.line(family=family)}",
         DataWarning,
     )

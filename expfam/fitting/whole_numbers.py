@@ -129,14 +129,15 @@ def whole_candidates(
     Returns
     -------
     list of Candidate
-        The Gaussians, on columns that are not constant; of numbers from 0 on Poisson and negative binomial columns;
+        The Gaussians, on columns that are not constant; of numbers from 0 on Poisson columns, and negative binomial
+        ones whose size is to be found;
         and, if some columns are categories, the columns by their roles, which have most parameters.
     """
     varies = (X[0] != X).any(axis=0)
     spread, base = _spread(X[:, varies], seed)
     found = [Candidate(family, spread, base) for family in reals if spread.shape[1]]
     if X.min() >= 0:
-        found += [Candidate(Poisson(), X), Candidate(NegativeBinomial(), X)]
+        found += [Candidate(Poisson(), X), Candidate(NegativeBinomial("auto"), X)]
     if by_roles is None or all(role["role"] in ("count", "dropped") for role in by_roles.roles):
         return found  # with laws of their own they fit best what piles up at the ends of a scale, and cut classes by it
     return [*found, Candidate(by_roles, Roles(by_roles.roles).encode_array(X))]
