@@ -224,7 +224,8 @@ class _Comparison:
         """
         if len(candidates) == 1:
             return FamilyChoice(candidates[0].family, {})
-        candidates, found = list(candidates), [[] for _ in candidates]
+        candidates = list(candidates)
+        found: list[list[_Held]] = [[] for _ in candidates]
         for part in range(_N_PARTS):
             for place, held in enumerate(found):
                 if is_auto(candidates[place].family.get_params().get("r")):
