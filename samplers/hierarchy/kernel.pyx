@@ -190,7 +190,8 @@ class MergeState:
         none = np.full(L, -1)
         if L < self.data.n_rows:
             return none
-        group = DataCells.from_duplicates(self.data.X, phi=np.zeros((L, 1))).group
+        rows = getattr(self.scores, "cells", self.data.X)  # they are fewer numbers
+        group = DataCells.from_duplicates(rows, phi=np.zeros((L, 1))).group
         return group if group.max() + 1 < _FEWER * L else none
 
     @classmethod

@@ -41,10 +41,13 @@ from expfam.families.counts.off_cells import off_cells
 from expfam.samplers.hierarchy.scores import log_gammas, log_sizes
 
 _BLOCK = 1 << 20    # terms of P that are added up at once
+_MOST_KEPT = 64     # numbers of rows at which E of a cluster is kept: one cluster after the other grows through them
+_KEPT_VALUES = 1 << 18
 
 
 ctypedef struct cell:
     int32_t place               # level within all columns; each column has one more, of missing values
+    int32_t column
     int32_t count               # rows of the cluster
 
 ctypedef struct cell_list:
@@ -72,7 +75,6 @@ ctypedef struct level_state:
     const double *pure          # (n_data + 1,) P
     const double *log_gamma     # (n_data + 1,)
     const double *log_size      # (n_data + 1,) of a merged cluster, subtracted
-    const int32_t *column       # of each place
     const double *prior         # of each place; that of a missing value is 0
     const double *base          # a_jb of each column
     const double *total         # A_j of each column
@@ -81,7 +83,8 @@ ctypedef struct level_state:
     marked_column *columns      # (V,) those of the marked cluster have the last stamp
     marked_place *places        # (F + V,) likewise
     value_of *own               # (n_data + 1,) E_k(n) of the marked cluster; its key is the stamp
-    value_of *others            # (L,) E_l at the n of the last score; its key is the cluster's number of rows
+    value_of *others            # (L, n_kept) E_l at n, in place n % n_kept; its key is the cluster's number of rows
+    int64_t n_kept
     int32_t *shared             # (V + 1,) cells of a list that begin a column of the marked cluster
     int64_t stamp
 
@@ -122,7 +125,10 @@ cdef inline void multiply(quotient *value, double z, double m, int sign) noexcep
 
 
 cdef inline double log_of(const quotient *value) noexcept nogil:
-    return value.other.sum + expfam_log1(value.other.factor) + expfam_log1(value.over / value.under)
+    cdef double other = value.other.sum
+    if value.other.factor != 1.0:
+        other += expfam_log1(value.other.factor)
+    return other + expfam_log1(value.over / value.under)
 
 
 cdef double off_evidence(const level_state *s, double n, cell_list list) noexcept nogil:
@@ -133,7 +139,7 @@ cdef double off_evidence(const level_state *s, double n, cell_list list) noexcep
     cdef double off = 0.0, missing = 0.0, count
     for i in range(list.length):
         place, count = list.cells[i].place, list.cells[i].count
-        next_column = s.column[place]
+        next_column = list.cells[i].column
         if next_column != column:
             if off > 0:
                 finish_column(s, &value, n, column, off, missing)
@@ -171,7 +177,7 @@ cdef void mark(level_state *s, cell_list list) noexcept nogil:
     for i in range(list.length):
         place, count = list.cells[i].place, list.cells[i].count
         s.places[place].stamp, s.places[place].count = s.stamp, count
-        column = &s.columns[s.column[place]]
+        column = &s.columns[list.cells[i].column]
         if column.stamp != s.stamp:
             column.stamp, column.off, column.missing = s.stamp, 0.0, 0.0
         column.off += count
@@ -196,7 +202,7 @@ cdef void change_column(const level_state *s, quotient *value, double n, int32_t
     """
     cdef double off = 0.0, missing = 0.0, count, less, more
     cdef int32_t place
-    while j < other.length and s.column[other.cells[j].place] == column:
+    while j < other.length and other.cells[j].column == column:
         place, count = other.cells[j].place, other.cells[j].count
         j += 1
         off += count
@@ -223,7 +229,7 @@ cdef Py_ssize_t find_shared(const level_state *s, cell_list other) noexcept nogi
     cdef Py_ssize_t j, n = 0
     cdef int32_t column, last = -1
     for j in range(other.length):
-        column = s.column[other.cells[j].place]
+        column = other.cells[j].column
         s.shared[n] = <int32_t> j
         n += (column != last) & (s.columns[column].stamp == s.stamp)
         last = column
@@ -237,7 +243,7 @@ cdef double change(const level_state *s, double n, cell_list other) noexcept nog
     cdef int32_t column
     for i in range(find_shared(s, other)):
         j = s.shared[i]
-        column = s.column[other.cells[j].place]
+        column = other.cells[j].column
         change_column(s, &value, n, column, other, j)
     return log_of(&value)
 
@@ -251,12 +257,14 @@ cdef int level_score(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t 
     cdef Py_ssize_t i, other
     cdef int64_t n
     cdef double together
+    cdef value_of *kept
     mark(s, s.lists[k])
     for i in range(m):
         other = ls[i]
         n = s.count[k] + s.count[other]
         together = evidence_at(&s.own[n], s.stamp, s, n, s.lists[k])
-        together = together + evidence_at(&s.others[other], s.count[other], s, n, s.lists[other])
+        kept = &s.others[other * s.n_kept + n % s.n_kept]
+        together = together + evidence_at(kept, s.count[other], s, n, s.lists[other])
         together = s.pure[n] + together + change(s, <double> n, s.lists[other])
         out[i] = (s.log_alpha + s.log_gamma[n] + together) - (s.weight[k] + s.weight[other]) - s.log_size[n]
     return MERGE_OK
@@ -303,8 +311,8 @@ cdef class _Lists:
                 PyMem_RawFree(self.lists[k].cells)
             PyMem_RawFree(self.lists)
 
-    def fill(self, S):
-        """Set the lists from the rows of CSR counts with ascending columns."""
+    def fill(self, S, const int32_t[::1] column):
+        """Set the lists from CSR counts with ascending places; `column` (n_places,) has theirs."""
         cdef const int64_t[::1] starts = np.ascontiguousarray(S.indptr, dtype=np.int64)
         cdef const int32_t[::1] places = np.ascontiguousarray(S.indices, dtype=np.int32)
         cdef const int32_t[::1] counts = np.ascontiguousarray(S.data, dtype=np.int32)
@@ -313,7 +321,8 @@ cdef class _Lists:
         for k in range(self.n_slots):
             cells = new_cells(starts[k + 1] - starts[k])
             for e in range(starts[k], starts[k + 1]):
-                cells[e - starts[k]].place, cells[e - starts[k]].count = places[e], counts[e]
+                cells[e - starts[k]].place, cells[e - starts[k]].column = places[e], column[places[e]]
+                cells[e - starts[k]].count = counts[e]
             PyMem_RawFree(self.lists[k].cells)
             self.lists[k].cells, self.lists[k].length = cells, starts[k + 1] - starts[k]
 
@@ -339,15 +348,15 @@ cdef class LevelScores:
     """Log odds of merging two clusters of categorical rows, by cells off the frequent levels.
 
     Arguments and the attributes `capsule`, `weight`, `count` and `block` are those of `OddsScores`. `home` (L,) links
-    the slot of each leaf to that of the cluster that took it up. Scores differ from those of `OddsScores` in the last
-    bits: they are sums in another order.
+    the slot of each leaf to that of the cluster that took it up; `cells` (L, n_places) are those of the leaves, CSR.
+    Scores differ from those of `OddsScores` in the last bits: they are sums in another order.
     """
 
     cdef readonly object capsule, weight, count, block, home
+    cdef readonly object cells      # (L, n_places) CSR, of the leaves
     cdef level_state s
     cdef merge_scores_v1 functions
     cdef _Lists lists
-    cdef object cells               # (L, n_places) CSR, of the leaves
     cdef dict arrays                # what the pointers point into
 
     def __init__(self, model, data, labels, *, leaf_weight, by_size):
@@ -357,7 +366,7 @@ cdef class LevelScores:
         self.cells = _summed(leaves @ found.cells)
         self.count = np.bincount(labels, minlength=L).astype(np.int64)
         self.home, self.lists = np.arange(L), _Lists(L)
-        self.lists.fill(self.cells)
+        self.lists.fill(self.cells, found.column)
         self.arrays = {
             "column": found.column, "prior": found.prior, "base": found.base, "total": found.total,
             "pure": _pure(found.base, found.total, N),
@@ -373,9 +382,8 @@ cdef class LevelScores:
     def _aim(self):
         cdef double[::1] weight = self.weight
         cdef int64_t[::1] count = self.count
-        cdef const int32_t[::1] column = self.arrays["column"]
         cdef const double[::1] view
-        self.s.lists, self.s.weight, self.s.count, self.s.column = self.lists.lists, &weight[0], &count[0], &column[0]
+        self.s.lists, self.s.weight, self.s.count = self.lists.lists, &weight[0], &count[0]
         view = self.arrays["pure"]
         self.s.pure = &view[0]
         view = self.arrays["log_gamma"]
@@ -392,15 +400,16 @@ cdef class LevelScores:
     def _scratch(self):
         """Allocate the scratch memory of one thread, and make the capsule that names it."""
         cdef Py_ssize_t n_columns = len(self.arrays["base"])
+        cdef Py_ssize_t n_kept = max(1, min(_MOST_KEPT, _KEPT_VALUES // len(self.count)))
         cdef int64_t[:, ::1] columns = np.zeros((n_columns, 3), dtype=np.int64)
         cdef int64_t[:, ::1] places = np.zeros((len(self.arrays["prior"]), 2), dtype=np.int64)
         cdef int64_t[:, ::1] own = np.zeros((len(self.arrays["pure"]), 3), dtype=np.int64)
-        cdef int64_t[:, ::1] others = np.zeros((len(self.count), 3), dtype=np.int64)
+        cdef int64_t[:, ::1] others = np.zeros((len(self.count) * n_kept, 3), dtype=np.int64)
         cdef int32_t[::1] shared = np.empty(n_columns + 1, dtype=np.int32)
         self.arrays["scratch"] = (columns, places, own, others, shared)
         self.s.columns, self.s.places = <marked_column *> &columns[0, 0], <marked_place *> &places[0, 0]
         self.s.own, self.s.others = <value_of *> &own[0, 0], <value_of *> &others[0, 0]
-        self.s.shared, self.s.stamp = &shared[0], 0
+        self.s.shared, self.s.stamp, self.s.n_kept = &shared[0], 0, n_kept
         self.functions.self = &self.s
         self.functions.score = level_score
         self.capsule = PyCapsule_New(&self.functions, SCORES, NULL)
@@ -459,7 +468,7 @@ cdef class LevelScores:
         self.home[:] = arrays["home"]
         L = len(self.count)
         joined = sparse.csr_array((np.ones(L, dtype=np.int32), (self.home, np.arange(L))), shape=(L, L))
-        self.lists.fill(_summed(joined @ self.cells))
+        self.lists.fill(_summed(joined @ self.cells), self.arrays["column"])
         self._scratch()     # what it holds is of other clusters
 
 
@@ -481,7 +490,9 @@ def _ends(home):
 def _pure(base, total, n_data):
     """Return P of 0 to n_data rows: (n_data + 1,) nats."""
     terms, step = np.zeros(n_data + 1), max(1, _BLOCK // len(base))
+    pairs, pair = np.unique(np.stack([base, total]), axis=1, return_inverse=True)  # few: each logarithm once
     for start in range(0, n_data, step):
         n = np.arange(start, min(start + step, n_data), dtype=np.float64)[:, None]
-        terms[start + 1 : start + 1 + len(n)] = np.log((base + n) / (total + n)).sum(axis=1)
+        logs = np.log((pairs[0] + n) / (pairs[1] + n))
+        terms[start + 1 : start + 1 + len(n)] = logs.take(pair.ravel(), axis=1).sum(axis=1)
     return np.cumsum(terms)

@@ -79,7 +79,11 @@ def _most_frequent(X, family, first, missing, is_level):
     for rows in _blocks(X):
         counts += np.bincount(_places(X[rows], first, missing).ravel(), minlength=len(counts))
     starts = np.flatnonzero(is_level)[family.offsets_[:-1]]
-    return np.array([start + int(np.argmax(counts[start : start + n])) for start, n in zip(starts, family.levels_)])
+    found = np.empty(len(starts), dtype=np.intp)
+    for n in np.unique(family.levels_):  # columns with as many levels at once
+        at = np.flatnonzero(family.levels_ == n)
+        found[at] = starts[at] + np.argmax(counts[starts[at][:, None] + np.arange(n)], axis=1)
+    return found
 
 
 def _off_of(X, common, first, missing):
