@@ -164,7 +164,7 @@ PROTOCOLS = [
         "hdp.py",
         "quality",
         "--quick --data-sets tweet --topics 50",
-        ("--quick", ""),
+        ("--seeds 1", ""),
         True,
     ),
     Protocol("Unknown numbers of topics: generated", "hdp.py", "generated", "--topics 5 --seeds 1 --documents 200"),
