@@ -19,6 +19,7 @@ from expfam.dask.completion import completion_of_blocks
 from expfam.dask.runs import stored_run
 from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.lines import line_of
+from expfam.estimators.topic_results import adopt_given
 from expfam.estimators.topics import TopicModel as LocalTopicModel
 from expfam.families.counts.multinomial import Multinomial
 from expfam.fitting.steps import with_progress
@@ -237,7 +238,7 @@ class TopicModel(BaseEstimator):
             raise CapabilityError("the model is not fitted: write model.fit(X) first")
         local = self._local()
         local.n_features_in_ = self.n_features_in_
-        local._adopt(self._state, self.n_documents_, _Given(self._counts, self.alpha_))
+        adopt_given(local, self._state, self._counts, self.alpha_, self.n_documents_)
         local.method_ = "gibbs"
         return local
 
@@ -289,16 +290,6 @@ class _Fitted:
 
     def __init__(self, model: Any, eta: Any, log_joint: float) -> None:
         self.model, self.eta, self.log_joint = model, eta, log_joint
-
-
-class _Given:
-    """Mean counts of words in topics (V, K), and pseudo-counts (K,)."""
-
-    def __init__(self, counts: Any, alpha: Any) -> None:
-        self.counts, self.alpha = counts, alpha
-
-    def means(self, state: Any) -> tuple[Any, Any]:
-        return self.counts, self.alpha
 
 
 class _Mean:

@@ -33,7 +33,7 @@ from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time, forecast_duration
 from expfam.io.models import load_estimator, save_estimator
 from expfam.lazy import made_on_use
-from expfam.params import Integer, check_value, is_auto
+from expfam.params import Integer, check_value, is_auto, refuse_unused
 from expfam.stages import TIMED_ROWS, tell
 from expfam.structures.ground.rng import resolve_seed
 
@@ -619,6 +619,19 @@ def step_numbers(estimator: Any) -> tuple[int, int]:
         check_value(f"{type(estimator).__name__}: {name}", getattr(estimator, name), ("auto", Integer(0)))
     n_steps = int(estimator.default_steps if is_auto(estimator.n_steps) else estimator.n_steps)
     return n_steps, min(n_steps, _MOST_WARMUP) if is_auto(estimator.n_warmup) else int(estimator.n_warmup)
+
+
+def refuse_warmup(estimator: Any, remedy: str) -> None:
+    """Refuse a warm-up of variational inference, which has none.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    remedy : str
+        What else to write.
+    """
+    if not is_auto(estimator.n_warmup) and estimator.n_warmup:
+        refuse_unused(estimator, ["n_warmup"], why="variational inference", remedy=remedy)
 
 
 def total_steps(estimator: Any) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from expfam.estimators.base import alpha_or, check_learn_hyper, step_numbers
+from expfam.estimators.base import alpha_or, check_learn_hyper, refuse_warmup, step_numbers
 from expfam.estimators.family_estimator import compared_rows
 from expfam.estimators.group_names import grouped_rows
 from expfam.estimators.lines import line_of
@@ -30,7 +30,7 @@ from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import as_groups
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
-from expfam.params import check_value, is_auto, refuse_unused
+from expfam.params import check_value, is_auto
 from expfam.samplers.chain.kernel import check_known
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.grouped.variational import GroupedVariational
@@ -211,8 +211,7 @@ def _phases(mixture, kernel):
     """Return the warm-up and the steps that count; variational inference has no warm-up."""
     n_steps, n_warmup = step_numbers(mixture)
     if not kernel.is_sampler:
-        if n_warmup and not is_auto(mixture.n_warmup):
-            refuse_unused(mixture, ["n_warmup"], why="variational inference", remedy="take sampler='gibbs'")
+        refuse_warmup(mixture, "take sampler='gibbs'")
         n_warmup = 0
     return [Phase(kernel, n_warmup), Phase(kernel, n_steps)]
 

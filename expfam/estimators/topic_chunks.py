@@ -7,7 +7,9 @@ from typing import Any
 from expfam.estimators.chunks import ChunkWays, rows_and_weight, settings_of_plan
 from expfam.estimators.lines import line_of
 from expfam.estimators.topic_draws import refuse_draws
-from expfam.estimators.unknown_numbers import drop_weights
+from expfam.estimators.topic_plan import given_model, kernel_of_topics
+from expfam.estimators.topic_results import OF_DOCUMENTS, adopt_given
+from expfam.estimators.topic_words import documents_of
 from expfam.estimators.unknown_topics import adopt_stream, chunk_kernel, chunk_model
 from expfam.fitting.chunk_models import DocumentChunks, ProcessChunks
 from expfam.samplers.named import find_sampler
@@ -51,7 +53,7 @@ def _given_kernel(topics):
     if topics.n_components is None:
         return chunk_kernel(topics)
     found = find_sampler(topics.sampler, model="TopicModel")
-    return topics._kernel(TopicVariational if found is None else found)
+    return kernel_of_topics(topics, TopicVariational if found is None else found)
 
 
 def _plan(topics, *, is_first, in_passes, X, options):
@@ -63,7 +65,7 @@ def _plan(topics, *, is_first, in_passes, X, options):
     if hasattr(topics, "stream_"):
         model = topics.stream_.model
     elif is_first:
-        model = topics._model(X, **options)[0]
+        model = given_model(topics, documents_of(topics, X, **options))
     else:
         model, sums = topics._fitted_model(), _sums_of_fit(topics)
     return DocumentChunks(**settings_of_plan(topics, kernel), model=model, sums=sums)
@@ -82,8 +84,7 @@ def _read(topics, stream):
     if topics.n_components is None:
         adopt_stream(topics, stream)
         return
-    drop_weights(topics)
-    topics._adopt(stream, stream.total_weight)
+    adopt_given(topics, stream, stream.word_counts, stream.model.pseudocounts, stream.total_weight)
     topics.method_ = stream.settings.local_of(stream.model.n_components)
 
 
@@ -91,4 +92,4 @@ def _parts(topics, chunk):
     return rows_and_weight(chunk)
 
 
-DOCUMENTS = ChunkWays(_plan, _read, _parts, of_rows=("labels_", "probabilities_"))
+DOCUMENTS = ChunkWays(_plan, _read, _parts, of_rows=OF_DOCUMENTS)

@@ -16,6 +16,7 @@ from expfam.errors import DataError
 from expfam.estimators.coarsen import carried, rename_labels
 from expfam.estimators.loaded import rows_of_fit
 from expfam.estimators.row_results import keep_row_names
+from expfam.estimators.topic_results import set_main_topics
 from expfam.estimators.unknown_numbers import set_weights
 from expfam.model.data import Dataset
 from expfam.params import check_value
@@ -56,7 +57,7 @@ def coarser_topics(model: Any, n_clusters: int | None, X: Any, tree: str | None)
     coarse = _united(model, home)
     if data is not None:
         keep_row_names(coarse, X)
-        coarse._set_labels(data)
+        set_main_topics(coarse, data)
     return coarse
 
 

@@ -67,10 +67,10 @@ def all_topics(estimator: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
     return np.vstack([estimator.components_, eta]), np.append(estimator.alpha_, rest_pseudocount(estimator))
 
 
-def keep_topics(model: Any, kept: KeptTopics) -> None:
+def keep_topics(model: Any, kept: KeptTopics | None) -> None:
     """Keep the draws of a fit, in the place of those of an earlier one."""
     model.__dict__.pop("_drawn", None)
-    draws = kept.draws()
+    draws = () if kept is None else kept.draws()
     if draws:
         model._drawn = (model.components_, draws)
 

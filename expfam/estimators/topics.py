@@ -18,44 +18,38 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 
 from expfam.amounts import counted
-from expfam.errors import CapabilityError, DataError
+from expfam.errors import DataError
 from expfam.estimators.arguments import with_whole_lines
-from expfam.estimators.base import Estimator, alpha_or, check_learn_hyper, run_steps, set_trace, step_numbers
+from expfam.estimators.base import Estimator, step_numbers
 from expfam.estimators.chunks import learn, learn_all
 from expfam.estimators.documents import validated_documents
-from expfam.estimators.loaded import clusters_of_fit, keep_rows, names_of_fit
+from expfam.estimators.loaded import clusters_of_fit, names_of_fit
 from expfam.estimators.matrices import checked_input
 from expfam.estimators.resumed import kept_fit, seeded_fit
 from expfam.estimators.row_results import asked_output, in_asked_form
 from expfam.estimators.topic_chunks import DOCUMENTS, kernel_of_chunks, learns_documents
 from expfam.estimators.topic_coarsen import coarser_topics, topic_curve, topics_text, words_tree
-from expfam.estimators.topic_draws import all_topics, draws_to_keep, keep_topics, predicting_topics, refuse_draws
+from expfam.estimators.topic_draws import all_topics, predicting_topics
+from expfam.estimators.topic_plan import planned_topics
+from expfam.estimators.topic_results import adopt_documents, adopt_run
 from expfam.estimators.topic_scores import bounds_of_documents
-from expfam.estimators.topic_seeds import seed_matrix
-from expfam.estimators.unknown_numbers import drop_weights, refuse_rest
-from expfam.estimators.unknown_topics import fit_unknown_topics, restored_stream
+from expfam.estimators.topic_words import names_of_words
+from expfam.estimators.unknown_numbers import refuse_rest
+from expfam.estimators.unknown_topics import restored_stream
 from expfam.evaluation.held_out import completed_by_draws
 from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.counts.multinomial import Multinomial
-from expfam.families.support import as_matrix, first_where, repeated
+from expfam.families.support import as_matrix, first_where
 from expfam.fitted.clusters import checked_n_top, largest, stacked_largest
-from expfam.fitting.phases import Phase
-from expfam.fitting.steps import was_level
-from expfam.fitting.topic_starts import forecast_with_search, kept_start, topic_start
-from expfam.forecast.memory import forecast_topics
+from expfam.fitting.topic_run import run_topics
 from expfam.frames.names import named_columns
 from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.assignment import LoadedClusters
-from expfam.model.data import Dataset
-from expfam.params import is_auto, refuse_unused
-from expfam.samplers.named import find_sampler
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.new_documents import collapsed_weights, document_weights
 from expfam.samplers.topics.stream import TopicStream
 from expfam.samplers.topics.variational import TopicVariational
-from expfam.samplers.variational.learner import weight_of
-from expfam.stages import stage
 from expfam.structures.ground.threads import segments
 
 if TYPE_CHECKING:
@@ -66,8 +60,6 @@ if TYPE_CHECKING:
     from expfam.samplers.variational.schedules import Schedule
 
 
-_ALPHA, _ETA = 0.1, 0.01  # where learning begins
-_KEEP_EVERY = 4  # sweeps from one that counts to the next
 _LEAST_TOKENS = 0.5  # of a topic that is counted
 _WEIGHTS, _ENTRIES = 1 << 22, 1 << 17  # of the documents of a block: data on a disk are not copied at once
 
@@ -200,142 +192,17 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         ResourceError
             Where `memory_limit` or `time_limit` would not suffice.
         """
-        n_steps, n_warmup = step_numbers(self)
         X = self._validate(X, reset=True)
-        if self._check_components() is None:
-            with seeded_fit(self, resume):
-                fit_unknown_topics(self, X, sample_weight, n_steps, n_warmup, resume=resume)
-            self._finish(X, sample_weight)
-            return self
-        drop_weights(self)
-        model, data = self._model(X, sample_weight)
         with seeded_fit(self, resume):
-            kernel, seed = self._kernel(self._method(data)), self._seed()
-        is_sampled, start, average = isinstance(kernel, TopicGibbs), self.start, _Average()
-        kept = draws_to_keep(self, n_steps)
-        if is_sampled:
-            phases = self._sweeps(kernel, n_warmup, n_steps)
-            # from random topics the sampler needs twice the sweeps, and ends behind on long documents
-            start = "variational" if is_auto(start) else start
-        else:
-            if n_warmup and not is_auto(self.n_warmup):
-                why, remedy = "variational inference", "take sampler='gibbs', for whole counts without weights"
-                refuse_unused(self, ["n_warmup"], why=why, remedy=remedy)
-            refuse_draws(self, "variational inference")
-            phases = [Phase(kernel, n_steps)]
-        forecast = partial(self._forecast, data, kernel=kernel, model=model, start=start, kept=kept)
-        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed, has_labels=False)
-        with kept_fit(self, resume, data, seed):
-            if is_auto(self.start):
-                with stage("searching a start"):
-                    start = kept_start(topic_start, kernel, model, data, start, seed=seed, n_threads=self.n_threads)
-            state = kernel.init(model, data, seed=seed, start=start)
-            set_trace(self, run_steps(self, state, phases, counted=[average, kept] if is_sampled else []))
-        self.converged_ = was_level(self.trace_, kernel, state, data.X.sum())
-        self.__dict__.pop("stream_", None)
-        self._adopt(state, weight_of(data), average)
-        keep_topics(self, kept)
-        self.method_ = "gibbs" if is_sampled else kernel.local_of(model.n_components)
-        self._finish(X, sample_weight)
+            plan = planned_topics(self, X, sample_weight)
+        with kept_fit(self, resume, plan.data, plan.seed):
+            run = run_topics(plan, self.callbacks)
+        adopt_run(self, plan, run)
+        adopt_documents(self, X, sample_weight)
         return self
 
-    def _finish(self, X, weight):
-        """Set what documents have of a fit, and keep some of them for `coarsen`."""
-        self._set_labels(X)
-        if not self.interrupted_:
-            keep_rows(self, Dataset(X, self.family_, weight=weight), self._labels, seed=self._seed())
-
-    def _set_labels(self, X):
-        """Set the main topic of each document and its share; Ctrl-C leaves them out."""
-        for name in DOCUMENTS.of_rows:
-            self.__dict__.pop(name, None)
-        if self.interrupted_:
-            return
-        try:
-            columns, shares = self._largest_weights(X, 1)
-        except KeyboardInterrupt:
-            self.interrupted_ = self.trace_.interrupted = True
-            return
-        self.labels_, self.probabilities_ = columns[:, 0], shares[:, 0].astype(np.float32)
-
-    def _forecast(self, data, **run):
-        """Forecast the memory of a fit, or of the search before it if that is more."""
-        return forecast_with_search(forecast_topics(data, **run), data, self.start, self.n_components)
-
-    def pseudocount_of_words(self) -> Any:
-        """Return `eta`, or what it stands for where it is None."""
-        if isinstance(self.eta, str) and self.eta != "auto":
-            raise ValueError(f"TopicModel: eta must be 'auto', a number or one a word; got {self.eta!r}")
-        if self.eta is None:
-            return "auto" if self.n_components is None else _ETA
-        return self.eta
-
-    def _model(self, X, weight=None):
-        K, alpha, eta = self._check_components(), alpha_or(self, _ALPHA), self.pseudocount_of_words()
-        family = Multinomial(_ETA if is_auto(eta) else eta, allow_fractional=True)
-        data = Dataset(X, family, weight=weight, names=names_of_fit(self))
-        seeds = seed_matrix(self.seeds, self.seed_tokens, data.X, K, self._names(data.n_features))
-        return AdmixtureModel(data.family, K, alpha, seeds), data
-
     def _names(self, n_words):
-        """Return the names of the words: (V,) ndarray, or None where there are none."""
-        if self.vocabulary is None:
-            return getattr(self, "feature_names_in_", None)
-        names = np.asarray(self.vocabulary)
-        if names.shape != (n_words,):
-            raise ValueError(
-                f"vocabulary must name the {counted(n_words, 'column')} of the data; got shape {names.shape}"
-            )
-        return names
-
-    def _method(self, data):
-        """Return the kernel that was given, or the class that suits the data."""
-        found = find_sampler(self.sampler, model="TopicModel")
-        is_weighted = data.weight is not None and (data.weight != 1.0).any()
-        if found is None:
-            is_whole = first_where(data.X, lambda values: values != np.floor(values)) is None
-            return TopicGibbs if is_whole and not is_weighted else TopicVariational
-        if is_weighted and (found is TopicGibbs or isinstance(found, TopicGibbs)):
-            raise CapabilityError(
-                "TopicModel: Gibbs sampling cannot use sample_weight, for the tokens of each copy of a document have"
-                f" topics of their own: write TopicModel(sampler='variational').fit(X,"
-                f" sample_weight=sample_weight), or where all weights are whole numbers {repeated('sample_weight')}"
-            )
-        return found
-
-    def _kernel(self, method):
-        """Return the kernel of a class with this model's settings, or a given kernel as it is."""
-        check_learn_hyper(self)
-        if isinstance(method, (TopicGibbs, TopicVariational)):
-            why = "a kernel, which says itself what it learns,"
-            refuse_unused(self, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
-            return method
-        by_default = is_auto(self.learn_hyper)
-        learn_eta = is_auto(self.pseudocount_of_words()) if by_default else bool(self.learn_hyper)
-        if method is TopicGibbs:
-            return TopicGibbs(learn_alpha=is_auto(self.alpha), learn_eta=learn_eta)
-        # the bound of variational inference prefers a smaller alpha than predicts best
-        return TopicVariational(learn_eta=learn_eta, n_threads=self.n_threads)
-
-    def _sweeps(self, kernel, n_warmup, n_steps):
-        """Return the phases of the sweeps.
-
-        A pseudo-count of words that is learned from topics which are still nearly random keeps them so: it waits.
-        """
-        first = type(kernel)(**kernel.get_params() | {"learn_eta": False})
-        half = n_warmup // 2
-        return [Phase(first, half), Phase(kernel, n_warmup - half), Phase(kernel, n_steps)]
-
-    def _adopt(self, state, n_documents, average=None):
-        counts, self.alpha_ = (average or _Average()).means(state)
-        eta = state.model.family.concentration
-        self.eta_ = float(eta) if np.ndim(eta) == 0 else np.array(eta)
-        self.__dict__.pop("seeds_", None)
-        if state.model.seeds is not None:
-            self.seeds_ = state.model.seeds
-        self.components_ = np.ascontiguousarray((state.model.seeded(counts) + state.eta[:, None]).T)
-        self.log_joint_, self.n_documents_ = float(state.log_joint), float(n_documents)
-        self._n_features_out = len(self.components_)
+        return names_of_words(self, n_words)
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
@@ -838,34 +705,3 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse, tags.input_tags.positive_only = True, True
         return tags
-
-
-class _Average:
-    """Callback that sums counts of words in topics over sweeps.
-
-    Variational inference has its last counts in place of averages.
-    """
-
-    def __init__(self):
-        self.counts, self.alpha, self.n_kept, self.n_seen = None, 0.0, 0, 0
-
-    def __call__(self, info, state):
-        self.n_seen += 1
-        if self.n_seen % _KEEP_EVERY == 0:
-            self._keep(state)
-        return False
-
-    def _keep(self, state):
-        if self.counts is None:
-            self.counts = np.zeros((state.tokens.n_words, state.model.n_components))
-        state.tokens.add_word_topics(self.counts)
-        self.alpha = self.alpha + state.model.pseudocounts
-        self.n_kept += 1
-
-    def means(self, state):
-        """Return counts (V, K) and pseudo-counts of topics."""
-        if not hasattr(state, "tokens"):
-            return state.word_counts, state.model.pseudocounts
-        if self.n_kept == 0:
-            self._keep(state)
-        return self.counts / self.n_kept, self.alpha / self.n_kept

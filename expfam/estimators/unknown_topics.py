@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import run_steps, set_trace
+from expfam.estimators.base import refuse_warmup, step_numbers
 from expfam.estimators.lines import line_of
-from expfam.estimators.loaded import names_of_fit
-from expfam.estimators.resumed import kept_fit
-from expfam.estimators.topic_draws import draws_to_keep, keep_topics, refuse_draws
+from expfam.estimators.topic_draws import draws_to_keep, refuse_draws
 from expfam.estimators.topic_seeds import seed_matrix
+from expfam.estimators.topic_words import documents_of, learns_eta, names_of_words
 from expfam.estimators.unknown_numbers import (
     LONGEST_WARMUP,
     MeansBySweeps,
@@ -28,7 +27,7 @@ from expfam.estimators.unknown_numbers import (
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import first_where, repeated
 from expfam.fitting.phases import Phase
-from expfam.fitting.steps import was_level
+from expfam.fitting.topic_run import TopicPlan
 from expfam.fitting.topic_starts import kept_start
 from expfam.fitting.unknown_topic_starts import forecast_process, most_sampled_topics, process_start, sampled_start
 from expfam.forecast.memory import forecast_topics
@@ -46,10 +45,8 @@ from expfam.samplers.nonparametric.topics import TopicProcessGibbs
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.variational.learner import weight_of
-from expfam.stages import stage
 
 _SAMPLED = "TopicModel(None, sampler='gibbs')"
-_ETA = 0.01  # where learning begins
 _EARLY = 20  # sweeps before the pseudo-count of words is learned
 _LEARN_EVERY = 5  # sweeps from one draw of the pseudo-count of words to the next
 _LEAST_WARMUP = 80  # sweeps before a rule ends the warm-up
@@ -58,56 +55,27 @@ _SHARES = 20  # topics among which pseudo-tokens of seeds are divided, or as man
 _SEARCH_EVERY = 10  # steps of the warm-up from one search for equal topics to the next
 
 
-def fit_unknown_topics(
-    estimator: Any, X: Any, sample_weight: Any, n_steps: int, n_warmup: int, *, resume: Any = None
-) -> None:
-    """Find topics and their number; set the results of the estimator.
-
-    Parameters
-    ----------
-    estimator : TopicModel
-        With n_components=None.
-    X : (D, V) array_like or sparse matrix
-        Validated.
-    sample_weight : (D,) array_like or None
-    n_steps, n_warmup : int
-    resume : path_like, Checkpoint or None
-        As of `TopicModel.fit`.
-    """
-    _check_settings(estimator)
-    eta = estimator.pseudocount_of_words()
-    data = Dataset(
-        X, Multinomial(_ETA if is_auto(eta) else eta, allow_fractional=True), weight=sample_weight,
-        names=names_of_fit(estimator),
-    )  # fmt: skip
+def planned_unknown(topics: Any, data: Dataset) -> TopicPlan:
+    """Return the plan of a fit of an unknown number of topics."""
+    n_steps, n_warmup = step_numbers(topics)
+    _check_settings(topics)
     if not data.X.sum():
         raise DataError("TopicModel: the documents have no words, so there are no topics to be counted: give others")
-    if _is_variational(estimator, data):
-        _fit_variational(estimator, data, n_steps, n_warmup, resume)
-        return
-    _check_data(estimator, data)
-    kernel, seed = _kernel_of(estimator), estimator._seed()
-    seeds = _seeds_of(estimator, data)
-    model = HierarchicalProcess(data.family, concentration_of(estimator), seeds=seeds)
-    start = "variational" if is_auto(estimator.start) else estimator.start
+    if _is_variational(topics, data):
+        return _planned_variational(topics, data, n_steps)
+    _check_data(topics, data)
+    kernel, seed = _kernel_of(topics), topics._seed()
+    model = HierarchicalProcess(data.family, concentration_of(topics), seeds=_seeds_of(topics, data))
+    start, kept = "variational" if is_auto(topics.start) else topics.start, draws_to_keep(topics, n_steps)
     given = AdmixtureModel(data.family, most_sampled_topics(model, data))
-    kept = draws_to_keep(estimator, n_steps)
     forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=start, kept=kept)
-    phases = _phases(estimator, kernel, n_warmup, n_steps)
-    estimator._check_run(
-        model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed, has_labels=False
-    )
-    rule = next((phase.rule for phase in phases if phase.rule is not None), None)
-    observed = [] if rule is None else [_First(rule)]
-    with kept_fit(estimator, resume, data, seed):
-        if is_auto(estimator.start):
-            with stage("searching a start"):
-                start = kept_start(sampled_start, kernel, model, data, start, seed=seed)
-        state, means = kernel.init(model, data, seed=seed, start=start), MeansBySweeps(_parts)
-        set_trace(estimator, run_steps(estimator, state, phases, counted=[means, kept], observed=observed))
-    estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
-    _adopt(estimator, state, means)
-    keep_topics(estimator, kept)
+    phases = _phases(topics, kernel, n_warmup, n_steps)
+    topics._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed, has_labels=False)
+    search = partial(kept_start, sampled_start, kernel, model, data, start, seed=seed)
+    observed = [_First(phase.rule) for phase in phases if phase.rule is not None]
+    means = MeansBySweeps(_parts)
+    run = (kernel, phases, start, seed, search if is_auto(topics.start) else None)
+    return TopicPlan(model, data, *run, means=means, kept=kept, observed=observed)
 
 
 def _is_variational(estimator, data):
@@ -128,28 +96,35 @@ def _is_fractional(data):
     return first_where(data.X, lambda values: values != np.floor(values)) is not None
 
 
-def _fit_variational(estimator, data, n_steps, n_warmup, resume):
-    """Find topics and their number by variational inference; set the results of the estimator."""
-    _refuse_seeds(estimator)
-    if n_warmup and not is_auto(estimator.n_warmup):
-        refuse_unused(estimator, ["n_warmup"], why="variational inference", remedy=f"write {_SAMPLED}")
-    refuse_draws(estimator, "variational inference")
-    kernel, seed = _variational_kernel(estimator), estimator._seed()
-    model = HierarchicalProcess(data.family, concentration_of(estimator))
-    forecast = partial(forecast_process, data, kernel, estimator.start)
-    phases = [Phase(kernel, n_steps)]
-    estimator._check_run(
-        model, data, phases, kernel=kernel, forecast=forecast, start=estimator.start, seed=seed, has_labels=False
-    )
-    with kept_fit(estimator, resume, data, seed):
-        start = estimator.start
-        if is_auto(start):
-            start = kept_start(process_start, kernel, model, data, start, seed=seed, n_threads=estimator.n_threads)
-        state = kernel.init(model, data, seed=seed, start=start)
-        set_trace(estimator, run_steps(estimator, state, phases))
-    estimator.__dict__.pop("stream_", None)
-    estimator.converged_ = was_level(estimator.trace_, kernel, state, data.X.sum())
-    _adopt_variational(estimator, state, weight_of(data))
+def _planned_variational(topics, data, n_steps):
+    """Return the plan of variational inference."""
+    _refuse_seeds(topics)
+    refuse_warmup(topics, f"write {_SAMPLED}")
+    refuse_draws(topics, "variational inference")
+    kernel, seed, start = _variational_kernel(topics), topics._seed(), topics.start
+    model, phases = HierarchicalProcess(data.family, concentration_of(topics)), [Phase(kernel, n_steps)]
+    forecast = partial(forecast_process, data, kernel, start)
+    topics._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed, has_labels=False)
+    search = partial(kept_start, process_start, kernel, model, data, start, seed=seed, n_threads=topics.n_threads)
+    return TopicPlan(model, data, kernel, phases, start, seed, search if is_auto(start) else None)
+
+
+def adopt_unknown(topics: Any, state: Any, means: MeansBySweeps | None) -> None:
+    """Keep the topics that a run has found, those with seeds first, then the others by size.
+
+    Parameters
+    ----------
+    topics : TopicModel
+    state : State
+    means : MeansBySweeps or None
+        Over the counted sweeps; None after variational inference.
+    """
+    if means is None:
+        _adopt_variational(topics, state, weight_of(state.data))
+        return
+    (counts, sizes), *weights = means.means(state)
+    _set_results(topics, state, counts, sizes, weights, weight_of(state.data), state.model)
+    topics.method_ = "gibbs"
 
 
 def _adopt_variational(estimator, state, n_documents):
@@ -179,9 +154,7 @@ def chunk_model(estimator: Any, X: Any, options: dict[str, Any], *, is_first: bo
             "TopicModel(None) does not go on from a fit of documents at once, which leaves nothing of each document:"
             f" with these in X and new ones in X2 write {line_of(estimator, sampler='variational')}.fit_chunks([X, X2])"
         )
-    eta = estimator.pseudocount_of_words()
-    family = Multinomial(_ETA if is_auto(eta) else eta, allow_fractional=True)
-    data = Dataset(X, family, names=names_of_fit(estimator), **options)
+    data = documents_of(estimator, X, **options)
     if not data.X.sum():
         raise DataError("TopicModel: the first chunk has no words, so there are no topics to begin with: give others")
     return HierarchicalProcess(data.family, concentration_of(estimator))
@@ -210,14 +183,8 @@ def _variational_kernel(estimator):
     if isinstance(estimator.sampler, TopicProcessVariational):
         _refuse_learn_hyper(estimator)
         return estimator.sampler
-    learned = {"learn_alpha": learns_concentrations(estimator), "learn_eta": _learns_eta(estimator)}
+    learned = {"learn_alpha": learns_concentrations(estimator), "learn_eta": learns_eta(estimator)}
     return TopicProcessVariational(**learned, n_threads=estimator.n_threads)
-
-
-def _learns_eta(estimator):
-    if is_auto(estimator.learn_hyper):
-        return is_auto(estimator.pseudocount_of_words())
-    return bool(estimator.learn_hyper)
 
 
 def _refuse_learn_hyper(estimator):
@@ -231,7 +198,7 @@ def _seeds_of(estimator, data):
         return seed_matrix(estimator.seeds, estimator.seed_tokens, data.X, 1, None)
     numbers = [topic for topic in estimator.seeds if topic in Integer(0)]
     n_seeded = 1 + max(numbers, default=-1)
-    names, shares = estimator._names(data.n_features), max(n_seeded, _SHARES)
+    names, shares = names_of_words(estimator, data.n_features), max(n_seeded, _SHARES)
     return seed_matrix(estimator.seeds, estimator.seed_tokens, data.X, max(n_seeded, 1), names, shares)
 
 
@@ -254,7 +221,7 @@ def _kernel_of(estimator):
     if _is_process(estimator.sampler):
         _refuse_learn_hyper(estimator)
         return estimator.sampler
-    learned = {"learn_alpha": learns_concentrations(estimator), "learn_eta": _learns_eta(estimator)}
+    learned = {"learn_alpha": learns_concentrations(estimator), "learn_eta": learns_eta(estimator)}
     return Cycle(TopicProcessSplitMerge(work=_WORK), TopicProcessGibbs(**learned, learn_every=_LEARN_EVERY))
 
 
@@ -334,14 +301,6 @@ def _parts(state, slots):
     """Return counts of words in topics (k, V), and tokens of the topics (k,)."""
     counts = state.tokens.word_topics().tocsc()[:, slots].T.toarray().astype(np.float64)
     return [counts, state.tokens.topic_size[slots].astype(np.float64)]
-
-
-def _adopt(estimator, state, means):
-    """Set the results, the topics with seeds first, then the others by size."""
-    (counts, sizes), *weights = means.means(state)
-    estimator.__dict__.pop("stream_", None)
-    _set_results(estimator, state, counts, sizes, weights, weight_of(state.data), state.model)
-    estimator.method_ = "gibbs"
 
 
 def _set_results(estimator, state, counts, sizes, weights, n_documents, seeded=None):
