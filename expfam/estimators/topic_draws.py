@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from expfam.estimators.unknown_numbers import rest_pseudocount
 from expfam.fitting.kept import MOST_BYTES
@@ -13,7 +14,7 @@ from expfam.fitting.kept_topics import KeptTopics
 from expfam.params import Integer, check_value, is_auto, refuse_unused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from expfam.model.drawn import DrawnTopics
     from expfam.protocols import Floats
@@ -81,13 +82,22 @@ def drawn_topics(model: Any) -> tuple[DrawnTopics, ...]:
     return draws if components is model.__dict__.get("components_") else ()
 
 
-def predicting_topics(model: Any) -> Iterator[tuple[Floats, Floats]]:
-    """Give the pseudo-counts of words in topics and of topics in documents of each draw.
+def predicting_topics(model: Any, X: Any) -> tuple[Any, Iterable[tuple[Floats, Floats]]]:
+    """Return documents, and the pseudo-counts under which their words are predicted.
 
-    They are those of `all_topics` where no draws were kept.
+    The pseudo-counts are those of `all_topics` where no draws were kept. Draws are read only for words of the
+    documents; all others are one word more, which no document has.
+
+    Parameters
+    ----------
+    model : TopicModel
+        Fitted.
+    X : (D, V) array_like or sparse matrix
     """
     draws = drawn_topics(model)
     if not draws:
-        yield all_topics(model)
-    for draw in draws:
-        yield draw.components(), draw.alpha
+        return X, [all_topics(model)]
+    X = sparse.csr_array(X)
+    words, places = np.unique(X.indices, return_inverse=True)
+    narrow = sparse.csr_array((X.data, places.ravel(), X.indptr), shape=(X.shape[0], len(words) + 1))
+    return narrow, ((draw.components(words), draw.alpha) for draw in draws)

@@ -476,8 +476,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _completed(self, X, n_before=0):
         """Return log probability and number of left-out tokens of each document."""
-        X = self._validate(X, reset=False)
-        return completed_by_draws(predicting_topics(self), X, n_before=n_before, n_threads=self.n_threads)[:2]
+        X, draws = predicting_topics(self, self._validate(X, reset=False))
+        return completed_by_draws(draws, X, n_before=n_before, n_threads=self.n_threads)[:2]
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
         """Return a lower bound of the log probability of each document: (D,) nats, with log-base.
@@ -504,9 +504,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self._check_fitted()
         X = self._validate(X, reset=False)
         X = sparse.csr_array(as_matrix(X, family="TopicModel", accepts_sparse=True, n_features=X.shape[1]))
-        bounds = [self._bounds(X, *topics) for topics in predicting_topics(self)]
-        mean = np.logaddexp.reduce(bounds, axis=0) - np.log(len(bounds))
-        return self._fitted_model().family.log_base(X) + mean  # type: ignore[no-any-return]
+        log_base = self._fitted_model().family.log_base(X)
+        X, draws = predicting_topics(self, X)
+        bounds = [self._bounds(X, *topics) for topics in draws]
+        return log_base + np.logaddexp.reduce(bounds, axis=0) - np.log(len(bounds))  # type: ignore[no-any-return]
 
     def _bounds(self, X, components, alpha):
         """Return lower bounds of the log probability of documents given topics, without log-base."""

@@ -104,6 +104,26 @@ def test_scores_are_means_over_the_draws(kept, planted):
     assert abs(plain.score(new) - wanted) > 1e-4
 
 
+def test_words_of_no_document_are_one_word(kept, planted):
+    model, _ = kept
+    for draw in drawn_topics(model):
+        whole, words = draw.components(), np.array([2, 3, 11])
+        part = draw.components(words)
+        np.testing.assert_array_equal(part[:, :3], whole[:, words])
+        np.testing.assert_allclose(part.sum(axis=1), whole.sum(axis=1), rtol=1e-12)
+        every = draw.components(np.arange(whole.shape[1]))
+        np.testing.assert_allclose(every[:, :-1], whole, rtol=1e-15)
+        assert (every[:, -1] < 1e-12).all()
+    new = planted[1][:6]
+    options = {"rtol": 1e-9}
+    for X in (new, sparse.csr_array(new), new.astype(float)):
+        np.testing.assert_allclose(model.score_samples(X), model.score_samples(planted[1])[:6], **options)
+        whole = [(draw.components(), draw.alpha) for draw in drawn_topics(model)]
+        sums, n_tokens, _ = completed_by_draws(whole, new)
+        np.testing.assert_allclose(model.score(X), sums.sum() / n_tokens.sum(), **options)
+    assert np.isfinite(model.score_samples(np.zeros((2, 30), dtype=int))).all()
+
+
 @pytest.mark.parametrize("kind", ["unknown", "given"])
 def test_draws_change_no_bit_of_the_topics(planted, kind):
     X, new = planted
