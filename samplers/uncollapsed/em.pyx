@@ -21,6 +21,7 @@ from expfam.samplers.uncollapsed.dense cimport (
     DENSE_DEPTH, DENSE_HOPELESS, DENSE_NEVER, DENSE_REACH, DenseScores, Tile, best_of,
 )
 from expfam.samplers.uncollapsed.listed_rows cimport TileLists
+from expfam.samplers.uncollapsed.near_lists cimport NearLists
 from expfam.structures.simd.dense_scores cimport expfam_add_near, expfam_near_scale, expfam_near_weights, expfam_tops
 from expfam.structures.simd.vectors cimport expfam_add_row
 
@@ -36,12 +37,15 @@ from expfam.samplers.states.uncollapsed import UncollapsedState, cluster_blocks
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 from expfam.samplers.uncollapsed.known import known_rows_expected, linked_rows_expected
 from expfam.samplers.uncollapsed.listed_rows import ColumnEntries, ListedRows, ScoredColumns
+from expfam.samplers.uncollapsed.near_lists import may_list
 from expfam.samplers.uncollapsed.soft_sums import (
     Bounds, Pieces, Sizes, SoftSums, bounds_of_terms, exact_log_likelihood, sums_are_by_column, sums_of_few,
 )
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import resolve_n_threads, run
 from expfam.structures.rows.exact_sums import lifts
+
+cdef double NEGLIGIBLE = 9.4e-14    # exp(-30), of the weight of a row
 
 
 class ExpectationState(UncollapsedState):
@@ -514,6 +518,7 @@ cdef class _Sums(_Weighed):
     """
 
     cdef object sizes, bounds, near, rough, part, pieces
+    cdef NearLists lists                    # None where a product is always as fast
 
     def __init__(self, DenseScores scores, sizes, bounds):
         self.scores, self.tile, self.sizes, self.bounds = scores, scores.tile(), sizes, bounds
@@ -521,6 +526,8 @@ cdef class _Sums(_Weighed):
         self.near, self.rough, self.part, self.pieces = np.zeros(shape), None, None, {}
         if not scores.sparse:
             self.part = np.empty(shape, dtype=np.float32)
+            if may_list(scores.width, scores.F + 1):
+                self.lists = NearLists(scores.tile_rows, scores.width, scores.F + 1)
 
     def clear(self):
         """Set all sums to 0 before a segment."""
@@ -556,7 +563,12 @@ cdef class _Sums(_Weighed):
         if self.scores.sparse:
             return expect_sparse(self.scores, self.tile, phi, weight, labels, self.near, None)
         place = (self.scores.data.row_offset + start) % self.scores.tile_rows
-        log_likelihood = expect_dense(self.scores, self.tile, phi, weight, labels, place)
+        if self.lists is not None:
+            self.lists.clear()
+        log_likelihood = expect_dense(self.scores, self.tile, phi, weight, labels, place, self.lists)
+        if self.lists is not None and self.lists.size >= 0:
+            self.lists.add_to(self.tile, self.near)
+            return log_likelihood
         rows = slice(place, place + phi.shape[0])
         np.matmul(self.tile.scores[rows].T, self.tile.phi[rows], out=self.part)
         self.near += self.part
@@ -595,15 +607,16 @@ def add_responsibilities(phi, const double[:, ::1] p, double[:, ::1] near):
 
 
 def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const double[::1] weight, int32_t[::1] labels,
-                 Py_ssize_t place):
+                 Py_ssize_t place, NearLists lists):
     """Replace scores of a tile by weighted responsibilities; return the log likelihood.
 
-    The rows begin at `place`. Rough rows get zeros.
+    The rows begin at `place`. Rough rows get zeros. Unless it is None, `lists` gets those that are not negligible.
     """
     cdef Py_ssize_t i, k
     cdef float best
     cdef float *x
     cdef double total, log_likelihood = 0.0
+    cdef bint is_listed = lists is not None
     s.score_whole_tile(tile, phi, place)
     with nogil:
         for i in range(phi.shape[0]):
@@ -619,6 +632,8 @@ def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const doubl
                 continue
             total = expfam_near_weights(x, best, DENSE_DEPTH, &tile.tops[0], &tile.sums[0], s.width)
             expfam_near_scale(x, <float> (weight[i] / total), &tile.sums[0], s.width)
+            if is_listed:
+                lists.put(place + i, x, &tile.sums[0], <float> (weight[i] * NEGLIGIBLE))
             log_likelihood += weight[i] * (s.score(&phi[i, 0], k) + log(total))
     return log_likelihood
 

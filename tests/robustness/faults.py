@@ -292,6 +292,13 @@ FAULTS = [
         "a.is_settled[row] = a.rest[row] < 0.5",
         "tests/samplers/collapsed/test_ahead.py -k 'change_no_label and own and finite and sequential'",
     ),
+    Fault(
+        "small responsibilities are left out of soft sums",
+        "samplers/uncollapsed/em.pyx",
+        "<float> (weight[i] * NEGLIGIBLE)",
+        "<float> (weight[i] * 0.01)",
+        "tests/samplers/uncollapsed/test_near_lists.py -k of_all",
+    ),
     # ---- Metropolis-Hastings and its proposals
     Fault(
         "Hastings term forgotten for moves to inner clusters",
