@@ -31,6 +31,7 @@ _HOMES = {
     "expfam.model.weights": ["SymmetricDirichlet", "DirichletProcess", "PitmanYor"],
     "expfam.model.mixture": ["MixtureModel"],
     "expfam.model.admixture": ["AdmixtureModel"],
+    "expfam.model.finite_process": ["FiniteProcess"],
     "expfam.model.hierarchical": ["HierarchicalProcess"],
     "expfam.estimators.mixture": ["Mixture"],
     "expfam.estimators.topics": ["TopicModel"],

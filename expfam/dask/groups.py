@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -18,15 +19,19 @@ from expfam.amounts import counted
 from expfam.dask.collections import free_bytes, labels_of
 from expfam.dask.grouped_blocks import block_answers, block_score, group_rows, main_clusters, parts_in_groups, sizes_of
 from expfam.dask.runs import stored_run
+from expfam.dask.unknown_numbers import check_limit, first_shares, n_places
 from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.grouped import GroupedMixture as LocalGroupedMixture
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
+from expfam.estimators.unknown_groups import GUESSED_CLUSTERS
+from expfam.estimators.unknown_numbers import concentration_of, drop_weights, falling_sizes, set_weights
 from expfam.fitting.steps import with_progress
 from expfam.forecast.memory import statistics_width
 from expfam.forecast.workers import check_workers, forecast_workers
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.assignment import assigned_labels
+from expfam.model.finite_process import FiniteProcess
 from expfam.params import is_auto
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.hyper.slice import UpdateHyper
@@ -39,6 +44,7 @@ from expfam.structures.ground.rng import resolve_seed
 _SAMPLED_ROWS = 4000  # in which a start looks for clusters
 _KEEP_EVERY = 4  # sweeps from one that counts to the next
 _TABLES = 6  # of groups and clusters that the client holds at a time
+_USUAL = 20  # clusters of a start, where it is not searched
 
 
 class GroupedMixture(BaseEstimator):
@@ -53,10 +59,14 @@ class GroupedMixture(BaseEstimator):
     ----------
     family : str or Family
         See `expfam.GroupedMixture`. Hyper-parameters "auto" are those of all rows.
-    n_components : int
-        Number of clusters; some may stay empty.
+    n_components : int or None
+        Number of clusters; some may stay empty. None: it is unknown, and found under a hierarchical Dirichlet process.
+    max_components : int, optional
+        Where the number is unknown, the most clusters that there can be: four times as many as 4,000 rows have, from 50
+        to 1,000, if not given.
     alpha : "auto", float or (K,) array_like
-        Pseudo-count of each cluster in a group; "auto" draws them with the labels.
+        Pseudo-count of each cluster in a group; "auto" draws them with the labels. Of an unknown number one number, the
+        concentration of the groups.
     n_steps : int
         Sweeps that count.
     n_warmup : int
@@ -88,6 +98,8 @@ class GroupedMixture(BaseEstimator):
         Names of the groups, sorted, where they have some.
     cluster_sizes_ : (K,) int64 ndarray
     alpha_ : (K,) float64 ndarray
+    beta_, rest_, concentration_, gamma_ : (K,) float64 ndarray and floats
+        Of an unknown number: weights of the clusters in all groups, that of all others, and both concentrations.
     log_joint_ : float
         Of the last draw.
     trace_ : Trace
@@ -111,6 +123,7 @@ class GroupedMixture(BaseEstimator):
         family: Any = "auto",
         n_components: int | None = 10,
         *,
+        max_components: int | None = None,
         alpha: Any = "auto",
         n_steps: int = 100,
         n_warmup: int = 100,
@@ -121,7 +134,8 @@ class GroupedMixture(BaseEstimator):
         callbacks: Sequence[Callable[..., Any]] | str | None = None,
         client: distributed.Client | None = None,
     ) -> None:
-        self.family, self.n_components, self.alpha = family, n_components, alpha
+        self.family, self.n_components, self.max_components = family, n_components, max_components
+        self.alpha = alpha
         self.n_steps, self.n_warmup = n_steps, n_warmup
         self.start, self.learn_hyper = start, learn_hyper
         self.n_threads, self.random_state = n_threads, random_state
@@ -173,7 +187,7 @@ class GroupedMixture(BaseEstimator):
         Raises
         ------
         CapabilityError
-            The number of clusters is not given, or rows have weights.
+            Rows have weights, or `max_components` is given beside the number of clusters.
         DataError, SupportError
             A row has no group, or does not suit the family; the message names the row among all.
         ResourceError
@@ -189,28 +203,24 @@ class GroupedMixture(BaseEstimator):
             parts, sizes = parts_in_groups(X, groups, client, columns)
             check_workers(self._forecast(parts, sizes, client), free_bytes(client))
             data = GroupedParts(parts, self._local_mixture()._family(), engine=engine)
-            self._check_groups(data.n_groups, free_bytes(client))
-            K, seed = int(self.n_components or 0), resolve_seed(self.random_state)
-            model = AdmixtureModel(data.family, K, 1.0 / K if is_auto(self.alpha) else self.alpha)
+            seed = resolve_seed(self.random_state) if resume is None else stored_seed(resume)
+            model, start = self._process(data, seed) if self.n_components is None else self._given(data, seed, resume)
+            self._check_groups(data.n_groups, model.n_components, free_bytes(client))
             kernel = self._kernel()
-            seed, start = (seed, self._start(data, seed)) if resume is None else (stored_seed(resume), "one")
-            state = kernel.init(model, data, seed=seed, start=start)
+            state = kernel.init(model, data, seed=seed, start=start if resume is None else "one")
             mean, n_all = _Mean(self.n_warmup), self.n_warmup + self.n_steps
             watching: list[Any] = [*with_progress(self.callbacks, n_all), mean]
             kept: dict[str, Any] = {"checkpoint": checkpoint, "every_seconds": every_seconds, "resume": resume}
             self.trace_ = stored_run(kernel, state, n_all, watching, {"mean": mean}, n_warmup=self.n_warmup, **kept)
             self._adopt(state, mean)
             futures = engine.mapped(main_clusters, self.to_local(), data.names)
+            K = len(self.n_)
             self.cluster_sizes_ = sum(client.gather([client.submit(sizes_of, found, K) for found in futures]))
             self.labels_, self.n_lost_ = labels_of(engine.parts, futures), engine.n_lost
         return self
 
     def _check(self, groups, sample_weight):
-        if self.n_components is None:
-            raise CapabilityError(
-                "an unknown number of clusters in groups is found on one machine only: write"
-                f" {line_of(self, n_components=20)}, or expfam.GroupedMixture(n_components=None)"
-            )
+        check_limit(self, partial(line_of, self))
         if groups is None:
             raise ValueError(
                 "GroupedMixture needs groups=, the group of each row: write fit(X, groups=groups); for rows without"
@@ -223,15 +233,16 @@ class GroupedMixture(BaseEstimator):
                 " groups=groups, sample_weight=sample_weight)"
             )
 
-    def _check_groups(self, n_groups, free):
+    def _check_groups(self, n_groups, n_clusters, free):
         """Refuse weights of groups that the client, or a worker, cannot hold."""
-        needed = _TABLES * 8 * n_groups * self.n_components
+        needed = _TABLES * 8 * n_groups * n_clusters
         if needed > free:
             fewer = max(1, int(free // (_TABLES * 8 * n_groups)))
+            line = line_of(self, **{"max_components" if self.n_components is None else "n_components": fewer})
             raise ResourceError(
-                f"the weights of {counted(n_groups, 'group')} and {counted(self.n_components, 'cluster')} take"
+                f"the weights of {counted(n_groups, 'group')} and {counted(n_clusters, 'cluster')} take"
                 f" {needed / 1e9:.3g} GB, and the fullest worker has {max(free, 0) / 1e9:.3g} GB left: join small"
-                f" groups, or write {line_of(self, n_components=fewer)}"
+                f" groups, or write {line}"
             )
 
     def _forecast(self, parts, sizes, client):
@@ -240,7 +251,7 @@ class GroupedMixture(BaseEstimator):
             row_bytes=sizes.n_bytes,
             n_rows=sum(part.n_rows for part in parts),
             n_statistics=statistics_width(self._local_mixture()._family().name, sizes.n_columns),
-            n_components=self.n_components,
+            n_components=self.n_components or self.max_components or GUESSED_CLUSTERS,
             n_workers=max(1, len(client.nthreads())),
         )
 
@@ -254,18 +265,43 @@ class GroupedMixture(BaseEstimator):
         """Return the mixture of the rows without their groups."""
         return LocalMixture(self.family, self.n_components, learn_hyper=self.learn_hyper, n_threads=self.n_threads)
 
+    def _given(self, data, seed, resume):
+        """Return the model of a given number of clusters, and the start of the kernel."""
+        K = self.n_components
+        model = AdmixtureModel(data.family, K, 1.0 / K if is_auto(self.alpha) else self.alpha)
+        return model, self._start(data, seed) if resume is None else "one"
+
+    def _process(self, data, seed):
+        """Return the model of an unknown number of clusters, and the start of the kernel."""
+        alpha, gamma, beta, start = concentration_of(self), 1.0, np.empty(0), self.start
+        if is_auto(start):
+            local = self._sampled(data, seed)
+            start, beta, gamma = NearClusters(local.n_, local.S_), local.beta_, local.gamma_
+            alpha = local.concentration_ if is_auto(self.alpha) else alpha
+        elif not isinstance(start, str) and not hasattr(start, "labels"):
+            beta = np.full(int(np.max(start)) + 1, 1.0 / (int(np.max(start)) + 1))
+        L = n_places(self.max_components, len(beta), _USUAL, partial(line_of, self))
+        return FiniteProcess(data.family, L, alpha=alpha * first_shares(beta, L), gamma=gamma), start
+
     def _start(self, data, seed):
         """Return the start of the kernel."""
         if not is_auto(self.start):
             return self.start
+        local = self._sampled(data, seed)
+        return NearClusters(local.n_, local.S_)
+
+    def _sampled(self, data, seed):
+        """Return the clusters of some rows."""
         numbers = chosen_rows(data.n_rows, _SAMPLED_ROWS, seed, 5)
         groups = np.unique(np.concatenate(data.engine.each("groups_at", numbers)), return_inverse=True)[1]
         local = LocalGroupedMixture(data.family, self.n_components, alpha=self.alpha, random_state=seed)
-        local.fit(gathered(data.engine, numbers), groups=groups)
-        return NearClusters(local.n_, local.S_)
+        return local.fit(gathered(data.engine, numbers), groups=groups)
 
     def _adopt(self, state, mean):
         self.n_, self.S_, self.group_counts_, self.alpha_ = mean.of(state)
+        drop_weights(self)
+        if self.n_components is None:
+            self._list(mean)
         self._family_, self.log_joint_ = state.model.family, float(state.log_joint)
         self.n_features_in_ = int(state.data.n_features)
         self.__dict__.pop("group_names_", None)
@@ -273,6 +309,13 @@ class GroupedMixture(BaseEstimator):
         if state.data.names is not None:
             self.group_names_ = np.empty(len(state.data.names), dtype=object)
             self.group_names_[:] = state.data.names
+
+    def _list(self, mean):
+        """Keep the clusters that held rows in at least half of the counted sweeps, the largest first."""
+        alpha, listed = self.alpha_, mean.listed()
+        listed = listed[falling_sizes(self.n_[listed], 0)]
+        self.n_, self.S_, self.group_counts_ = self.n_[listed], self.S_[listed], self.group_counts_[:, listed]
+        set_weights(self, alpha[listed], float(alpha.sum()), mean.gamma / mean.n_kept)
 
     # ---- results -----------------------------------------------------------------------------------------------------
 
@@ -289,6 +332,8 @@ class GroupedMixture(BaseEstimator):
             random_state=self.random_state,
         )
         local.n_, local.S_, local.group_counts_, local.alpha_ = self.n_, self.S_, self.group_counts_, self.alpha_
+        if self.n_components is None:
+            set_weights(local, self.alpha_, self.concentration_, self.gamma_)
         local.family_, local.log_joint_ = self._family_, self.log_joint_
         local.n_features_in_, local.n_iter_ = self.n_features_in_, len(self.trace_)
         local.interrupted_ = bool(self.trace_.interrupted)
@@ -332,7 +377,7 @@ class GroupedMixture(BaseEstimator):
         -------
         (N, K) float64 dask array or ndarray
         """
-        return self._answered("predict_proba", X, groups, np.float64, self.n_components)
+        return self._answered("predict_proba", X, groups, np.float64, len(self.n_))
 
     def predict_log_proba(self, X: Any, groups: Any = None) -> Any:
         """Return the log of the probability of each cluster for each row of new groups.
@@ -348,7 +393,7 @@ class GroupedMixture(BaseEstimator):
         -------
         (N, K) float64 dask array or ndarray, nats
         """
-        return self._answered("predict_log_proba", X, groups, np.float64, self.n_components)
+        return self._answered("predict_log_proba", X, groups, np.float64, len(self.n_))
 
     def score_samples(self, X: Any, groups: Any = None) -> Any:
         """Return the log density of each row under the weights of its group, nats.
@@ -439,6 +484,8 @@ class _Mean:
     def __init__(self, n_warmup: int) -> None:
         self.n_warmup, self.n_kept = n_warmup, 0
         self.total: list[Any] = []
+        self.times: Any = 0
+        self.gamma = 0.0
 
     def __call__(self, info: Any, state: Any) -> bool:
         if info.step > self.n_warmup and (info.step - self.n_warmup) % _KEEP_EVERY == 0:
@@ -448,17 +495,21 @@ class _Mean:
     def _keep(self, state):
         parts = [state.n, state.S, state.group_counts().astype(np.float64), state.model.pseudocounts]
         self.total = [a + b for a, b in zip(self.total, parts)] if self.total else parts
+        self.times = self.times + (state.n > 0)
+        self.gamma += getattr(state.model, "gamma", 0.0)
         self.n_kept += 1
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the sums as arrays."""
         total = {str(at): _dense(part) for at, part in enumerate(self.total)}
-        return {"n_kept": np.array(self.n_kept), "total": total}
+        found = {"times": np.asarray(self.times), "gamma": np.array(self.gamma)}
+        return {"n_kept": np.array(self.n_kept), "total": total, **found}
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore the sums from the arrays of `to_arrays`."""
         total = arrays.get("total", {})
         self.n_kept, self.total = int(arrays["n_kept"]), [total[str(at)] for at in range(len(total))]
+        self.times, self.gamma = arrays["times"], float(arrays["gamma"])
         if self.total:
             self.total[2] = sparse.csr_array(self.total[2])
 
@@ -468,6 +519,10 @@ class _Mean:
             self._keep(state)
         n, S, counts, alpha = (total / self.n_kept for total in self.total)
         return n, S, sparse.csr_array(counts), np.asarray(alpha)
+
+    def listed(self) -> npt.NDArray[np.intp]:
+        """Return the clusters that held rows in at least half of the sweeps."""
+        return np.flatnonzero(2 * self.times >= self.n_kept)
 
 
 def _dense(part: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -17,13 +18,17 @@ from expfam.amounts import counted
 from expfam.dask.collections import free_bytes, labels_of, mapped, parts_of
 from expfam.dask.completion import completion_of_blocks
 from expfam.dask.runs import stored_run
+from expfam.dask.unknown_numbers import check_limit, first_shares, n_places
 from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.lines import line_of
 from expfam.estimators.topic_results import adopt_given
 from expfam.estimators.topics import TopicModel as LocalTopicModel
+from expfam.estimators.unknown_numbers import concentration_of, drop_weights, falling_sizes, set_weights
+from expfam.estimators.unknown_topics import adopt_found
 from expfam.families.counts.multinomial import Multinomial
 from expfam.fitting.steps import with_progress
 from expfam.model.admixture import AdmixtureModel
+from expfam.model.finite_process import FiniteProcess
 from expfam.params import is_auto
 from expfam.samplers.shards.checkpoint import stored_seed
 from expfam.samplers.shards.sample import chosen_rows
@@ -35,6 +40,7 @@ _ALPHA, _ETA = 0.1, 0.01  # where learning begins, and the pseudo-count of words
 _SAMPLED_DOCUMENTS = 4000  # in which a start looks for topics
 _KEEP_EVERY = 4  # sweeps from one that counts to the next
 _TABLES = 6  # of words and topics that a worker, or the client, holds at a time
+_SUMS = ("counts", "alpha", "times", "gamma")
 
 
 class TopicModel(BaseEstimator):
@@ -46,12 +52,16 @@ class TopicModel(BaseEstimator):
 
     Parameters
     ----------
-    n_components : int
-        Number of topics.
+    n_components : int or None
+        Number of topics; None: it is unknown, and found under a hierarchical Dirichlet process.
+    max_components : int, optional
+        Where the number is unknown, the most topics that there can be: four times as many as 4,000 documents have, from
+        50 to 1,000, if not given. The tables that a step sends have so many columns.
     alpha : "auto", float or (K,) array_like
-        Pseudo-counts of topics in documents; "auto" draws them with the topics.
+        Pseudo-counts of topics in documents; "auto" draws them with the topics. Of an unknown number one number, the
+        concentration of documents.
     eta : float or (V,) array_like, optional
-        Pseudo-counts of words in topics; 0.01 if not given.
+        Pseudo-counts of words in topics. If not given 0.01, and of an unknown number what 4,000 documents tell.
     n_steps : int
         Sweeps that count.
     n_warmup : int
@@ -72,6 +82,8 @@ class TopicModel(BaseEstimator):
     components_ : (K, V) float64 ndarray
         Pseudo-counts of words in topics: `eta` and the mean number of tokens.
     alpha_ : (K,) float64 ndarray
+    beta_, rest_, concentration_, gamma_ : (K,) float64 ndarray and floats
+        Of an unknown number: weights of the topics in all documents, that of all others, and both concentrations.
     log_joint_ : float
     trace_ : Trace
     n_documents_, n_features_in_ : int
@@ -91,8 +103,9 @@ class TopicModel(BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 50,
+        n_components: int | None = 50,
         *,
+        max_components: int | None = None,
         alpha: Any = "auto",
         eta: Any = None,
         n_steps: int = 100,
@@ -102,7 +115,7 @@ class TopicModel(BaseEstimator):
         callbacks: Sequence[Callable[..., Any]] | str | None = None,
         client: distributed.Client | None = None,
     ) -> None:
-        self.n_components, self.alpha, self.eta = n_components, alpha, eta
+        self.n_components, self.max_components, self.alpha, self.eta = n_components, max_components, alpha, eta
         self.n_steps, self.n_warmup, self.start = n_steps, n_warmup, start
         self.random_state, self.callbacks, self.client = random_state, callbacks, client
 
@@ -145,7 +158,7 @@ class TopicModel(BaseEstimator):
         Raises
         ------
         CapabilityError
-            The number of topics is not given, or documents have weights.
+            Documents have weights, or `max_components` is given beside the number of topics.
         DataError, SupportError
             The counts are no whole numbers; the message names the row among all.
         ResourceError
@@ -158,12 +171,17 @@ class TopicModel(BaseEstimator):
         engine = engine_on(client)
         with engine:
             parts, sizes = parts_of(X, client, columns)
-            self._check_memory(sizes.n_columns, free_bytes(client))
-            family = Multinomial(_ETA if self.eta is None else self.eta)
-            data = DocumentParts(parts, family, engine=engine)
-            alpha, seed = _ALPHA if is_auto(self.alpha) else self.alpha, resolve_seed(self.random_state)
-            model, kernel = AdmixtureModel(data.family, self.n_components, alpha), DocumentGibbs(**self._learned())
-            seed, start = (seed, self._start(data, seed)) if resume is None else (stored_seed(resume), "random")
+            self._check_memory(sizes.n_columns, self.n_components or self.max_components or 1, free_bytes(client))
+            data = DocumentParts(parts, Multinomial(_ETA if self.eta is None else self.eta), engine=engine)
+            seed = resolve_seed(self.random_state) if resume is None else stored_seed(resume)
+            if self.n_components is None:
+                model, start = self._process(data, seed)
+                self._check_memory(sizes.n_columns, model.n_components, free_bytes(client))
+            else:
+                alpha = _ALPHA if is_auto(self.alpha) else self.alpha
+                model = AdmixtureModel(data.family, self.n_components, alpha)
+                start = self._start(data, seed) if resume is None else "random"
+            kernel = DocumentGibbs(**self._learned())
             state = kernel.init(model, data, seed=seed, start=start)
             mean = _Mean(self.n_warmup)
             n_all = self.n_warmup + self.n_steps
@@ -176,11 +194,7 @@ class TopicModel(BaseEstimator):
         return self
 
     def _check(self, sample_weight):
-        if self.n_components is None:
-            raise CapabilityError(
-                "an unknown number of topics is found on one machine only: write"
-                f" {line_of(self, n_components=50)}, or expfam.TopicModel(None)"
-            )
+        check_limit(self, partial(line_of, self))
         if sample_weight is not None:
             raise CapabilityError(
                 "the tokens of each copy of a document have topics of their own, so documents on a cluster have no"
@@ -188,19 +202,20 @@ class TopicModel(BaseEstimator):
                 " sample_weight=sample_weight)"
             )
 
-    def _check_memory(self, n_words, free):
+    def _check_memory(self, n_words, n_topics, free):
         """Refuse tables of words and topics that no worker can hold."""
-        needed = _TABLES * 8 * n_words * self.n_components
+        needed = _TABLES * 8 * n_words * n_topics
         if needed > free:
             fewer = max(1, int(free // (_TABLES * 8 * max(n_words, 1))))
+            line = line_of(self, **{"max_components" if self.n_components is None else "n_components": fewer})
             raise ResourceError(
-                f"the tables of {counted(n_words, 'word')} and {counted(self.n_components, 'topic')} take"
-                f" {needed / 1e9:.3g} GB on each worker, which has {max(free, 0) / 1e9:.3g} GB left: leave out rare"
-                f" words, or write {line_of(self, n_components=fewer)}"
+                f"the tables of {counted(n_words, 'word')} and {counted(n_topics, 'topic')} take {needed / 1e9:.3g} GB"
+                f" on each worker, which has {max(free, 0) / 1e9:.3g} GB left: leave out rare words, or write {line}"
             )
 
     def _learned(self):
-        return {"learn_alpha": is_auto(self.alpha)}
+        every = {"learn_every": 1} if self.n_components is None else {}  # topics die by the draws of their weights
+        return {"learn_alpha": is_auto(self.alpha), **every}
 
     def _start(self, data, seed):
         """Return the start of the kernel."""
@@ -208,14 +223,39 @@ class TopicModel(BaseEstimator):
             return "random"
         if not isinstance(self.start, str):
             return np.asarray(self.start, dtype=np.float64).T
+        local = self._sampled(data, seed)
+        return (local.components_ / local.components_.sum(axis=1, keepdims=True)).T
+
+    def _sampled(self, data, seed):
+        """Return the topics of some documents."""
         if not is_auto(self.start):
             raise ValueError(
                 f"TopicModel: start must be 'auto', 'random' or probabilities of words; got {self.start!r}: write"
                 f" {line_of(self, start='auto')}"
             )
         numbers = chosen_rows(data.n_rows, _SAMPLED_DOCUMENTS, seed, 4)
-        local = self._local().set_params(random_state=seed).fit(data.gathered(numbers))
-        return (local.components_ / local.components_.sum(axis=1, keepdims=True)).T
+        return self._local().set_params(random_state=seed, n_draws=0).fit(data.gathered(numbers))
+
+    def _process(self, data, seed):
+        """Return the model of an unknown number of topics, and the start of the kernel.
+
+        Places of topics that nobody has seen yet begin with all words alike, and share the weight that is left.
+        """
+        alpha, gamma, family = concentration_of(self), 1.0, data.family
+        found, beta = np.empty((0, data.n_features)), np.empty(0)
+        if not isinstance(self.start, str):
+            found = np.asarray(self.start, dtype=np.float64)
+            beta = np.full(len(found), 1.0 / len(found))
+        elif self.start != "random":
+            local = self._sampled(data, seed)
+            found, beta = local.components_ / local.components_.sum(axis=1, keepdims=True), local.beta_
+            alpha, gamma = local.concentration_ if is_auto(self.alpha) else alpha, local.gamma_
+            family = family.with_hyper(concentration=local.eta_) if self.eta is None else family
+        L = n_places(self.max_components, len(found), np.sqrt(float(data.lengths.sum())) / 2, partial(line_of, self))
+        start: Any = "random"
+        if len(found):
+            start = np.vstack([found, np.full((L - len(found), data.n_features), 1.0 / data.n_features)]).T
+        return FiniteProcess(family, L, alpha=alpha * first_shares(beta, L), gamma=gamma), start
 
     def _local(self):
         """Return the topic model of one machine with the same settings."""
@@ -225,7 +265,15 @@ class TopicModel(BaseEstimator):
 
     def _adopt(self, state, mean):
         counts, self.alpha_ = mean.of(state)
-        self._counts, self._state = counts, _Fitted(state.model, state.eta, state.log_joint)
+        self._state = _Fitted(state.model, state.eta, state.log_joint)
+        drop_weights(self)
+        if self.n_components is None:
+            listed = mean.listed()
+            listed = listed[falling_sizes(counts.sum(axis=0)[listed], 0)]
+            concentrations = float(self.alpha_.sum()), mean.gamma / mean.n_kept
+            counts = counts[:, listed]
+            set_weights(self, self.alpha_[listed], *concentrations)
+        self._counts = counts
         self.components_ = np.ascontiguousarray((counts + state.eta[:, None]).T)
         self.log_joint_, self.n_documents_ = float(state.log_joint), int(state.data.n_rows)
         self.n_features_in_ = int(state.data.n_features)
@@ -238,7 +286,11 @@ class TopicModel(BaseEstimator):
             raise CapabilityError("the model is not fitted: write model.fit(X) first")
         local = self._local()
         local.n_features_in_ = self.n_features_in_
-        adopt_given(local, self._state, self._counts, self.alpha_, self.n_documents_)
+        if self.n_components is None:
+            weights = self.alpha_, self.concentration_, self.gamma_
+            adopt_found(local, self._state, self._counts.T, self._counts.sum(axis=0), weights, self.n_documents_)
+        else:
+            adopt_given(local, self._state, self._counts, self.alpha_, self.n_documents_)
         local.method_ = "gibbs"
         return local
 
@@ -248,7 +300,7 @@ class TopicModel(BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Return the weights of the topics in each document, (D, K), as `predict` does."""
-        return mapped(self.to_local().transform, X, np.float64, self.n_components)
+        return mapped(self.to_local().transform, X, np.float64, len(self.components_))
 
     def predict_proba(self, X: Any) -> Any:
         """Return the weights of the topics in each document, as `transform` does."""
@@ -256,7 +308,7 @@ class TopicModel(BaseEstimator):
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return the log of the weights of the topics in each document, (D, K), as `predict` does."""
-        return mapped(self.to_local().predict_log_proba, X, np.float64, self.n_components)
+        return mapped(self.to_local().predict_log_proba, X, np.float64, len(self.components_))
 
     def score_samples(self, X: Any) -> Any:
         """Return the log probability of each document, as `expfam.TopicModel` and `predict` do."""
@@ -293,12 +345,14 @@ class _Fitted:
 
 
 class _Mean:
-    """Callback that sums counts of words in topics over some sweeps after the warm-up."""
+    """Callback that sums counts of words in topics, pseudo-counts and gamma over some sweeps after the warm-up."""
 
     def __init__(self, n_warmup: int) -> None:
         self.n_warmup, self.n_kept = n_warmup, 0
         self.counts: Any = 0
         self.alpha: Any = 0.0
+        self.times: Any = 0
+        self.gamma = 0.0
 
     def __call__(self, info: Any, state: Any) -> bool:
         if info.step > self.n_warmup and (info.step - self.n_warmup) % _KEEP_EVERY == 0:
@@ -307,18 +361,25 @@ class _Mean:
 
     def _keep(self, state):
         self.counts, self.alpha = self.counts + state.word_counts, self.alpha + state.model.pseudocounts
+        self.times = self.times + (state.word_counts.sum(axis=0) > 0)
+        self.gamma += getattr(state.model, "gamma", 0.0)
         self.n_kept += 1
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the sums as arrays."""
-        return {"n_kept": np.array(self.n_kept), "counts": np.asarray(self.counts), "alpha": np.asarray(self.alpha)}
+        return {"n_kept": np.array(self.n_kept)} | {name: np.asarray(getattr(self, name)) for name in _SUMS}
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore the sums from the arrays of `to_arrays`."""
-        self.n_kept, self.counts, self.alpha = int(arrays["n_kept"]), arrays["counts"], arrays["alpha"]
+        self.n_kept, self.gamma = int(arrays["n_kept"]), float(arrays["gamma"])
+        self.counts, self.alpha, self.times = arrays["counts"], arrays["alpha"], arrays["times"]
 
     def of(self, state: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return mean counts (V, K) and mean pseudo-counts (K,)."""
         if not self.n_kept:
             self._keep(state)
         return self.counts / self.n_kept, np.asarray(self.alpha / self.n_kept)
+
+    def listed(self) -> npt.NDArray[np.intp]:
+        """Return the topics that held tokens in at least half of the sweeps."""
+        return np.flatnonzero(2 * self.times >= self.n_kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +45,9 @@ from expfam.samplers.nonparametric.topics import TopicProcessGibbs
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.variational.learner import weight_of
+
+if TYPE_CHECKING:
+    from expfam.protocols import Floats
 
 _SAMPLED = "TopicModel(None, sampler='gibbs')"
 _EARLY = 20  # sweeps before the pseudo-count of words is learned
@@ -122,8 +125,9 @@ def adopt_unknown(topics: Any, state: Any, means: MeansBySweeps | None) -> None:
     if means is None:
         _adopt_variational(topics, state, weight_of(state.data))
         return
-    (counts, sizes), *weights = means.means(state)
-    _set_results(topics, state, counts, sizes, weights, weight_of(state.data), state.model)
+    (counts, sizes), pseudocounts, alpha, gamma = means.means(state)
+    weights = (pseudocounts, alpha, gamma)
+    adopt_found(topics, state, counts, sizes, weights, weight_of(state.data), state.model)
     topics.method_ = "gibbs"
 
 
@@ -131,7 +135,7 @@ def _adopt_variational(estimator, state, n_documents):
     """Set the results of a run that holds its documents, or of a stream."""
     counts, sticks = state.word_counts.T, state.sticks
     weights = (sticks.pseudocounts, sticks.alpha, sticks.gamma)
-    _set_results(estimator, state, counts, counts.sum(axis=1), weights, n_documents)
+    adopt_found(estimator, state, counts, counts.sum(axis=1), weights, n_documents)
     estimator.method_ = state.settings.local_of(counts.shape[0])
 
 
@@ -303,8 +307,31 @@ def _parts(state, slots):
     return [counts, state.tokens.topic_size[slots].astype(np.float64)]
 
 
-def _set_results(estimator, state, counts, sizes, weights, n_documents, seeded=None):
-    """Set the results; `weights` are pseudo-counts (K,) and both concentrations."""
+def adopt_found(
+    estimator: Any,
+    state: Any,
+    counts: Floats,
+    sizes: Floats,
+    weights: tuple[Floats, float, float],
+    n_documents: float,
+    seeded: HierarchicalProcess | None = None,
+) -> None:
+    """Set the results of a fit that has found the number of topics.
+
+    Parameters
+    ----------
+    estimator : TopicModel
+    state : object
+        It has the model, the pseudo-counts of words and the log joint.
+    counts : (K, V) float64 ndarray
+        Tokens of words in topics, without seeds.
+    sizes : (K,) float64 ndarray
+    weights : tuple
+        Pseudo-counts of topics in documents (K,), and the concentrations of documents and of all topics.
+    n_documents : float
+    seeded : HierarchicalProcess, optional
+        Model with topics that come first.
+    """
     pseudocounts, alpha, gamma = weights
     n_known = 0 if seeded is None else seeded.n_known
     order = falling_sizes(sizes, n_known)

@@ -157,6 +157,18 @@ def draw_log_beta_sum(a: float, totals: npt.NDArray[np.float64], rng: np.random.
     return -float((rng.standard_gamma(longer) / (a + np.arange(len(longer)))).sum())
 
 
+def draw_concentration(
+    a: float, n_tables: float, totals: npt.NDArray[np.float64], rng: np.random.Generator, n_known: int = 0
+) -> float:
+    """Draw a concentration under a Gamma(1, 1) prior.
+
+    `n_tables` tables were opened by as many rows as `totals` says, one process for each of them, beside `n_known` that
+    were there before and weigh 1 each.
+    """
+    logs = draw_log_beta_sum(a + n_known, totals, rng)
+    return float(positive(rng.standard_gamma(PRIOR_SHAPE + n_tables) / (PRIOR_RATE - logs)))
+
+
 def draw_pseudocounts(
     a: npt.NDArray[np.float64], table: CountTable, totals: npt.ArrayLike, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:

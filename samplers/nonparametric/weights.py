@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from expfam.model.pseudo_counts import PRIOR_RATE, PRIOR_SHAPE, draw_log_beta_sum, positive
+from expfam.model.pseudo_counts import draw_concentration
 
 if TYPE_CHECKING:
     from expfam.model.pseudo_counts import CountTable
@@ -87,18 +87,6 @@ def draw_shared_weights(
     beta = np.where(tables > 0, np.maximum(drawn, TINY), 0.0)
     total = beta.sum() + rest
     return SharedWeights(alpha, gamma, beta / total, max(rest / total, TINY))
-
-
-def draw_concentration(
-    a: float, n_tables: float, totals: npt.NDArray[np.float64], rng: np.random.Generator, n_known: int = 0
-) -> float:
-    """Draw a concentration under a Gamma(1, 1) prior.
-
-    `n_tables` tables were opened by as many rows as `totals` says, one process for each of them, beside `n_known` that
-    were there before and weigh 1 each.
-    """
-    logs = draw_log_beta_sum(a + n_known, totals, rng)
-    return float(positive(rng.standard_gamma(PRIOR_SHAPE + n_tables) / (PRIOR_RATE - logs)))
 
 
 def log_density(

@@ -18,7 +18,8 @@ from expfam.errors import CapabilityError
 from expfam.families.independent_columns import draw_log_gamma
 from expfam.families.support import dense_rows
 from expfam.model.admixture import AdmixtureModel
-from expfam.model.pseudo_counts import CountTable, draw_pseudocounts
+from expfam.model.finite_process import law_arrays, log_shared_density, redrawn_pseudocounts, stored_law
+from expfam.model.pseudo_counts import CountTable
 from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.shards.grouped import GroupedParts, GroupedRows
@@ -26,7 +27,6 @@ from expfam.samplers.shards.state import ShardedState
 from expfam.samplers.states.storage import family_arrays, with_family_arrays
 from expfam.samplers.uncollapsed.dense import DenseScores, draw_rows, grid
 from expfam.structures.ground.rng import generator
-from expfam.structures.ground.stored import TINY, numbers
 from expfam.structures.ground.threads import run
 
 _TILE = 1024  # rows whose scores a thread holds
@@ -96,7 +96,8 @@ class GroupedPartsState(ShardedState):
         alpha, live = self.model.pseudocounts, np.flatnonzero(self.n > 0)
         sizes = CountTable.of_histogram(np.bincount(self.group_sizes()))
         prior = self.table().log_rising(alpha) - sizes.log_rising(np.array([alpha.sum()]))
-        return float(prior + self.model.family.total_log_marginal(self.n[live], self.S[live]))
+        shared = log_shared_density(self.model, self.n)
+        return float(prior + shared + self.model.family.total_log_marginal(self.n[live], self.S[live]))
 
     def draw_parameters(self, theta: str = "draw") -> None:
         """Draw parameters of the clusters and weights of the groups given the labels."""
@@ -118,11 +119,11 @@ class GroupedPartsState(ShardedState):
         return reply.n_moved, reply.means()
 
     def _model_arrays(self) -> dict[str, Any]:
-        return {**family_arrays(self.model.family), "alpha": self.model.pseudocounts.copy()}
+        return {**family_arrays(self.model.family), **law_arrays(self.model)}
 
     def _stored_model(self, arrays: dict[str, Any]) -> Any:
         family = with_family_arrays(self.model.family, arrays)
-        return self.model.with_family(family).with_alpha(numbers(arrays, "alpha", (self.K,), low=TINY))
+        return stored_law(self.model.with_family(family), arrays)
 
     def restore(self, arrays: dict[str, Any], sums_of_labels: Callable[[], Any]) -> None:
         """Restore the state from the arrays of `arrays_without_labels`."""
@@ -154,7 +155,8 @@ class GroupedUncollapsedGibbs(Kernel):
     Parameters
     ----------
     learn_alpha : bool
-        Draw the pseudo-counts of clusters in groups from their conditional law. Their priors are Gamma(1, 1).
+        Draw the pseudo-counts of clusters in groups from their conditional law, or the concentrations of a
+        `FiniteProcess`, whose weights are drawn in any case. Their priors are Gamma(1, 1).
     learn_every : int
         Sweeps from one draw of the pseudo-counts to the next.
     n_threads : int, optional
@@ -245,8 +247,8 @@ class GroupedUncollapsedGibbs(Kernel):
         """Draw parameters, weights and labels, and in every `learn_every`-th step the pseudo-counts."""
         state.draw_parameters()
         n_moved, extra = state.redraw(self)
-        if self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0:
+        if (state.n_steps + 1) % self.learn_every == 0:
             rng = generator(state.seed, "hyper", unit=2, step=state.n_steps)
-            alpha = draw_pseudocounts(state.model.pseudocounts, state.table(), state.group_sizes(), rng)
-            state.set_model(state.model.with_alpha(alpha))
+            counts = (state.table(), state.group_sizes())
+            state.set_model(redrawn_pseudocounts(state.model, *counts, rng, learn=self.learn_alpha))
         return state.data.n_rows, n_moved, extra

@@ -17,14 +17,15 @@ from scipy.special import logsumexp
 
 from expfam.errors import ArchiveError
 from expfam.families.independent_columns import draw_log_gamma
-from expfam.model.pseudo_counts import CountTable, draw_pseudocounts
+from expfam.model.finite_process import law_arrays, log_shared_density, redrawn_pseudocounts, stored_law
+from expfam.model.pseudo_counts import CountTable
 from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.topics.corpus import check_admixture
 from expfam.samplers.topics.document_parts import DocumentParts, TopicCounts
 from expfam.samplers.topics.statistics import log_evidence_of_topics
 from expfam.structures.ground.rng import generator, resolve_seed
-from expfam.structures.ground.stored import TINY, integers, numbers
+from expfam.structures.ground.stored import integers
 
 _FLAT = 1e12  # pseudo-counts beside which the counts of a document do not matter
 
@@ -112,7 +113,8 @@ class DocumentState:
         lengths = CountTable.of_histogram(np.bincount(self.data.lengths))
         documents = self.topic_table.log_rising(alpha) - lengths.log_rising(np.array([alpha.sum()]))
         counts = sparse.csr_array(self.word_counts.astype(np.float64))
-        return documents + log_evidence_of_topics(counts, self.eta, self.model.seeds)
+        shared = log_shared_density(self.model, self.word_counts.sum(axis=0))
+        return documents + shared + log_evidence_of_topics(counts, self.eta, self.model.seeds)
 
     def set_model(self, model: Any) -> None:
         """Use a model with other pseudo-counts; the topics stay the same."""
@@ -143,7 +145,7 @@ class DocumentState:
     def arrays_without_labels(self) -> dict[str, Any]:
         """Return everything that a later step reads, but for the topics of the tokens."""
         return {
-            "alpha": self.model.pseudocounts.copy(),
+            **law_arrays(self.model),
             "words": self.word_counts.copy(),
             "counters": np.array([self.n_steps], dtype=np.int64),
         }
@@ -162,14 +164,14 @@ class DocumentState:
         ArchiveError
             The arrays are of another chain, or their counts are not those of the topics.
         """
-        alpha = numbers(arrays, "alpha", (self.K,), low=TINY)
+        model = stored_law(self.model, arrays)
         words = integers(arrays, "words", self.word_counts.shape)
         (n_steps,) = integers(arrays, "counters", (1,)).tolist()
         counts = counts_of_topics()
         if not np.array_equal(counts.words, words):
             raise ArchiveError("the counts are not those of the topics: the file was altered, or is of other data")
         self.n_steps = n_steps
-        self.set_model(self.model.with_alpha(alpha))
+        self.set_model(model)
         self._take(counts)
 
     def check(self) -> None:
@@ -189,7 +191,8 @@ class DocumentGibbs(Kernel):
     Parameters
     ----------
     learn_alpha : bool
-        Draw the pseudo-counts of topics in documents from their conditional law. Their priors are Gamma(1, 1).
+        Draw the pseudo-counts of topics in documents from their conditional law, or the concentrations of a
+        `FiniteProcess`, whose weights are drawn in any case. Their priors are Gamma(1, 1).
     learn_every : int
         Sweeps from one draw of the pseudo-counts to the next.
 
@@ -237,8 +240,8 @@ class DocumentGibbs(Kernel):
     def move(self, state: DocumentState) -> tuple[int, int, dict[str, Any]]:
         """Draw topics and tokens, and in every `learn_every`-th step the pseudo-counts."""
         n_moved = state.redraw()
-        if self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0:
+        if (state.n_steps + 1) % self.learn_every == 0:
             rng = generator(state.seed, "hyper", unit=0, step=state.n_steps)
-            alpha = draw_pseudocounts(state.model.pseudocounts, state.topic_table, state.data.lengths, rng)
-            state.set_model(state.model.with_alpha(alpha))
+            counts = (state.topic_table, state.data.lengths)
+            state.set_model(redrawn_pseudocounts(state.model, *counts, rng, learn=self.learn_alpha))
         return int(state.data.lengths.sum()), n_moved, {}

@@ -9,6 +9,7 @@ import pytest
 from lost_workers import Killer, Until, kill, two_workers
 from pyarrow import parquet
 from scipy import sparse
+from sklearn.metrics import adjusted_rand_score
 
 from expfam import AdmixtureModel, Dataset, Poisson
 from expfam import GroupedMixture as LocalGroupedMixture
@@ -125,10 +126,40 @@ def test_results_are_lazy_and_those_of_the_local_model(whole, tmp_path):
         whole.predict(da.from_array(X, chunks=(100, 2)), GROUPS).compute()
 
 
+def test_an_unknown_number_of_clusters_is_found(client):
+    model = GroupedMixture("gaussian_diag", None, client=client, random_state=0, n_steps=20, n_warmup=20)
+    model.fit(da.from_array(X, chunks=(170, 2)), groups=GROUPS)
+    labels = model.labels_.compute()
+    assert len(model.n_) == 3
+    assert (np.diff(model.n_) <= 0).all()
+    assert adjusted_rand_score(CENTRES, labels) > 0.97
+    np.testing.assert_array_equal(model.cluster_sizes_, np.bincount(labels, minlength=3))
+    np.testing.assert_allclose(model.group_weights_.sum(axis=1), 1.0)
+    assert model.beta_.sum() + model.rest_ == pytest.approx(1.0)
+    np.testing.assert_allclose(model.transform(X[:90], groups=GROUPS[:90]).sum(axis=1), 1.0)
+
+
+def test_an_unknown_number_is_the_same_for_any_chunks_and_goes_on(client, tmp_path):
+    settings = {**SETTINGS, "start": CENTRES, "max_components": 8}
+    whole = GroupedMixture("gaussian_diag", None, client=client, **settings).fit(X, groups=GROUPS)
+    whole.computed = whole.labels_.compute()
+    rows = da.from_array(X, chunks=(97, 2))
+    assert_same(GroupedMixture("gaussian_diag", None, client=client, **settings).fit(rows, groups=GROUPS), whole)
+    begun = GroupedMixture("gaussian_diag", None, client=client, callbacks=[Until(6)], **settings)
+    begun.fit(rows, groups=GROUPS, checkpoint=tmp_path / "run", every_seconds=0)
+    again = GroupedMixture("gaussian_diag", None, client=client, **settings | {"random_state": 9})
+    assert_same(again.fit(X, groups=GROUPS, resume=tmp_path / "run"), whole)
+    local = whole.to_local()
+    local.save(tmp_path / "model")
+    loaded = LocalGroupedMixture.load(tmp_path / "model")
+    new = (X[:40], GROUPS[:40])
+    np.testing.assert_array_equal(loaded.transform(*new, rest=True), local.transform(*new, rest=True))
+
+
 def test_what_is_refused_has_a_line_to_type(client, monkeypatch, tmp_path):
     model = GroupedMixture("gaussian_diag", 4, client=client, **SETTINGS)
-    with pytest.raises(CapabilityError, match=r"n_components=20.*expfam\.GroupedMixture\(n_components=None\)"):
-        GroupedMixture("gaussian_diag", None, client=client).fit(X, groups=GROUPS)
+    with pytest.raises(CapabilityError, match=r"max_components=9 .* write GroupedMixture\(.*n_components=4, .*, or "):
+        GroupedMixture("gaussian_diag", 4, max_components=9, client=client).fit(X, groups=GROUPS)
     with pytest.raises(ValueError, match=r"write fit\(X, groups=groups\)"):
         model.fit(X)
     with pytest.raises(CapabilityError, match=r"sampler='variational'"):

@@ -89,8 +89,14 @@ def test_results_are_lazy_and_those_of_the_local_model(client, whole, tmp_path):
 
 def test_what_is_refused_has_a_line_to_type(client, monkeypatch):
     model = TopicModel(4, client=client, **SETTINGS)
-    with pytest.raises(CapabilityError, match=r"write TopicModel\(n_components=50, .*expfam\.TopicModel\(None\)"):
-        TopicModel(None, client=client, **SETTINGS).fit(X)
+    with pytest.raises(CapabilityError, match=r"max_components=9 .* write TopicModel\(n_components=4, .*, or "):
+        TopicModel(4, max_components=9, client=client, **SETTINGS).fit(X)
+    with pytest.raises(ValueError, match="max_components must be"):
+        TopicModel(None, max_components=1, client=client, **SETTINGS).fit(X)
+    with pytest.raises(ValueError, match=r"max_components=2 is less than the 4 clusters .*max_components=16"):
+        TopicModel(None, max_components=2, start=WORDS, client=client, n_steps=2).fit(X)
+    with pytest.raises(ValueError, match=r"alpha is one number.*got 3 numbers"):
+        TopicModel(None, alpha=[1.0, 2.0, 3.0], client=client, **SETTINGS).fit(X)
     with pytest.raises(CapabilityError, match=r"write fit\(X\)"):
         model.fit(X, sample_weight=np.ones(300))
     with pytest.raises(ValueError, match=r"start must be 'auto'.*write TopicModel\(n_components=4.*start='auto'"):
@@ -104,6 +110,39 @@ def test_what_is_refused_has_a_line_to_type(client, monkeypatch):
     monkeypatch.setattr("expfam.dask.topics.free_bytes", lambda client: 1500)
     with pytest.raises(ResourceError, match=r"15 words and 4 topics take .* write TopicModel\(n_components=2, "):
         model.fit(X)
+
+
+def test_an_unknown_number_of_topics_is_found(client):
+    model = TopicModel(None, client=client, random_state=0, n_steps=40, n_warmup=40)
+    model.fit(da.from_array(X, chunks=(130, 15)))
+    sizes = model.to_local().sizes_
+    assert (sizes > 0.02 * X.sum()).sum() == 4
+    assert (np.diff(sizes) <= 0).all()
+    shares = model.components_[:4] / model.components_[:4].sum(axis=1, keepdims=True)
+    distance = 0.5 * abs(shares[:, None] - WORDS).sum(axis=2)
+    assert sorted(distance.argmin(axis=1)) == [0, 1, 2, 3]
+    assert model.beta_.sum() + model.rest_ == pytest.approx(1.0)
+    assert model.alpha_.sum() + model.concentration_ * model.rest_ == pytest.approx(model.concentration_)
+    np.testing.assert_allclose(model.transform(X[:9]).sum(axis=1), 1.0)
+    assert model.score(X[:50]) == model.to_local().score(X[:50])
+
+
+def test_an_unknown_number_is_the_same_for_any_chunks_and_goes_on(client, tmp_path):
+    settings = {**SETTINGS, "start": WORDS, "max_components": 12}
+    whole = TopicModel(None, client=client, **settings).fit(X)
+    whole.computed = whole.labels_.compute()
+    assert_same(TopicModel(None, client=client, **settings).fit(da.from_array(X, chunks=(47, 15))), whole)
+    begun = TopicModel(None, client=client, callbacks=[Until(6)], **settings)
+    begun.fit(da.from_array(X, chunks=(110, 15)), checkpoint=tmp_path / "run", every_seconds=0)
+    again = TopicModel(None, client=client, **settings | {"random_state": 9}).fit(X, resume=tmp_path / "run")
+    assert_same(again, whole)
+    assert (again.gamma_, again.concentration_) == (whole.gamma_, whole.concentration_)
+    local = whole.to_local()
+    local.save(tmp_path / "model.npz")
+    loaded = LocalTopicModel.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.transform(X[:5], rest=True), local.transform(X[:5], rest=True))
+    given = TopicModel(4, client=client, **SETTINGS).fit(X)
+    assert not hasattr(given, "beta_")
 
 
 def test_a_run_goes_on_over_other_chunks_bit_for_bit(client, whole, tmp_path):

@@ -13,8 +13,8 @@ from expfam.plugins.registry import family_class
 PUBLIC = {
     "expfam": """
         AdmixtureModel BayesianHierarchy Bernoulli Categorical Columns Dataset DiagonalGaussian
-        DirichletProcess Exponential Family Gaussian Geometric GroupedMixture Groups HierarchicalProcess Known
-        LogNormal Mixture MixtureModel Multinomial NegativeBinomial PartitionPosterior PitmanYor Poisson
+        DirichletProcess Exponential Family FiniteProcess Gaussian Geometric GroupedMixture Groups HierarchicalProcess
+        Known LogNormal Mixture MixtureModel Multinomial NegativeBinomial PartitionPosterior PitmanYor Poisson
         SphericalGaussian SymmetricDirichlet TopicModel VonMises VonMisesFisher ZeroMeanGaussian __version__
         check_model dendrogram_purity get_include link_groups list_plugins load_family load_proposal merge
         purity register variation_of_information
