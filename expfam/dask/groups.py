@@ -311,7 +311,7 @@ class GroupedMixture(BaseEstimator):
             self.group_names_[:] = state.data.names
 
     def _list(self, mean):
-        """Keep the clusters that held rows in at least half of the counted sweeps, the largest first."""
+        """Keep clusters that held rows in at least half of the counted sweeps, the largest first."""
         alpha, listed = self.alpha_, mean.listed()
         listed = listed[falling_sizes(self.n_[listed], 0)]
         self.n_, self.S_, self.group_counts_ = self.n_[listed], self.S_[listed], self.group_counts_[:, listed]

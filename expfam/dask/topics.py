@@ -345,7 +345,7 @@ class _Fitted:
 
 
 class _Mean:
-    """Callback that sums counts of words in topics, pseudo-counts and gamma over some sweeps after the warm-up."""
+    """Callback that sums counts of words in topics and weights over some counted sweeps."""
 
     def __init__(self, n_warmup: int) -> None:
         self.n_warmup, self.n_kept = n_warmup, 0

@@ -64,7 +64,7 @@ def n_places(limit: int | None, n_found: int, usual: float, line: Callable[..., 
 
 
 def first_shares(beta: npt.NDArray[np.float64], L: int) -> npt.NDArray[np.float64]:
-    """Return weights of L places, of which the first ones have the weights `beta` up to a factor: they sum to 1.
+    """Return weights of L places that sum to 1, the first ones in proportion to `beta`.
 
     Examples
     --------

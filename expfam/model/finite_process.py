@@ -1,4 +1,4 @@
-"""Hierarchical Dirichlet processes with a limit of clusters, for kernels whose clusters all have a place.
+"""Hierarchical Dirichlet processes with a limit of clusters, all of which have a place.
 
 The weights that all groups share are drawn beside the clusters of the rows: given them a group has pseudo-counts as in
 an admixture, so kernels of admixtures sample this model too, and have only its weights drawn between their steps.
@@ -83,7 +83,7 @@ class FiniteProcess(AdmixtureModel):
 
 
 def log_shared_density(model: AdmixtureModel, sizes: npt.NDArray[np.floating | np.integer]) -> float:
-    """Return the log density of the weights that all groups share, nats: 0 where they share none.
+    """Return the log density of the weights that groups share, nats: 0 where they share none.
 
     Clusters without rows have one weight together, and the places of the others do not count.
 

@@ -136,7 +136,11 @@ def test_rows_in_groups_follow_the_enumerated_posterior():
         S = np.bincount(labels, weights=ROWS[:, 0], minlength=2)[:, None]
         return data.family.log_marginal(n, S).sum()
 
-    assert is_close(visits(kernel, state, 2, 6_000), posterior(evidence, OF_ROW, 2)[0], 1_500)
+    found, expected = visits(kernel, state, 2, 8_000), posterior(evidence, OF_ROW, 2)[0]
+    found, expected = ((law + law[::-1])[:32] for law in (found, expected))  # both clusters change places rarely
+    assert is_close(found, expected, 1_500)
+    expected = posterior(evidence, OF_ROW, 2, gamma=8 * GAMMA)[0]
+    assert not is_close(found, (expected + expected[::-1])[:32], 1_500)
 
 
 def test_many_places_are_nearly_a_process():
