@@ -1,6 +1,8 @@
 """The four estimators stay thin: whole classes, few bases, few methods."""
 
+import ast
 import inspect
+import textwrap
 
 import pytest
 
@@ -27,3 +29,11 @@ def test_no_estimator_is_made_of_halves(estimator):
 
 def test_a_mixture_has_few_methods():
     assert len(methods(Mixture)) <= 57
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_fit_is_read_from_top_to_bottom(estimator):
+    """It is planned, run and adopted in a dozen lines; a plan says what "auto" stands for."""
+    (fit,) = ast.parse(textwrap.dedent(inspect.getsource(estimator.fit))).body
+    first, *_, last = fit.body[1:]  # after the docstring
+    assert last.end_lineno - first.lineno + 1 <= 12
