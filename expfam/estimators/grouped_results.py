@@ -11,6 +11,7 @@ from scipy import sparse
 from expfam.estimators.base import run_steps, set_trace
 from expfam.estimators.known_doubts import drop_known, set_doubts
 from expfam.estimators.loaded import loaded_clusters
+from expfam.estimators.sweep_means import FourthSweeps
 from expfam.estimators.unknown_groups import (
     UNKNOWN_RESULTS,
     ClusterMeans,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from expfam.model.groups import Groups
     from expfam.samplers.chain.trace import Trace
 
-_KEEP_EVERY = 4  # sweeps from one that counts to the next
 _MOST_RUNS = 3  # from better and better partitions
 
 
@@ -57,34 +57,26 @@ class GroupedRun(NamedTuple):
     trace: Trace
 
 
-class SweepMeans:
+class SweepMeans(FourthSweeps):
     """Callback that averages statistics, counts of groups and pseudo-counts over sweeps.
 
     Variational inference has its last ones in place of averages.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.total: Any = None
-        self.n_kept, self.n_seen = 0, 0
 
-    def __call__(self, info: Any, state: Any) -> bool:
-        """Add every fourth sweep; go on."""
-        self.n_seen += 1
-        if self.n_seen % _KEEP_EVERY == 0:
-            self._keep(state)
-        return False
-
-    def _keep(self, state):
+    def add(self, state: Any) -> None:
+        """Add a state to the sums."""
         parts = [*state.statistics(), state.group_counts().astype(np.float64), state.model.pseudocounts]
         self.total = parts if self.total is None else [a + b for a, b in zip(self.total, parts)]
-        self.n_kept += 1
 
     def means(self, state: Any) -> tuple[Any, Any, Any, Any]:
         """Return counts, sums, counts of groups and pseudo-counts."""
         if hasattr(state, "posterior"):
             return state.n.copy(), soft_sums(state), state.group_counts(), state.model.pseudocounts
-        if self.n_kept == 0:
-            self._keep(state)
+        self.keep_one(state)
         n, S, counts, alpha = (part / self.n_kept for part in self.total)
         if sparse.issparse(S) and not state.data.has_sparse_phi:
             S = S.toarray()

@@ -8,6 +8,7 @@ import numpy as np
 
 from expfam.estimators.base import set_trace
 from expfam.estimators.loaded import keep_rows
+from expfam.estimators.sweep_means import FourthSweeps
 from expfam.estimators.topic_draws import keep_topics
 from expfam.estimators.unknown_numbers import drop_weights
 from expfam.estimators.unknown_topics import adopt_unknown
@@ -20,35 +21,26 @@ if TYPE_CHECKING:
     from expfam.protocols import Floats
 
 OF_DOCUMENTS = ("labels_", "probabilities_")
-_KEEP_EVERY = 4  # sweeps from one that counts to the next
 
 
-class SweepMeans:
+class SweepMeans(FourthSweeps):
     """Callback that averages counts of words in topics and pseudo-counts over sweeps."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.counts: Any = None
         self.alpha: Any = 0.0
-        self.n_kept, self.n_seen = 0, 0
 
-    def __call__(self, info: Any, state: Any) -> bool:
-        """Add every fourth sweep; go on."""
-        self.n_seen += 1
-        if self.n_seen % _KEEP_EVERY == 0:
-            self._keep(state)
-        return False
-
-    def _keep(self, state):
+    def add(self, state: Any) -> None:
+        """Add a state to the sums."""
         if self.counts is None:
             self.counts = np.zeros((state.tokens.n_words, state.model.n_components))
         state.tokens.add_word_topics(self.counts)
         self.alpha = self.alpha + state.model.pseudocounts
-        self.n_kept += 1
 
     def means(self, state: Any) -> tuple[Floats, Floats]:
         """Return counts (V, K) and pseudo-counts; of the state where no sweep was counted."""
-        if self.n_kept == 0:
-            self._keep(state)
+        self.keep_one(state)
         return self.counts / self.n_kept, self.alpha / self.n_kept
 
 

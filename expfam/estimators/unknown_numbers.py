@@ -14,13 +14,13 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.errors import CapabilityError
 from expfam.estimators.base import alpha_or, check_learn_hyper
+from expfam.estimators.sweep_means import FourthSweeps
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONGEST_WARMUP = 600  # sweeps of a warm-up whose number of large clusters goes on falling
-KEEP_EVERY = 4  # sweeps from one that counts to the next
 _LEAST = 1e-10  # pseudo-count of the rest
 _EVERY, _FALL = 10, 0.01  # sweeps from one look to the next, and the share of the clusters
 _PART = 10  # of the sweeps so far, one in this many is compared with as many before
@@ -51,7 +51,7 @@ class StillFalling:
         return before - sum(self.numbers[-part:]) / part < max(_FALL * before, 0.05)
 
 
-class MeansBySweeps:
+class MeansBySweeps(FourthSweeps):
     """Callback that averages what `parts` returns of a state, cluster by cluster.
 
     ``parts(state, slots)`` returns arrays with the clusters of `slots` along their first axis. The first state that
@@ -61,20 +61,13 @@ class MeansBySweeps:
     """
 
     def __init__(self, parts: Callable[[Any, Any], list[Any]]) -> None:
+        super().__init__()
         self.parts, self.reference = parts, np.empty(0, dtype=np.int64)
         self.totals: list[Any] = []
         self.times = np.empty(0, dtype=np.int64)
         self.pseudocounts, self.concentrations = np.empty(0), np.zeros(2)
-        self.n_kept = self.n_seen = 0
 
-    def __call__(self, info: Any, state: Any) -> bool:
-        """Keep every fourth state; never end the run."""
-        self.n_seen += 1
-        if self.n_seen % KEEP_EVERY == 0:
-            self.keep(state)
-        return False
-
-    def keep(self, state: Any) -> None:
+    def add(self, state: Any) -> None:
         """Add a state to the sums."""
         shared = state.shared
         if not self.n_kept:
@@ -91,15 +84,13 @@ class MeansBySweeps:
         self.times[np.unique(places)] += 1
         np.add.at(self.pseudocounts, places, shared.pseudocounts[slots])
         self.concentrations = self.concentrations + np.array([state.model.alpha, state.model.gamma])
-        self.n_kept += 1
 
     def means(self, state: Any) -> tuple[list[Any], npt.NDArray[np.float64], float, float]:
         """Return the means of the parts, of the pseudo-counts, and of both concentrations.
 
         They are of the clusters that were there in at least half of the states.
         """
-        if not self.n_kept:
-            self.keep(state)
+        self.keep_one(state)
         kept = 2 * self.times >= self.n_kept
         alpha, gamma = (self.concentrations / self.n_kept).tolist()
         return (
