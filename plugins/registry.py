@@ -196,19 +196,12 @@ def load_proposal(name: str, **options: Any) -> Any:
 
     Parameters
     ----------
-    name : str
-        ``"name"``, or ``"distribution:name"`` where several distributions offer it.
-    **options
-        Keywords of its constructor.
+    name, **options
+        As of `load_family`, which tells the errors too.
 
     Returns
     -------
     Proposal, Anchors or Allocator
-
-    Raises
-    ------
-    PluginError
-        The name is unknown, ambiguous or badly formed, or its plugin cannot be used.
 
     Examples
     --------

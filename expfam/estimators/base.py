@@ -626,9 +626,8 @@ def refuse_warmup(estimator: Any, remedy: str) -> None:
 
     Parameters
     ----------
-    estimator : Estimator
-    remedy : str
-        What else to write.
+    estimator, remedy
+        The estimator, and the words that say what else to write.
     """
     if not is_auto(estimator.n_warmup) and estimator.n_warmup:
         refuse_unused(estimator, ["n_warmup"], why="variational inference", remedy=remedy)

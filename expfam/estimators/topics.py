@@ -281,10 +281,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
         Raises
         ------
-        AttributeError
-            Where `sampler` is "gibbs" or a `TopicGibbs`.
-        DataError
-            When there is no chunk.
+        AttributeError, DataError
+            As `partial_fit` raises it; when there is no chunk.
 
         Notes
         -----

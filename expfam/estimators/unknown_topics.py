@@ -323,14 +323,12 @@ def adopt_found(
     estimator : TopicModel
     state : object
         It has the model, the pseudo-counts of words and the log joint.
-    counts : (K, V) float64 ndarray
-        Tokens of words in topics, without seeds.
-    sizes : (K,) float64 ndarray
+    counts, sizes : (K, V) and (K,) float64 ndarrays
+        Tokens of words in topics, without seeds, and of topics.
     weights : tuple
         Pseudo-counts of topics in documents (K,), and the concentrations of documents and of all topics.
-    n_documents : float
-    seeded : HierarchicalProcess, optional
-        Model with topics that come first.
+    n_documents, seeded
+        Their number, and the model with topics that come first, if there are such topics.
     """
     pseudocounts, alpha, gamma = weights
     n_known = 0 if seeded is None else seeded.n_known

@@ -160,17 +160,8 @@ def completed_by_draws(
 
     Returns
     -------
-    log_probability : (D',) float64 ndarray
-        Nats, of all left-out tokens of a document together; skipped documents have no entry.
-    n_tokens : (D',) float64 ndarray
-    n_skipped : int
-
-    Raises
-    ------
-    DataError
-        If no document has two of the unit.
-    ValueError
-        If there is no draw.
+    tuple
+        As of `completed_documents`, which tells the errors too; without a draw there is a ValueError.
 
     Examples
     --------

@@ -73,10 +73,10 @@ def sized_counts(
     Examples
     --------
     >>> import numpy as np
+    >>> X = np.random.default_rng(0).negative_binomial(4.0, 0.2, (300, 3)).astype(float)
     >>> from expfam import Dataset, DirichletProcess, MixtureModel
     >>> from expfam.fitting.count_sizes import sized_counts
     >>> from expfam.samplers.warm_starts.settle import Settler
-    >>> X = np.random.default_rng(0).negative_binomial(4.0, 0.2, (300, 3)).astype(float)
     >>> def settler_of(family):
     ...     data = Dataset(X[:200], family)
     ...     return Settler(MixtureModel(data.family, DirichletProcess()), data)

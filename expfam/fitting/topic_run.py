@@ -71,9 +71,8 @@ def run_topics(plan: TopicPlan, callbacks: Any) -> TopicRun:
 
     Parameters
     ----------
-    plan : TopicPlan
-    callbacks : object
-        As of the estimators.
+    plan, callbacks
+        What to do, and the callbacks of an estimator.
     """
     start = plan.start
     if plan.search is not None:

@@ -62,13 +62,8 @@ def process_start(
         The steps are made with its settings, without moves.
     model : HierarchicalProcess
         Bound.
-    data : Dataset
-        Documents.
-    own : str
-        Name of the kernel's own start.
-    seed : int
-    n_threads : int or None
-        The start does not depend on it.
+    data, own, seed, n_threads
+        As of `topic_start`.
 
     Returns
     -------

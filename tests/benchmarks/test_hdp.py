@@ -1,27 +1,13 @@
 """The goals of topics of unknown number: which means over seeds they compare, and the exit status."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
-
-BENCH = Path(__file__).resolve().parents[2] / "asv_bench" / "protocols"
+from protocol_modules import imported
 
 
 @pytest.fixture(scope="module")
 def hdp():
-    names = ("hdp", "hdp_rivals", "reports", "real_data", "benchmarks", "benchmarks.data")
-    before = {name: sys.modules.pop(name, None) for name in names}
-    sys.path.insert(0, str(BENCH))
-    try:
-        yield importlib.import_module("hdp")
-    finally:
-        sys.path.remove(str(BENCH))
-        for name, module in before.items():
-            sys.modules.pop(name, None)
-            if module is not None:
-                sys.modules[name] = module
+    with imported("hdp", "hdp_rivals") as module:
+        yield module
 
 
 def table(hdp, name="news", **changes):

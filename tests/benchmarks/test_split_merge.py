@@ -1,29 +1,16 @@
 """The commands that compare split-merge samplers run, and their arithmetic is right."""
 
-import importlib
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-BENCH = Path(__file__).resolve().parents[2] / "asv_bench" / "protocols"
+from protocol_modules import imported
 
 
 @pytest.fixture(scope="module")
 def command():
-    names = ("split_merge", "reports", "real_data", "figures", "benchmarks", "benchmarks.data")
-    before = {name: sys.modules.pop(name, None) for name in names}
-    sys.path.insert(0, str(BENCH))
-    try:
-        yield importlib.import_module("split_merge")
-    finally:
-        sys.path.remove(str(BENCH))
-        for name, module in before.items():
-            sys.modules.pop(name, None)
-            if module is not None:
-                sys.modules[name] = module
+    with imported("split_merge", "figures") as module:
+        yield module
 
 
 def result_of(command, tmp_path, *arguments):

@@ -8,21 +8,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
 
-from expfam import (
-    BayesianHierarchy,
-    Categorical,
-    Columns,
-    DiagonalGaussian,
-    Family,
-    Gaussian,
-    GroupedMixture,
-    Mixture,
-    Multinomial,
-    Poisson,
-    SphericalGaussian,
-    TopicModel,
-    load_family,
-)
+import expfam as ef
 from expfam.errors import CapabilityError, DataWarning, PluginError
 
 RNG = np.random.default_rng(0)
@@ -39,13 +25,13 @@ K = 4
     [
         ("gaussian", REAL, 3 + 6, 0),
         ("gaussian_zero", REAL, 6, 0),
-        (DiagonalGaussian(alike=False), REAL, 6, 0),
-        (DiagonalGaussian(alike=[True, False, False]), REAL, 4, 2),
-        (DiagonalGaussian(alike=False, missing=True), REAL, 6, 0),
+        (ef.DiagonalGaussian(alike=False), REAL, 6, 0),
+        (ef.DiagonalGaussian(alike=[True, False, False]), REAL, 4, 2),
+        (ef.DiagonalGaussian(alike=False, missing=True), REAL, 6, 0),
         ("lognormal", np.exp(REAL / 9.0), 6, 0),
         ("gaussian_spherical", REAL, 4, 0),
-        (SphericalGaussian(variance="shared"), REAL, 3, 1),
-        (SphericalGaussian(variance=2.0), REAL, 3, 0),
+        (ef.SphericalGaussian(variance="shared"), REAL, 3, 1),
+        (ef.SphericalGaussian(variance=2.0), REAL, 3, 0),
         ("poisson", COUNTS, 3, 0),
         ("multinomial", COUNTS, 2, 0),
         ("categorical", LEVELS, 1 + 2 + 4, 0),
@@ -54,15 +40,15 @@ K = 4
         ("negative_binomial", COUNTS, 3, 0),
         ("exponential", np.abs(REAL) + 0.1, 3, 0),
         ("von_mises_fisher", UNIT, 3, 0),
-        (load_family("von_mises_fisher", kappa="shared"), UNIT, 2, 1),
-        (load_family("von_mises_fisher", kappa=5.0), UNIT, 2, 0),
+        (ef.load_family("von_mises_fisher", kappa="shared"), UNIT, 2, 1),
+        (ef.load_family("von_mises_fisher", kappa=5.0), UNIT, 2, 0),
         ("von_mises", ANGLES, 4, 0),
-        (load_family("von_mises", kappa=5.0), ANGLES, 2, 0),
+        (ef.load_family("von_mises", kappa=5.0), ANGLES, 2, 0),
     ],
     ids=str,
 )
 def test_free_parameters_of_the_families(family, X, own, shared):
-    family = (load_family(family) if isinstance(family, str) else family).bind(np.asarray(X, dtype=np.float64))
+    family = (ef.load_family(family) if isinstance(family, str) else family).bind(np.asarray(X, dtype=np.float64))
     for n_clusters in (1, K):
         found = family.n_free_parameters(n_clusters)
         assert type(found) is int
@@ -73,14 +59,14 @@ def test_a_constant_column_has_no_part():
     X = REAL.copy()
     X[:, 1] = 7.0
     with pytest.warns(DataWarning, match="column 1 is constant"):
-        assert SphericalGaussian().bind(X).n_free_parameters(K) == K * 3
+        assert ef.SphericalGaussian().bind(X).n_free_parameters(K) == K * 3
     with pytest.warns(DataWarning, match="column 1 is constant"):
-        assert DiagonalGaussian().bind(X).n_free_parameters(K) == K * 4 + 2
+        assert ef.DiagonalGaussian().bind(X).n_free_parameters(K) == K * 4 + 2
 
 
 def test_a_family_that_is_not_bound_says_so():
     with pytest.raises(Exception, match="is not bound to data"):
-        Poisson().n_free_parameters(2)
+        ef.Poisson().n_free_parameters(2)
 
 
 @pytest.mark.parametrize(("missing", "more"), [("ignorable", 0), ("informative", 2 * K)])
@@ -88,8 +74,8 @@ def test_a_table_has_the_parameters_of_its_parts(missing, more):
     X = np.column_stack([REAL[:60, :2], COUNTS[:, :1], LEVELS[:, 1:2]]).astype(np.float64)
     X[::7, 2] = np.nan
     X[::5, 3] = np.nan
-    parts = [(Gaussian(), (0, 1)), (Poisson(), (2,)), (Categorical(), (3,))]
-    family = Columns(parts, missing=missing).bind(X)
+    parts = [(ef.Gaussian(), (0, 1)), (ef.Poisson(), (2,)), (ef.Categorical(), (3,))]
+    family = ef.Columns(parts, missing=missing).bind(X)
     assert family.n_free_parameters(K) == K * (2 + 3 + 1 + 2) + more
 
 
@@ -97,7 +83,7 @@ def test_a_table_has_the_parameters_of_its_parts(missing, more):
 
 
 def test_it_is_the_formula_of_its_densities():
-    mixture = Mixture("gaussian", 2, random_state=0).fit(REAL)
+    mixture = ef.Mixture("gaussian", 2, random_state=0).fit(REAL)
     likelihood = mixture.score_samples(REAL, average=False).sum()
     assert mixture.bic(REAL) == pytest.approx(-2.0 * likelihood + (2 * 9 + 1) * np.log(2000), rel=1e-12)
     assert type(mixture.bic(REAL)) is float
@@ -111,8 +97,8 @@ COVARIANCES = {"gaussian": "full", "gaussian_diag": "diag", "gaussian_spherical"
 
 @pytest.mark.parametrize("family", COVARIANCES)
 def test_it_is_that_of_scikit_learn(family):
-    chosen = DiagonalGaussian(alike=False) if family == "gaussian_diag" else family
-    mixture = Mixture(chosen, 2, random_state=0).fit(REAL)
+    chosen = ef.DiagonalGaussian(alike=False) if family == "gaussian_diag" else family
+    mixture = ef.Mixture(chosen, 2, random_state=0).fit(REAL)
     kind, params = COVARIANCES[family], mixture.params_
     other = GaussianMixture(2, covariance_type=kind)
     other.weights_, other.means_ = mixture.weights_, params["mean"]
@@ -140,41 +126,41 @@ def densities_at(mixture, params):
 
 
 def test_an_open_number_counts_the_clusters_that_were_found():
-    mixture = Mixture(DiagonalGaussian(alike=False), random_state=0).fit(REAL)
+    mixture = ef.Mixture(ef.DiagonalGaussian(alike=False), random_state=0).fit(REAL)
     K = mixture.n_components_
     likelihood = mixture.score_samples(REAL).sum()
     assert mixture.bic(REAL) == pytest.approx(-2.0 * likelihood + (6 * K + K - 1) * np.log(2000), rel=1e-12)
 
 
 def test_draws_do_not_enter():
-    mixture = Mixture("gaussian", 2, n_draws=5, n_steps=10, random_state=0).fit(REAL[::20])
+    mixture = ef.Mixture("gaussian", 2, n_draws=5, n_steps=10, random_state=0).fit(REAL[::20])
     likelihood = mixture.score_samples(REAL[::20], average=False).sum()
     assert mixture.bic(REAL[::20]) == pytest.approx(-2.0 * likelihood + 19 * np.log(100), rel=1e-12)
 
 
 def test_the_true_number_is_the_lowest():
-    numbers = {K: Mixture("gaussian", K, random_state=0).fit(REAL).bic(REAL) for K in (1, 2, 4)}
+    numbers = {K: ef.Mixture("gaussian", K, random_state=0).fit(REAL).bic(REAL) for K in (1, 2, 4)}
     assert min(numbers, key=numbers.get) == 2
 
 
 def test_frames_with_holes_sparse_rows_and_files(tmp_path):
     table = pd.DataFrame({"size": REAL[::40, 0], "kind": ["a", "b", None, "c", "a"] * 10})
     table.loc[3, "size"] = np.nan
-    mixture = Mixture(n_components=2, random_state=0).fit(table)
+    mixture = ef.Mixture(n_components=2, random_state=0).fit(table)
     likelihood = mixture.score_samples(table).sum()
     n_free = 1 + mixture.family_.n_free_parameters(2)
     assert mixture.bic(table) == pytest.approx(-2.0 * likelihood + n_free * np.log(50), rel=1e-12)
     words = sparse.csr_array(COUNTS)
-    counted = Mixture(Multinomial(), 2, random_state=0).fit(words)
+    counted = ef.Mixture(ef.Multinomial(), 2, random_state=0).fit(words)
     assert counted.bic(words) == pytest.approx(counted.bic(COUNTS), rel=1e-12)
     counted.save(tmp_path / "model")
-    assert Mixture.load(tmp_path / "model").bic(COUNTS) == counted.bic(COUNTS)
+    assert ef.Mixture.load(tmp_path / "model").bic(COUNTS) == counted.bic(COUNTS)
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 
-class Silent(Family):
+class Silent(ef.Family):
     """Poisson columns whose author says nothing of free parameters."""
 
     support = "counts"
@@ -183,7 +169,7 @@ class Silent(Family):
         return X
 
     def log_marginal(self, n, S):
-        return Poisson(1.0, 1.0).log_marginal(n, S)
+        return ef.Poisson(1.0, 1.0).log_marginal(n, S)
 
 
 class Told(Silent):
@@ -195,11 +181,14 @@ class Told(Silent):
 
 def test_a_family_that_does_not_say_it_is_refused_with_the_line():
     line = r"write in class Silent def n_free_parameters\(self, n_clusters\): return n_clusters \* self\.n_statistics_"
-    for family, X in ((Silent(), COUNTS), (Columns([(Silent(), (0, 1)), (Poisson(), (2,))]), COUNTS.astype(float))):
-        mixture = Mixture(family, 2, n_steps=5, random_state=0).fit(X)
+    for family, X in (
+        (Silent(), COUNTS),
+        (ef.Columns([(Silent(), (0, 1)), (ef.Poisson(), (2,))]), COUNTS.astype(float)),
+    ):
+        mixture = ef.Mixture(family, 2, n_steps=5, random_state=0).fit(X)
         with pytest.raises(CapabilityError, match=rf"family 'silent' does not say how many free .*{line}"):
             mixture.bic(X)
-    told = Mixture(Told(), 2, n_steps=5, random_state=0).fit(COUNTS)
+    told = ef.Mixture(Told(), 2, n_steps=5, random_state=0).fit(COUNTS)
     likelihood = told.score_samples(COUNTS).sum()
     assert told.bic(COUNTS) == pytest.approx(-2.0 * likelihood + 7 * np.log(60), rel=1e-12)
 
@@ -207,12 +196,12 @@ def test_a_family_that_does_not_say_it_is_refused_with_the_line():
 @pytest.mark.parametrize("number", [3.5, -1, True, None])
 def test_what_is_no_number_of_parameters_is_refused(number):
     cls = type("Odd", (Silent,), {"n_free_parameters": lambda self, n_clusters: number})
-    mixture = Mixture(cls(), 2, n_steps=5, random_state=0).fit(COUNTS)
+    mixture = ef.Mixture(cls(), 2, n_steps=5, random_state=0).fit(COUNTS)
     with pytest.raises(PluginError, match="family 'odd': n_free_parameters must return an integer of at least 0; got"):
         mixture.bic(COUNTS)
 
 
-class Doubled(Poisson):
+class Doubled(ef.Poisson):
     """Another law than that of its parent."""
 
     def sufficient_statistics(self, X):
@@ -222,16 +211,16 @@ class Doubled(Poisson):
 def test_what_was_said_of_another_law_does_not_count():
     with pytest.raises(CapabilityError, match="write in class Doubled def n_free_parameters"):
         Doubled().bind(COUNTS).n_free_parameters(2)
-    cls = type("Bounded", (Poisson,), {"bounds": (0, 99)})
+    cls = type("Bounded", (ef.Poisson,), {"bounds": (0, 99)})
     assert cls().bind(COUNTS).n_free_parameters(2) == 6
 
 
 def test_a_mixture_that_is_not_fitted_is_refused():
     with pytest.raises(NotFittedError):
-        Mixture().bic(REAL)
+        ef.Mixture().bic(REAL)
 
 
-@pytest.mark.parametrize("kind", [GroupedMixture, TopicModel, BayesianHierarchy])
+@pytest.mark.parametrize("kind", [ef.GroupedMixture, ef.TopicModel, ef.BayesianHierarchy])
 def test_where_it_has_no_meaning_the_error_says_what_to_use(kind):
     with pytest.raises(AttributeError, match=rf"{kind.__name__} has no bic: .* write model\.log_joint_"):
         kind().bic(COUNTS)

@@ -79,9 +79,7 @@ def test_tiles_of_many_responsibilities_are_multiplied(monkeypatch):
 @pytest.mark.parametrize("isa", SETS)
 def test_other_instructions_find_the_same_places(isa):
     code = (
-        "from test_near_lists import assert_sums_of_all, rows\n"
-        "for name in ('gaussian', 'gaussian_diag'):\n"
-        "    assert_sums_of_all(name, *rows(name))\n"
-        "print('same')"
+        "from test_near_lists import assert_sums_of_all, rows; "
+        "[assert_sums_of_all(name, *rows(name)) for name in ('gaussian', 'gaussian_diag')]; print('same')"
     )
     assert output_under(isa, code, file=__file__).strip() == "same"
