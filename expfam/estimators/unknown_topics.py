@@ -320,9 +320,8 @@ def adopt_found(
 
     Parameters
     ----------
-    estimator : TopicModel
-    state : object
-        It has the model, the pseudo-counts of words and the log joint.
+    estimator, state
+        A `TopicModel`, and what has the model, the pseudo-counts of words and the log joint.
     counts, sizes : (K, V) and (K,) float64 ndarrays
         Tokens of words in topics, without seeds, and of topics.
     weights : tuple

@@ -113,12 +113,8 @@ class TopicProcessStream(ProcessPosterior, TopicStream):
 
     Attributes
     ----------
-    process : HierarchicalProcess
-        With the present concentrations.
-    model : AdmixtureModel
-        The present number of topics, and alpha E beta_k as their pseudo-counts.
-    sticks : StickPosterior
-        Posterior of the weights that all documents share.
+    process, model, sticks
+        As of `TopicProcessVariationalState`: present concentrations, pseudo-counts, posterior of the shared weights.
     total_weight, wordless_weight : float
         Weights of the documents with words, and of those without any, learned so far; each document counts once.
     labels : (m,) int32 ndarray
