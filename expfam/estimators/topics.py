@@ -36,7 +36,7 @@ from expfam.estimators.topic_scores import bounds_of_documents
 from expfam.estimators.topic_words import names_of_words
 from expfam.estimators.unknown_numbers import refuse_rest
 from expfam.estimators.unknown_topics import restored_stream
-from expfam.evaluation.held_out import completed_by_draws
+from expfam.evaluation.held_out import completed_documents
 from expfam.evaluation.mean_error import error_of_mean
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
@@ -475,7 +475,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _completed(self, X, n_before=0):
         """Return log probability and number of left-out tokens of each document."""
         X, draws = predicting_topics(self, self._validate(X, reset=False))
-        return completed_by_draws(draws, X, n_before=n_before, n_threads=self.n_threads)[:2]
+        return completed_documents(draws, X, n_before=n_before, n_threads=self.n_threads)[:2]
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
         """Return a lower bound of the log probability of each document: (D,) nats, with log-base.

@@ -84,15 +84,14 @@ def document_completion(
     """
     check_value("per", per, ("token", "document"))
     sums, counts, n_skipped = completed_documents(
-        components, alpha, X, share=share, unit=unit, seed=seed, rule=rule, n_threads=n_threads
+        [(components, alpha)], X, share=share, unit=unit, seed=seed, rule=rule, n_threads=n_threads
     )
     n_tokens = counts.sum()
     return float(sums.sum() / (n_tokens if per == "token" else len(sums))), int(n_tokens), n_skipped
 
 
 def completed_documents(
-    components: npt.ArrayLike,
-    alpha: npt.ArrayLike,
+    draws: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
     X: Any,
     *,
     share: float = _HELD_SHARE,
@@ -104,11 +103,14 @@ def completed_documents(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]:
     """Return log probability and number of left-out tokens of each document.
 
-    Their sums make the score of `document_completion`.
+    Probabilities are means over the draws. The sums make the score of `document_completion`.
 
     Parameters
     ----------
-    components, alpha, X, share, unit, seed, rule, n_threads
+    draws : iterable of pairs (components, alpha)
+        Pseudo-counts of each draw, or of the one model, as in `document_completion`. Topics of different draws need
+        not correspond. Only one draw is held at a time.
+    X, share, unit, seed, rule, n_threads
         As in `document_completion`.
     n_before : int
         As in `split_documents`.
@@ -124,52 +126,16 @@ def completed_documents(
     ------
     DataError
         If no document has two of the unit.
-
-    Examples
-    --------
-    >>> from expfam.evaluation.held_out import completed_documents
-    >>> good, X = [[9, 9, 1, 1], [1, 1, 9, 9]], [[3, 3, 0, 0], [0, 0, 2, 2], [0, 4, 0, 0]]
-    >>> log_probability, n_tokens, n_skipped = completed_documents(good, 0.1, X)
-    >>> n_tokens.tolist(), n_skipped
-    ([3.0, 2.0], 1)
-    """
-    options = {"share": share, "unit": unit, "seed": seed, "n_before": n_before, "rule": rule, "n_threads": n_threads}
-    return completed_by_draws([(components, alpha)], X, **options)  # type: ignore[arg-type]
-
-
-def completed_by_draws(
-    draws: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
-    X: Any,
-    *,
-    share: float = _HELD_SHARE,
-    unit: Literal["type", "token"] = "type",
-    seed: int = 0,
-    n_before: int = 0,
-    rule: Literal["collapsed", "variational"] = "collapsed",
-    n_threads: int | None = None,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], int]:
-    """Return what `completed_documents` does, with means of probabilities over draws.
-
-    Parameters
-    ----------
-    draws : iterable of pairs (components, alpha)
-        Pseudo-counts of each draw, as in `document_completion`. Topics of different draws need not correspond. Only one
-        draw is held at a time.
-    X, share, unit, seed, n_before, rule, n_threads
-        As in `completed_documents`.
-
-    Returns
-    -------
-    tuple
-        As of `completed_documents`, which tells the errors too; without a draw there is a ValueError.
+    ValueError
+        If there is no draw.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.evaluation.held_out import completed_by_draws
+    >>> from expfam.evaluation.held_out import completed_documents
     >>> X, draws = [[3, 3, 0, 0], [0, 0, 2, 2]], [([[9, 9, 1, 1], [1, 1, 9, 9]], 0.1), ([[1, 1, 1, 1]], 1.0)]
-    >>> both = completed_by_draws(draws, X)[0]
-    >>> p = [np.exp(completed_by_draws([draw], X)[0] / [3, 2]) for draw in draws]
+    >>> both = completed_documents(draws, X)[0]
+    >>> p = [np.exp(completed_documents([draw], X)[0] / [3, 2]) for draw in draws]
     >>> bool(np.allclose(both / [3, 2], np.log(np.mean(p, axis=0))))
     True
     """
@@ -183,7 +149,7 @@ def completed_by_draws(
         _add_probabilities(p, np.asarray(components, dtype=np.float64), weights, held)
         n_draws += 1
     if not n_draws:
-        raise ValueError("completed_by_draws: there are no draws: give at least one pair (components, alpha)")
+        raise ValueError("completed_documents: there are no draws: give at least one pair (components, alpha)")
     sums, docs = np.zeros(held.shape[0]), _documents_of(held)
     np.add.at(sums, docs, held.data * np.log(p / n_draws))
     return sums, np.asarray(held.sum(axis=1), dtype=np.float64).ravel(), n_skipped

@@ -13,7 +13,7 @@ from expfam import Dataset, Multinomial, TopicModel, merge
 from expfam.errors import ArchiveError, CapabilityError, ResourceError
 from expfam.estimators.topic_draws import drawn_topics
 from expfam.estimators.topic_scores import bounds_of_documents
-from expfam.evaluation.held_out import completed_by_draws, split_documents
+from expfam.evaluation.held_out import completed_documents, split_documents
 from expfam.fitting.kept_topics import KeptTopics
 from expfam.io import models
 from expfam.samplers.topics.new_documents import collapsed_weights, document_weights
@@ -119,7 +119,7 @@ def test_words_of_no_document_are_one_word(kept, planted):
     for X in (new, sparse.csr_array(new), new.astype(float)):
         np.testing.assert_allclose(model.score_samples(X), model.score_samples(planted[1])[:6], **options)
         whole = [(draw.components(), draw.alpha) for draw in drawn_topics(model)]
-        sums, n_tokens, _ = completed_by_draws(whole, new)
+        sums, n_tokens, _ = completed_documents(whole, new)
         np.testing.assert_allclose(model.score(X), sums.sum() / n_tokens.sum(), **options)
     assert np.isfinite(model.score_samples(np.zeros((2, 30), dtype=int))).all()
 
@@ -253,4 +253,4 @@ def test_draws_that_take_too_much_become_fewer_and_stay_evenly_spaced(planted):
 
 def test_means_over_no_draws_are_refused():
     with pytest.raises(ValueError, match="no draws"):
-        completed_by_draws([], [[3, 3, 0], [0, 3, 3]])
+        completed_documents([], [[3, 3, 0], [0, 3, 3]])
