@@ -26,8 +26,9 @@ cdef class DenseScores:
     cdef const float *table_at      # (F + 1, width) dense, (F, width) sparse
     cdef const float *row_bias_at   # (width,)
 
-    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place) noexcept
+    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place, Py_ssize_t first) noexcept
     cdef double size(self, const double *phi, Py_ssize_t k) noexcept nogil
+    cdef double narrow_size(self, Tile tile, Py_ssize_t row, Py_ssize_t k) noexcept nogil
     cdef double sparse_size(self, const int64_t *columns, const double *values, Py_ssize_t n,
                             Py_ssize_t k) noexcept nogil
     cdef double score(self, const double *phi, Py_ssize_t k) noexcept nogil
@@ -39,10 +40,11 @@ cdef class DenseScores:
 
 cdef class Tile:
     cdef readonly object phi, scores, rough
-    cdef object bounds_array, tops_array, sums_array
+    cdef object bounds_array, offsets_array, tops_array, sums_array
     cdef float[:, ::1] phi_view
     cdef float[:, ::1] score_view
     cdef double[::1] bounds
+    cdef double[::1] offsets            # <phi, origin> of the rows, where these are asked for
     cdef float[::1] tops
     cdef double[::1] sums
     cdef unsigned char[::1] rough_view

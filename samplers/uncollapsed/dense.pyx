@@ -40,6 +40,7 @@ _TILE_ENTRIES = 1 << 18
 _LEAST_TILE, _MOST_TILE = 64, 512       # powers of two, so that parts of whole tiles suit any number of clusters
 _TILES_A_TASK = 8
 _SPARSE_ROWS = 1024
+_STATISTICS_AT_ONCE, _LEAST_ROWS_AT_ONCE = 1 << 16, 32
 
 
 cdef class DenseScores:
@@ -139,7 +140,7 @@ cdef class DenseScores:
 
     def score_tile(self, Tile tile, const double[:, ::1] phi):
         """Write the scores of dense statistics to the first rows of a tile."""
-        self._narrow_rows(tile, phi, 0)
+        self._narrow_rows(tile, phi, 0, 0)
         np.matmul(tile.phi[: phi.shape[0]], self.table, out=tile.scores[: phi.shape[0]])
 
     def score_whole_tile(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place):
@@ -149,17 +150,33 @@ cdef class DenseScores:
         """
         if phi.shape[0] < self.tile_rows:
             tile.phi[:] = 0.0
-        self._narrow_rows(tile, phi, place)
+        self._narrow_rows(tile, phi, place, 0)
         np.matmul(tile.phi, self.table, out=tile.scores)
 
-    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place) noexcept:
-        """Write statistics in single precision to the rows of a tile from `place` on."""
+    def score_rows(self, Tile tile, start, stop, Py_ssize_t place):
+        """Do as `score_whole_tile` with statistics of the rows start..stop-1, and write their products with `origin`.
+
+        Few statistics in double precision are held at a time, so that they stay in the cache.
+        """
+        cdef Py_ssize_t first, i, rows = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.F)
+        cdef const double[:, ::1] phi
+        if stop - start < self.tile_rows:
+            tile.phi[:] = 0.0
+        for first in range(start, stop, rows):
+            phi = self.data.phi(first, min(first + rows, stop))
+            self._narrow_rows(tile, phi, place + first - start, first - start)
+            for i in range(phi.shape[0]):
+                tile.offsets[first - start + i] = expfam_dot(&phi[i, 0], self.origin_at, self.F)
+        np.matmul(tile.phi, self.table, out=tile.scores)
+
+    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place, Py_ssize_t first) noexcept:
+        """Write statistics in single precision to the rows of a tile from `place` on, bounds from `first` on."""
         cdef Py_ssize_t i, F = self.F
         with nogil:
             for i in range(phi.shape[0]):
-                tile.bounds[i] = expfam_narrow(&phi[i, 0], self.centre_at, self.scale_at, self.reach_at,
-                                               &tile.phi_view[place + i, 0], F)
-                if not tile.bounds[i] < DENSE_HOPELESS:
+                tile.bounds[first + i] = expfam_narrow(&phi[i, 0], self.centre_at, self.scale_at, self.reach_at,
+                                                       &tile.phi_view[place + i, 0], F)
+                if not tile.bounds[first + i] < DENSE_HOPELESS:
                     tile.phi_view[place + i, :F] = 0.0
                 tile.phi_view[place + i, F] = 1.0
 
@@ -202,6 +219,15 @@ cdef class DenseScores:
         cdef Py_ssize_t j
         for j in range(self.F):
             total += fabs((phi[j] - self.centre_at[j]) * (theta[j] - self.origin_at[j]))
+        return total
+
+    cdef double narrow_size(self, Tile tile, Py_ssize_t row, Py_ssize_t k) noexcept nogil:
+        """Compute `size` of a row of a tile, from its statistics in single precision."""
+        cdef const double *theta = self.theta_at + k * self.F
+        cdef double total = fabs(self.row_bias_at[k])
+        cdef Py_ssize_t j
+        for j in range(self.F):
+            total += fabs(tile.phi_view[row, j] * (theta[j] - self.origin_at[j]) / self.scale_at[j])
         return total
 
     cdef double sparse_size(self, const int64_t *columns, const double *values, Py_ssize_t n,
@@ -255,8 +281,10 @@ cdef class Tile:
         self.phi = np.empty((rows, scores.F + 1 if not scores.sparse else 1), dtype=np.float32)
         self.scores = np.empty((rows, scores.width), dtype=np.float32)
         self.bounds_array, self.rough = np.empty(rows), np.zeros(max(rows, scores.tile_rows), dtype=np.uint8)
+        self.offsets_array = np.empty(rows)
         self.tops_array, self.sums_array = np.empty(n_blocks, dtype=np.float32), np.empty(n_blocks)
         self.phi_view, self.score_view, self.bounds = self.phi, self.scores, self.bounds_array
+        self.offsets = self.offsets_array
         self.tops, self.sums, self.rough_view = self.tops_array, self.sums_array, self.rough
 
 

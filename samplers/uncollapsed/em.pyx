@@ -20,6 +20,7 @@ from libc.string cimport memset
 from expfam.samplers.uncollapsed.dense cimport (
     DENSE_DEPTH, DENSE_HOPELESS, DENSE_NEVER, DENSE_REACH, DenseScores, Tile, best_of,
 )
+from expfam.samplers.uncollapsed.best_scores cimport BestScores
 from expfam.samplers.uncollapsed.listed_rows cimport TileLists
 from expfam.samplers.uncollapsed.near_lists cimport NearLists
 from expfam.structures.simd.dense_scores cimport expfam_add_near, expfam_near_scale, expfam_near_weights, expfam_tops
@@ -445,6 +446,12 @@ def listed_rows(data, state, columns, sizes, n_threads, labels):
     return ListedRows(tiles), log_likelihood, scores.tile_rows
 
 
+def _statistics_of(data, rows):
+    """Return the statistics of rows with these numbers, which are few."""
+    chosen = data.take(rows)
+    return chosen.phi_csr(0, chosen.n_rows) if data.has_sparse_phi else chosen.phi(0, chosen.n_rows)
+
+
 cdef class _Weighed:
     """Rows of one segment after the other, weighed under all components.
 
@@ -458,15 +465,15 @@ cdef class _Weighed:
     def add(self, start, stop, labels):
         """Weigh the rows of one tile, or of a part of one."""
         data, tile, n_rows = self.scores.data, self.tile, stop - start
-        phi = data.phi_csr(start, stop) if self.scores.sparse else data.phi(start, stop)
         weight = np.ones(n_rows) if data.weight is None else data.weight[start:stop]
         if self.scores.fits:
-            self.log_likelihood += self._expect(phi, weight, labels[start:stop], start)
+            self.log_likelihood += self._expect(start, stop, weight, labels[start:stop])
         else:
             tile.rough[:n_rows] = 1
         rough = np.flatnonzero(tile.rough[:n_rows])
         if rough.size:
-            self._take_rough(phi[rough], self._weigh_rough(phi[rough], weight[rough], start + rough, labels), rough)
+            phi = _statistics_of(data, start + rough)
+            self._take_rough(phi, self._weigh_rough(phi, weight[rough], start + rough, labels), rough)
         self._end_tile(n_rows)
 
     def _end_tile(self, n_rows):
@@ -501,7 +508,8 @@ cdef class _Lists(_Weighed):
         """Begin with a segment."""
         self.tiles, self.log_likelihood = [], 0.0
 
-    def _expect(self, phi, weight, labels, start):
+    def _expect(self, start, stop, weight, labels):
+        phi = self.scores.data.phi_csr(start, stop)
         return expect_sparse(self.scores, self.tile, phi, weight, labels, None, self.lists)
 
     def _take_rough(self, phi, p, rough):
@@ -518,6 +526,7 @@ cdef class _Sums(_Weighed):
     """
 
     cdef object sizes, bounds, near, rough, part, pieces
+    cdef BestScores best
     cdef NearLists lists                    # None where a product is always as fast
 
     def __init__(self, DenseScores scores, sizes, bounds):
@@ -525,7 +534,7 @@ cdef class _Sums(_Weighed):
         shape = (scores.F + 1, scores.width) if scores.sparse else (scores.width, scores.F + 1)
         self.near, self.rough, self.part, self.pieces = np.zeros(shape), None, None, {}
         if not scores.sparse:
-            self.part = np.empty(shape, dtype=np.float32)
+            self.part, self.best = np.empty(shape, dtype=np.float32), BestScores(scores)
             if may_list(scores.width, scores.F + 1):
                 self.lists = NearLists(scores.tile_rows, scores.width, scores.F + 1)
 
@@ -559,18 +568,21 @@ cdef class _Sums(_Weighed):
             return SoftSums(tables, Fraction(0))
         return SoftSums(tables, Fraction(0), scores.scale, scores.centre)
 
-    def _expect(self, phi, weight, labels, start):
+    def _expect(self, start, stop, weight, labels):
+        data, tile = self.scores.data, self.tile
         if self.scores.sparse:
-            return expect_sparse(self.scores, self.tile, phi, weight, labels, self.near, None)
-        place = (self.scores.data.row_offset + start) % self.scores.tile_rows
+            return expect_sparse(self.scores, tile, data.phi_csr(start, stop), weight, labels, self.near, None)
+        place = (data.row_offset + start) % self.scores.tile_rows
         if self.lists is not None:
             self.lists.clear()
-        log_likelihood = expect_dense(self.scores, self.tile, phi, weight, labels, place, self.lists)
+        self.scores.score_rows(tile, start, stop, place)
+        log_likelihood = expect_dense(self.scores, tile, weight, labels, place, self.lists)
+        log_likelihood += self.best.total(tile, weight, labels, place)
         if self.lists is not None and self.lists.size >= 0:
-            self.lists.add_to(self.tile, self.near)
+            self.lists.add_to(tile, self.near)
             return log_likelihood
-        rows = slice(place, place + phi.shape[0])
-        np.matmul(self.tile.scores[rows].T, self.tile.phi[rows], out=self.part)
+        rows = slice(place, place + stop - start)
+        np.matmul(tile.scores[rows].T, tile.phi[rows], out=self.part)
         self.near += self.part
         return log_likelihood
 
@@ -606,9 +618,9 @@ def add_responsibilities(phi, const double[:, ::1] p, double[:, ::1] near):
                 expfam_add_row(&near[columns[t], 0], &p[i, 0], values[t], p.shape[1])
 
 
-def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const double[::1] weight, int32_t[::1] labels,
-                 Py_ssize_t place, NearLists lists):
-    """Replace scores of a tile by weighted responsibilities; return the log likelihood.
+def expect_dense(DenseScores s, Tile tile, const double[::1] weight, int32_t[::1] labels, Py_ssize_t place,
+                 NearLists lists):
+    """Replace scores of a tile by weighted responsibilities; return the log likelihood above that of best scores.
 
     The rows begin at `place`. Rough rows get zeros. Unless it is None, `lists` gets those that are not negligible.
     """
@@ -617,16 +629,15 @@ def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const doubl
     cdef float *x
     cdef double total, log_likelihood = 0.0
     cdef bint is_listed = lists is not None
-    s.score_whole_tile(tile, phi, place)
     with nogil:
-        for i in range(phi.shape[0]):
+        for i in range(labels.shape[0]):
             x = &tile.score_view[place + i, 0]
             best = expfam_tops(x, &tile.tops[0], s.width)
             tile.rough_view[i] = not (tile.bounds[i] < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
             if not tile.rough_view[i]:
                 k = best_of(x, best, &tile.tops[0], s.K)
                 labels[i] = <int32_t> k
-                tile.rough_view[i] = tile.bounds[i] > DENSE_REACH and s.size(&phi[i, 0], k) > DENSE_REACH
+                tile.rough_view[i] = tile.bounds[i] > DENSE_REACH and s.narrow_size(tile, place + i, k) > DENSE_REACH
             if tile.rough_view[i]:
                 memset(x, 0, s.width * sizeof(float))
                 continue
@@ -634,7 +645,7 @@ def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const doubl
             expfam_near_scale(x, <float> (weight[i] / total), &tile.sums[0], s.width)
             if is_listed:
                 lists.put(place + i, x, &tile.sums[0], <float> (weight[i] * NEGLIGIBLE))
-            log_likelihood += weight[i] * (s.score(&phi[i, 0], k) + log(total))
+            log_likelihood += weight[i] * log(total)
     return log_likelihood
 
 

@@ -62,7 +62,10 @@ class Sizes(NamedTuple):
         if self.is_few:
             return self.n_rows
         rows, most = self.n_rows / _SEGMENTS, _MOST_ROWS
-        if self.n_stored is not None:
+        if self.n_stored is None:
+            most_rows = 1 << (self.n_rows // _LEAST_SEGMENTS).bit_length() >> 1  # a power of two
+            rows = max(rows, min(self.n_statistics, most_rows))  # a sum costs as much as several rows of as many terms
+        else:
             rows = _ENTRIES_A_COLUMN * self.n_statistics * self.n_rows / max(self.n_stored, 1)
             rows = min(rows, self.n_rows / _LEAST_SEGMENTS)
             most = _MOST_SPARSE_ROWS

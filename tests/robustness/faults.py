@@ -299,6 +299,13 @@ FAULTS = [
         "<float> (weight[i] * 0.01)",
         "tests/samplers/uncollapsed/test_near_lists.py -k of_all",
     ),
+    Fault(
+        "best scores are those of centred statistics",
+        "samplers/uncollapsed/best_scores.pyx",
+        "self.values[i] += tile.offsets[i] + s.shifted_at[k]",
+        "self.values[i] += s.shifted_at[k]",
+        "tests/samplers/uncollapsed/test_best_scores.py -k of_double",
+    ),
     # ---- Metropolis-Hastings and its proposals
     Fault(
         "Hastings term forgotten for moves to inner clusters",

@@ -324,6 +324,7 @@ FORCED = {
     "samplers/uncollapsed/test_em_few_rows.py": "expfam_(row_(scores|weights)|add_weighed)",
     "samplers/uncollapsed/test_listed_rows.py": "expfam_add_listed",
     "samplers/uncollapsed/test_near_lists.py": "expfam_places_above",
+    "samplers/uncollapsed/test_best_scores.py": "expfam_(dot_narrow|centred|products)",
     "samplers/uncollapsed/test_canopy.py": "expfam_(dot_difference|biased_tops|list_scores)",
     "samplers/uncollapsed/test_tree.py": "expfam_((float|sparse)_dots|rises)",
     "structures/test_kmeans.py": "expfam_rows_(nearest|reach)",

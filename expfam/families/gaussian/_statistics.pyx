@@ -8,7 +8,23 @@ import numpy as np
 
 from libc.math cimport isnan
 
-cdef double ROOT_2 = 1.4142135623730951
+cdef extern from *:
+    """
+    #include "dispatch.h"
+
+    /* Products of all pairs of entries, packed as by svec: those of two different entries times the root of 2 */
+    #define EXPFAM_PRODUCTS(NAME, TARGET)                                                                             \
+        TARGET static void NAME(const double *x, ptrdiff_t n, double *out) {                                          \
+            for (ptrdiff_t a = 0; a < n; out += n - a, a++) {                                                         \
+                const double first = x[a];                                                                            \
+                out[0] = first * first;                                                                               \
+                EXPFAM_SIMD                                                                                           \
+                for (ptrdiff_t b = a + 1; b < n; b++) out[b - a] = first * x[b] * 1.4142135623730951;                 \
+            }                                                                                                         \
+        }
+    EXPFAM_INSTANCES(EXPFAM_PRODUCTS, void, expfam_products, (const double *, ptrdiff_t, double *))
+    """
+    void (*expfam_products)(const double *x, Py_ssize_t n, double *out) noexcept nogil
 
 
 def columns_and_squares(const double[:, ::1] X, const double[::1] center):
@@ -52,7 +68,7 @@ def columns_and_products(const double[:, ::1] X, const double[::1] center, bint 
 
     The result is (N, V + V (V + 1) / 2) or (N, V (V + 1) / 2) float64.
     """
-    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], begin = V if with_columns else 0, i, a, b, f
+    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], begin = V if with_columns else 0, i, a
     out = np.empty((N, begin + V * (V + 1) // 2))
     cdef double[:, ::1] to = out
     cdef double[::1] row = np.empty(V)
@@ -62,11 +78,5 @@ def columns_and_products(const double[:, ::1] X, const double[::1] center, bint 
                 row[a] = X[i, a] - center[a]
             for a in range(begin):
                 to[i, a] = row[a]
-            f = begin
-            for a in range(V):
-                to[i, f] = row[a] * row[a]
-                f += 1
-                for b in range(a + 1, V):
-                    to[i, f] = row[a] * row[b] * ROOT_2
-                    f += 1
+            expfam_products(&row[0], V, &to[i, begin])
     return out

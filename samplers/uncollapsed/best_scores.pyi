@@ -1,0 +1,10 @@
+from typing import Any
+
+from numpy.typing import NDArray
+
+from expfam.protocols import Floats
+from expfam.samplers.uncollapsed.dense import DenseScores
+
+class BestScores:
+    def __init__(self, scores: DenseScores) -> None: ...
+    def total(self, tile: Any, weight: Floats, labels: NDArray[Any], place: int) -> float: ...
