@@ -74,5 +74,5 @@ class OccurringColumns:
 
     def widen(self, S: Any) -> Any:
         """Return CSR rows (m, U) with all columns: (m, F)."""
-        parts = (S.data, self.columns[S.indices], S.indptr)
-        return sparse.csr_array(parts, shape=(S.shape[0], self.n_columns))
+        columns = self.columns.astype(S.indices.dtype, copy=False)
+        return sparse.csr_array((S.data, columns[S.indices], S.indptr), shape=(S.shape[0], self.n_columns))

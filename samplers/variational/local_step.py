@@ -193,6 +193,19 @@ class Tables:
         self.c = np.ascontiguousarray(c, dtype=phi.dtype)
         self.theta = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
 
+    def score(self, rows: tuple[Any, ...], out: npt.NDArray[Any]) -> None:
+        """Write the scores (R, K) of rows, whose arrays are as in `dense_scores` or `sparse_scores`."""
+        (dense_scores if len(rows) == 1 else sparse_scores)(*rows, self.theta, self.c, out)
+
+    def score_near(
+        self, rows: tuple[Any, ...], near: tuple[Any, ...], gathered: Any, out: npt.NDArray[Any], *, scores_last: bool
+    ) -> int:
+        """Write the scores of rows against candidates as `dense_candidates` does; `near` is (buckets, graph, last)."""
+        settings = (self.theta, self.c, *near, scores_last)
+        if len(rows) == 1:
+            return dense_candidates(*rows, *settings, gathered, out)
+        return sparse_candidates(*rows, *settings, out)
+
     def left_out(self, sums: Sums) -> float:
         """Return the part of the bound that scores by these tables leave out, nats.
 
@@ -448,6 +461,7 @@ class PassPart:
         width = 1 if owner.is_dense else owner.L
         self.values = np.empty((self.n_block, width), dtype=self.phi.dtype)
         self.indices = np.empty((self.n_block, width), dtype=np.int32)
+        self.gathered = None
         if self.candidates is not None and not self.phi.is_sparse:
             self.gathered = np.empty((self.candidates[0].n_scores, self.phi.n_statistics), dtype=self.phi.dtype)
         elif owner.is_dense and not self.phi.is_sparse:
@@ -512,20 +526,17 @@ class PassPart:
             local.indices[places], local.values[places] = self.indices[:m], self.values[:m]
 
     def _score(self, phi, places, m):
-        tables, scores = self.tables, self.scores[:m]
-        arrays = phi if self.phi.is_sparse else (phi,)
+        scores, arrays = self.scores[:m], phi if self.phi.is_sparse else (phi,)
         if self.candidates is None:
-            (sparse_scores if self.phi.is_sparse else dense_scores)(*arrays, tables.theta, tables.c, scores)
+            self.tables.score(arrays, scores)
             return scores, None
         source, last = self.candidates
         last = np.ascontiguousarray(last[places])
         graph, buckets = source.of_block(last)
-        settings = (tables.theta, tables.c, buckets, graph, last, self.owner.scores_last)
-        if self.phi.is_sparse:
-            self.diagnostics.n_last_outside += sparse_candidates(*arrays, *settings, scores)
-        else:
-            self.diagnostics.n_last_outside += dense_candidates(*arrays, *settings, self.gathered, scores)
-        return scores, (buckets, graph, last)
+        near = (buckets, graph, last)
+        found = self.tables.score_near(arrays, near, self.gathered, scores, scores_last=self.owner.scores_last)
+        self.diagnostics.n_last_outside += found
+        return scores, near
 
     def _select(self, scores, near, rows, m):
         results = (self.objective[:m], self.entropy[:m], self.work)

@@ -14,7 +14,6 @@ import numpy as np
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataWarning
-from expfam.model.occurring import occurring_columns
 from expfam.model.partitions import fitted_labels
 from expfam.params import NON_NEGATIVE, Integer, refuse_unused
 from expfam.samplers.chain.kernel import check_sticks
@@ -25,7 +24,7 @@ from expfam.samplers.variational.schedules import Full, Memoized, Schedule, auto
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import VariationalState
 from expfam.samplers.variational.stream import VariationalStream
-from expfam.samplers.variational.wide_counts import has_wide_counts, most_cells
+from expfam.samplers.variational.wide_counts import LIST_SHARE, has_wide_counts, most_cells
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:
@@ -236,8 +235,7 @@ class SparseVariational(CandidatePasses):
         if not isinstance(schedule, Full):
             kept += 16 * data.n_rows
         if has_wide_counts(self, data, K):
-            n_columns = occurring_columns(data).size
-            width = size * K * n_columns + _COLUMN_BYTES * data.n_statistics + _CELL_BYTES * most_cells(L, data)
+            width = _COLUMN_BYTES * data.n_statistics + (_CELL_BYTES + LIST_SHARE * size) * most_cells(L, data)
         else:
             width = SparsePass(PhiSizes(data, size), K, L).memory()
         return int(kept + width + memory_of_links(data, size))

@@ -1,9 +1,8 @@
 """Variational inference of counts in very many columns.
 
 Where rows keep few clusters, most sums are 0. So sums are CSR, and posterior means are computed at the sums that are
-not 0; all others of a column differ by a level of the cluster alone. The only array of the size of all parameters is
-the table in single precision that a pass reads, and it has only the columns that occur. A pass scores the rows in
-parts, and sums what they keep at its end.
+not 0; all others of a column differ by a level of the cluster alone. Rows are scored from lists of the sums by column:
+there is no array of the size of all parameters. A pass scores the rows in parts, and sums what they keep at its end.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from expfam.samplers.variational.linked_rows import has_links
 from expfam.samplers.variational.local_step import SparsePass, Sums, Tables
 from expfam.samplers.variational.posterior import Posterior
 from expfam.samplers.variational.schedules import Stochastic
+from expfam.samplers.variational.word_scores import listed_candidates, listed_scores
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import run
 from expfam.structures.selection.top_l import select_top
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _LEAST_CELLS = 1 << 22  # of all sums: tables of fewer take little memory and time
 _DENSE_SHARE = 2  # sums that are not 0 are at most a half of all
+LIST_SHARE = 4  # of the clusters: columns with longer lists are scored faster from a table
 _CHUNK_CELLS = 1 << 18  # sums that are not 0 of clusters whose evidence is computed together
 
 
@@ -145,28 +146,52 @@ class WidePosterior(Posterior):
 
 
 class WideTables(Tables):
-    """Parameters of sparse sums in the layout of a pass, of the columns that occur.
+    """Parameters of sparse sums in the layout of a pass: lists of clusters by column.
 
-    In float32 the origin of the parameters of a column is that of an empty sum under a cluster of mean level.
+    The origin of the parameters of a column is that of an empty sum under a cluster of mean level. A column whose sums
+    are above 0 in many clusters has a row of a table in place of a list.
     """
 
     def __init__(self, posterior: WidePosterior, phi: WidePhi) -> None:
-        (empty, cells, level, g), S, occurring = posterior.cells, posterior.S, phi.occurring
-        c, self.g_0, self.theta_0 = posterior.log_pi - g, 0.0, None
-        first, column = empty[occurring.columns, None], np.zeros(S.shape[1])
-        if phi.dtype == np.float32:
-            share = posterior.n / posterior.n.sum()
-            self.g_0, mean = float(share @ g), float(share @ level)
-            first, column, level = np.zeros(1), empty, level - mean
-            self.theta_0 = empty - mean
-            c = c + self.g_0
-        self.c = np.ascontiguousarray(c, dtype=phi.dtype)
-        self.theta = np.empty((occurring.columns.size, S.shape[0]), dtype=phi.dtype)
-        np.subtract(first, level, out=self.theta, casting="same_kind")
-        for k in range(S.shape[0]):
-            stored = slice(S.indptr[k], S.indptr[k + 1])
-            columns = S.indices[stored]
-            self.theta[occurring.place[columns], k] = cells[stored] - column[columns] - level[k]
+        (empty, cells, level, g), S, occurring, dtype = posterior.cells, posterior.S, phi.occurring, phi.dtype
+        share = posterior.n / posterior.n.sum()
+        self.g_0, self.level_0 = float(share @ g), float(share @ level)
+        self.theta_0 = empty
+        self.c = np.ascontiguousarray(posterior.log_pi - g + self.g_0, dtype=dtype)
+        self.level = np.ascontiguousarray(level - self.level_0, dtype=dtype)
+        above = empty[S.indices]
+        above = np.subtract(cells, above, out=above).astype(dtype)
+        parts = (above, occurring.place[S.indices], S.indptr)
+        by_column = sparse.csr_array(parts, shape=(S.shape[0], occurring.columns.size)).tocsc()
+        self._divide(by_column)
+
+    def _divide(self, by_column):
+        """Keep the short columns as lists, and the others as rows of a table."""
+        K, lengths = by_column.shape[0], np.diff(by_column.indptr)
+        is_long = lengths > K // LIST_SHARE
+        self.rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
+        self.table = np.ascontiguousarray(by_column[:, is_long].toarray().T)
+        kept = np.repeat(~is_long, lengths)
+        self.starts = np.concatenate([[0], np.cumsum(np.where(is_long, 0, lengths))])
+        self.clusters, self.above = by_column.indices[kept].astype(np.int32), by_column.data[kept]
+
+    @property
+    def _lists(self):
+        return self.starts, self.clusters, self.above, self.rows, self.table, self.c, self.level
+
+    def score(self, rows: tuple[Any, ...], out: npt.NDArray[Any]) -> None:
+        """Write the scores (R, K) of rows; see `Tables.score`."""
+        listed_scores(*rows, *self._lists, out)
+
+    def score_near(
+        self, rows: tuple[Any, ...], near: tuple[Any, ...], gathered: Any, out: npt.NDArray[Any], *, scores_last: bool
+    ) -> int:
+        """Write the scores of rows against candidates; see `Tables.score_near`."""
+        return listed_candidates(*rows, *self._lists, *near, scores_last, out)
+
+    def left_out(self, sums: Sums) -> float:
+        """Return the part of the bound that scores leave out; see `Tables.left_out`."""
+        return super().left_out(sums) - self.level_0 * float(sums.S.sum())
 
 
 class WidePass(SparsePass):
@@ -199,14 +224,19 @@ class WidePass(SparsePass):
         self, rows: slice | npt.NDArray[np.integer], indices: npt.NDArray[np.int32], values: npt.NDArray[Any]
     ) -> WideSums:
         """Return the sums of given responsibilities of some rows; see `SparsePass.sums_of`."""
-        m, kept = len(indices), indices >= 0
+        m, kept = len(indices), values > 0
         lengths, shares = kept.sum(axis=1), values[kept].astype(np.float64)
         if self.weight is not None:
             shares *= np.repeat(self.weight[rows], lengths)
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        R = sparse.csr_array((shares, indices[kept], starts), shape=(m, self.K))
+        R = sparse.csr_array((shares, indices[kept], _narrow(starts)), shape=(m, self.K))
         indptr, places, counts = self.phi.entries(rows)
         occurring = self.phi.occurring
-        S = R.T.tocsr() @ sparse.csr_array((counts, places, indptr), shape=(m, occurring.columns.size))
+        S = R.T.tocsr() @ sparse.csr_array((counts, places, _narrow(indptr)), shape=(m, occurring.columns.size))
         S.sort_indices()
         return WideSums(np.asarray(R.sum(axis=0), dtype=np.float64).ravel(), occurring.widen(S))
+
+
+def _narrow(indptr):
+    """Return starts of rows as int32 where they fit: sums then have such indices too, and need less memory."""
+    return indptr.astype(np.int32) if indptr[-1] <= np.iinfo(np.int32).max else indptr
