@@ -341,7 +341,7 @@ class UncollapsedState:
             "memory": memory_arrays(self.memory),
         }
         if self.Theta is not None and self.G is not None and self.log_pi is not None:
-            arrays |= {"Theta": self.Theta.copy(), "G": self.G.copy(), "log_pi": self.log_pi.copy()}
+            arrays |= {"Theta": self._theta_arrays(), "G": self.G.copy(), "log_pi": self.log_pi.copy()}
         return arrays
 
     def _model_arrays(self) -> dict[str, Any]:
@@ -351,6 +351,14 @@ class UncollapsedState:
     def _stored_model(self, arrays: dict[str, Any]) -> Any:
         """Return the model with the numbers from `_model_arrays`."""
         return with_model_arrays(self.model, arrays)
+
+    def _theta_arrays(self) -> Any:
+        """Return a copy of the parameters, which are not None, as an array or a dict of arrays."""
+        return np.array(self.Theta)
+
+    def _stored_theta(self, arrays: dict[str, Any], model: Any) -> Any:
+        """Return the parameters of stored arrays, under the model that they have."""
+        return numbers(arrays, "Theta", (self.K, self.data.n_statistics))
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore the state from the arrays of `to_arrays`.
@@ -391,7 +399,7 @@ class UncollapsedState:
         self._check_kind(S)
         Theta = G = log_pi = None
         if "Theta" in arrays:
-            Theta, G = numbers(arrays, "Theta", (K, F)), numbers(arrays, "G", (K,))
+            Theta, G = self._stored_theta(arrays, model), numbers(arrays, "G", (K,))
             log_pi = numbers(arrays, "log_pi", (K,), finite=False, high=_LOG_ONE)
             if np.isnan(log_pi).any():
                 raise ArchiveError("'log_pi' holds NaN: the file was altered")

@@ -23,7 +23,9 @@ from expfam.samplers.uncollapsed.dense cimport (
 from expfam.samplers.uncollapsed.best_scores cimport BestScores
 from expfam.samplers.uncollapsed.listed_rows cimport TileLists
 from expfam.samplers.uncollapsed.near_lists cimport NearLists
-from expfam.structures.simd.dense_scores cimport expfam_add_near, expfam_near_scale, expfam_near_weights, expfam_tops
+from expfam.structures.simd.dense_scores cimport (
+    expfam_add_near, expfam_near_floor, expfam_near_scale, expfam_near_weights, expfam_tops,
+)
 from expfam.structures.simd.vectors cimport expfam_add_row
 
 from expfam.errors import CapabilityError
@@ -37,11 +39,13 @@ from expfam.samplers.uncollapsed.em_few_rows import expectation_of_few_rows, has
 from expfam.samplers.states.uncollapsed import UncollapsedState, cluster_blocks
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 from expfam.samplers.uncollapsed.known import known_rows_expected, linked_rows_expected
+from expfam.samplers.uncollapsed.listed_parameters import ListedParameters, listed_parameters
 from expfam.samplers.uncollapsed.listed_rows import ColumnEntries, ListedRows, ScoredColumns
 from expfam.samplers.uncollapsed.near_lists import may_list
 from expfam.samplers.uncollapsed.soft_sums import (
     Bounds, Pieces, Sizes, SoftSums, bounds_of_terms, exact_log_likelihood, sums_are_by_column, sums_of_few,
 )
+from expfam.samplers.uncollapsed.word_scores import scores_of
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import resolve_n_threads, run
 from expfam.structures.rows.exact_sums import lifts
@@ -73,7 +77,8 @@ class ExpectationState(UncollapsedState):
     S : (K, F) float64 ndarray, or CSR
         Expected statistics of the components. CSR only for sparse rows of very many columns.
     Theta, G, log_pi : (K, F), (K,) and (K,) float64 ndarray or None
-        Natural parameters, log partition function and log weight of each component.
+        Natural parameters, log partition function and log weight of each component. Where sums of very many columns
+        are sparse, `Theta` is no array but `ListedParameters`, which ``numpy.asarray`` makes one.
     labels : (N,) int32 ndarray
         Most probable component of each datum.
     log_likelihood : float
@@ -140,10 +145,23 @@ class ExpectationState(UncollapsedState):
         """Compute the log likelihood plus the log prior densities for the present parameters."""
         if self.Theta is None:
             return -np.inf
-        of_block, (Theta, G) = self.model.family.log_prior, (self.Theta, self.G)
+        return self.log_likelihood + self._log_prior() + float(self.model.weights.log_density(self.log_pi))
+
+    def _log_prior(self):
+        """Return the log prior density of the parameters, nats."""
+        Theta, G, of_block = self.Theta, self.G, self.model.family.log_prior
+        if isinstance(Theta, ListedParameters):
+            return float(Theta.log_prior().sum())
         blocks = cluster_blocks(Theta.shape)
-        prior = float(np.sum(np.concatenate([of_block(Theta[block], G[block]) for block in blocks])))
-        return self.log_likelihood + prior + float(self.model.weights.log_density(self.log_pi))
+        return float(np.sum(np.concatenate([of_block(Theta[block], G[block]) for block in blocks])))
+
+    def draw_parameters(self, theta="map"):
+        """Set parameters and weights to their modes, as lists where sums of very many columns are sparse."""
+        listed = listed_parameters(self.data, self.model.family, self.n, self.S)
+        if listed is None:
+            super().draw_parameters(theta)
+        else:
+            self.Theta, self.G, self.log_pi = listed, listed.cells.g, self.model.weights.map_log(self.n)
 
     def move_labels(self, labels):
         """Raise a `CapabilityError`: labels follow from the parameters and cannot be moved."""
@@ -231,6 +249,15 @@ class ExpectationState(UncollapsedState):
         return super().arrays_without_labels() | {
             "scalars": np.array([self.log_likelihood, self.log_joint, float(self.converged)])
         }
+
+    def _theta_arrays(self):
+        is_listed = isinstance(self.Theta, ListedParameters)
+        return self.Theta.to_arrays() if is_listed else super()._theta_arrays()
+
+    def _stored_theta(self, arrays, model):
+        if isinstance(arrays["Theta"], dict):
+            return ListedParameters.from_arrays(model.family, arrays["Theta"], (self.K, self.data.n_statistics))
+        return super()._stored_theta(arrays, model)
 
     def _checked_sums(self, sums_of_labels, n, S):
         """Return None: soft statistics follow from the parameters, not from labels."""
@@ -386,7 +413,7 @@ def expected_rows(data, state, sizes, bounds, n_threads, start, stop, labels, *,
         # rows that are not summed need no weights
         sums, labels[start:stop] = sums_of_few(data if is_whole else data.rows(start, stop), state)
         return sums
-    cdef DenseScores scores = DenseScores(data, state.Theta, state.G, state.log_pi, state.n, state.S)
+    cdef DenseScores scores = scores_of(data, state)
     offset, spare = data.row_offset, []
 
     def expect_segment(start, stop):
@@ -423,8 +450,7 @@ def listed_rows(data, state, columns, sizes, n_threads, labels):
     tile_rows : int
         Number of rows of a tile.
     """
-    Theta = columns.parameters(state.Theta)
-    cdef DenseScores scores = DenseScores(ScoredColumns(data, columns), Theta, state.G, state.log_pi, state.n, state.S)
+    cdef DenseScores scores = scores_of(ScoredColumns(data, columns), state, columns.occurring)
     offset, spare = data.row_offset, []
 
     def expect_segment(start, stop):
@@ -444,12 +470,6 @@ def listed_rows(data, state, columns, sizes, n_threads, labels):
     del found
     spare.clear()
     return ListedRows(tiles), log_likelihood, scores.tile_rows
-
-
-def _statistics_of(data, rows):
-    """Return the statistics of rows with these numbers, which are few."""
-    chosen = data.take(rows)
-    return chosen.phi_csr(0, chosen.n_rows) if data.has_sparse_phi else chosen.phi(0, chosen.n_rows)
 
 
 cdef class _Weighed:
@@ -472,7 +492,7 @@ cdef class _Weighed:
             tile.rough[:n_rows] = 1
         rough = np.flatnonzero(tile.rough[:n_rows])
         if rough.size:
-            phi = _statistics_of(data, start + rough)
+            phi = (data.phi_csr(start, stop) if self.scores.sparse else data.phi(start, stop))[rough]
             self._take_rough(phi, self._weigh_rough(phi, weight[rough], start + rough, labels), rough)
         self._end_tile(n_rows)
 
@@ -681,6 +701,7 @@ def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32
                 continue
             total = expfam_near_weights(x, best, DENSE_DEPTH, &tile.tops[0], &tile.sums[0], s.width)
             expfam_near_scale(x, <float> (weight[i] / total), &tile.sums[0], s.width)
+            expfam_near_floor(x, <float> (weight[i] * NEGLIGIBLE), &tile.sums[0], s.width)  # lists stay short
             log_likelihood += weight[i] * (s.sparse_score(where, what, length, k) + log(total))
             if lists is not None:
                 lists.put(i, x, &tile.sums[0], s.width)

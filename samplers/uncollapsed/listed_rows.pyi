@@ -36,7 +36,6 @@ class ColumnEntries:
     occurring: OccurringColumns | None
     def __init__(self, data: Dataset) -> None: ...
     def narrow(self, phi: Any) -> Any: ...
-    def parameters(self, Theta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]: ...
     def sums(
         self,
         listed: ListedRows,
@@ -62,3 +61,17 @@ def add_columns(
     *,
     is_count: bool,
 ) -> None: ...
+def sparse_columns(
+    indptr: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float64],
+    first: int,
+    last: int,
+    listed: ListedRows,
+    offset: int,
+    segment_rows: int,
+    tile_rows: int,
+    lift: npt.NDArray[np.float64],
+    K: int,
+    room: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64]]: ...

@@ -32,6 +32,8 @@ ctypedef struct column_lists:
     const int32_t *lengths
     const unsigned char *rough
     double *others                  # (K,) zeros, or NULL
+    const int32_t *slots            # (K,) where sums of components are, or NULL: at their numbers
+    int32_t *places                 # (K,) scratch of lists whose components have slots
     int64_t offset
     int64_t tile_rows
     Py_ssize_t K
@@ -165,10 +167,6 @@ class ColumnEntries:
         """Return rows of CSR statistics with the columns that are scored."""
         return phi if self.occurring is None else self.occurring.narrow(phi)
 
-    def parameters(self, Theta):
-        """Return the parameters (K, U) of the columns that are scored."""
-        return Theta if self.occurring is None else np.take(Theta, self.occurring.columns, axis=1)
-
     def sums(self, listed, n_components, lift, *, segment_rows, tile_rows, n_threads=None):
         """Return soft counts (K,) and sums (K, F): CSR where few of them are not 0, else dense.
 
@@ -189,37 +187,56 @@ class ColumnEntries:
         S : (K, F) float64 ndarray or CSR
         """
         K, (N, U) = n_components, self.shape
-        lifts = np.ascontiguousarray(np.broadcast_to(lift[:, None], (3, K)))
-        sizes = (self.row_offset, segment_rows, tile_rows)
-
-        def of_columns(first, last):
-            table = np.empty((last - first, K))
-            add_columns(self.indptr, self.rows, self.values, first, listed, *sizes, lifts, table, is_count=False)
-            return table
-
-        n = np.empty((1, K))
+        sizes, n = (self.row_offset, segment_rows, tile_rows), np.empty((1, K))
         every = (np.array([0, N], dtype=np.int64), np.arange(N, dtype=np.int32), np.ones(N))
-        add_columns(*every, 0, listed, *sizes, lifts, n, is_count=True)
+        add_columns(*every, 0, listed, *sizes, _wide_lift(lift, K), n, is_count=True)
         tasks = [(first, min(first + _COLUMNS_A_TASK, U)) for first in range(0, U, _COLUMNS_A_TASK)]
-        if self._most_cells(listed, K) * _SPARSE_SHARE <= K * self.n_columns:
-            parts = run(lambda *task: sparse.csr_array(of_columns(*task)), tasks, n_threads, uses_blas=False)
-            by_column = sparse.csr_array(sparse.vstack(parts))
-            del parts
-            S = by_column.T.tocsr()
-            return n[0], S if self.occurring is None else self.occurring.widen(S)
-        S = np.zeros((K, self.n_columns))
+        most = self._most_cells(listed, K)
+        is_sparse = most.sum() * _SPARSE_SHARE <= K * self.n_columns
+        make = self._sparse_sums if is_sparse else self._dense_sums
+        return n[0], make(tasks, (listed, *sizes), lift, K, most, n_threads)
+
+    # each method has one inner function: functions that name each other would keep the sums of former steps
+
+    def _sparse_sums(self, tasks, rows, lift, K, most, n_threads):
+        def listed_columns(first, last):
+            columns = (self.indptr, self.rows, self.values, first, last)
+            return sparse_columns(*columns, *rows, lift, K, int(most[first:last].sum()))
+
+        S = _by_component(run(listed_columns, tasks, n_threads, uses_blas=False), (K, self.shape[1]))
+        return S if self.occurring is None else self.occurring.widen(S)
+
+    def _dense_sums(self, tasks, rows, lift, K, most, n_threads):
+        S, lifts = np.zeros((K, self.n_columns)), _wide_lift(lift, K)
 
         def fill(first, last):
+            table = np.empty((last - first, K))
+            add_columns(self.indptr, self.rows, self.values, first, *rows, lifts, table, is_count=False)
             chosen = slice(first, last) if self.occurring is None else self.occurring.columns[first:last]
-            S[:, chosen] = of_columns(first, last).T
+            S[:, chosen] = table.T
 
         run(fill, tasks, n_threads, uses_blas=False)
-        return n[0], S
+        return S
 
     def _most_cells(self, listed, K):
-        """Return the largest number of sums that are not 0."""
+        """Return the largest number of sums of each column that are not 0: (U,) int64."""
         given = np.concatenate([[0], np.cumsum(listed.lengths[self.rows], dtype=np.int64)])
-        return int(np.minimum(given[self.indptr[1:]] - given[self.indptr[:-1]], K).sum())
+        return np.minimum(given[self.indptr[1:]] - given[self.indptr[:-1]], K)
+
+
+def _wide_lift(lift, K):
+    """Return the numbers that split sums into pieces, (3,), for each of K components: (3, K)."""
+    return np.ascontiguousarray(np.broadcast_to(lift[:, None], (3, K)))
+
+
+def _by_component(parts, shape):
+    """Return sums (K, U) as CSR from the results of `sparse_columns`, in order; the list is emptied."""
+    lengths, components, sums = zip(*parts)
+    parts.clear()
+    index = np.int32 if sum(map(len, sums)) <= np.iinfo(np.int32).max else np.int64
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(index)
+    components, sums = np.concatenate(components).astype(index, copy=False), np.concatenate(sums)
+    return sparse.csc_array((sums, components, starts), shape=shape).tocsr()
 
 
 def add_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double[::1] values, Py_ssize_t first, listed,
@@ -248,6 +265,7 @@ def add_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double
     lists.lengths, lists.rough = &lengths[0], &rough[0]
     lists.offset, lists.tile_rows, lists.K = offset, tile_rows, K
     lists.others = &work[1, 0] if is_count else NULL
+    lists.slots = lists.places = NULL
     with nogil:
         for w in range(table.shape[0]):
             memset(pieces, 0, 3 * K * sizeof(double))
@@ -260,6 +278,69 @@ def add_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double
                 memset(&work[0, 0], 0, K * sizeof(double))
             for k in range(K):
                 table[w, k] = pieces[k] + (pieces[K + k] + pieces[2 * K + k])
+
+
+def sparse_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double[::1] values, Py_ssize_t first,
+                   Py_ssize_t last, listed, int64_t offset, int64_t segment_rows, int64_t tile_rows,
+                   const double[::1] lift, Py_ssize_t K, Py_ssize_t room):
+    """Return the sums of the columns first..last-1 that are not 0: their number by column, components and values.
+
+    They have the bits of `add_columns`. A column costs what its rows give; `room` is the largest number of sums.
+    """
+    cdef column_lists lists
+    cdef const int32_t[::1] components = listed.components, lengths = listed.lengths
+    cdef const double[::1] weights = listed.weights
+    cdef const int64_t[::1] starts = listed.starts
+    cdef const unsigned char[::1] rough = listed.rough
+    cdef Py_ssize_t w, k, m, e, t, stop, n_kept, at = 0
+    cdef int64_t segment
+    cdef int32_t label = 0
+    cdef double total
+    numbers, found = np.zeros(last - first, dtype=np.int64), (np.empty(room + 1, dtype=np.int32), np.empty(room + 1))
+    cdef int64_t[::1] number = numbers
+    cdef int32_t[::1] names
+    cdef double[::1] sums
+    names, sums = found
+    cdef int32_t[::1] slots = np.full(K, -1, dtype=np.int32), places = np.empty(K, dtype=np.int32)
+    cdef double[:, ::1] work = np.zeros((7, K))
+    cdef double *pieces = &work[1, 0]
+    cdef double *lifts = &work[4, 0]
+    if not components.shape[0] or not rows.shape[0]:
+        return numbers, *(part[:0] for part in found)
+    lists.rows, lists.values = &rows[0], &values[0]
+    lists.components, lists.weights, lists.starts = &components[0], &weights[0], &starts[0]
+    lists.lengths, lists.rough = &lengths[0], &rough[0]
+    lists.offset, lists.tile_rows, lists.K, lists.others = offset, tile_rows, K, NULL
+    lists.slots, lists.places = &slots[0], &places[0]
+    with nogil:
+        for w in range(last - first):
+            m, stop = 0, indptr[first + w + 1]
+            for e in range(indptr[first + w], stop):
+                for t in range(starts[rows[e]], starts[rows[e]] + lengths[rows[e]]):
+                    if slots[components[t]] < 0:
+                        slots[components[t]] = <int32_t> m
+                        names[at + m] = components[t]
+                        m += 1
+            memset(pieces, 0, 3 * m * sizeof(double))
+            for k in range(3 * m):
+                lifts[k] = lift[k // m]
+            e = indptr[first + w]
+            while e < stop:
+                segment = (offset + rows[e]) // segment_rows
+                while e < stop and (offset + rows[e]) // segment_rows == segment:
+                    e = add_tile(&lists, e, stop, &work[0, 0])
+                expfam_label_terms(&work[0, 0], 1, m, NULL, &label, lifts, pieces)
+                memset(&work[0, 0], 0, m * sizeof(double))
+            n_kept = 0
+            for k in range(m):
+                total = pieces[k] + (pieces[m + k] + pieces[2 * m + k])
+                slots[names[at + k]] = -1
+                if total != 0.0:
+                    names[at + n_kept], sums[at + n_kept] = names[at + k], total
+                    n_kept += 1
+            number[w] = n_kept
+            at += n_kept
+    return numbers, *(part[:at].copy() for part in found)
 
 
 cdef Py_ssize_t add_tile(const column_lists *lists, Py_ssize_t e, Py_ssize_t stop, double *sums) noexcept nogil:
@@ -287,6 +368,11 @@ cdef Py_ssize_t add_tile(const column_lists *lists, Py_ssize_t e, Py_ssize_t sto
 
 
 cdef inline void add_entry(const column_lists *lists, Py_ssize_t e, double *sums) noexcept nogil:
-    cdef Py_ssize_t i = lists.rows[e]
+    cdef Py_ssize_t i = lists.rows[e], n = lists.lengths[i], j
     cdef int64_t start = lists.starts[i]
-    expfam_add_listed(sums, lists.components + start, lists.weights + start, lists.values[e], lists.lengths[i])
+    cdef const int32_t *places = lists.components + start
+    if lists.slots != NULL:
+        for j in range(n):
+            lists.places[j] = lists.slots[places[j]]
+        places = lists.places
+    expfam_add_listed(sums, places, lists.weights + start, lists.values[e], n)

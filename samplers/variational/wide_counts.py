@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.families.counts.natural_cells import has_natural_cells, natural_cells
+from expfam.families.counts.pseudocounts import row_sums
 from expfam.model.occurring import OccurringColumns, occurring_columns
 from expfam.samplers.states.storage import matrix_arrays, stored_matrix
 from expfam.samplers.variational.features import SparsePhi
@@ -49,12 +50,13 @@ def has_wide_counts(settings: SparseVariational, data: Dataset, n_clusters: int)
     data : Dataset
     n_clusters : int
     """
-    if not data.has_sparse_phi or not has_natural_cells(data.family) or has_links(data):
+    is_mode = settings.objective == "map"
+    if not data.has_sparse_phi or not has_natural_cells(data.family, mode=is_mode) or has_links(data):
         return False
     cells, L = n_clusters * data.n_statistics, settings.n_active_of(n_clusters)
     if cells < _LEAST_CELLS or most_cells(L, data) * _DENSE_SHARE > cells:
         return False
-    if n_clusters <= L or settings.objective != "vb" or settings.memo_of(n_clusters, data) == "statistics":
+    if n_clusters <= L or settings.memo_of(n_clusters, data) == "statistics":
         return False
     return not isinstance(settings.schedule_of(n_clusters, data.n_rows), Stochastic)
 
@@ -119,11 +121,14 @@ class WidePosterior(Posterior):
     def __init__(self, sums: WideSums, family: Any, proportions: Any, order: npt.NDArray[np.int64], **options: Any):
         self.n, self.S, self.family, self.proportions, self.order = sums.n, sums.S, family, proportions, order
         self.n_threads = options.get("n_threads")
-        self.cells = natural_cells(family, self.n, self.S)
+        self.is_mode = proportions.objective == "map"
+        self.cells = natural_cells(family, self.n, self.S, mode=self.is_mode)
         self.g = self.cells.g
         self.log_pi = proportions.log_pi(self.n, order)
 
     def _cluster_values(self):
+        if self.is_mode:
+            return float(self._log_likelihoods().sum()) + self._log_prior()
         K, n_cells = self.S.shape[0], max(self.S.nnz, 1)
         size = max(1, _CHUNK_CELLS * K // n_cells)
 
@@ -132,6 +137,15 @@ class WidePosterior(Posterior):
             return self.family.total_log_marginal(self.n[chunk], self.S[chunk])
 
         return float(sum(run(total, [(first,) for first in range(0, K, size)], self.n_threads)))
+
+    def _log_likelihoods(self):
+        """Return <S_k, theta_k> - n_k g_k: (K,) nats."""
+        values = self.cells.cells - np.repeat(self.cells.level, np.diff(self.S.indptr))
+        products = sparse.csr_array((self.S.data * values, self.S.indices, self.S.indptr), shape=self.S.shape)
+        return row_sums(products) - self.n * self.g
+
+    def _log_prior(self):
+        return float(self.cells.log_prior(self.family, self.S).sum())
 
     def cluster_graph(self, n_near: int) -> npt.NDArray[np.int32]:
         """Return the nearest clusters of each cluster, as `Posterior.cluster_graph` does."""
@@ -153,17 +167,13 @@ class WideTables(Tables):
     """
 
     def __init__(self, posterior: WidePosterior, phi: WidePhi) -> None:
-        (empty, cells, level, g), S, occurring, dtype = posterior.cells, posterior.S, phi.occurring, phi.dtype
+        (empty, _, level, g), dtype = posterior.cells, phi.dtype
         share = posterior.n / posterior.n.sum()
         self.g_0, self.level_0 = float(share @ g), float(share @ level)
         self.theta_0 = empty
         self.c = np.ascontiguousarray(posterior.log_pi - g + self.g_0, dtype=dtype)
         self.level = np.ascontiguousarray(level - self.level_0, dtype=dtype)
-        above = empty[S.indices]
-        above = np.subtract(cells, above, out=above).astype(dtype)
-        parts = (above, occurring.place[S.indices], S.indptr)
-        by_column = sparse.csr_array(parts, shape=(S.shape[0], occurring.columns.size)).tocsc()
-        self._divide(by_column)
+        self._divide(posterior.cells.by_column(posterior.S, phi.occurring, dtype=dtype))
 
     def _divide(self, by_column):
         """Keep the short columns as lists, and the others as rows of a table."""

@@ -126,6 +126,18 @@ EXPFAM_UNUSED static ptrdiff_t expfam_near_pick(const float *w, const double *su
     }
 EXPFAM_INSTANCES(EXPFAM_NEAR_SCALE, void, expfam_near_scale, (float *, float, const double *, ptrdiff_t))
 
+/* Set entries below `least` to 0 in blocks with a positive sum. */
+#define EXPFAM_NEAR_FLOOR(NAME, TARGET)                                                                     \
+    TARGET static void NAME(float *x, float least, const double *sums, ptrdiff_t n) {                       \
+        for (ptrdiff_t b = 0; b * EXPFAM_BLOCK < n; b++) {                                                  \
+            const ptrdiff_t stop = n - b * EXPFAM_BLOCK < EXPFAM_BLOCK ? n : (b + 1) * EXPFAM_BLOCK;        \
+            if (sums[b] == 0.0) continue;                                                                   \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t i = b * EXPFAM_BLOCK; i < stop; i++) x[i] = x[i] < least ? 0.0f : x[i];          \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_NEAR_FLOOR, void, expfam_near_floor, (float *, float, const double *, ptrdiff_t))
+
 /* out += sum_r factors[r] rows[r] */
 #define EXPFAM_ADD_SCALED(NAME, TARGET)                                                                     \
     TARGET static void NAME(float *out, const float *const *rows, const float *factors, ptrdiff_t n_rows,   \

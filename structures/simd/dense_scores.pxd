@@ -11,6 +11,7 @@ cdef extern from "dense_scores.h" nogil:
     Py_ssize_t expfam_near_pick(const float *w, const double *sums, double total, double uniform,
                                 Py_ssize_t n) noexcept
     void (*expfam_near_scale)(float *x, float factor, const double *sums, Py_ssize_t n) noexcept
+    void (*expfam_near_floor)(float *x, float least, const double *sums, Py_ssize_t n) noexcept
     void (*expfam_add_scaled)(float *out, const float *const *rows, const float *factors, Py_ssize_t n_rows,
                               Py_ssize_t n) noexcept
     void (*expfam_add_near)(double *out, const float *x, double factor, const double *sums, Py_ssize_t n) noexcept

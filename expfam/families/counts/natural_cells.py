@@ -1,4 +1,4 @@
-"""Posterior means of parameters of sparse sums of counts, from the cells that are not empty.
+"""Posterior means and modes of parameters of sparse sums of counts, from the cells that are not empty.
 
 All parameters of a column whose sum is 0 differ by a level of the cluster alone, so the cost is that of the cells.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.special import digamma
 
 from expfam.families.counts import pseudocounts as counts
@@ -15,21 +16,25 @@ from expfam.families.counts.multinomial import Multinomial
 from expfam.families.counts.poisson import Poisson
 
 if TYPE_CHECKING:
+    from expfam.model.occurring import OccurringColumns
     from expfam.protocols import Floats
 
-_FORMULAS = frozenset({"expected_natural", "log_marginal"})
+_FORMULAS = {
+    False: frozenset({"expected_natural", "log_marginal"}),
+    True: frozenset({"map_natural", "log_prior", "log_partition"}),
+}
 
 
 class NaturalCells(NamedTuple):
-    """E theta and E g of K clusters.
+    """Means or modes of theta and g of K clusters.
 
-    E theta_kw is ``empty[w] - level[k]`` where the sum S_kw is 0.
+    theta_kw is ``empty[w] - level[k]`` where the sum S_kw is 0.
 
     Attributes
     ----------
     empty : (F,) float64 ndarray
     cells : (n,) float64 ndarray
-        At the stored sums, in their order: E theta_kw is ``cells - level[k]``.
+        At the stored sums, in their order: theta_kw is ``cells - level[k]``.
     level, g : (K,) float64 ndarray
     """
 
@@ -38,11 +43,55 @@ class NaturalCells(NamedTuple):
     level: Floats
     g: Floats
 
+    def by_column(self, S: Any, occurring: OccurringColumns | None = None, *, dtype: Any = np.float64) -> Any:
+        """Return how much parameters are above those of empty sums, column by column.
 
-def has_natural_cells(family: Any) -> bool:
+        Parameters
+        ----------
+        S : (K, F) CSR
+            The sums of these cells.
+        occurring : OccurringColumns, optional
+            Columns that the result has; all if not given.
+        dtype : dtype
+
+        Returns
+        -------
+        (K, F) or (K, U) CSC
+        """
+        above = self.empty[S.indices]
+        above = np.subtract(self.cells, above, out=above).astype(dtype, copy=False)
+        all_columns = sparse.csr_array((above, S.indices, S.indptr), shape=S.shape)
+        return (all_columns if occurring is None else occurring.narrow(all_columns)).tocsc()
+
+    def weighed(self, S: Any, weights: Floats) -> Floats:
+        """Return sum_w weights[w] theta_kw of each cluster: (K,) float64.
+
+        Parameters
+        ----------
+        S : (K, F) CSR
+            The sums of these cells.
+        weights : (F,) float64 ndarray
+        """
+        above = (self.cells - self.empty[S.indices]) * weights[S.indices]
+        sums = counts.row_sums(sparse.csr_array((above, S.indices, S.indptr), shape=S.shape))
+        return weights @ self.empty - weights.sum() * self.level + sums
+
+    def log_prior(self, family: Any, S: Any) -> Floats:
+        """Return what `log_prior` of the family does, for modes: (K,) nats."""
+        rate = family.rate if isinstance(family, Poisson) else 0.0
+        return self.weighed(S, np.asarray(family.pseudocounts()[0], dtype=np.float64)) - rate * self.g
+
+
+def has_natural_cells(family: Any, *, mode: bool = False) -> bool:
     """Return whether `natural_cells` takes a family.
 
     It takes multinomial and Poisson families with the formulas of these classes.
+
+    Parameters
+    ----------
+    family : Family
+    mode : bool
+        As of `natural_cells`.
 
     Examples
     --------
@@ -54,13 +103,13 @@ def has_natural_cells(family: Any) -> bool:
     for ancestor in type(family).__mro__:
         if ancestor in (Multinomial, Poisson):
             return True
-        if _FORMULAS & ancestor.__dict__.keys():
+        if _FORMULAS[mode] & ancestor.__dict__.keys():
             return False
     return False
 
 
-def natural_cells(family: Any, n: Floats, S: Any) -> NaturalCells:
-    """Return what `expected_natural` does, for sparse sums.
+def natural_cells(family: Any, n: Floats, S: Any, *, mode: bool = False) -> NaturalCells:
+    """Return what `expected_natural` does, or `map_natural` for modes, for sparse sums.
 
     Parameters
     ----------
@@ -68,6 +117,8 @@ def natural_cells(family: Any, n: Floats, S: Any) -> NaturalCells:
         Bound.
     n : (K,) float64 ndarray
     S : (K, F) CSR
+    mode : bool
+        Whether the posterior mode is wanted in place of the mean.
 
     Examples
     --------
@@ -82,7 +133,8 @@ def natural_cells(family: Any, n: Floats, S: Any) -> NaturalCells:
     """
     a, prior = family.pseudocounts()
     total = prior + counts.row_sums(S)
-    level, g = digamma(total), np.zeros(len(n))
+    log = np.log if mode else digamma
+    level, g = log(total), np.zeros(len(n))
     if isinstance(family, Poisson):
         level, g = np.log(family.rate + n), total / (family.rate + n)
-    return NaturalCells(digamma(a), digamma(a[S.indices] + S.data), level, g)
+    return NaturalCells(log(a), log(a[S.indices] + S.data), level, g)

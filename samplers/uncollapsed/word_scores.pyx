@@ -1,0 +1,146 @@
+"""Scores of rows of counts in very many columns, from lists of the components that differ at each column.
+
+A score is the log weight of a component, minus the sum of the counts times its level, plus the counts times what its
+parameters are above those of empty sums. So a row costs O(K) and the lists of its columns; see
+`expfam.samplers.uncollapsed.listed_parameters`. Columns that differ in many components have rows of a table too.
+"""
+
+import numpy as np
+
+from libc.math cimport fabs
+from libc.stdint cimport int32_t, int64_t
+
+from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DENSE_LANES, DENSE_NEVER, DenseScores
+from expfam.structures.simd.dense_scores cimport expfam_add_scaled
+
+from expfam.samplers.uncollapsed.listed_parameters import ListedParameters
+
+_LIST_SHARE = 4     # of the components: columns with longer lists are scored faster from a table
+
+
+def scores_of(data, state, occurring=None):
+    """Return the scores of rows under the parameters of a state.
+
+    Parameters
+    ----------
+    data : Dataset
+        Its statistics have all columns, or those of `occurring`.
+    state : object
+        Its `Theta`, `G`, `log_pi`, `n` and `S` are those of all data.
+    occurring : OccurringColumns, optional
+    """
+    if isinstance(state.Theta, ListedParameters):
+        return WordScores(data, state.Theta, state.log_pi, occurring)
+    Theta = state.Theta if occurring is None else np.take(state.Theta, occurring.columns, axis=1)
+    return DenseScores(data, Theta, state.G, state.log_pi, state.n, state.S)
+
+
+cdef class WordScores(DenseScores):
+    """Scores of CSR rows; the interface is that of `DenseScores`.
+
+    Parameters
+    ----------
+    data : Dataset
+    parameters : ListedParameters
+    log_pi : (K,) float64 ndarray
+    occurring : OccurringColumns or None
+        Columns of the statistics of `data`; all if None.
+    """
+
+    def __init__(self, data, parameters, log_pi, occurring):
+        cells, by_column = parameters.cells, parameters.by_column(occurring)
+        empty = cells.empty if occurring is None else cells.empty[occurring.columns]
+        self.data, self.sparse, self.Theta = data, True, parameters
+        self.K, self.F = by_column.shape
+        self.width = (self.K + DENSE_LANES - 1) // DENSE_LANES * DENSE_LANES
+        self.bias = np.ascontiguousarray(log_pi - cells.g)
+        self.fits = bool(np.isfinite(self.bias.max()) and not np.isnan(self.bias).any())
+        self._list(by_column, empty, cells.level)
+        self._narrow_biases(cells.level)
+
+    def _list(self, by_column, empty, level):
+        """Take the lists, and write long ones to a table."""
+        lengths = np.diff(by_column.indptr)
+        is_long = lengths > self.K // _LIST_SHARE
+        rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
+        table = np.zeros((int(is_long.sum()), self.width), dtype=np.float32)
+        table[:, : self.K] = by_column[:, is_long].toarray().T
+        # the largest difference of two parameters of a column, without that of their levels
+        self.reach = np.zeros(self.F)
+        filled = np.flatnonzero(lengths)
+        if filled.size:
+            self.reach[filled] = np.maximum.reduceat(by_column.data, by_column.indptr[filled])
+        self.reach += level.max() - level.min()
+        starts, clusters = by_column.indptr.astype(np.int64), by_column.indices.astype(np.int32, copy=False)
+        self.arrays = (starts, clusters, by_column.data, rows, table, level, np.ascontiguousarray(empty))
+        self.starts, self.clusters, self.above, self.rows, self.long_lists, self.level, self.empty = self.arrays
+
+    def _narrow_biases(self, level):
+        cdef const float[::1] narrow
+        cdef const double[::1] reach = self.reach, bias = self.bias
+        row_bias = np.full(self.width, DENSE_NEVER, dtype=np.float32)
+        if self.fits:
+            row_bias[: self.K] = np.maximum(self.bias - self.bias.max(), DENSE_NEVER)
+        levels = np.zeros(self.width, dtype=np.float32)
+        levels[: self.K] = level - level.mean()
+        self.row_bias = narrow = row_bias
+        self.narrow_level = levels
+        self.row_bias_at, self.reach_at, self.bias_at = &narrow[0], &reach[0], &bias[0]
+
+    cdef double above_of(self, Py_ssize_t column, Py_ssize_t k) noexcept nogil:
+        """Return how much the parameter of component k is above that of an empty sum."""
+        cdef Py_ssize_t low = self.starts[column], high = self.starts[column + 1], stop = high, middle
+        while low < high:
+            middle = (low + high) // 2
+            if self.clusters[middle] < k:
+                low = middle + 1
+            else:
+                high = middle
+        return self.above[low] if low < stop and self.clusters[low] == k else 0.0
+
+    cdef double sparse_size(self, const int64_t *columns, const double *values, Py_ssize_t n,
+                            Py_ssize_t k) noexcept nogil:
+        """Sum the absolute values of the terms of the score of component k."""
+        cdef double total = fabs(self.row_bias_at[k])
+        cdef Py_ssize_t t
+        for t in range(n):
+            if values[t] != 0.0:
+                total += fabs(values[t]) * (self.above_of(columns[t], k) + fabs(self.narrow_level[k]))
+        return total
+
+    cdef double sparse_score(self, const int64_t *columns, const double *values, Py_ssize_t n,
+                             Py_ssize_t k) noexcept nogil:
+        """Compute the log weight of component k in double precision."""
+        cdef double total = self.bias_at[k]
+        cdef Py_ssize_t t
+        for t in range(n):
+            if values[t] != 0.0:
+                total += values[t] * (self.empty[columns[t]] + self.above_of(columns[t], k) - self.level[k])
+        return total
+
+    cdef double sparse_row(self, const int64_t *columns, const double *values, Py_ssize_t n, const float **rows,
+                           float *factors, float *out) noexcept nogil:
+        """Score one row in single precision; return a bound on |<phi, theta>|."""
+        cdef Py_ssize_t t, e, k, m = 0
+        cdef double bound = 0.0, length = 0.0
+        cdef float x
+        for t in range(n):
+            bound += fabs(values[t]) * self.reach_at[columns[t]]
+            length += values[t]
+        x = <float> length
+        for k in range(self.width):
+            out[k] = self.row_bias_at[k] - x * self.narrow_level[k]
+        if not bound < DENSE_HOPELESS:
+            return bound
+        for t in range(n):
+            if values[t] == 0.0:
+                continue
+            x = <float> values[t]
+            if self.rows[columns[t]] >= 0:
+                rows[m], factors[m] = &self.long_lists[self.rows[columns[t]], 0], x
+                m += 1
+                continue
+            for e in range(self.starts[columns[t]], self.starts[columns[t] + 1]):
+                out[self.clusters[e]] += x * <float> self.above[e]
+        expfam_add_scaled(out, rows, factors, m, self.width)
+        return bound
