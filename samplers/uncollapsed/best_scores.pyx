@@ -56,7 +56,7 @@ cdef class BestScores:
         self.factor, self.theta, self.values, self.starts, self.rows = self.arrays
 
     cdef void sort(self, Tile tile, const int32_t[::1] labels) noexcept nogil:
-        """List the rows that are not rough cluster by cluster; each start is then the end of its cluster."""
+        """List the rows that are not rough by cluster; each start becomes the end of its cluster."""
         cdef Py_ssize_t i, k
         memset(&self.starts[0], 0, self.starts.shape[0] * sizeof(int32_t))
         for i in range(labels.shape[0]):
@@ -71,9 +71,9 @@ cdef class BestScores:
                 self.starts[k] += 1
 
     def total(self, Tile tile, const double[::1] weight, const int32_t[::1] labels, Py_ssize_t place):
-        """Return the sum of the scores of rows in the clusters of their labels, times weights; rough rows have none.
+        """Return the sum of weights times scores of rows in the clusters of their labels.
 
-        The rows of the tile begin at `place`.
+        The rows of the tile begin at `place`; rough rows have no score.
         """
         cdef DenseScores s = self.scores
         cdef Py_ssize_t i, k, e, at = 0

@@ -156,7 +156,7 @@ class ExpectationState(UncollapsedState):
         return float(np.sum(np.concatenate([of_block(Theta[block], G[block]) for block in blocks])))
 
     def draw_parameters(self, theta="map"):
-        """Set parameters and weights to their modes, as lists where sums of very many columns are sparse."""
+        """Set parameters and weights to their modes; sparse sums of very many columns give lists."""
         listed = listed_parameters(self.data, self.model.family, self.n, self.S)
         if listed is None:
             super().draw_parameters(theta)
@@ -640,9 +640,9 @@ def add_responsibilities(phi, const double[:, ::1] p, double[:, ::1] near):
 
 def expect_dense(DenseScores s, Tile tile, const double[::1] weight, int32_t[::1] labels, Py_ssize_t place,
                  NearLists lists):
-    """Replace scores of a tile by weighted responsibilities; return the log likelihood above that of best scores.
+    """Replace scores of a tile by weighted responsibilities.
 
-    The rows begin at `place`. Rough rows get zeros. Unless it is None, `lists` gets those that are not negligible.
+    Return the log likelihood above the best scores, which `BestScores` adds. The rows begin at `place`. Rough rows get zeros. Unless it is None, `lists` gets those that are not negligible.
     """
     cdef Py_ssize_t i, k
     cdef float best

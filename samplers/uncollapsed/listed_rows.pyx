@@ -230,7 +230,7 @@ def _wide_lift(lift, K):
 
 
 def _by_component(parts, shape):
-    """Return sums (K, U) as CSR from the results of `sparse_columns`, in order; the list is emptied."""
+    """Return sums (K, U) as CSR from results of `sparse_columns`; the list is emptied."""
     lengths, components, sums = zip(*parts)
     parts.clear()
     index = np.int32 if sum(map(len, sums)) <= np.iinfo(np.int32).max else np.int64
@@ -283,9 +283,9 @@ def add_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double
 def sparse_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double[::1] values, Py_ssize_t first,
                    Py_ssize_t last, listed, int64_t offset, int64_t segment_rows, int64_t tile_rows,
                    const double[::1] lift, Py_ssize_t K, Py_ssize_t room):
-    """Return the sums of the columns first..last-1 that are not 0: their number by column, components and values.
+    """Return the sums of the columns first..last-1 that are not 0.
 
-    They have the bits of `add_columns`. A column costs what its rows give; `room` is the largest number of sums.
+    These are their numbers by column, components and values. They have the bits of `add_columns`. A column costs what its rows give; `room` is the largest number of sums.
     """
     cdef column_lists lists
     cdef const int32_t[::1] components = listed.components, lengths = listed.lengths

@@ -1,4 +1,4 @@
-"""Scores of rows of counts in very many columns, from lists of the components that differ at each column.
+"""Scores of rows of counts from lists of the components that differ at each column.
 
 A score is the log weight of a component, minus the sum of the counts times its level, plus the counts times what its
 parameters are above those of empty sums. So a row costs O(K) and the lists of its columns; see
@@ -8,7 +8,7 @@ parameters are above those of empty sums. So a row costs O(K) and the lists of i
 import numpy as np
 
 from libc.math cimport fabs
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
 from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DENSE_LANES, DENSE_NEVER, DenseScores
 from expfam.structures.simd.dense_scores cimport expfam_add_scaled

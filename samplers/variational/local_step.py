@@ -200,7 +200,10 @@ class Tables:
     def score_near(
         self, rows: tuple[Any, ...], near: tuple[Any, ...], gathered: Any, out: npt.NDArray[Any], *, scores_last: bool
     ) -> int:
-        """Write the scores of rows against candidates as `dense_candidates` does; `near` is (buckets, graph, last)."""
+        """Write the scores of rows against candidates, `near`, as `dense_candidates` does.
+
+        `near` is (buckets, graph, last).
+        """
         settings = (self.theta, self.c, *near, scores_last)
         if len(rows) == 1:
             return dense_candidates(*rows, *settings, gathered, out)

@@ -248,5 +248,5 @@ class WidePass(SparsePass):
 
 
 def _narrow(indptr):
-    """Return starts of rows as int32 where they fit: sums then have such indices too, and need less memory."""
+    """Return starts of rows as int32 where they fit; sums then have such indices too."""
     return indptr.astype(np.int32) if indptr[-1] <= np.iinfo(np.int32).max else indptr

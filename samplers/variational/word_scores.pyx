@@ -75,7 +75,7 @@ def listed_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, 
                       const int32_t[::1] rows, const value_t[:, ::1] table, const value_t[::1] c,
                       const value_t[::1] level, const int32_t[::1] buckets, const int32_t[:, ::1] graph,
                       const int32_t[:, ::1] last, bint scores_last, value_t[:, ::1] out):
-    """Write scores of the candidates of rows and of their last clusters, (R, G + L), as `sparse_candidates` does.
+    """Write scores of candidates and of last clusters of rows, as `sparse_candidates` does.
 
     All clusters are scored, because a list cannot be entered at some of them.
     """

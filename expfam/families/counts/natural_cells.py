@@ -1,4 +1,4 @@
-"""Posterior means and modes of parameters of sparse sums of counts, from the cells that are not empty.
+"""Posterior means and modes of parameters of counts, from the sums that are not 0.
 
 All parameters of a column whose sum is 0 differ by a level of the cluster alone, so the cost is that of the cells.
 """
@@ -16,7 +16,6 @@ from expfam.families.counts.multinomial import Multinomial
 from expfam.families.counts.poisson import Poisson
 
 if TYPE_CHECKING:
-    from expfam.model.occurring import OccurringColumns
     from expfam.protocols import Floats
 
 _FORMULAS = {
@@ -43,7 +42,7 @@ class NaturalCells(NamedTuple):
     level: Floats
     g: Floats
 
-    def by_column(self, S: Any, occurring: OccurringColumns | None = None, *, dtype: Any = np.float64) -> Any:
+    def by_column(self, S: Any, occurring: Any = None, *, dtype: Any = np.float64) -> Any:
         """Return how much parameters are above those of empty sums, column by column.
 
         Parameters
