@@ -642,7 +642,8 @@ def expect_dense(DenseScores s, Tile tile, const double[::1] weight, int32_t[::1
                  NearLists lists):
     """Replace scores of a tile by weighted responsibilities.
 
-    Return the log likelihood above the best scores, which `BestScores` adds. The rows begin at `place`. Rough rows get zeros. Unless it is None, `lists` gets those that are not negligible.
+    Return the log likelihood above the best scores, which `BestScores` adds. The rows begin at `place`. Rough rows get
+    zeros. Unless it is None, `lists` gets those that are not negligible.
     """
     cdef Py_ssize_t i, k
     cdef float best

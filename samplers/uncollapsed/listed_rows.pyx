@@ -283,9 +283,9 @@ def add_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double
 def sparse_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double[::1] values, Py_ssize_t first,
                    Py_ssize_t last, listed, int64_t offset, int64_t segment_rows, int64_t tile_rows,
                    const double[::1] lift, Py_ssize_t K, Py_ssize_t room):
-    """Return the sums of the columns first..last-1 that are not 0.
+    """Return the sums of the columns first..last-1 that are not 0: how many, components, values.
 
-    These are their numbers by column, components and values. They have the bits of `add_columns`. A column costs what its rows give; `room` is the largest number of sums.
+    They have the bits of `add_columns`. A column costs what its rows give; `room` is the largest number of sums.
     """
     cdef column_lists lists
     cdef const int32_t[::1] components = listed.components, lengths = listed.lengths
