@@ -154,7 +154,7 @@ cdef class DenseScores:
         np.matmul(tile.phi, self.table, out=tile.scores)
 
     def score_rows(self, Tile tile, start, stop, Py_ssize_t place):
-        """Score the rows start..stop-1 as `score_whole_tile` does, and write their products with `origin`.
+        """Score the rows start..stop-1 and write their products with `origin`, see `score_whole_tile`.
 
         Few statistics in double precision are held at a time, so that they stay in the cache.
         """
@@ -170,7 +170,7 @@ cdef class DenseScores:
         np.matmul(tile.phi, self.table, out=tile.scores)
 
     cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place, Py_ssize_t first) noexcept:
-        """Write statistics in single precision to a tile from `place` on, and bounds from `first` on."""
+        """Write statistics in single precision to rows from `place` on, bounds from `first` on."""
         cdef Py_ssize_t i, F = self.F
         with nogil:
             for i in range(phi.shape[0]):
