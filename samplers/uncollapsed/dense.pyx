@@ -154,7 +154,7 @@ cdef class DenseScores:
         np.matmul(tile.phi, self.table, out=tile.scores)
 
     def score_rows(self, Tile tile, start, stop, Py_ssize_t place):
-        """Score the rows start..stop-1 and write their products with `origin`, see `score_whole_tile`.
+        """Score the rows start..stop-1 as `score_whole_tile`; write their products with `origin`.
 
         Few statistics in double precision are held at a time, so that they stay in the cache.
         """
