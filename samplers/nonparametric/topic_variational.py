@@ -185,6 +185,7 @@ class TopicProcessVariational(TopicVariational):
         `n_clusters` is the number of topics to begin with; counts may have any number of columns.
         """
         K = self._first_number(data, n_clusters) if isinstance(start, str) else np.shape(start)[-1]
+        start = "documents" if isinstance(start, str) and start == "auto" else start  # births need topics far apart
         return super().first_labels(start, AdmixtureModel(model.family, K), data, seed, None)
 
     def init_state(

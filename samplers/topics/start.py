@@ -113,7 +113,7 @@ class VariationalStart:
 def drawn_topics(model: Any, data: Dataset, *, seed: int) -> npt.NDArray[np.int32]:
     """Draw the topics of tokens from responsibilities, after passes over all documents: (T,)."""
     kernel = _passes()
-    state = kernel.init(model, data, seed=seed)
+    state = kernel.init(model, data, seed=seed, start="documents")  # sweeps draw these apart better
     advance(kernel, state, N_PASSES)
     passes = state.passes
     indptr = passes.X.indptr.astype(np.int64)

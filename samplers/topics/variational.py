@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from expfam.samplers.topics.state import TopicLocalStep
 
 _SEED_DOCUMENTS = 10  # documents from which the start makes a topic, at most
+_MANY_DOCUMENTS = 20  # documents for each topic
+_OWN_SHARE = 0.05  # of a few documents, in the words of a topic that begins near the corpus
 _SUMMED = 1 << 20  # stored entries that are summed in one piece
 _FEW_TOPICS = 32  # below this number of topics local="auto" is "dense"
 _ENTRY_BYTES = 64  # working memory of a stored entry, beside its responsibilities
@@ -186,21 +188,28 @@ class TopicVariational(StreamKernel):
     def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
         """Return the counts of words in topics that a start stands for: (V, K) float64.
 
-        Each topic gets the words of a few random documents for "auto" and "documents", one with seeds those of the
-        documents that hold most tokens of its seeds. Given counts are checked.
+        For "documents" a topic has the words of a few random documents, one with seeds those of the documents that hold
+        most tokens of its seeds. For "corpus" it begins near the words of all documents. "auto" is "corpus" for 20
+        documents a topic or more, where no topic has seeds. Given counts are checked.
         """
         if isinstance(start, str):
-            if start not in ("auto", "documents"):
+            if start not in ("auto", "documents", "corpus"):
                 raise ValueError(
-                    f"TopicVariational: start must be 'documents' or counts (V, K); got {start!r}: write"
+                    f"TopicVariational: start must be 'documents', 'corpus' or counts (V, K); got {start!r}: write"
                     " start='documents'"
                 )
-            return seed_counts(data, model.n_components, generator(seed, "start"), model.seeds)
+            K, rng = model.n_components, generator(seed, "start")
+            return seed_counts(data, K, rng, model.seeds, near_corpus=self._is_near_corpus(start, model, data))
         start = np.array(start, dtype=np.float64, order="C")
         shape = (data.n_features, model.n_components)
         if start.shape != shape or not (np.isfinite(start) & (start >= 0)).all():
             raise ValueError(f"start must be finite non-negative counts of shape {shape}; got {start.shape}")
         return start
+
+    def _is_near_corpus(self, start, model, data):
+        """Return whether topics begin near the words of the corpus."""
+        has_many = data.n_rows >= _MANY_DOCUMENTS * model.n_components
+        return start == "corpus" or (start == "auto" and has_many and model.seeds is None)
 
     def sample_start(self, start: Any, data: Dataset, rows: Any) -> Any:
         """Return the start itself: counts of words in topics serve any documents."""
@@ -415,11 +424,14 @@ def _restored(arrays, rows, passes):
     return part
 
 
-def seed_counts(data: Dataset, n_topics: int, rng: np.random.Generator, seeds: Any = None) -> npt.NDArray[np.float64]:
+def seed_counts(
+    data: Dataset, n_topics: int, rng: np.random.Generator, seeds: Any = None, *, near_corpus: bool = False
+) -> npt.NDArray[np.float64]:
     """Draw counts of words in topics (V, K) for the start.
 
-    They are the mean of two parts with about the same total. In the first part all tokens are divided among the topics
-    in random shares; in the second part each topic has the words of a few random documents.
+    They are the sum of two parts. In the first part all tokens are divided among the topics; in the second part each
+    topic has the words of a few random documents. Both have about the same total, and tokens are divided in random
+    shares: topics begin far from each other.
 
     Parameters
     ----------
@@ -429,6 +441,9 @@ def seed_counts(data: Dataset, n_topics: int, rng: np.random.Generator, seeds: A
     rng : numpy Generator
     seeds : (V, K) CSR, optional
         A topic with seeds has the words of the documents with most tokens of its seeds.
+    near_corpus : bool
+        Whether the first part has equal shares and nearly all of the total. Passes then draw topics of many documents
+        apart, which otherwise keep what a few documents have in common by chance.
     """
     rows = np.arange(data.n_rows) if data.weight is None else np.flatnonzero(data.weight > 0)
     D = len(rows)
@@ -440,14 +455,16 @@ def seed_counts(data: Dataset, n_topics: int, rng: np.random.Generator, seeds: A
     size = data.X.nnz if data.is_sparse else data.X.size
     for a, b in segments(data.n_rows, 1 + size // _SUMMED):  # in pieces: a product makes a float64 copy of the counts
         total += times[a:b] @ data.X[a:b]
-    counts = (total[:, None] / n_topics) * rng.standard_gamma(1.0, (len(total), n_topics))
+    shape, own = (len(total), n_topics), _OWN_SHARE if near_corpus else 0.5
+    counts = np.ones(shape) if near_corpus else rng.standard_gamma(1.0, shape)
+    counts *= (1.0 - own) / n_topics * total[:, None]
     starts = np.arange(0, chosen.size + 1, chosen.shape[1])
     chooses = sparse.csr_array((np.ones(chosen.size), np.sort(chosen).ravel(), starts), (n_topics, data.n_rows))
     words = sparse.coo_array(chooses @ data.X)
     topic, word = words.coords
     sizes = np.maximum(np.bincount(topic, weights=words.data, minlength=n_topics), 1.0)
-    counts[word, topic] += words.data * (total.sum() / n_topics / sizes)[topic]
-    return counts / 2.0
+    counts[word, topic] += words.data * (own * total.sum() / n_topics / sizes)[topic]
+    return counts
 
 
 def _choose_seeded(chosen, X, rows, seeds):

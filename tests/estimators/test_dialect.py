@@ -209,7 +209,7 @@ def test_starts_of_topics():
         assert given.components_.shape == (2, 3)
     with pytest.raises(ValueError, match="TopicGibbs: start must be 'random', 'variational'"):
         TopicModel(2, start="documents", **quick).fit(X)
-    with pytest.raises(ValueError, match="TopicVariational: start must be 'documents'"):
+    with pytest.raises(ValueError, match="TopicVariational: start must be 'documents', 'corpus'"):
         TopicModel(2, start="random", **quick).partial_fit(X)
 
 

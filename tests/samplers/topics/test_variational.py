@@ -276,6 +276,26 @@ def test_the_bound_is_the_sum_of_its_terms():
     np.testing.assert_allclose(objective, total, rtol=1e-9)
 
 
+def started(X, K, name, n_steps):
+    model, data = problem(K, X=X)
+    kernel = TopicVariational()
+    state = kernel.init(model, data, seed=0, start=name)
+    for _ in range(n_steps):
+        kernel.step(state)
+    return state
+
+
+def test_topics_of_many_documents_begin_near_the_corpus():
+    X = corpus(n_docs=400, length=30)
+    for K, name in ((20, "corpus"), (21, "documents")):
+        assert np.array_equal(started(X, K, "auto", 0).word_counts, started(X, K, name, 0).word_counts)
+    shares = np.asarray(X.sum(axis=0)).ravel() / X.sum()
+    near, far = (started(X, 10, name, 0).word_counts for name in ("corpus", "documents"))
+    assert np.isclose(near.sum(), X.sum())
+    assert abs(near / near.sum(axis=0) - shares[:, None]).max() < 0.1 * abs(far / far.sum(axis=0) - shares[:, None]).max()
+    assert started(X, 10, "corpus", 30).log_joint > started(X, 10, "documents", 30).log_joint
+
+
 @pytest.mark.parametrize("schedule", [Full(), Memoized(7)])
 @pytest.mark.parametrize("documents", ["best", "warm"])
 @pytest.mark.parametrize("how", ["dense", "active"])
