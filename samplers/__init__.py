@@ -58,6 +58,7 @@ _HOMES = {
     "expfam.samplers.variational.cluster_moves": ["ClusterMoves"],
     "expfam.samplers.variational.stream": ["VariationalStream"],
     "expfam.samplers.topics.gibbs": ["TopicGibbs", "TokenState"],
+    "expfam.samplers.topics.document_gibbs": ["DocumentGibbs", "DocumentState"],
     "expfam.samplers.nonparametric.groups": ["GroupedProcessGibbs"],
     "expfam.samplers.nonparametric.group_moves": ["GroupedProcessSplitMerge"],
     "expfam.samplers.nonparametric.group_variational": ["GroupedProcessVariational", "GroupedProcessVariationalState"],

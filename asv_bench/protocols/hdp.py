@@ -41,7 +41,7 @@ from expfam import AdmixtureModel, GroupedMixture, HierarchicalProcess, Multinom
 from expfam.estimators.topic_draws import all_topics, drawn_topics
 from expfam.evaluation.held_out import document_completion
 from expfam.samplers import TopicGibbs, TopicProcessGibbs, TopicProcessSplitMerge
-from expfam.samplers.nonparametric.slots import count_large
+from expfam.samplers.states.large import count_large
 
 UNKNOWN, SHORT, AS_MANY = "unknown", "unknown, 100 sweeps", "as many, eta auto"
 DRAWS = {"n_draws": 50}  # those that TopicModel(None) keeps by default

@@ -105,6 +105,23 @@ def log_shared_density(model: AdmixtureModel, sizes: npt.NDArray[np.floating | n
     return float(total)
 
 
+def with_first_weights(model: Any, sizes: npt.NDArray[np.floating | np.integer]) -> Any:
+    """Return a model whose shared weights are in proportion to its clusters.
+
+    A chain may begin with these. Models without shared weights are returned unchanged.
+
+    Parameters
+    ----------
+    model : AdmixtureModel or FiniteProcess
+    sizes : (L,) ndarray
+        Rows of the clusters.
+    """
+    if not isinstance(model, FiniteProcess):
+        return model
+    shape = sizes + model.gamma / model.n_components
+    return dataclasses.replace(model, alpha=model.concentration * shape / shape.sum())
+
+
 def law_arrays(model: AdmixtureModel) -> dict[str, npt.NDArray[np.float64]]:
     """Return what a stored state keeps of the pseudo-counts of a model, as a dict of arrays."""
     shared = {"gamma": np.array([model.gamma])} if isinstance(model, FiniteProcess) else {}

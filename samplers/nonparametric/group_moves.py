@@ -14,7 +14,7 @@ import numpy as np
 from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
 from expfam.samplers.nonparametric.pairs import CONSTRAINTS, Tries, number_of_pairs, try_pairs
 from expfam.samplers.nonparametric.row_moves import RowMoves
-from expfam.samplers.nonparametric.slots import count_large
+from expfam.samplers.states.large import count_large
 from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:

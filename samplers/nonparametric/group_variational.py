@@ -26,9 +26,9 @@ from expfam.samplers.nonparametric.groups import (
     first_labels_of_rows,
 )
 from expfam.samplers.nonparametric.process_posterior import UPDATE_STEPS
-from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.stick_posterior import StickPosterior, Tables
 from expfam.samplers.nonparametric.variational_moves import Moves, try_moves
+from expfam.samplers.states.large import count_large
 from expfam.samplers.variational.alpha_bound import rising_slopes
 from expfam.samplers.variational.schedules import Full, Schedule
 from expfam.samplers.variational.state import held_clusters

@@ -19,9 +19,9 @@ from expfam.params import Integer
 from expfam.samplers.collapsed.gibbs import run_sweep
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.nonparametric.group_sweep import GroupedProcessState, GroupedProcessSweep, checked_labels
-from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.weights import draw_shared_weights
 from expfam.samplers.starts.rules import starting_labels
+from expfam.samplers.states.large import count_large
 from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:

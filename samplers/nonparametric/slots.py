@@ -15,19 +15,7 @@ from expfam.errors import ArchiveError
 from expfam.samplers.nonparametric.weights import SharedWeights
 from expfam.structures.ground.stored import integers, numbers
 
-MIN_SHARE = 0.001  # of the data, from which a cluster is large
 _SPARE = 16  # slots more than a quarter of the clusters
-
-
-def count_large(sizes: npt.NDArray[np.int64]) -> int:
-    """Return the number of clusters that hold at least a thousandth of the data.
-
-    >>> import numpy as np
-    >>> from expfam.samplers.nonparametric.slots import count_large
-    >>> count_large(np.array([5000, 2, 300, 0]))
-    2
-    """
-    return int((sizes >= np.maximum(MIN_SHARE * sizes.sum(), 1.0)).sum())
 
 
 def capacity_for(n_clusters: int) -> int:

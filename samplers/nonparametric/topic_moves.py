@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from expfam.samplers.nonparametric.pairs import CONSTRAINTS, Tries, number_of_pairs, try_pairs
-from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.token_moves import TopicMoves
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs
+from expfam.samplers.states.large import count_large
 from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:

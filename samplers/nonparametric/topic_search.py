@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from expfam.params import Integer
-from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.token_moves import TopicMoves
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs
+from expfam.samplers.states.large import count_large
 from expfam.structures.ground.rng import generator
 
 _N_NEAR = 2

@@ -19,11 +19,11 @@ from expfam.model.hierarchical import HierarchicalProcess
 from expfam.params import Integer, check_settings
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.nonparametric.process_posterior import Occupied, ProcessPosterior, add_documents
-from expfam.samplers.nonparametric.slots import count_large
 from expfam.samplers.nonparametric.stick_posterior import StickPosterior
 from expfam.samplers.nonparametric.topic_stream import TopicProcessStream
 from expfam.samplers.nonparametric.topics import check_process_of_words, default_n_topics
 from expfam.samplers.nonparametric.variational_moves import Allocation, Moves, try_moves
+from expfam.samplers.states.large import count_large
 from expfam.samplers.topics.local_step import TopicPass
 from expfam.samplers.topics.state import TopicLocalStep, largest_topics
 from expfam.samplers.topics.statistics import TopicSums

@@ -18,8 +18,9 @@ from expfam.model.admixture import AdmixtureModel
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.model.pseudo_counts import CountTable, draw_shared_pseudocount
 from expfam.params import Integer
-from expfam.samplers.nonparametric.slots import Slots, capacity_for, count_large
+from expfam.samplers.nonparametric.slots import Slots, capacity_for
 from expfam.samplers.nonparametric.weights import SharedWeights, draw_shared_weights, first_weights, log_density
+from expfam.samplers.states.large import count_large
 from expfam.samplers.topics.corpus import count_tokens, memory_of_tokens
 from expfam.samplers.topics.gibbs import CALL_TOKENS, TokenState, TopicGibbs, check_whole_counts
 from expfam.samplers.topics.statistics import log_evidence_of_topics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,10 +17,15 @@ from expfam.errors import DataError
 from expfam.families.support import first_where
 from expfam.frames.names import rows_from
 from expfam.samplers.shards.checkpoint import read_rows, write_rows
-from expfam.samplers.topics.documents import draw_topics
+from expfam.samplers.topics.documents import count_words, document_keys, draw_topics
+from expfam.structures.ground.threads import run, segments
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
+
+_BLOCK_TOKENS = 1 << 14  # of the documents that a thread draws at a time
+_BLOCK_CELLS = 1 << 16  # of a table of words and topics
+_MOST_KEYS = 1 << 22  # of pairs that are counted in a table
 
 
 class TopicCounts(NamedTuple):
@@ -50,7 +56,7 @@ class TopicCounts(NamedTuple):
 class DocumentShard:
     """Documents of a part, and the topics of their tokens.
 
-    Engines ask it by the names of its methods. The methods `bind`, `number_tokens`, `begin`, `redraw`,
+    Engines ask it by the names of its methods. The methods `bind`, `number_tokens`, `begin`, `redraw`, `take_topics`,
     `read_labels` and `restore` change it: they replace attributes and write into none.
 
     Parameters
@@ -96,7 +102,9 @@ class DocumentShard:
         ends = np.concatenate([[0], np.cumsum(times)])
         self.starts = np.ascontiguousarray(ends[counts.indptr], dtype=np.int64)
 
-    def begin(self, phi: npt.NDArray[np.float64], alpha: npt.NDArray[np.float64], seed: int) -> TopicCounts:
+    def begin(
+        self, phi: npt.NDArray[np.float64], alpha: npt.NDArray[np.float64], seed: int, n_threads: int | None = None
+    ) -> TopicCounts:
         """Draw the first topics, given those of words.
 
         Parameters
@@ -107,40 +115,65 @@ class DocumentShard:
             Pseudo-count of each topic in a document.
         seed : int
             Seed of the chain, 64 bits.
+        n_threads : int or None
         """
         self.topics = np.full(len(self.words), -1, dtype=np.int32)
-        return self._draw(phi, alpha, seed, 0, is_first=True)
+        places = np.arange(len(alpha), dtype=np.int32)
+        return self._draw(phi, alpha, places, seed, 0, n_threads, is_first=True)
 
-    def redraw(self, phi: npt.NDArray[np.float64], alpha: npt.NDArray[np.float64], seed: int, step: int) -> TopicCounts:
-        """Draw the topics of all tokens anew; return their counts.
+    def redraw(
+        self,
+        phi: npt.NDArray[np.float64],
+        alpha: npt.NDArray[np.float64],
+        places: npt.NDArray[np.int32],
+        seed: int,
+        step: int,
+        n_threads: int | None = None,
+    ) -> TopicCounts:
+        """Draw the topics of tokens anew; return their counts.
 
         Parameters
         ----------
-        phi, alpha, seed
-            As in `begin`.
+        phi, alpha, seed, n_threads
+            As in `begin`, of the topics that take part.
+        places : (K,) int32 ndarray
+            Column of each topic; -1 is a topic that does not take part, which its tokens keep.
         step : int
             Number of the step.
         """
-        return self._draw(phi, alpha, seed, step)
+        return self._draw(phi, alpha, places, seed, step, n_threads)
 
-    def _draw(self, phi, alpha, seed, step, *, is_first=False):
-        topics = self.topics.copy()
-        n_moved = draw_topics(self.starts, self.words, topics, phi, alpha, seed, step, self.first_row, is_first)
+    def _draw(self, phi, alpha, places, seed, step, n_threads, *, is_first=False):
+        """Draw the topics of the documents, in blocks on threads; return the counts."""
+        topics, sums = self.topics.copy(), _sums_of_masses(phi, alpha, n_threads)
+        of_part = (self.starts, self.words, topics, phi, sums, places, seed, step, self.first_row)
+        blocks = _blocks_of(self.starts)
+        moved = run(draw_topics, [(*of_part, *block, is_first) for block in blocks], n_threads, uses_blas=False)
         self.topics = topics
-        return self.counts(*phi.shape)._replace(n_moved=n_moved)
+        return self.counts(len(phi), len(places), n_threads)._replace(n_moved=sum(moved))
 
-    def counts(self, n_words: int, n_topics: int) -> TopicCounts:
+    def counts(self, n_words: int, n_topics: int, n_threads: int | None = None) -> TopicCounts:
         """Return the counts of the present topics."""
-        topics = self.topics_now()
-        cells = np.bincount(self.words.astype(np.int64) * n_topics + topics, minlength=n_words * n_topics)
-        docs = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        pairs, numbers = np.unique(docs * n_topics + topics, return_counts=True)
-        keys, times = np.unique((pairs % n_topics << 32) + numbers, return_counts=True)
-        return TopicCounts(0, cells.reshape(n_words, n_topics), keys, times)
+        topics, width = self.topics_now(), int(self.lengths().max(initial=0)) + 1
+        words = np.zeros((n_words, n_topics), dtype=np.int64)
+        tasks = [(count_words, self.words, topics, words), (document_keys, self.starts, topics, n_topics, width)]
+        _, keys = run(_called, tasks, n_threads, uses_blas=False)
+        if n_topics * width <= _MOST_KEYS:
+            times = np.bincount(keys)
+            found = np.flatnonzero(times)
+            times = times[found]
+        else:
+            found, times = np.unique(keys, return_counts=True)
+        return TopicCounts(0, words, (found // width << 32) + found % width, times)
 
     def number_tokens(self, first_token: int) -> None:
         """Take the number of the first token among those of all documents."""
         self.first_token = int(first_token)
+
+    def take_topics(self, topics: npt.NDArray[np.int32], n_topics: int) -> TopicCounts:
+        """Take the topics of the tokens here from those of all tokens; return their counts."""
+        self.topics = topics[self.first_token : self.first_token + self.words.size].copy()
+        return self.counts(int(self.X.shape[1]), n_topics)
 
     # ---- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -278,4 +311,40 @@ class DocumentParts:
         """
         model = model if model.is_bound else model.with_family(self.family)
         kernel.check(model, self)
-        return kernel.state_type(model, self, start, seed=seed)
+        return kernel.state_type(model, self, start, seed=seed, n_threads=kernel.n_threads)
+
+
+def _called(function, *values):
+    return function(*values)
+
+
+def _blocks_of(starts):
+    """Return bounds of blocks of documents with about as many tokens each."""
+    n_blocks = max(1, int(starts[-1]) // _BLOCK_TOKENS)
+    inner = np.searchsorted(starts, np.arange(1, n_blocks) * _BLOCK_TOKENS)
+    bounds = np.unique(np.concatenate([[0], inner, [len(starts) - 1]])).tolist()
+    return list(pairwise(bounds))
+
+
+def _sums_of_masses(phi, alpha, n_threads):
+    """Return the sums of alpha_k phi_wk over the topics up to each one: (V, K)."""
+    sums = np.empty_like(phi)
+
+    def fill(start, stop):
+        np.multiply(phi[start:stop], alpha, out=sums[start:stop])
+        np.cumsum(sums[start:stop], axis=1, out=sums[start:stop])
+
+    run(fill, blocks_of_words(*phi.shape), n_threads, uses_blas=False)
+    return sums
+
+
+def blocks_of_words(n_words: int, n_topics: int) -> list[tuple[int, int]]:
+    """Return bounds of blocks of the words of a table (V, K), by its shape alone.
+
+    Examples
+    --------
+    >>> from expfam.samplers.topics.document_parts import blocks_of_words
+    >>> blocks_of_words(1000, 100)
+    [(0, 500), (500, 1000)]
+    """
+    return segments(n_words, 1 + n_words * n_topics // _BLOCK_CELLS)

@@ -9,9 +9,14 @@ def draw_topics(
     words: _Numbers,
     topics: _Numbers,
     phi: _Floats,
-    alpha: _Floats,
+    sums: _Floats,
+    places: _Numbers,
     seed: int,
     step: int,
     first_row: int,
+    start: int,
+    stop: int,
     is_first: bool = False,
 ) -> int: ...
+def count_words(words: _Numbers, topics: _Numbers, counts: NDArray[np.int64]) -> None: ...
+def document_keys(starts: NDArray[np.int64], topics: _Numbers, n_topics: int, width: int) -> NDArray[np.int64]: ...

@@ -17,12 +17,11 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
-from expfam.near_names import near_names
 from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.storage import UnsharedState
 from expfam.samplers.topics.corpus import SEEDED_ETA, check_admixture, count_tokens, memory_of_tokens
-from expfam.samplers.topics.start import VariationalStart
+from expfam.samplers.topics.start import check_named, passes_of, start_of_sample
 from expfam.samplers.topics.state import pseudocount_arrays, with_pseudocounts
 from expfam.samplers.topics.statistics import log_evidence_of_topics
 from expfam.samplers.topics.tokens import TokenTopics
@@ -276,29 +275,17 @@ class TopicGibbs(Kernel):
         They are uniform for "auto" and "random", and drawn after variational passes for "variational" and for a
         `VariationalStart`. Given topics are returned unchanged.
         """
-        passes = _passes_of(start)
+        passes = passes_of(start)
         if passes is not None:
             return passes.topics(model, data, seed=seed, kernel=TopicGibbs())
         if isinstance(start, str):
-            if start not in ("auto", "random"):
-                near = near_names(start, ("random", "variational", "auto")) or ("random",)
-                raise ValueError(
-                    f"TopicGibbs: start must be 'random', 'variational' or topics of tokens; got {start!r}: write"
-                    f" start={near[0]!r}"
-                )
+            check_named(start, "TopicGibbs")
             return generator(seed, "start").integers(0, model.n_components, int(data.X.sum()))
         return start
 
     def sample_start(self, start: Any, data: Dataset, rows: Any) -> Any:
-        """Return the start of a sample of documents.
-
-        Variational passes read the same share of the sample as they would read of all documents. Given topics belong
-        to the tokens of all documents: a sample begins with random ones, which cost as little.
-        """
-        passes = _passes_of(start)
-        if passes is not None:
-            return passes.like(data)
-        return start if isinstance(start, str) else "random"
+        """Return the start of a sample of documents; see `start_of_sample`."""
+        return start_of_sample(start, data)
 
     def memory(self, model: Any, data: Dataset, n_clusters: int | None) -> int:
         """Return the bytes of tokens, lists and one word's tables."""
@@ -306,7 +293,7 @@ class TopicGibbs(Kernel):
 
     def start_memory(self, start: Any, model: Any, data: Dataset) -> int:
         """Return the bytes of a start at its peak: variational passes and draws of topics."""
-        passes = _passes_of(start)
+        passes = passes_of(start)
         return 0 if passes is None else passes.memory(model, data)
 
     def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> TokenState:
@@ -365,10 +352,3 @@ def check_whole_counts(data: Dataset, kernel: str) -> None:
     values = data.X.data if sparse.issparse(data.X) else np.asarray(data.X)
     if (values != np.floor(values)).any():
         raise DataError(f"{kernel} needs whole counts, which are numbers of tokens; use TopicVariational for fractions")
-
-
-def _passes_of(start):
-    """Return the VariationalStart that a start is or names; None for other starts."""
-    if isinstance(start, str):
-        return VariationalStart() if start == "variational" else None
-    return start if isinstance(start, VariationalStart) else None

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.model.data import Dataset
+from expfam.near_names import near_names
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.topics._sums import draw_tokens
 from expfam.samplers.topics.corpus import count_tokens, memory_of_tokens
@@ -129,3 +130,40 @@ def drawn_topics(model: Any, data: Dataset, *, seed: int) -> npt.NDArray[np.int3
 
 def _passes():
     return TopicVariational(local="active", n_restarts=0)
+
+
+def passes_of(start: Any) -> VariationalStart | None:
+    """Return the VariationalStart that a start is or names; None for other starts."""
+    if isinstance(start, str):
+        return VariationalStart() if start == "variational" else None
+    return start if isinstance(start, VariationalStart) else None
+
+
+def check_named(start: str, kernel: str, others: str = "topics of tokens") -> None:
+    """Refuse names of starts that kernels of topics do not have.
+
+    Parameters
+    ----------
+    start : str
+    kernel : str
+        Name of the kernel, for the message.
+    others : str
+        What else a start can be, for the message.
+    """
+    if start not in ("auto", "random"):
+        near = near_names(start, ("random", "variational", "auto")) or ("random",)
+        raise ValueError(
+            f"{kernel}: start must be 'random', 'variational' or {others}; got {start!r}: write start={near[0]!r}"
+        )
+
+
+def start_of_sample(start: Any, data: Dataset) -> Any:
+    """Return the start of a sample of documents.
+
+    Variational passes read the same share of the sample as they would read of all documents. Given topics belong to the
+    tokens of all documents: a sample begins with random ones, which cost as little.
+    """
+    passes = passes_of(start)
+    if passes is not None:
+        return passes.like(data)
+    return start if isinstance(start, str) else "random"

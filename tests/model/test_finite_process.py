@@ -106,6 +106,36 @@ def test_topics_of_documents_follow_the_enumerated_posterior(L):
     assert not is_close(found, other, 3_000)
 
 
+@pytest.mark.parametrize("few", [0.3, 3.0])
+def test_topics_of_little_weight_may_take_part_in_few_sweeps(few, monkeypatch):
+    monkeypatch.setattr("expfam.samplers.topics.document_gibbs._FEW_TOKENS", few)
+    monkeypatch.setattr("expfam.samplers.topics.document_gibbs._EVERY", 2)
+    docs, evidence = evidence_of_words(3)
+    model = FiniteProcess(Multinomial(0.4), 3, alpha=ALPHA / 3, gamma=GAMMA).bind(FEW)
+    kernel, state = chain_of_words(model, learn_alpha=False)
+    n_left_out = 0
+    whole = state.draw_words
+
+    def counting(topics, n_threads):
+        nonlocal n_left_out
+        n_left_out += 3 - len(topics)
+        return whole(topics, n_threads)
+
+    state.draw_words = counting
+    found = visits(kernel, state, 3, 24_000)
+    assert n_left_out > 3_000
+    assert is_close(found, posterior(evidence, docs, 3)[0], 2_500)
+
+
+def test_topics_that_take_part_because_they_have_tokens_have_another_law():
+    """The choice of the topics of a sweep may depend on weights, but not on the tokens that it draws."""
+    docs, evidence = evidence_of_words(2)
+    model = FiniteProcess(Multinomial(0.4), 2, alpha=ALPHA / 2, gamma=GAMMA).bind(FEW)
+    kernel, state = chain_of_words(model, learn_alpha=False)
+    state.taking_part = lambda: np.flatnonzero((state.sizes > 0) | (state.n_steps % 2 == 0))
+    assert not is_close(visits(kernel, state, 2, 12_000), posterior(evidence, docs, 2)[0], 3_000)
+
+
 def test_weights_that_are_not_drawn_again_have_another_law():
     docs, evidence = evidence_of_words(2)
     kernel, state = chain_of_words(AdmixtureModel(Multinomial(0.4), 2, alpha=ALPHA / 2).bind(FEW), learn_alpha=False)

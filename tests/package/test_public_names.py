@@ -22,7 +22,8 @@ PUBLIC = {
     "expfam.samplers": """
         Allocator AnchoredMoves Anchors BucketMoves Canopy CellProposal Checkpoint ClusterMoves
         ClusterTree CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge
-        CollapsedState Collect CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
+        CollapsedState Collect CutMoves Cycle DelayedAllocator DocumentGibbs DocumentState
+        ExpectationMaximization ExpectationState
         FarAnchors FastEx FrozenAllocator FrozenSplitMerge Full GroupedGibbs GroupedProcessGibbs
         GroupedProcessSplitMerge
         GroupedProcessState GroupedProcessVariational GroupedProcessVariationalState GroupedState GroupedStream

@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from expfam import AdmixtureModel, Multinomial, Poisson
+from expfam import AdmixtureModel, FiniteProcess, Multinomial, Poisson
 from expfam.engines import Part, ProcessEngine, SerialEngine
-from expfam.errors import CapabilityError, DataError, SupportError
-from expfam.samplers import sample
+from expfam.errors import ArchiveError, CapabilityError, DataError, SupportError
+from expfam.samplers import TopicGibbs, sample
 from expfam.samplers.topics.document_gibbs import DocumentGibbs
 from expfam.samplers.topics.document_parts import DocumentParts, DocumentShard
 from expfam.samplers.topics.documents import draw_topics
+from expfam.structures.ground.rng import generator
 
 RNG = np.random.default_rng(5)
 FEW = np.array([[1, 1, 0], [0, 2, 0], [0, 0, 1]])
 TEXTS = np.vstack([RNG.multinomial(30, p, 20) for p in RNG.dirichlet(np.full(12, 0.2), 3)])
+FULL = TEXTS.copy()
 TEXTS[7] = 0  # an empty document
 
 
@@ -64,7 +66,7 @@ def test_counts_that_are_out_of_date_have_another_law():
 
     class Stale(DocumentGibbs):
         def move(self, state):
-            state.draw_words = lambda: np.ascontiguousarray(
+            state.draw_words = lambda topics, n_threads: np.ascontiguousarray(
                 (state.word_counts + state.eta[:, None]) / (state.word_counts + state.eta[:, None]).sum(axis=0)
             )
             return super().move(state)
@@ -85,10 +87,16 @@ def test_parts_do_not_matter(make):
         state.check()
         found.append((state.labels.tobytes(), state.model.pseudocounts.tobytes(), trace.column("objective").tobytes()))
     assert len(set(found)) == 1
-    model, state = AdmixtureModel(Multinomial(0.05), 4, alpha=0.3), None
-    state = DocumentGibbs(learn_every=3).init(model, TEXTS, seed=11)
-    sample(DocumentGibbs(learn_every=3), state, 12)
-    assert state.labels.tobytes() == found[0][0]
+
+
+def test_an_array_is_one_part():
+    model, kernel = AdmixtureModel(Multinomial(0.05), 4, alpha=0.3), DocumentGibbs(learn_every=3)
+    labels = []
+    for data in (FULL, sparse.csr_array(FULL), DocumentParts(FULL, model.family, n_parts=3)):
+        state = kernel.init(model, data, seed=11)
+        sample(kernel, state, 6)
+        labels.append(state.labels.tobytes())
+    assert len(set(labels)) == 1
 
 
 def test_processes_give_the_bits_of_one(tmp_path):
@@ -132,10 +140,146 @@ def test_a_lost_part_is_made_again():
         np.testing.assert_array_equal(again.lengths(), data.lengths[part.first_row : part.first_row + part.n_rows])
 
 
+def reference_topics(starts, words, topics, phi, alpha, places, seed, step, first_row):
+    """Draw topics one token after the other, with sums over all topics that take part."""
+    topics, slots = topics.copy(), np.flatnonzero(places >= 0)
+    for d, (start, stop) in enumerate(itertools.pairwise(starts)):
+        rng = generator(seed, "move", unit=first_row + d, step=step)
+        listed = []  # columns with tokens, in the order of the kernel
+        held = [places[k] for k in topics[start:stop]]
+        for column in held:
+            listed += [column] if column >= 0 and column not in listed else []
+        for i, column in enumerate(held):
+            if column < 0:
+                continue
+            held[i] = -1
+            if column not in held:
+                listed[listed.index(column)] = listed[-1]
+                del listed[-1]
+            counts, p = np.array([held.count(k) for k in range(len(slots))]), phi[words[start + i]]
+            masses = [*(counts[k] * p[k] for k in listed), *(alpha * p)]
+            assert np.bincount([*listed, *range(len(slots))], masses) == pytest.approx((counts + alpha) * p)
+            held[i] = [*listed, *range(len(slots))][
+                np.searchsorted(np.cumsum(masses), rng.random() * sum(masses), "right")
+            ]
+            listed += [held[i]] if held[i] not in listed else []
+            topics[start + i] = slots[held[i]]
+    return topics
+
+
+@pytest.mark.parametrize("left_out", [[], [1, 4]], ids=["all", "some"])
+def test_draws_are_those_of_the_reference(left_out):
+    rng, K = np.random.default_rng(8), 6
+    shard = DocumentShard(TEXTS, 5)
+    shard.bind(Multinomial(0.1).bind(FULL))
+    topics = rng.integers(0, K, len(shard.words)).astype(np.int32)
+    places = np.full(K, -1, dtype=np.int32)
+    part = np.setdiff1d(np.arange(K), left_out)
+    places[part] = np.arange(len(part))
+    phi, alpha = rng.dirichlet(np.full(12, 0.3), len(part)).T.copy(), rng.gamma(0.3, size=len(part))
+    shard.topics = topics
+    counts = shard.redraw(phi, alpha, places, 7, 3)
+    expected = reference_topics(shard.starts, shard.words, topics, phi, alpha, places, 7, 3, 5)
+    np.testing.assert_array_equal(shard.topics, expected)
+    assert counts.n_moved == (expected != topics).sum() > 300
+    docs = np.repeat(np.arange(len(TEXTS)), TEXTS.sum(axis=1))
+    words, pairs = np.zeros((12, K), dtype=int), np.zeros((len(TEXTS), K), dtype=int)
+    np.add.at(words, (shard.words, expected), 1)
+    np.add.at(pairs, (docs, expected), 1)
+    np.testing.assert_array_equal(counts.words, words)
+    found = np.unique(
+        [k << 32 | n for k, n in zip(np.nonzero(pairs)[1].tolist(), pairs[pairs > 0].tolist())], return_counts=True
+    )
+    np.testing.assert_array_equal(counts.pairs, found[0])
+    np.testing.assert_array_equal(counts.times, found[1])
+
+
+@pytest.mark.parametrize(
+    "model", [AdmixtureModel(Multinomial(0.05), 9, 0.3), FiniteProcess(Multinomial(0.05), 30, 0.1)]
+)
+def test_threads_do_not_matter(model, monkeypatch):
+    monkeypatch.setattr("expfam.samplers.topics.document_parts._BLOCK_TOKENS", 100)
+    monkeypatch.setattr("expfam.samplers.topics.document_parts._BLOCK_CELLS", 40)
+    found = set()
+    for n_threads in (1, 2, 3):
+        kernel = DocumentGibbs(learn_eta=True, learn_every=2, n_threads=n_threads)
+        state = kernel.init(model, FULL, seed=11)
+        trace = sample(kernel, state, 12)
+        state.check()
+        numbers = (state.labels, state.model.pseudocounts, state.model.family.concentration, trace.column("objective"))
+        found.add(tuple(np.asarray(one).tobytes() for one in numbers))
+    assert len(found) == 1
+
+
+def test_an_empty_topic_of_small_pseudo_counts_has_probabilities():
+    state = DocumentGibbs().init(AdmixtureModel(Multinomial(1e-4), 40).bind(FEW), FEW, seed=0)
+    phi = state.draw_words(np.arange(40))
+    np.testing.assert_allclose(phi.sum(axis=0), 1.0)
+    assert (phi >= 0).all()
+
+
+def test_a_learned_pseudo_count_of_words_follows_its_conditional_law():
+    X, kernel = np.array([[1, 2, 0], [0, 2, 1]]), DocumentGibbs(learn_alpha=False, learn_eta=True, learn_every=1)
+    model = AdmixtureModel(Multinomial(0.4), 2, alpha=[0.5, 0.9]).bind(X)
+    state, etas, ones = kernel.init(model, X, seed=0), [], []
+    for _ in range(12_000):
+        kernel.step(state)
+        etas.append(state.model.family.concentration)
+        ones.append(state.n_clusters == 1)
+    nodes, weights = np.polynomial.laguerre.laggauss(40)  # its prior is Gamma(1, 1)
+    docs, words = (np.repeat(index, X[X > 0]) for index in np.nonzero(X))
+    order, total, mean, one = np.lexsort((docs, words)), 0.0, 0.0, 0.0
+    for eta, weight in zip(nodes, weights):
+        for topics in itertools.product((0, 1), repeat=6):
+            bound = model.with_family(model.family.with_hyper(concentration=eta))
+            p = weight * np.exp(bound.log_joint(X, np.array(topics)[order]))
+            total, mean, one = total + p, mean + p * eta, one + p * (len(set(topics)) == 1)
+    assert np.mean(etas) == pytest.approx(mean / total, rel=0.06)
+    assert np.mean(ones) == pytest.approx(one / total, abs=0.03)
+
+
+def test_topics_of_tokens_are_a_start():
+    X, topics = np.array([[1, 0, 2], [1, 1, 0]]), [0, 1, 1, 2, 0]  # sorted by word, then by document
+    state = DocumentGibbs().init(AdmixtureModel(Multinomial(0.1), 3), X, seed=0, start=topics)
+    assert state.labels.tolist() == [0, 2, 0, 1, 1]
+    assert state.word_counts.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
+    collapsed = TopicGibbs().init(AdmixtureModel(Multinomial(0.1), 3), X, seed=0, start=topics)
+    assert state.log_joint == pytest.approx(collapsed.log_joint, rel=1e-12)
+    with pytest.raises(ValueError, match="topics must be 5 integers, one for each token"):
+        DocumentGibbs().init(AdmixtureModel(Multinomial(0.1), 3), X, seed=0, start=[0, 1])
+    with pytest.raises(ValueError, match=r"topics must lie in 0\.\.1; found 0 to 2"):
+        DocumentGibbs().init(AdmixtureModel(Multinomial(0.1), 2), X, seed=0, start=topics)
+    with pytest.raises(ValueError, match=r"start must be 'random', 'variational' or .*write start='variational'"):
+        DocumentGibbs().init(AdmixtureModel(Multinomial(0.1), 2), X, seed=0, start="variatonal")
+
+
+def test_stored_states_go_on_bit_for_bit():
+    for model in (AdmixtureModel(Multinomial(0.05), 4, 0.3), FiniteProcess(Multinomial(0.05), 12, 0.1)):
+        kernel = DocumentGibbs(learn_eta=True, learn_every=1)
+        state = kernel.init(model, FULL, seed=3)
+        sample(kernel, state, 4)
+        again = kernel.init(model, FULL, seed=3)
+        again.from_arrays(state.to_arrays())
+        for each in (state, again):
+            sample(kernel, each, 5)
+        assert again.labels.tobytes() == state.labels.tobytes()
+        assert again.log_joint == state.log_joint
+        assert again.model.family.concentration == state.model.family.concentration
+        broken = state.to_arrays()
+        broken["words"] += 1
+        with pytest.raises(ArchiveError, match="counts are not those of the topics"):
+            again.from_arrays(broken)
+
+
 def test_lengths_that_do_not_fit_are_refused():
     starts, words, topics = np.array([0, 2]), np.zeros(2, dtype=np.int32), np.zeros(3, dtype=np.int32)
-    with pytest.raises(ValueError, match="each of 2 tokens, alpha for each of 1 topic; got lengths 2, 3 and 1"):
-        draw_topics(starts, words, topics, np.ones((1, 1)), np.ones(1), 0, 0, 0)
+    phi, places = np.ones((1, 1)), np.zeros(1, dtype=np.int32)
+    with pytest.raises(ValueError, match=r"each of 2 tokens, .* in 0\.\.1; got lengths 2 and 3, documents 0 to 1"):
+        draw_topics(starts, words, topics, phi, phi, places, 0, 0, 0, 0, 1)
+    with pytest.raises(ValueError, match=r"got lengths 2 and 2, documents 0 to 2"):
+        draw_topics(starts, words, topics[:2], phi, phi, places, 0, 0, 0, 0, 2)
+    with pytest.raises(ValueError, match=r"shape \(1, 1\) of phi, and 1 topic must take part; got \(1, 1\) and 2"):
+        draw_topics(starts, words, topics[:2], phi, phi, np.arange(2, dtype=np.int32), 0, 0, 0, 0, 1)
 
 
 def test_what_cannot_be_used_is_refused():
