@@ -35,6 +35,7 @@ from expfam.samplers.split_merge.kernel import CollapsedSplitMerge
 from expfam.samplers.split_merge.moves import AnchoredMoves, BucketMoves, CutMoves, MemberMoves, SoftmaxMoves
 from expfam.samplers.starts.many_exchanges import has_many_clusters
 from expfam.samplers.starts.rules import default_n_clusters
+from expfam.samplers.topics.document_gibbs import DocumentGibbs
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
@@ -392,7 +393,7 @@ _BY_NAME: dict[str, dict[str, type]] = {
         "variational": SparseVariational,
     },
     "GroupedMixture": {"gibbs": GroupedGibbs, "variational": GroupedVariational},
-    "TopicModel": {"gibbs": TopicGibbs, "variational": TopicVariational},
+    "TopicModel": {"gibbs": TopicGibbs, "documents": DocumentGibbs, "variational": TopicVariational},
     "BayesianHierarchy": {},
 }
 _SYNONYMS = {
@@ -409,7 +410,7 @@ _SYNONYMS = {
 _KERNELS: dict[str, tuple[type, ...]] = {
     "Mixture": (Kernel,),
     "GroupedMixture": (GroupedGibbs, GroupedVariational),
-    "TopicModel": (TopicGibbs, TopicVariational),
+    "TopicModel": (DocumentGibbs, TopicGibbs, TopicVariational),
     "BayesianHierarchy": (HierarchicalClustering,),
 }
 

@@ -17,9 +17,11 @@ quality    held-out score of TopicModel(None), by sampling and by variational in
 generated  the number of topics that TopicModel(None) lists after 200 sweeps, and of large ones, for documents of a
            known number. The exit status is 1 where the number of large ones is off by more than one.
 groups     the same for rows in 60 groups, GroupedMixture(None) of normal and of Poisson columns.
-kernels    nanoseconds a token of a step, with a given and an unknown number of topics, and of splits and merges.
+kernels    nanoseconds a token of a step, with a given and an unknown number of topics, of splits and merges, and of
+           documents that are drawn on one thread and on two, with four times as many places as topics.
 
-One thread; CPU seconds are those of the process. Real data are not shipped: DIR holds text/*.npz.
+One thread, and CPU seconds are those of the process, but for documents on two threads: wall time, on an idle machine.
+Real data are not shipped: DIR holds text/*.npz.
 """
 
 import argparse
@@ -27,7 +29,7 @@ import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -37,10 +39,11 @@ from hdp_rivals import RIVALS
 from real_data import load
 from reports import print_growing, print_table
 
-from expfam import AdmixtureModel, GroupedMixture, HierarchicalProcess, Multinomial, TopicModel
+from expfam import AdmixtureModel, FiniteProcess, GroupedMixture, HierarchicalProcess, Multinomial, TopicModel
 from expfam.estimators.topic_draws import all_topics, drawn_topics
 from expfam.evaluation.held_out import document_completion
-from expfam.samplers import TopicGibbs, TopicProcessGibbs, TopicProcessSplitMerge
+from expfam.model.finite_process import default_n_places
+from expfam.samplers import DocumentGibbs, TopicGibbs, TopicProcessGibbs, TopicProcessSplitMerge
 from expfam.samplers.states.large import count_large
 
 UNKNOWN, SHORT, AS_MANY = "unknown", "unknown, 100 sweeps", "as many, eta auto"
@@ -203,21 +206,32 @@ def kernels(args):
             times.append(median_step(given, other, args.sweeps))
         T = chain.tokens.n_tokens
         times.append(median_step(TopicProcessSplitMerge(), chain, args.sweeps))
-        names = ["unknown, ns a token", "given, ns a token", "splits and merges, ns a token"]
-        ns = dict(zip(names, (1e9 * t / T for t in times)))
+        times += steps_of_documents(X, chain, args)
+        names = ["unknown", "given", "splits and merges", "documents", "documents, 2 threads: wall"]
+        ns = dict(zip((f"{name}, ns a token" for name in names), (1e9 * t / T for t in times)))
         yield {"data": name, "tokens": T, "topics": chain.n_clusters} | ns
 
 
-def median_step(kernel, state, n_sweeps):
-    """Median CPU seconds of the later half of some steps."""
-    return np.median([step_seconds(kernel, state) for _ in range(n_sweeps)][n_sweeps // 2 :])
+def steps_of_documents(X, chain, args):
+    """Median CPU seconds of a step on one thread, and wall seconds on two, from the topics of a chain."""
+    topics = np.unique(chain.labels, return_inverse=True)[1]
+    model = FiniteProcess(chain.model.family, default_n_places(topics.max() + 1), 0.01)
+    for n_threads, clock in ((1, process_time), (2, perf_counter)):
+        kernel = DocumentGibbs(learn_eta=True, learn_every=1, n_threads=n_threads)
+        state = kernel.init(model, X, seed=args.seed, start=topics)
+        yield median_step(kernel, state, args.sweeps, clock)
 
 
-def step_seconds(kernel, state):
-    """CPU seconds of a step."""
-    begin = process_time()
+def median_step(kernel, state, n_sweeps, clock=process_time):
+    """Median seconds of the later half of some steps, CPU time by default."""
+    return np.median([step_seconds(kernel, state, clock) for _ in range(n_sweeps)][n_sweeps // 2 :])
+
+
+def step_seconds(kernel, state, clock):
+    """Seconds of a step."""
+    begin = clock()
     kernel.step(state)
-    return process_time() - begin
+    return clock() - begin
 
 
 PROTOCOLS = {"quality": quality, "generated": generated, "groups": groups, "kernels": kernels}

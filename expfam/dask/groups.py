@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from expfam.dask.likeness import engine_on  # isort: skip  (it says what to install where Dask is missing)
@@ -24,8 +23,9 @@ from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.grouped import GroupedMixture as LocalGroupedMixture
 from expfam.estimators.lines import line_of
 from expfam.estimators.mixture import Mixture as LocalMixture
+from expfam.estimators.place_means import PlaceMeans, parts_of_groups
 from expfam.estimators.unknown_groups import GUESSED_CLUSTERS
-from expfam.estimators.unknown_numbers import concentration_of, drop_weights, falling_sizes, set_weights
+from expfam.estimators.unknown_numbers import concentration_of, drop_weights, set_weights
 from expfam.fitting.steps import with_progress
 from expfam.forecast.memory import statistics_width
 from expfam.forecast.workers import check_workers, forecast_workers
@@ -42,7 +42,6 @@ from expfam.samplers.shards.sample import chosen_rows, gathered
 from expfam.structures.ground.rng import resolve_seed
 
 _SAMPLED_ROWS = 4000  # in which a start looks for clusters
-_KEEP_EVERY = 4  # sweeps from one that counts to the next
 _TABLES = 6  # of groups and clusters that the client holds at a time
 _USUAL = 20  # clusters of a start, where it is not searched
 
@@ -208,7 +207,7 @@ class GroupedMixture(BaseEstimator):
             self._check_groups(data.n_groups, model.n_components, free_bytes(client))
             kernel = self._kernel()
             state = kernel.init(model, data, seed=seed, start=start if resume is None else "one")
-            mean, n_all = _Mean(self.n_warmup), self.n_warmup + self.n_steps
+            mean, n_all = PlaceMeans(parts_of_groups, self.n_warmup), self.n_warmup + self.n_steps
             watching: list[Any] = [*with_progress(self.callbacks, n_all), mean]
             kept: dict[str, Any] = {"checkpoint": checkpoint, "every_seconds": every_seconds, "resume": resume}
             self.trace_ = stored_run(kernel, state, n_all, watching, {"mean": mean}, n_warmup=self.n_warmup, **kept)
@@ -298,7 +297,7 @@ class GroupedMixture(BaseEstimator):
         return local.fit(gathered(data.engine, numbers), groups=groups)
 
     def _adopt(self, state, mean):
-        self.n_, self.S_, self.group_counts_, self.alpha_ = mean.of(state)
+        self.n_, self.S_, self.group_counts_, self.alpha_ = mean.means(state)
         drop_weights(self)
         if self.n_components is None:
             self._list(mean)
@@ -312,10 +311,9 @@ class GroupedMixture(BaseEstimator):
 
     def _list(self, mean):
         """Keep clusters that held rows in at least half of the counted sweeps, the largest first."""
-        alpha, listed = self.alpha_, mean.listed()
-        listed = listed[falling_sizes(self.n_[listed], 0)]
+        listed = mean.listed()
         self.n_, self.S_, self.group_counts_ = self.n_[listed], self.S_[listed], self.group_counts_[:, listed]
-        set_weights(self, alpha[listed], float(alpha.sum()), mean.gamma / mean.n_kept)
+        set_weights(self, *mean.weights(listed))
 
     # ---- results -----------------------------------------------------------------------------------------------------
 
@@ -476,54 +474,3 @@ class NearClusters:
         with np.errstate(divide="ignore"):  # no row may choose an empty cluster
             log_mass = np.log(self.n / self.n.sum())
         return assigned_labels(model, data, self.n, self.S, log_mass)
-
-
-class _Mean:
-    """Callback that sums what is averaged over some sweeps after the warm-up."""
-
-    def __init__(self, n_warmup: int) -> None:
-        self.n_warmup, self.n_kept = n_warmup, 0
-        self.total: list[Any] = []
-        self.times: Any = 0
-        self.gamma = 0.0
-
-    def __call__(self, info: Any, state: Any) -> bool:
-        if info.step > self.n_warmup and (info.step - self.n_warmup) % _KEEP_EVERY == 0:
-            self._keep(state)
-        return False
-
-    def _keep(self, state):
-        parts = [state.n, state.S, state.group_counts().astype(np.float64), state.model.pseudocounts]
-        self.total = [a + b for a, b in zip(self.total, parts)] if self.total else parts
-        self.times = self.times + (state.n > 0)
-        self.gamma += getattr(state.model, "gamma", 0.0)
-        self.n_kept += 1
-
-    def to_arrays(self) -> dict[str, Any]:
-        """Return the sums as arrays."""
-        total = {str(at): _dense(part) for at, part in enumerate(self.total)}
-        found = {"times": np.asarray(self.times), "gamma": np.array(self.gamma)}
-        return {"n_kept": np.array(self.n_kept), "total": total, **found}
-
-    def from_arrays(self, arrays: dict[str, Any]) -> None:
-        """Restore the sums from the arrays of `to_arrays`."""
-        total = arrays.get("total", {})
-        self.n_kept, self.total = int(arrays["n_kept"]), [total[str(at)] for at in range(len(total))]
-        self.times, self.gamma = arrays["times"], float(arrays["gamma"])
-        if self.total:
-            self.total[2] = sparse.csr_array(self.total[2])
-
-    def of(self, state: Any) -> tuple[Any, Any, Any, Any]:
-        """Return mean counts (K,), sums (K, F), counts of groups (G, K) and pseudo-counts (K,)."""
-        if not self.n_kept:
-            self._keep(state)
-        n, S, counts, alpha = (total / self.n_kept for total in self.total)
-        return n, S, sparse.csr_array(counts), np.asarray(alpha)
-
-    def listed(self) -> npt.NDArray[np.intp]:
-        """Return the clusters that held rows in at least half of the sweeps."""
-        return np.flatnonzero(2 * self.times >= self.n_kept)
-
-
-def _dense(part: Any) -> Any:
-    return part.toarray() if sparse.issparse(part) else np.asarray(part)

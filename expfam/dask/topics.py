@@ -21,9 +21,10 @@ from expfam.dask.runs import stored_run
 from expfam.dask.unknown_numbers import check_limit, first_shares, n_places
 from expfam.errors import CapabilityError, ResourceError
 from expfam.estimators.lines import line_of
+from expfam.estimators.place_means import PlaceMeans, parts_of_topics
 from expfam.estimators.topic_results import adopt_given
 from expfam.estimators.topics import TopicModel as LocalTopicModel
-from expfam.estimators.unknown_numbers import concentration_of, drop_weights, falling_sizes, set_weights
+from expfam.estimators.unknown_numbers import concentration_of, drop_weights, set_weights
 from expfam.estimators.unknown_topics import adopt_found
 from expfam.families.counts.multinomial import Multinomial
 from expfam.fitting.steps import with_progress
@@ -38,9 +39,7 @@ from expfam.structures.ground.rng import resolve_seed
 
 _ALPHA, _ETA = 0.1, 0.01  # where learning begins, and the pseudo-count of words, as of one machine
 _SAMPLED_DOCUMENTS = 4000  # in which a start looks for topics
-_KEEP_EVERY = 4  # sweeps from one that counts to the next
 _TABLES = 6  # of words and topics that a worker, or the client, holds at a time
-_SUMS = ("counts", "alpha", "times", "gamma")
 
 
 class TopicModel(BaseEstimator):
@@ -183,7 +182,7 @@ class TopicModel(BaseEstimator):
                 start = self._start(data, seed) if resume is None else "random"
             kernel = DocumentGibbs(**self._learned())
             state = kernel.init(model, data, seed=seed, start=start)
-            mean = _Mean(self.n_warmup)
+            mean = PlaceMeans(parts_of_topics, self.n_warmup)
             n_all = self.n_warmup + self.n_steps
             watching: list[Any] = [*with_progress(self.callbacks, n_all), mean]
             kept: dict[str, Any] = {"checkpoint": checkpoint, "every_seconds": every_seconds, "resume": resume}
@@ -264,15 +263,13 @@ class TopicModel(BaseEstimator):
         )
 
     def _adopt(self, state, mean):
-        counts, self.alpha_ = mean.of(state)
+        _, counts, self.alpha_ = mean.means(state)
         self._state = _Fitted(state.model, state.eta, state.log_joint)
         drop_weights(self)
         if self.n_components is None:
             listed = mean.listed()
-            listed = listed[falling_sizes(counts.sum(axis=0)[listed], 0)]
-            concentrations = float(self.alpha_.sum()), mean.gamma / mean.n_kept
             counts = counts[:, listed]
-            set_weights(self, self.alpha_[listed], *concentrations)
+            set_weights(self, *mean.weights(listed))
         self._counts = counts
         self.components_ = np.ascontiguousarray((counts + state.eta[:, None]).T)
         self.log_joint_, self.n_documents_ = float(state.log_joint), int(state.data.n_rows)
@@ -342,44 +339,3 @@ class _Fitted:
 
     def __init__(self, model: Any, eta: Any, log_joint: float) -> None:
         self.model, self.eta, self.log_joint = model, eta, log_joint
-
-
-class _Mean:
-    """Callback that sums counts of words in topics and weights over some counted sweeps."""
-
-    def __init__(self, n_warmup: int) -> None:
-        self.n_warmup, self.n_kept = n_warmup, 0
-        self.counts: Any = 0
-        self.alpha: Any = 0.0
-        self.times: Any = 0
-        self.gamma = 0.0
-
-    def __call__(self, info: Any, state: Any) -> bool:
-        if info.step > self.n_warmup and (info.step - self.n_warmup) % _KEEP_EVERY == 0:
-            self._keep(state)
-        return False
-
-    def _keep(self, state):
-        self.counts, self.alpha = self.counts + state.word_counts, self.alpha + state.model.pseudocounts
-        self.times = self.times + (state.word_counts.sum(axis=0) > 0)
-        self.gamma += getattr(state.model, "gamma", 0.0)
-        self.n_kept += 1
-
-    def to_arrays(self) -> dict[str, Any]:
-        """Return the sums as arrays."""
-        return {"n_kept": np.array(self.n_kept)} | {name: np.asarray(getattr(self, name)) for name in _SUMS}
-
-    def from_arrays(self, arrays: dict[str, Any]) -> None:
-        """Restore the sums from the arrays of `to_arrays`."""
-        self.n_kept, self.gamma = int(arrays["n_kept"]), float(arrays["gamma"])
-        self.counts, self.alpha, self.times = arrays["counts"], arrays["alpha"], arrays["times"]
-
-    def of(self, state: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return mean counts (V, K) and mean pseudo-counts (K,)."""
-        if not self.n_kept:
-            self._keep(state)
-        return self.counts / self.n_kept, np.asarray(self.alpha / self.n_kept)
-
-    def listed(self) -> npt.NDArray[np.intp]:
-        """Return the topics that held tokens in at least half of the sweeps."""
-        return np.flatnonzero(2 * self.times >= self.n_kept)

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError
+from expfam.model.finite_process import default_n_places
 from expfam.params import Integer, check_value
 
-_TIMES, _FEWEST, _MOST = 4, 50, 1000  # as many places as the start has topics or clusters, within these
 _LEFT = 1e-6  # least weight of all that a start has not seen
 
 
@@ -54,11 +54,11 @@ def n_places(limit: int | None, n_found: int, usual: float, line: Callable[..., 
     >>> n_places(None, 3, 20.0, line=repr), n_places(None, 40, 20.0, line=repr), n_places(70, 40, 20.0, line=repr)
     (50, 160, 70)
     """
-    L = int(np.clip(_TIMES * (n_found or usual), _FEWEST, _MOST)) if limit is None else limit
+    L = default_n_places(n_found or usual) if limit is None else limit
     if n_found > L:
         raise ValueError(
             f"max_components={L} is less than the {counted(n_found, 'cluster')} of the start: write"
-            f" {line(max_components=_TIMES * n_found)}"
+            f" {line(max_components=4 * n_found)}"
         )
     return L
 

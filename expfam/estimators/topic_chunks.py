@@ -14,6 +14,7 @@ from expfam.estimators.unknown_topics import adopt_stream, chunk_kernel, chunk_m
 from expfam.fitting.chunk_models import DocumentChunks, ProcessChunks
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs
+from expfam.samplers.topics.document_gibbs import DocumentGibbs
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.statistics import TopicSums, log_evidence_of_topics
 from expfam.samplers.topics.variational import TopicVariational
@@ -33,7 +34,8 @@ def learns_documents(model: Any) -> bool:
 def is_sampled(sampler: Any) -> bool:
     """Return whether a sampler, or any part of a `Cycle`, draws topics of tokens."""
     parts = getattr(sampler, "kernels", (sampler,))
-    return any(isinstance(part, (TopicGibbs, TopicProcessGibbs)) or part == "gibbs" for part in parts)
+    kernels = (TopicGibbs, TopicProcessGibbs, DocumentGibbs)
+    return any(isinstance(part, kernels) or part in ("gibbs", "documents") for part in parts)
 
 
 def kernel_of_chunks(topics: Any, *, in_passes: bool = False) -> Any:

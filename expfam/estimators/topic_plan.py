@@ -10,6 +10,7 @@ import numpy as np
 from expfam.errors import CapabilityError
 from expfam.estimators.base import alpha_or, check_learn_hyper, refuse_warmup, step_numbers
 from expfam.estimators.topic_draws import draws_to_keep, refuse_draws
+from expfam.estimators.topic_places import draws_documents, planned_places
 from expfam.estimators.topic_results import SweepMeans
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.estimators.topic_words import documents_of, learns_eta, names_of_words
@@ -22,6 +23,7 @@ from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.params import is_auto, refuse_unused
 from expfam.samplers.named import find_sampler
+from expfam.samplers.topics.document_gibbs import DocumentGibbs
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.variational import TopicVariational
 
@@ -29,12 +31,15 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 _ALPHA = 0.1  # where learning begins
+_SAMPLERS = (TopicGibbs, DocumentGibbs)
 
 
 def planned_topics(topics: Any, X: Any, sample_weight: Any) -> TopicPlan:
     """Return the plan of a fit; all that can be refused is refused here."""
     step_numbers(topics)
-    plan = _planned_given if topics._check_components() is not None else planned_unknown
+    plan = planned_places if draws_documents(topics.sampler) else planned_unknown
+    if topics._check_components() is not None:
+        plan = _planned_given
     return plan(topics, documents_of(topics, X, weight=sample_weight))
 
 
@@ -43,7 +48,7 @@ def _planned_given(topics, data):
     n_steps, n_warmup = step_numbers(topics)
     model = given_model(topics, data)
     kernel, seed = kernel_of_topics(topics, _method(topics, data)), topics._seed()
-    is_sampled, start = isinstance(kernel, TopicGibbs), topics.start
+    is_sampled, start = isinstance(kernel, _SAMPLERS), topics.start
     kept = draws_to_keep(topics, n_steps)
     if is_sampled:
         phases = _sweeps(kernel, n_warmup, n_steps)
@@ -56,7 +61,8 @@ def _planned_given(topics, data):
     run = {"kernel": kernel, "model": model, "start": start}
     forecast = partial(_forecast, topics, data, kept=kept, **run)
     topics._check_run(data=data, phases=phases, forecast=forecast, seed=seed, has_labels=False, **run)
-    search = partial(kept_start, topic_start, kernel, model, data, start, seed=seed, n_threads=topics.n_threads)
+    searching = TopicGibbs(learn_alpha=kernel.learn_alpha) if isinstance(kernel, DocumentGibbs) else kernel
+    search = partial(kept_start, topic_start, searching, model, data, start, seed=seed, n_threads=topics.n_threads)
     of_draws = {"means": SweepMeans(), "kept": kept} if is_sampled else {}
     return TopicPlan(model, data, kernel, phases, start, seed, search if is_auto(topics.start) else None, **of_draws)
 
@@ -75,7 +81,7 @@ def _method(topics, data):
     if found is None:
         is_whole = first_where(data.X, lambda values: values != np.floor(values)) is None
         return TopicGibbs if is_whole and not is_weighted else TopicVariational
-    if is_weighted and (found is TopicGibbs or isinstance(found, TopicGibbs)):
+    if is_weighted and (found in _SAMPLERS or isinstance(found, _SAMPLERS)):
         raise CapabilityError(
             "TopicModel: Gibbs sampling cannot use sample_weight, for the tokens of each copy of a document have"
             f" topics of their own: write TopicModel(sampler='variational').fit(X,"
@@ -87,13 +93,15 @@ def _method(topics, data):
 def kernel_of_topics(topics: Any, method: Any) -> Any:
     """Return the kernel of a class with this model's settings, or a given kernel as it is."""
     check_learn_hyper(topics)
-    if isinstance(method, (TopicGibbs, TopicVariational)):
+    if isinstance(method, (*_SAMPLERS, TopicVariational)):
         why = "a kernel, which says itself what it learns,"
         refuse_unused(topics, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
         return method
     learn_eta = learns_eta(topics)
     if method is TopicGibbs:
         return TopicGibbs(learn_alpha=is_auto(topics.alpha), learn_eta=learn_eta)
+    if method is DocumentGibbs:
+        return DocumentGibbs(learn_alpha=is_auto(topics.alpha), learn_eta=learn_eta, n_threads=topics.n_threads)
     # the bound of variational inference prefers a smaller alpha than predicts best
     return TopicVariational(learn_eta=learn_eta, n_threads=topics.n_threads)
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from expfam.estimators.base import set_trace
 from expfam.estimators.loaded import keep_rows
+from expfam.estimators.place_means import PlaceMeans
 from expfam.estimators.sweep_means import FourthSweeps
 from expfam.estimators.topic_draws import keep_topics
+from expfam.estimators.topic_places import adopt_places
 from expfam.estimators.unknown_numbers import drop_weights
 from expfam.estimators.unknown_topics import adopt_unknown
 from expfam.fitting.steps import was_level
@@ -34,8 +36,8 @@ class SweepMeans(FourthSweeps):
     def add(self, state: Any) -> None:
         """Add a state to the sums."""
         if self.counts is None:
-            self.counts = np.zeros((state.tokens.n_words, state.model.n_components))
-        state.tokens.add_word_topics(self.counts)
+            self.counts = np.zeros((len(state.eta), state.model.n_components))
+        state.add_word_topics(self.counts)
         self.alpha = self.alpha + state.model.pseudocounts
 
     def means(self, state: Any) -> tuple[Floats, Floats]:
@@ -50,7 +52,9 @@ def adopt_run(topics: Any, plan: TopicPlan, run: TopicRun) -> None:
     set_trace(topics, run.trace)
     topics.converged_ = was_level(run.trace, plan.kernel, state, data.X.sum())
     topics.__dict__.pop("stream_", None)
-    if topics.n_components is None:
+    if isinstance(plan.means, PlaceMeans):
+        adopt_places(topics, state, plan.means)
+    elif topics.n_components is None:
         adopt_unknown(topics, state, plan.means)
     else:
         given = state.model.pseudocounts

@@ -66,19 +66,18 @@ def planned_unknown(topics: Any, data: Dataset) -> TopicPlan:
         raise DataError("TopicModel: the documents have no words, so there are no topics to be counted: give others")
     if _is_variational(topics, data):
         return _planned_variational(topics, data, n_steps)
-    _check_data(topics, data)
+    check_data(topics, data)
     kernel, seed = _kernel_of(topics), topics._seed()
     model = HierarchicalProcess(data.family, concentration_of(topics), seeds=_seeds_of(topics, data))
     start, kept = "variational" if is_auto(topics.start) else topics.start, draws_to_keep(topics, n_steps)
     given = AdmixtureModel(data.family, most_sampled_topics(model, data))
     forecast = partial(forecast_topics, data, kernel=kernel, model=given, start=start, kept=kept)
-    phases = _phases(topics, kernel, n_warmup, n_steps)
+    phases = phases_of(topics, kernel, n_warmup, n_steps)
     topics._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed, has_labels=False)
     search = partial(kept_start, sampled_start, kernel, model, data, start, seed=seed)
-    observed = [_First(phase.rule) for phase in phases if phase.rule is not None]
     means = MeansBySweeps(_parts)
     run = (kernel, phases, start, seed, search if is_auto(topics.start) else None)
-    return TopicPlan(model, data, *run, means=means, kept=kept, observed=observed)
+    return TopicPlan(model, data, *run, means=means, kept=kept, observed=observed_rules(phases))
 
 
 def _is_variational(estimator, data):
@@ -185,13 +184,14 @@ def _refuse_seeds(estimator):
 def _variational_kernel(estimator):
     """Return the variational kernel that was given, or one with the settings of the estimator."""
     if isinstance(estimator.sampler, TopicProcessVariational):
-        _refuse_learn_hyper(estimator)
+        refuse_learn_hyper(estimator)
         return estimator.sampler
     learned = {"learn_alpha": learns_concentrations(estimator), "learn_eta": learns_eta(estimator)}
     return TopicProcessVariational(**learned, n_threads=estimator.n_threads)
 
 
-def _refuse_learn_hyper(estimator):
+def refuse_learn_hyper(estimator: Any) -> None:
+    """Refuse `learn_hyper` beside a kernel."""
     why = "a kernel, which says itself what it learns,"
     refuse_unused(estimator, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
 
@@ -223,7 +223,7 @@ def _check_settings(estimator):
 def _kernel_of(estimator):
     """Return the kernel that was given, or one with the settings of the estimator."""
     if _is_process(estimator.sampler):
-        _refuse_learn_hyper(estimator)
+        refuse_learn_hyper(estimator)
         return estimator.sampler
     learned = {"learn_alpha": learns_concentrations(estimator), "learn_eta": learns_eta(estimator)}
     return Cycle(TopicProcessSplitMerge(work=_WORK), TopicProcessGibbs(**learned, learn_every=_LEARN_EVERY))
@@ -234,7 +234,7 @@ def _is_process(kernel):
     return all(isinstance(part, TopicProcessGibbs) for part in getattr(kernel, "kernels", (kernel,)))
 
 
-def _check_data(estimator, data):
+def check_data(estimator: Any, data: Dataset) -> None:
     """Refuse fractional counts and weights of documents, with the line that takes them."""
     line = "TopicModel(None, sampler='variational')"
     if _is_weighted(data):
@@ -250,16 +250,17 @@ def _check_data(estimator, data):
         )
 
 
-def _phases(estimator, kernel, n_warmup, n_steps):
+def phases_of(estimator: Any, kernel: Any, n_warmup: int, n_steps: int) -> list[Phase]:
     """Return the phases of a run: eta waits for topics that are no longer nearly random.
 
-    By default the warm-up searches for topics that are one every `_SEARCH_EVERY` steps, and not in its last ones.
+    The warm-up of the default cycle searches for topics that are one every `_SEARCH_EVERY` steps, and not in its last
+    ones.
     """
     has_rule = is_auto(estimator.n_warmup) and n_warmup > _LEAST_WARMUP
     n_warmup = _LEAST_WARMUP if has_rule else n_warmup
     early = min(_EARLY, n_warmup // 2)
     phases = [Phase(_without_eta(kernel), early), Phase(kernel, n_warmup - early)]
-    if kernel is not estimator.sampler:
+    if kernel is not estimator.sampler and isinstance(kernel, Cycle):
         phases = [part for phase in phases for part in _with_search(phase)]
     if has_rule:
         phases.append(Phase(kernel, LONGEST_WARMUP - n_warmup, StillFalling()))
@@ -288,6 +289,11 @@ def _with_search(phase):
         found += [Phase(phase.kernel, _SEARCH_EVERY - 1), Phase(searching, 1)]
         left -= _SEARCH_EVERY
     return [*found, Phase(phase.kernel, left)]
+
+
+def observed_rules(phases: list[Phase]) -> list[Any]:
+    """Return callbacks that tell the rules of phases of the sweeps before."""
+    return [_First(phase.rule) for phase in phases if phase.rule is not None]
 
 
 class _First:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.model.drawn import DrawnTopics
+from expfam.model.finite_process import FiniteProcess
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -95,7 +96,9 @@ class KeptTopics:
 
 def _topics_of(state):
     """Return counts (V, K), pseudo-counts of topics and of words of a state."""
-    counts, seeds, slots = state.tokens.word_topics(), state.model.seeds, None
+    counts, seeds, slots = state.word_topics(), state.model.seeds, None
+    if isinstance(state.model, FiniteProcess):
+        return _topics_of_places(state)
     if hasattr(state, "shared"):
         shared = state.shared
         slots = np.append(np.flatnonzero(shared.names >= 0), shared.rest)
@@ -104,7 +107,19 @@ def _topics_of(state):
         alpha = np.array(state.model.pseudocounts)
     if seeds is not None:
         counts = counts + seeds
-    counts = sparse.csr_array(counts if slots is None else counts.tocsc()[:, slots], dtype=np.int32)
+    return _draw(counts if slots is None else counts.tocsc()[:, slots], alpha, state.eta)
+
+
+def _topics_of_places(state):
+    """Return what `_topics_of` does; topics without tokens are one topic, the last."""
+    alpha, is_live = state.model.pseudocounts, state.sizes > 0
+    counts = np.zeros((len(state.eta), np.count_nonzero(is_live) + 1), dtype=np.int32)
+    counts[:, :-1] = state.word_counts[:, is_live]
+    return _draw(counts, np.append(alpha[is_live], alpha[~is_live].sum()), state.eta)
+
+
+def _draw(counts, alpha, etas):
+    counts = sparse.csr_array(counts, dtype=np.int32)
     counts.indices, counts.indptr = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
-    eta = np.unique(state.eta)
-    return counts, np.maximum(alpha, _LEAST), eta if len(eta) == 1 else state.eta.copy()
+    eta = np.unique(etas)
+    return counts, np.maximum(alpha, _LEAST), eta if len(eta) == 1 else etas.copy()

@@ -20,6 +20,7 @@ from expfam.structures.ground.stored import TINY, numbers
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+_TIMES, _FEWEST, _MOST = 4, 50, 1000  # places for each cluster that was found, within these
 _LEAST = 1e-300  # pseudo-count: a gamma variable of a small shape can be 0 in a double
 
 
@@ -103,6 +104,16 @@ def log_shared_density(model: AdmixtureModel, sizes: npt.NDArray[np.floating | n
         rest = max(float(model.beta[sizes == 0].sum()), _LEAST)
         total += (n_empty * each - 1.0) * np.log(rest) - gammaln(n_empty * each)
     return float(total)
+
+
+def default_n_places(n_found: float) -> int:
+    """Return the most clusters that there can be, four times as many as were found, from 50 to 1,000.
+
+    >>> from expfam.model.finite_process import default_n_places
+    >>> default_n_places(3), default_n_places(40), default_n_places(600)
+    (50, 160, 1000)
+    """
+    return int(np.clip(_TIMES * n_found, _FEWEST, _MOST))
 
 
 def with_first_weights(model: Any, sizes: npt.NDArray[np.floating | np.integer]) -> Any:

@@ -127,6 +127,10 @@ class DocumentState(UnsharedState):
         """Return the number of tokens of each topic: (K,) int64."""
         return np.asarray(self.word_counts.sum(axis=0))
 
+    def word_topics(self) -> Any:
+        """Return the tokens of each word in each topic: (V, K) CSR."""
+        return sparse.csr_array(self.word_counts)
+
     def add_word_topics(self, total: npt.NDArray[np.float64]) -> None:
         """Add the tokens of each word in each topic to `total` (V, K)."""
         total += self.word_counts
@@ -299,6 +303,16 @@ def _checked_topics(topics, n_tokens, n_topics):
     return found.astype(np.int32)
 
 
+def _by_document(topics, X):
+    """Return the topics of tokens that are sorted by word in the order of the documents."""
+    by_word = np.argsort(np.repeat(X.indices, X.data.astype(np.int64)), kind="stable")
+    if topics.shape != by_word.shape:
+        return topics  # the state refuses them
+    found = np.empty_like(topics)
+    found[by_word] = topics
+    return found
+
+
 class DocumentGibbs(Kernel):
     """Exact Gibbs sweeps over documents, given topics that are drawn.
 
@@ -421,15 +435,9 @@ class DocumentGibbs(Kernel):
         """Make the state of documents in one part, from what `first_labels` returns."""
         X = sparse.csr_array(data.X)
         parts = DocumentParts(X, model.family)
-        if isinstance(labels, str) or np.ndim(labels) != 1:
-            return self.state_type(model, parts, labels, seed=seed, n_threads=self.n_threads)
-        words = np.repeat(X.indices, X.data.astype(np.int64))
-        labels, by_word = np.asarray(labels), np.argsort(words, kind="stable")
-        if labels.shape == by_word.shape:  # the state refuses others
-            by_document = np.empty_like(labels)
-            by_document[by_word] = labels
-            labels = by_document
-        state = self.state_type(model, parts, labels, seed=seed)
+        if not isinstance(labels, str) and np.ndim(labels) == 1:
+            labels = _by_document(np.asarray(labels), X)
+        state = self.state_type(model, parts, labels, seed=seed, n_threads=self.n_threads)
         state.set_model(with_first_weights(model, state.sizes))
         return state
 

@@ -92,6 +92,14 @@ class TokenState(UnsharedState):
         """Return the pseudo-count of each word: (V,) float64."""
         return self.model.family.pseudocounts()[0]
 
+    def word_topics(self) -> Any:
+        """Return the tokens of each word in each topic: (V, K) CSR."""
+        return self.tokens.word_topics()
+
+    def add_word_topics(self, total: npt.NDArray[np.float64]) -> None:
+        """Add the tokens of each word in each topic to `total` (V, K)."""
+        self.tokens.add_word_topics(total)
+
     def set_topics(self, topics: npt.ArrayLike) -> None:
         """Set the topics of all tokens, and recompute the counts and the log joint."""
         topics = np.asarray(topics)

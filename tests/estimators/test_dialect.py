@@ -144,7 +144,8 @@ OF_MIXTURES = ["gibbs", "uncollapsed_gibbs", "fastex", "canopy", "split_merge", 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_wrong_samplers_get_the_names_that_there_are(estimator):
-    names = {Mixture: OF_MIXTURES, BayesianHierarchy: []}.get(estimator, ["gibbs", "variational"])
+    others = {Mixture: OF_MIXTURES, BayesianHierarchy: [], TopicModel: ["gibbs", "documents", "variational"]}
+    names = others.get(estimator, ["gibbs", "variational"])
     settings = {} if estimator is TopicModel else {"family": "poisson"}
     options = GROUPS if estimator is GroupedMixture else {}
     said = f"{estimator.__name__}: sampler must be {', '.join(map(repr, ['auto', *names]))}, or a kernel such as "

@@ -270,7 +270,7 @@ def test_a_callback_may_end_the_run(planted):
         ({"alpha": -1.0}, "alpha"),
         ({"eta": 0.0}, "concentration"),
         ({"sampler": TopicVariational(local="sparse")}, "local"),
-        ({"sampler": "dense"}, "sampler must be 'auto', 'gibbs', 'variational', or a kernel"),
+        ({"sampler": "dense"}, "sampler must be 'auto', 'gibbs', 'documents', 'variational', or a kernel"),
         ({"n_steps": -1}, "n_steps"),
         ({"n_warmup": 1.5}, "n_warmup"),
         ({"sampler": TopicVariational(0, local="active")}, "n_active"),
