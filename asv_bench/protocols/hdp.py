@@ -18,7 +18,8 @@ generated  the number of topics that TopicModel(None) lists after 200 sweeps, an
            known number. The exit status is 1 where the number of large ones is off by more than one.
 groups     the same for rows in 60 groups, GroupedMixture(None) of normal and of Poisson columns.
 kernels    nanoseconds a token of a step, with a given and an unknown number of topics, of splits and merges, and of
-           documents that are drawn on one thread and on two, with four times as many places as topics.
+           documents that are drawn on one thread and on two, with four times as many places as topics. The data set
+           "generated" has four million tokens.
 
 One thread, and CPU seconds are those of the process, but for documents on two threads: wall time, on an idle machine.
 Real data are not shipped: DIR holds text/*.npz.
@@ -32,6 +33,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
+from scipy import sparse
 
 sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
 
@@ -46,6 +48,7 @@ from expfam.model.finite_process import default_n_places
 from expfam.samplers import DocumentGibbs, TopicGibbs, TopicProcessGibbs, TopicProcessSplitMerge
 from expfam.samplers.states.large import count_large
 
+MANY = "generated"  # data set of kernels that is made, not read
 UNKNOWN, SHORT, AS_MANY = "unknown", "unknown, 100 sweeps", "as many, eta auto"
 DRAWS = {"n_draws": 50}  # those that TopicModel(None) keeps by default
 _HELD = 500  # documents, at most a fifth
@@ -192,14 +195,23 @@ def found_in(kind, K, seed, model, sizes, seconds):
     return {"data": kind, "true": K, "seed": seed} | found | {"CPU s": seconds}
 
 
+def many_documents(K=100, n_documents=50_000, block=5_000):
+    """Counts of many documents as those of `documents_of`, in CSR."""
+    rng = np.random.default_rng(0)
+    topics, alpha = rng.dirichlet(np.full(20 * K, 0.05), size=K), np.full(K, 2.0 / K)
+    shares = rng.dirichlet(alpha, size=(n_documents // block, block))
+    return sparse.vstack([sparse.csr_array(rng.multinomial(80, part @ topics)) for part in shares], format="csr")
+
+
 def kernels(args):
     """Nanoseconds a token of a step at the same number of topics."""
     for name in args.data_sets:
-        X, _ = halves(name, args)
+        X = many_documents() if name == MANY else halves(name, args)[0]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             unknown, given = TopicProcessGibbs(), TopicGibbs(learn_every=1)
-            chain = unknown.init(HierarchicalProcess(Multinomial(0.05)), X, seed=args.seed)
+            n_topics = 200 if name == MANY else None
+            chain = unknown.init(HierarchicalProcess(Multinomial(0.05)), X, seed=args.seed, n_clusters=n_topics)
             times = [median_step(unknown, chain, args.sweeps)]
             model = AdmixtureModel(Multinomial(0.05), chain.n_clusters)
             other = given.init(model, X, seed=args.seed, start="variational")
@@ -259,7 +271,7 @@ def main():
     """Run one protocol."""
     command = parser()
     args = command.parse_args()
-    if args.protocol in ("quality", "kernels") and args.data is None:
+    if args.protocol in ("quality", "kernels") and args.data is None and args.data_sets != [MANY]:
         command.error(f"{args.protocol} reads real texts: add --data DIR, a folder that holds text/*.npz")
     if args.topics is None:
         full = [5, 10, 20, 50, 100, 200, 400, 800] if args.protocol == "quality" else [5, 20, 50]

@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sampler",
         default="auto",
         metavar="NAME",
-        help="gibbs, variational, or auto, which is gibbs for whole counts; default: %(default)s",
+        help="gibbs, documents, variational, or auto, which is gibbs for whole counts; default: %(default)s",
     )
     group.add_argument("--words", type=positive_int, default=10, metavar="N", help="words of a topic; default: 10")
     add_limits(group)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class PlaceMeans(FourthSweeps):
-    """Callback that averages what ``parts(state)`` returns: sizes of the clusters first, pseudo-counts last.
+    """Callback that averages parts of a state over sweeps, place by place.
 
     Parameters
     ----------
     parts : callable
-        `parts_of_topics`, or another function of a state that returns arrays or sparse matrices.
+        ``parts(state)`` returns arrays or sparse matrices: sizes of the clusters first, pseudo-counts last.
     n_warmup : int
         Steps of the chain before those that count, where the callback sees all of them.
     """
@@ -52,7 +52,7 @@ class PlaceMeans(FourthSweeps):
         return [total / self.n_kept for total in self.totals]
 
     def listed(self) -> npt.NDArray[np.intp]:
-        """Return the places of the clusters that had rows in at least half of the sweeps, the largest first."""
+        """Return the places of clusters that had rows in half of the sweeps, the largest first."""
         found = np.flatnonzero(2 * self.times >= self.n_kept)
         return found[np.argsort(-self.totals[0][found], kind="stable")]
 
@@ -71,7 +71,7 @@ class PlaceMeans(FourthSweeps):
 
 
 def parts_of_topics(state: Any) -> list[Any]:
-    """Return tokens of the topics (K,), tokens of words in topics (V, K), and pseudo-counts (K,).
+    """Return tokens of topics (K,), tokens of words in topics (V, K), and pseudo-counts (K,).
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def parts_of_topics(state: Any) -> list[Any]:
 
 
 def parts_of_groups(state: Any) -> list[Any]:
-    """Return rows of the clusters (K,), sums (K, F), rows of groups (G, K) and pseudo-counts (K,).
+    """Return rows of clusters (K,), sums (K, F), rows of groups (G, K), pseudo-counts (K,).
 
     Parameters
     ----------

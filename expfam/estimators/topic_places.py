@@ -1,4 +1,4 @@
-"""How `TopicModel(None, sampler="documents")` is fitted: by exact sampling on several threads.
+"""How `TopicModel(None, sampler="documents")` is fitted: by exact sampling on threads.
 
 The number of topics has a limit, above any that is likely to be found, so that each topic has a place of its own.
 """
@@ -22,6 +22,7 @@ from expfam.fitting.kept_run import not_keeping
 from expfam.fitting.topic_run import TopicPlan
 from expfam.fitting.topic_starts import kept_start
 from expfam.forecast.memory import forecast_topics
+from expfam.model.admixture import AdmixtureModel
 from expfam.model.finite_process import FiniteProcess, default_n_places
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.params import is_auto
@@ -68,9 +69,9 @@ def planned_places(topics: Any, data: Dataset) -> TopicPlan:
 
 
 def _found_start(topics, kernel, model, data, named, *, seed):
-    """Return probabilities of words in the topics that a collapsed sampler finds in some documents.
+    """Return topics of tokens (T,), drawn given those that some documents have.
 
-    Its splits, merges and searches for equal topics save hundreds of sweeps. Places without a topic have no words yet.
+    A collapsed sampler finds these. Its splits, merges and searches for equal topics save hundreds of sweeps.
     """
     X = sparse.csr_array(data.X)
     filled = np.flatnonzero(np.asarray(X.sum(axis=1)).ravel())
@@ -79,13 +80,15 @@ def _found_start(topics, kernel, model, data, named, *, seed):
     with not_keeping():
         few.fit(X[filled[chosen_rows(len(filled), _SAMPLED_DOCUMENTS, seed, _UNIT)]])
     found = few.components_[: model.n_components]
-    phi = np.zeros((data.n_features, model.n_components))
-    phi[:, : len(found)] = (found / found.sum(axis=1, keepdims=True)).T
-    return phi
+    given = AdmixtureModel(data.family, len(found), few.alpha_[: len(found)])
+    drawing = DocumentGibbs(n_threads=kernel.n_threads)
+    state = drawing.init(given, data, seed=seed, start=(found / found.sum(axis=1, keepdims=True)).T)
+    words = np.repeat(X.indices, X.data.astype(np.int64))
+    return state.labels[np.argsort(words, kind="stable")]
 
 
 def _named_start(process, kernel, model, data, named, *, seed):
-    """Return the topics of tokens that a start of `TopicProcessGibbs` stands for: (T,) ndarray of int."""
+    """Return the topics of tokens that a start of `TopicProcessGibbs` stands for: (T,) int."""
     return TopicProcessGibbs().first_labels(named, process, data, seed, None)
 
 

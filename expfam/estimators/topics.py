@@ -46,6 +46,7 @@ from expfam.frames.names import named_columns
 from expfam.lazy import made_on_use
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.assignment import LoadedClusters
+from expfam.samplers.topics.document_gibbs import DocumentGibbs
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.new_documents import collapsed_weights, document_weights
 from expfam.samplers.topics.stream import TopicStream
@@ -75,8 +76,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         Number of topics; None: it is unknown, and found under a hierarchical Dirichlet process.
     alpha, eta : "auto", float or array_like
         Pseudo-counts of topics in documents and of words in topics; "auto" learns them. `eta` None is 0.01.
-    sampler : str, TopicGibbs or TopicVariational
-        "gibbs" is exact; "variational" takes fractions, weights and chunks; "auto" is what suits the data.
+    sampler : str, TopicGibbs, DocumentGibbs or TopicVariational
+        "gibbs" and, on threads, "documents" are exact; "variational" takes fractions, weights and chunks; or "auto".
     n_steps, n_warmup, n_draws : int or "auto"
         Steps that count, 100 by default, steps before them, and draws that are kept for the probabilities of words.
     learn_hyper : bool or "auto"
@@ -139,7 +140,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         *,
         alpha: float | npt.ArrayLike | Literal["auto"] = "auto",
         eta: float | npt.ArrayLike | Literal["auto"] | None = None,
-        sampler: str | TopicGibbs | TopicVariational = "auto",
+        sampler: str | TopicGibbs | DocumentGibbs | TopicVariational = "auto",
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",
         n_draws: int | Literal["auto"] = "auto",
@@ -230,7 +231,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         Raises
         ------
         AttributeError
-            Where `sampler` is "gibbs" or a `TopicGibbs`.
+            Where `sampler` is "gibbs" or "documents", or such a kernel.
         CapabilityError
             For settings that changed since the first chunk.
 

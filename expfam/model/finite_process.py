@@ -107,7 +107,7 @@ def log_shared_density(model: AdmixtureModel, sizes: npt.NDArray[np.floating | n
 
 
 def default_n_places(n_found: float) -> int:
-    """Return the most clusters that there can be, four times as many as were found, from 50 to 1,000.
+    """Return four times as many places as clusters were found, from 50 to 1,000.
 
     >>> from expfam.model.finite_process import default_n_places
     >>> default_n_places(3), default_n_places(40), default_n_places(600)

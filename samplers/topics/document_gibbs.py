@@ -43,7 +43,7 @@ from expfam.structures.ground.threads import run
 
 _FLAT = 1e12  # pseudo-counts beside which the counts of a document do not matter
 _TABLES = 5  # of words and topics that a step holds
-_FEW_TOKENS, _EVERY = 0.01, 8  # draws that a sweep may be expected to miss of a topic, which takes part in every eighth
+_FEW_TOKENS, _EVERY = 0.01, 16  # draws that a sweep may be expected to miss of a topic which takes part in every 16th
 
 
 class DocumentState(UnsharedState):
@@ -176,8 +176,8 @@ class DocumentState(UnsharedState):
         """Return the topics that take part in the next sweep.
 
         They are all topics of an `AdmixtureModel`. Of a `FiniteProcess`, topics of so little weight that hardly any
-        token is drawn to them take part in every eighth sweep. Sweeps leave the posterior invariant by any choice that
-        weights and the number of the step make, because weights do not change in the sweep.
+        token is drawn to them take part in every sixteenth sweep. Sweeps leave the posterior invariant by any choice
+        that weights and the number of the step make, because weights do not change in the sweep.
         """
         K, alpha = self.model.n_components, self.model.pseudocounts
         if not isinstance(self.model, FiniteProcess):
