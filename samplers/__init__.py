@@ -22,6 +22,7 @@ _HOMES = {
     "expfam.samplers.proposals.snapshot": ["Snapshot"],
     "expfam.samplers.proposals.table": ["TableProposal"],
     "expfam.samplers.shards.data": ["ShardedData"],
+    "expfam.samplers.shards.grouped_gibbs": ["GroupedUncollapsedGibbs", "GroupedPartsState"],
     "expfam.samplers.shards.shard": ["WeightedRows"],
     "expfam.samplers.shards.split_merge": ["FrozenSplitMerge"],
     "expfam.samplers.shards.soft_state": ["ShardedExpectationState"],

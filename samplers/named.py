@@ -22,6 +22,7 @@ from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering
 from expfam.samplers.proposals.by_name import named_proposal
+from expfam.samplers.shards.grouped_gibbs import GroupedUncollapsedGibbs
 from expfam.samplers.split_merge.allocators import (
     CoinAllocator,
     DelayedAllocator,
@@ -392,7 +393,11 @@ _BY_NAME: dict[str, dict[str, type]] = {
         "em": ExpectationMaximization,
         "variational": SparseVariational,
     },
-    "GroupedMixture": {"gibbs": GroupedGibbs, "variational": GroupedVariational},
+    "GroupedMixture": {
+        "gibbs": GroupedGibbs,
+        "uncollapsed_gibbs": GroupedUncollapsedGibbs,
+        "variational": GroupedVariational,
+    },
     "TopicModel": {"gibbs": TopicGibbs, "documents": DocumentGibbs, "variational": TopicVariational},
     "BayesianHierarchy": {},
 }
@@ -409,7 +414,7 @@ _SYNONYMS = {
 }  # words of other libraries and papers: names of this package
 _KERNELS: dict[str, tuple[type, ...]] = {
     "Mixture": (Kernel,),
-    "GroupedMixture": (GroupedGibbs, GroupedVariational),
+    "GroupedMixture": (GroupedGibbs, GroupedUncollapsedGibbs, GroupedVariational),
     "TopicModel": (DocumentGibbs, TopicGibbs, TopicVariational),
     "BayesianHierarchy": (HierarchicalClustering,),
 }

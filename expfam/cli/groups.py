@@ -61,7 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("run")
     add_numbers_of_steps(group)
     group.add_argument(
-        "--sampler", default="auto", metavar="NAME", help="auto, gibbs or variational; default: %(default)s"
+        "--sampler",
+        default="auto",
+        metavar="NAME",
+        help="auto, gibbs, uncollapsed_gibbs or variational; default: %(default)s",
     )
     add_limits(group)
     add_kept_run(group)

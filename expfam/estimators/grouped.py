@@ -42,6 +42,7 @@ from expfam.model.groups import Groups, as_groups
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.grouped.variational import GroupedVariational
+from expfam.samplers.shards.grouped_gibbs import GroupedUncollapsedGibbs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,8 +65,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         Number of clusters; None: it is unknown, and found under a hierarchical Dirichlet process.
     alpha : "auto", float or (K,) array_like
         Pseudo-count of each cluster in a group, learned if "auto"; of ``n_components=None`` the groups' concentration.
-    sampler : str, GroupedGibbs or GroupedVariational
-        "auto" and "gibbs" (repeated values as they are) sample; "variational" takes chunks and weights; or a kernel.
+    sampler : str, GroupedGibbs, GroupedUncollapsedGibbs or GroupedVariational
+        "auto", "gibbs" (repeated values as they are) and, on threads, "uncollapsed_gibbs" sample; or "variational".
     n_steps, n_warmup : int or "auto"
         Steps that count, 100 by default, and steps before them.
     learn_hyper : bool or "auto"
@@ -126,7 +127,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         n_components: int | None = 10,
         *,
         alpha: float | npt.ArrayLike | Literal["auto"] = "auto",
-        sampler: str | GroupedGibbs | GroupedVariational = "auto",
+        sampler: str | GroupedGibbs | GroupedUncollapsedGibbs | GroupedVariational = "auto",
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",
         learn_hyper: bool | Literal["auto"] = "auto",

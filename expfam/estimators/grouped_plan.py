@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from expfam.estimators.base import alpha_or, check_learn_hyper, refuse_warmup, step_numbers
 from expfam.estimators.family_estimator import compared_rows
 from expfam.estimators.group_names import grouped_rows
+from expfam.estimators.group_places import placed_start, process_with_limit
 from expfam.estimators.lines import line_of
 from expfam.estimators.loaded import names_of_fit
 from expfam.estimators.unknown_groups import (
@@ -36,6 +37,7 @@ from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.grouped.variational import GroupedVariational
 from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.group_variational import GroupedProcessVariational
+from expfam.samplers.shards.grouped_gibbs import GroupedUncollapsedGibbs
 from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
 
 if TYPE_CHECKING:
@@ -106,6 +108,11 @@ class GroupedPlan:
         return self.kernel.is_sampler
 
     @property
+    def is_placed(self) -> bool:
+        """Tell whether parameters of the clusters are drawn, so that clusters have places."""
+        return isinstance(self.kernel, GroupedUncollapsedGibbs)
+
+    @property
     def is_held(self) -> bool:
         """Tell whether known classes or links hold rows where they are."""
         return self.data.known is not None
@@ -122,11 +129,15 @@ def planned_groups(mixture: Any, X: Any, y: Any, groups: Any, sample_weight: Any
     whole = every if free is None else free.part(every)
     model, seed = model_of_groups(mixture, whole.family, whole.known), mixture._seed()
     _check_weights(mixture, kernel, model, whole)
+    is_placed = isinstance(kernel, GroupedUncollapsedGibbs)
+    if is_placed and mixture.n_components is None:
+        model = process_with_limit(whole.family, model.alpha)
     data = whole.counted()  # rows of weight 0 have no part in the fit
     if known is not None:
         check_known(kernel, model, known)
     start = start_of_counted(whole, mixture.start)
-    begin = partial(grouped_start if mixture.n_components else unknown_start, kernel, model, start=start)
+    find = placed_start if is_placed else grouped_start if mixture.n_components else unknown_start
+    begin = partial(find, kernel, model, start=start)
     options = {"family": asked.family, "learn_hyper": mixture.learn_hyper, "seed": seed}
     begin = partial(begin, **options, n_threads=mixture.n_threads)
     seen = spread_ties(data, mixture.n_components, seed=seed) if is_automatic else data
@@ -140,6 +151,7 @@ def planned_groups(mixture: Any, X: Any, y: Any, groups: Any, sample_weight: Any
         start=start,
         begin=begin if is_auto(start) else None,
         seed=seed,
+        has_labels=not is_placed,  # the rows of their states lie in a part
     )
     rows = (every, whole, data, seen, groups, known, classes)
     return GroupedPlan(asked, model, *rows, kernel, phases, start, seed, begin, free)
@@ -157,8 +169,10 @@ def kernel_of_groups(mixture: Any) -> Any:
         return unknown_kernel(mixture)
     found = find_sampler(mixture.sampler, model="GroupedMixture")
     check_learn_hyper(mixture)
-    if isinstance(found, (GroupedGibbs, GroupedVariational)):
+    if isinstance(found, (GroupedGibbs, GroupedUncollapsedGibbs, GroupedVariational)):
         return found
+    if found is GroupedUncollapsedGibbs:
+        return GroupedUncollapsedGibbs(learn_alpha=is_auto(mixture.alpha), n_threads=mixture.n_threads)
     if found is GroupedVariational:
         return GroupedVariational(learn_alpha=is_auto(mixture.alpha), n_threads=mixture.n_threads)
     return GroupedGibbs(learn_alpha=is_auto(mixture.alpha))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.estimators.base import run_steps, set_trace
+from expfam.estimators.group_places import PlacedClusters
 from expfam.estimators.known_doubts import drop_known, set_doubts
 from expfam.estimators.loaded import loaded_clusters
 from expfam.estimators.sweep_means import FourthSweeps
@@ -48,7 +49,7 @@ class GroupedRun(NamedTuple):
     ----------
     state : State
         As the last step left it.
-    means : SweepMeans, ClusterMeans or VariationalClusters
+    means : SweepMeans, ClusterMeans, VariationalClusters or PlacedClusters
     trace : Trace
     """
 
@@ -86,15 +87,25 @@ class SweepMeans(FourthSweeps):
 def run_plan(mixture: Any, plan: GroupedPlan) -> GroupedRun:
     """Find a start and make all steps of a plan."""
     kernel, model = plan.kernel, plan.model
-    means: Any = SweepMeans()
-    if mixture.n_components is None:
-        means = ClusterMeans() if plan.makes_means else VariationalClusters()
+    means = _new_means(mixture, plan)
     with stage("searching a start"):
-        state = kept_state(
-            lambda: plan.begin(plan.seen), lambda: kernel.init(model, plan.seen, seed=plan.seed, start="random")
-        )
+        if plan.is_placed:  # it keeps the labels, on which the number of places depends
+            state = plan.begin(plan.seen)
+        else:
+            state = kept_state(
+                lambda: plan.begin(plan.seen), lambda: kernel.init(model, plan.seen, seed=plan.seed, start="random")
+            )
     trace = run_steps(mixture, state, plan.phases, counted=[means] if plan.makes_means else [])
     return GroupedRun(state, means, trace)
+
+
+def _new_means(mixture, plan):
+    """Return what averages clusters over sweeps, or has those of the last step."""
+    if plan.is_placed:
+        return PlacedClusters(is_listed=mixture.n_components is None)
+    if mixture.n_components is not None:
+        return SweepMeans()
+    return ClusterMeans() if plan.makes_means else VariationalClusters()
 
 
 # ---- clusters --------------------------------------------------------------------------------------------------------
@@ -102,14 +113,14 @@ def run_plan(mixture: Any, plan: GroupedPlan) -> GroupedRun:
 
 def adopt_run(mixture: Any, plan: GroupedPlan, run: GroupedRun) -> None:
     """Keep clusters and labels of a run; sampled labels are taken to a mode."""
-    _adopt(mixture, run.state, run.means)
+    _adopt(mixture, plan.seen, run.state, run.means)
     if plan.makes_means and not plan.is_held:
         _end(mixture, plan, run)
     if plan.seen is not plan.data:
         _take_back(mixture, plan.data)
 
 
-def _adopt(mixture, state, means):
+def _adopt(mixture, data, state, means):
     """Set the clusters that a run has made, and the labels that they give."""
     mixture.n_, mixture.S_, mixture.group_counts_, mixture.alpha_ = means.means(state)
     for name in UNKNOWN_RESULTS:
@@ -120,42 +131,43 @@ def _adopt(mixture, state, means):
     if means.n_kept == 0:
         mixture.labels_ = state.labels.copy()
         return
-    mixture.labels_ = most_probable(mixture, state.data, state.data.groups.of_row)
+    mixture.labels_ = most_probable(mixture, data, data.groups.of_row)
 
 
 def _end(mixture, plan, run):
     """Take the labels to a mode; run again from a simple partition where that is better."""
     is_default = is_auto(mixture.n_steps) and is_auto(mixture.n_warmup) and mixture.n_components is not None
-    state, trace = run.state, run.trace
+    data, state, trace = plan.seen, run.state, run.trace
     try:
         for left in reversed(range(_MOST_RUNS if is_default else 1)):
             if trace.interrupted:
                 return
             model, options = mixture._fitted_model(), {"seed": state.seed, "n_threads": mixture.n_threads}
-            ending = grouped_ending(model, state.data, mixture._labels, **options)
+            ending = grouped_ending(model, data, mixture._labels, **options)
             if ending.name == "chain" or not left:
-                _adopt_ending(mixture, ending, model, state)
+                _adopt_ending(mixture, ending, model, data)
                 if mixture.n_components is None:
                     drop_empty(mixture)
                 return
-            state, means = plan.kernel.init(model, state.data, seed=state.seed, start=ending.labels), SweepMeans()
+            state = plan.kernel.init(model, data, seed=state.seed, start=ending.labels)
+            means = _new_means(mixture, plan)
             run_steps(mixture, state, plan.phases, counted=[means], trace=trace)
-            _adopt(mixture, state, means)
+            _adopt(mixture, data, state, means)
     except KeyboardInterrupt:
         trace.interrupted = True
 
 
-def _adopt_ending(mixture, ending, model, state):
+def _adopt_ending(mixture, ending, model, data):
     """Store the labels of an ending; means over sweeps stay where they are of the same clusters."""
-    mixture.labels_, mixture.log_joint_ = ending.labels, model.log_joint(state.data, ending.labels)
+    mixture.labels_, mixture.log_joint_ = ending.labels, model.log_joint(data, ending.labels)
     if ending.name == "chain":
         counts = mixture.group_counts_.T.tocsr()
         mixture.n_, mixture.S_, counts = slots_joined(ending.slots, mixture.n_, mixture.S_, counts)
         mixture.group_counts_ = counts.T.tocsr()
         return
     K = model.n_components
-    mixture.n_, mixture.S_ = state.data.statistics(ending.labels, K)
-    mixture.group_counts_ = sparse.csr_array(counts_of_groups(state.data, ending.labels, K))
+    mixture.n_, mixture.S_ = data.statistics(ending.labels, K)
+    mixture.group_counts_ = sparse.csr_array(counts_of_groups(data, ending.labels, K))
 
 
 def _take_back(mixture, data):

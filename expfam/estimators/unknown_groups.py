@@ -28,6 +28,7 @@ from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.group_moves import GroupedProcessSplitMerge
 from expfam.samplers.nonparametric.group_variational import GroupedProcessVariational
 from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
+from expfam.samplers.shards.grouped_gibbs import GroupedUncollapsedGibbs
 from expfam.samplers.variational.mixture import SparseVariational
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ def unknown_kernel(estimator: Any) -> Any:
     if _is_process(estimator.sampler) or isinstance(estimator.sampler, GroupedProcessVariational):
         return estimator.sampler
     found = find_sampler(estimator.sampler, model="GroupedMixture")
+    if isinstance(found, GroupedUncollapsedGibbs):
+        return found
+    if found is GroupedUncollapsedGibbs:
+        return GroupedUncollapsedGibbs(learn_alpha=learns, n_threads=estimator.n_threads)
     if found is GroupedVariational:
         return GroupedProcessVariational(learn_alpha=learns, n_threads=estimator.n_threads)
     if found not in (None, GroupedGibbs):

@@ -18,12 +18,19 @@ from expfam.errors import CapabilityError
 from expfam.families.independent_columns import draw_log_gamma
 from expfam.families.support import dense_rows
 from expfam.model.admixture import AdmixtureModel
-from expfam.model.finite_process import law_arrays, log_shared_density, redrawn_pseudocounts, stored_law
+from expfam.model.finite_process import (
+    law_arrays,
+    log_shared_density,
+    redrawn_pseudocounts,
+    stored_law,
+    with_first_weights,
+)
 from expfam.model.pseudo_counts import CountTable
 from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.shards.grouped import GroupedParts, GroupedRows
 from expfam.samplers.shards.state import ShardedState
+from expfam.samplers.states.large import count_large
 from expfam.samplers.states.storage import family_arrays, with_family_arrays
 from expfam.samplers.uncollapsed.dense import DenseScores, draw_rows, grid
 from expfam.structures.ground.rng import generator
@@ -166,9 +173,8 @@ class GroupedUncollapsedGibbs(Kernel):
     --------
     >>> import numpy as np
     >>> from expfam import AdmixtureModel, Poisson
-    >>> from expfam.samplers import sample
+    >>> from expfam.samplers import GroupedUncollapsedGibbs, sample
     >>> from expfam.samplers.shards.grouped import GroupedParts, GroupedRows
-    >>> from expfam.samplers.shards.grouped_gibbs import GroupedUncollapsedGibbs
     >>> rows = GroupedRows(np.repeat([[0, 9], [9, 0]], 600, axis=0), np.arange(1200) % 7)
     >>> def labels_of(n_parts):
     ...     data, kernel = GroupedParts(rows, Poisson(), n_parts=n_parts), GroupedUncollapsedGibbs()
@@ -210,6 +216,9 @@ class GroupedUncollapsedGibbs(Kernel):
                     "GroupedUncollapsedGibbs needs the group of each row: write Dataset(X, family, groups=groups)"
                 )
             data = GroupedParts(GroupedRows(data.X, data.groups.of_row), data.family)
+            state = data.first_state(self, model, seed=seed, start=start, n_clusters=n_clusters)
+            state.set_model(with_first_weights(state.model, state.n))
+            return state
         return data.first_state(self, model, seed=seed, start=start, n_clusters=n_clusters)
 
     def max_clusters(self, model: Any) -> int:
@@ -251,4 +260,4 @@ class GroupedUncollapsedGibbs(Kernel):
             rng = generator(state.seed, "hyper", unit=2, step=state.n_steps)
             counts = (state.table(), state.group_sizes())
             state.set_model(redrawn_pseudocounts(state.model, *counts, rng, learn=self.learn_alpha))
-        return state.data.n_rows, n_moved, extra
+        return state.data.n_rows, n_moved, extra | {"n_large": count_large(state.n)}

@@ -144,8 +144,12 @@ OF_MIXTURES = ["gibbs", "uncollapsed_gibbs", "fastex", "canopy", "split_merge", 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_wrong_samplers_get_the_names_that_there_are(estimator):
-    others = {Mixture: OF_MIXTURES, BayesianHierarchy: [], TopicModel: ["gibbs", "documents", "variational"]}
-    names = others.get(estimator, ["gibbs", "variational"])
+    names = {
+        Mixture: OF_MIXTURES,
+        GroupedMixture: ["gibbs", "uncollapsed_gibbs", "variational"],
+        TopicModel: ["gibbs", "documents", "variational"],
+        BayesianHierarchy: [],
+    }[estimator]
     settings = {} if estimator is TopicModel else {"family": "poisson"}
     options = GROUPS if estimator is GroupedMixture else {}
     said = f"{estimator.__name__}: sampler must be {', '.join(map(repr, ['auto', *names]))}, or a kernel such as "

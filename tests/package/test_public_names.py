@@ -24,10 +24,10 @@ PUBLIC = {
         ClusterTree CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge
         CollapsedState Collect CutMoves Cycle DelayedAllocator DocumentGibbs DocumentState
         ExpectationMaximization ExpectationState
-        FarAnchors FastEx FrozenAllocator FrozenSplitMerge Full GroupedGibbs GroupedProcessGibbs
+        FarAnchors FastEx FrozenAllocator FrozenSplitMerge Full GroupedGibbs GroupedPartsState GroupedProcessGibbs
         GroupedProcessSplitMerge
         GroupedProcessState GroupedProcessVariational GroupedProcessVariationalState GroupedState GroupedStream
-        GroupedVariational GroupedVariationalState HashProposal
+        GroupedUncollapsedGibbs GroupedVariational GroupedVariationalState HashProposal
         HierarchicalClustering HierarchyTree Int8Proposal Kernel LinkedGibbs MemberMoves Memoized MergeState
         NearAnchors Progress Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator
         SequentialAllocator ShardedData ShardedExpectationState ShardedState Snapshot SoftmaxMoves
