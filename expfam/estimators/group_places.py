@@ -136,7 +136,7 @@ class PlacedClusters(PlaceMeans):
     def __init__(self, *, is_listed: bool) -> None:
         super().__init__(parts_of_groups)
         self.is_listed = is_listed
-        self.concentrations_of_fit = (0.0, 0.0)
+        self.concentrations_of_fit = [0.0, 0.0]
 
     def means(self, state: Any) -> Any:
         """Return counts (K,), sums (K, F), counts of groups (G, K) and pseudo-counts."""
@@ -144,6 +144,5 @@ class PlacedClusters(PlaceMeans):
         if sparse.issparse(S) and not state.data.has_sparse_phi:
             S = S.toarray()
         places: npt.NDArray[np.intp] = self.listed() if self.is_listed else np.arange(len(n))
-        alpha, *concentrations = self.weights(places)
-        self.concentrations_of_fit = tuple(concentrations)
+        alpha, *self.concentrations_of_fit = self.weights(places)
         return n[places], S[places], sparse.csr_array(counts.tocsc()[:, places]), alpha

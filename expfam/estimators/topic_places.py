@@ -34,7 +34,7 @@ from expfam.samplers.topics.document_gibbs import DocumentGibbs
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
-_SAMPLED_DOCUMENTS, _UNIT = 4000, 4  # in which a start looks for topics, and their random stream
+_SAMPLED_TOKENS, _UNIT = 1 << 20, 4  # in whose documents a start looks for topics, and the stream that draws these
 _FEW_SWEEPS = {"n_warmup": 80, "n_steps": 20, "n_draws": 0}  # of the start
 _KNOWN = "TopicModel(None, sampler='gibbs')"
 
@@ -74,11 +74,13 @@ def _found_start(topics, kernel, model, data, named, *, seed):
     A collapsed sampler finds these. Its splits, merges and searches for equal topics save hundreds of sweeps.
     """
     X = sparse.csr_array(data.X)
-    filled = np.flatnonzero(np.asarray(X.sum(axis=1)).ravel())
+    lengths = np.asarray(X.sum(axis=1)).ravel()
+    filled = np.flatnonzero(lengths)
+    n_documents = int(np.ceil(_SAMPLED_TOKENS / lengths[filled].mean()))
     settings = {name: getattr(topics, name) for name in ("alpha", "eta", "learn_hyper")}
     few = type(topics)(None, sampler="gibbs", random_state=seed, **settings, **_FEW_SWEEPS)
     with not_keeping():
-        few.fit(X[filled[chosen_rows(len(filled), _SAMPLED_DOCUMENTS, seed, _UNIT)]])
+        few.fit(X[filled[chosen_rows(len(filled), n_documents, seed, _UNIT)]])
     found = few.components_[: model.n_components]
     given = AdmixtureModel(data.family, len(found), few.alpha_[: len(found)])
     drawing = DocumentGibbs(n_threads=kernel.n_threads)

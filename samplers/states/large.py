@@ -6,7 +6,7 @@ import numpy.typing as npt
 MIN_SHARE = 0.001  # of the data, from which a cluster is large
 
 
-def count_large(sizes: npt.NDArray[np.int64]) -> int:
+def count_large(sizes: npt.NDArray[np.integer | np.floating]) -> int:
     """Return the number of clusters that hold at least a thousandth of the data.
 
     >>> import numpy as np
