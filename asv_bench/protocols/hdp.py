@@ -5,7 +5,7 @@ minutes. Other packages need the extra `bench`.
 
 Protocols:
 
-quality    held-out score of TopicModel(None), by sampling and by variational inference, beside TopicModel(K) for
+quality    held-out score of TopicModel(None), by sampling, by variational inference and by documents, beside TopicModel(K) for
            several K and the eta of either kind, and beside the hierarchical processes of tomotopy and gensim: nats a
            left-out token, a fifth of the word types of held-out documents, weights from the rest by one rule for all.
            "means" is the score of means over sweeps, "draws" that of means over 50 draws of the topics, which
@@ -92,6 +92,7 @@ def ours(name, X, held, seed, topics):
         UNKNOWN: TopicModel(None),
         SHORT: TopicModel(None, start="variational", n_warmup=60, n_steps=40),
         "unknown, variational": TopicModel(None, sampler="variational"),
+        "unknown, documents": TopicModel(None, sampler="documents"),
     }
     for label, model in (unknown | models).items():
         model, seconds = timed_fit(model.set_params(random_state=seed), X)

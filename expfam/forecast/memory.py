@@ -18,6 +18,8 @@ from expfam.amounts import counted
 from expfam.errors import ResourceError
 from expfam.families.columns.family import Columns
 from expfam.families.counts.word_lists import list_bytes, suits_lists
+from expfam.model.finite_process import FiniteProcess
+from expfam.samplers.topics.document_gibbs import DocumentGibbs
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 
@@ -189,6 +191,11 @@ def forecast_topics(
         n_components=K,
         proposals=int(max(kernel.memory(model, data, K), kernel.start_memory(start, model, data))),
     )
+    tables = kernel.table_bytes(model, data) if isinstance(kernel, DocumentGibbs) else 0
+    if tables and 2 * (forecast.statistics + tables) > forecast.beside_data:
+        number = None if isinstance(model, FiniteProcess) else K
+        found = f"tables of {counted(data.n_features, 'word')} and {counted(K, 'topic')} take most of it"
+        return replace(forecast, remedy=f'{found}: leave out rare words, write TopicModel({number}, sampler="gibbs")')
     if not isinstance(kernel, TopicGibbs) or 2 * forecast.proposals < forecast.beside_data:
         return forecast
     n_tokens = float(data.X.sum())

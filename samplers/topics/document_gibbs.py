@@ -109,7 +109,8 @@ class DocumentState(UnsharedState):
         self.topic_table = CountTable.of_pairs(
             counts.pairs >> 32, counts.pairs & 0xFFFFFFFF, counts.times, self.model.n_components
         )
-        self.__dict__.pop("word_table", None)
+        for name in ("word_table", "sizes"):
+            self.__dict__.pop(name, None)
         self._log_joint: float | None = None
 
     @cached_property
@@ -122,9 +123,9 @@ class DocumentState(UnsharedState):
         """Table of the numbers of tokens of the documents."""
         return CountTable.of_histogram(np.bincount(self.data.lengths, minlength=1))
 
-    @property
+    @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of each topic: (K,) int64."""
+        """Number of tokens of each topic: (K,) int64."""
         return np.asarray(self.word_counts.sum(axis=0))
 
     def word_topics(self) -> Any:
@@ -402,8 +403,12 @@ class DocumentGibbs(Kernel):
 
     def memory(self, model: Any, data: Dataset, n_clusters: int | None) -> int:
         """Return the bytes of tokens and of tables of words and topics."""
-        tables = _TABLES * 8 * data.n_features * model.n_components
-        return memory_of_tokens(*count_tokens(data), data.n_rows, model.n_components) + tables
+        tokens = memory_of_tokens(*count_tokens(data), data.n_rows, model.n_components)
+        return tokens + self.table_bytes(model, data)
+
+    def table_bytes(self, model: Any, data: Dataset) -> int:
+        """Return the bytes of tables of words and topics in a step."""
+        return int(_TABLES * 8 * data.n_features * model.n_components)
 
     def start_memory(self, start: Any, model: Any, data: Dataset) -> int:
         """Return the bytes of a start at its peak: variational passes and draws of topics."""

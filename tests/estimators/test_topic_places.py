@@ -160,8 +160,13 @@ def test_what_is_refused_has_a_line_to_type(few):
             model.partial_fit(X)
     with pytest.raises(CapabilityError, match="learn_hyper=True"):
         TopicModel(None, sampler=DocumentGibbs(), learn_hyper=True).fit(X)
-    with pytest.raises(ResourceError, match="memory"):
-        TopicModel(None, sampler="documents", memory_limit="100KB").fit(X)
+    wide = np.random.default_rng(0).poisson(0.05, (60, 3000))
+    for n_components, n_topics in ((300, 300), (None, 188)):
+        line = rf"3000 words and {n_topics} topics take most .* write TopicModel\({n_components}, sampler='gibbs'"
+        with pytest.raises(ResourceError, match=line):
+            TopicModel(n_components, sampler="documents", memory_limit="10MB").fit(wide)
+    with pytest.raises(ResourceError, match="use fewer components or columns"):
+        TopicModel(3, sampler="documents", memory_limit="100KB").fit(X)
     with pytest.raises(ResourceError, match="time"):
         TopicModel(None, sampler="documents", time_limit=1e-4).fit(X)
     with pytest.raises(DataError, match="have no words"):
