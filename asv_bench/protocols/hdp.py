@@ -5,8 +5,9 @@ minutes. Other packages need the extra `bench`.
 
 Protocols:
 
-quality    held-out score of TopicModel(None), by sampling, by variational inference and by documents, beside TopicModel(K) for
-           several K and the eta of either kind, and beside the hierarchical processes of tomotopy and gensim: nats a
+quality    held-out score of TopicModel(None), by sampling on one thread and on several and by variational inference,
+           beside TopicModel(K) for several K and the eta of either kind, and beside the hierarchical processes of
+           tomotopy and gensim: nats a
            left-out token, a fifth of the word types of held-out documents, weights from the rest by one rule for all.
            "means" is the score of means over sweeps, "draws" that of means over 50 draws of the topics, which
            TopicModel(None) keeps by default. Also the number of topics, and CPU seconds. Goals, and exit status 1
