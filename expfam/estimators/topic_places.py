@@ -5,8 +5,10 @@ The number of topics has a limit, above any that is likely to be found, so that 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -21,8 +23,10 @@ from expfam.estimators.unknown_topics import adopt_found, check_data, observed_r
 from expfam.fitting.kept_run import not_keeping
 from expfam.fitting.topic_run import TopicPlan
 from expfam.fitting.topic_starts import kept_start
+from expfam.fitting.unknown_topic_starts import most_sampled_topics
 from expfam.forecast.memory import forecast_topics
 from expfam.model.admixture import AdmixtureModel
+from expfam.model.data import Dataset
 from expfam.model.finite_process import FiniteProcess, default_n_places
 from expfam.model.hierarchical import HierarchicalProcess
 from expfam.params import is_auto
@@ -30,9 +34,6 @@ from expfam.samplers.named import find_sampler
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs, default_n_topics
 from expfam.samplers.shards.sample import chosen_rows
 from expfam.samplers.topics.document_gibbs import DocumentGibbs
-
-if TYPE_CHECKING:
-    from expfam.model.data import Dataset
 
 _SAMPLED_TOKENS, _UNIT = 1 << 20, 4  # in whose documents a start looks for topics, and the stream that draws these
 _FEW_SWEEPS = {"n_warmup": 80, "n_steps": 20, "n_draws": 0}  # of the start
@@ -57,34 +58,52 @@ def planned_places(topics: Any, data: Dataset) -> TopicPlan:
     model = _model_of(topics, process, data)
     kept = draws_to_keep(topics, n_steps)
     named = "variational" if is_auto(topics.start) else topics.start
-    forecast = partial(forecast_topics, data, kernel=kernel, model=model, start=named, kept=kept)
+    few = _few_documents(data, seed) if is_auto(topics.start) else None
+    forecast = partial(_forecast, data, few, process, kernel=kernel, model=model, start=named, kept=kept)
     phases = phases_of(topics, kernel, n_warmup, n_steps)
     begin = partial(_begun, kernel, model, process, named, seed)
     options = {"start": named, "begin": begin, "seed": seed, "has_labels": False}
     topics._check_run(model, data, phases, kernel=kernel, forecast=forecast, **options)
-    first = partial(_found_start, topics) if is_auto(topics.start) else partial(_named_start, process)
+    first = partial(_named_start, process) if few is None else partial(_found_start, topics, few)
     search = partial(kept_start, first, kernel, model, data, named, seed=seed)
     run = (model, data, kernel, phases, named, seed, search)
     return TopicPlan(*run, means=PlaceMeans(parts_of_topics), kept=kept, observed=observed_rules(phases))
 
 
-def _found_start(topics, kernel, model, data, named, *, seed):
-    """Return topics of tokens (T,), drawn given those that some documents have.
-
-    A collapsed sampler finds these. Its splits, merges and searches for equal topics save hundreds of sweeps.
-    """
+def _few_documents(data, seed):
+    """Return documents with words, of about a million tokens."""
     X = sparse.csr_array(data.X)
     lengths = np.asarray(X.sum(axis=1)).ravel()
     filled = np.flatnonzero(lengths)
     n_documents = int(np.ceil(_SAMPLED_TOKENS / lengths[filled].mean()))
+    return Dataset(X[filled[chosen_rows(len(filled), n_documents, seed, _UNIT)]], data.family)
+
+
+def _forecast(data, few, process, **options):
+    """Forecast the memory of a fit, or of the start among few documents if that is more."""
+    own = forecast_topics(data, **options)
+    if few is None:
+        return own
+    given = AdmixtureModel(few.family, most_sampled_topics(process, few))
+    start = forecast_topics(few, kernel=TopicProcessGibbs(), model=given, start="variational")
+    start = replace(start, data=own.data, scratch=start.scratch + start.data, remedy=own.remedy)
+    return max(own, start, key=attrgetter("beside_data"))
+
+
+def _found_start(topics, few, kernel, model, data, named, *, seed):
+    """Return topics of tokens (T,), drawn given those that some documents have.
+
+    A collapsed sampler finds these. Its splits, merges and searches for equal topics save hundreds of sweeps.
+    """
     settings = {name: getattr(topics, name) for name in ("alpha", "eta", "learn_hyper")}
-    few = type(topics)(None, sampler="gibbs", random_state=seed, **settings, **_FEW_SWEEPS)
+    collapsed = type(topics)(None, sampler="gibbs", random_state=seed, **settings, **_FEW_SWEEPS)
     with not_keeping():
-        few.fit(X[filled[chosen_rows(len(filled), n_documents, seed, _UNIT)]])
-    found = few.components_[: model.n_components]
-    given = AdmixtureModel(data.family, len(found), few.alpha_[: len(found)])
+        collapsed.fit(few.X)
+    found = collapsed.components_[: model.n_components]
+    given = AdmixtureModel(data.family, len(found), collapsed.alpha_[: len(found)])
     drawing = DocumentGibbs(n_threads=kernel.n_threads)
     state = drawing.init(given, data, seed=seed, start=(found / found.sum(axis=1, keepdims=True)).T)
+    X = sparse.csr_array(data.X)
     words = np.repeat(X.indices, X.data.astype(np.int64))
     return state.labels[np.argsort(words, kind="stable")]
 
