@@ -1,8 +1,8 @@
 """Wide rows: von Mises-Fisher clusters beside spherical Gaussians and k-means, on generated directions.
 
-Run by hand: `python -m asv_bench.protocols.wide [vmf blocks embeddings counts levels]`; `--quick` takes few rows. The
-exit status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns and unit length, float32. CPU
-seconds of one thread.
+Run by hand: `python -m asv_bench.protocols.wide [vmf blocks embeddings narrow counts levels]`; `--quick` takes few
+rows. The exit status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns and unit length,
+float32. CPU seconds of one thread.
 
 `vmf`: three collapsed sweeps from the true labels, which take turns with those of the spherical Gaussian; the goal is
 1.2 times its time. Then the default call with K clusters, at most 90 s for 100,000 rows and K = 100, and its NMI beside
@@ -14,6 +14,9 @@ as many directions; the goal is 3 times their time.
 `embeddings`: the default call with a given number of clusters beside faiss' spherical k-means of ten passes and
 superkmeans (both of the extra `bench`). They take turns; medians. Goals: at 20,000 x 384 and K = 1,024 an NMI of .995
 in at most 4 times the time of faiss, at 50,000 x 384 and K = 256 at least the NMI of faiss in 3 times its time.
+
+`narrow`: memory beside 150,000 rows of float32, float16 and int8 in 256 clusters, by tracemalloc: binding, a sweep, a
+draw, a default fit and `predict`; the goal is that none makes the copy of float16 and int8 in single precision.
 
 `counts`: collapsed sweeps, and steps of variational inference and EM, from the true labels over 100,000 rows of 20 of
 1,000,000 words, with 200 and with 2,000 clusters; at most 60 MB beside the data by tracemalloc, and 200 MB for those
@@ -53,7 +56,13 @@ from expfam import (
     SymmetricDirichlet,
     load_family,
 )
-from expfam.samplers import CollapsedGibbs, ExpectationMaximization, HierarchicalClustering, SparseVariational
+from expfam.samplers import (
+    CollapsedGibbs,
+    ExpectationMaximization,
+    HierarchicalClustering,
+    SparseVariational,
+    UncollapsedGibbs,
+)
 
 COLUMNS = 384
 SWEEPS = 3
@@ -222,6 +231,51 @@ def _embeddings_of(shape):
     return nmi >= least and seconds <= shape.most_of_faiss * faiss_seconds
 
 
+def narrow_rows(X, kind):
+    """Unit rows as integers of up to 127 in size, or as floats of a kind."""
+    return np.clip(np.rint(600 * X), -127, 127).astype(kind) if kind == "int8" else X.astype(kind)
+
+
+def megabytes(call):
+    """Peak of the memory that a call takes."""
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1e6
+
+
+def narrow(is_quick):
+    """Print a line for each family and kind, and return whether narrow rows are never copied in single precision."""
+    n_rows, n_clusters = (20_000, 64) if is_quick else (150_000, 256)
+    wide, labels = directions(n_rows, n_clusters, spread=1.0)
+    lines = []
+    for family in (SphericalGaussian(), load_family("von_mises_fisher", normalize=True)):
+        for kind in ("float32", "float16", "int8"):
+            X = narrow_rows(wide, kind)
+            data = Dataset(X, family)
+            model = MixtureModel(data.family, SymmetricDirichlet(n_clusters)).bind(data)
+            mixture = Mixture(family, n_clusters, random_state=0, n_threads=1)
+            calls = {
+                "binding": partial(Dataset, X, family),
+                "sweep": partial(first_step, CollapsedGibbs(), model, data, labels),
+                "draw": partial(first_step, UncollapsedGibbs(), model, data, labels),
+                "fit": partial(mixture.fit, X),
+                "predict": lambda mixture=mixture, X=X: mixture.predict(X),
+            }
+            found = {name: megabytes(call) for name, call in calls.items()}
+            lines.append({"rows": f"{family.name}, {kind}", "MB of data": X.nbytes / 1e6, **found})
+    print_table(lines)
+    return all(max(list(line.values())[2:]) < wide.nbytes / 1e6 for line in lines if "float32" not in line["rows"])
+
+
+def first_step(kernel, model, data, labels):
+    """Begin a chain and make one step."""
+    kernel.step(kernel.init(model, data, seed=0, start=labels))
+
+
 def documents(n_rows, n_clusters, n_words=1_000_000, length=20, seed=0):
     """CSR counts: 12 of 20 words are of the 2,000 of a cluster, the others have log-uniform ranks; and the clusters."""
     rng = np.random.default_rng(seed)
@@ -288,7 +342,14 @@ def levels(is_quick):
     return median(times) <= MOST_TREE_SECONDS
 
 
-PROTOCOLS = {"vmf": vmf, "blocks": blocks, "embeddings": embeddings, "counts": counts, "levels": levels}
+PROTOCOLS = {
+    "vmf": vmf,
+    "blocks": blocks,
+    "embeddings": embeddings,
+    "narrow": narrow,
+    "counts": counts,
+    "levels": levels,
+}
 
 
 def parser():

@@ -6,6 +6,8 @@ into parts: counts, extremes, and exact sums.
 
 from __future__ import annotations
 
+import functools
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -20,6 +22,8 @@ from expfam.structures.rows.exact_sums import lifts, total_of
 
 if TYPE_CHECKING:
     from expfam.protocols import Floats
+
+_BLOCK_CELLS = 1 << 16  # of rows that are mapped together: memory that is taken again and again costs more than the map
 
 
 class Block(NamedTuple):
@@ -73,8 +77,11 @@ class AllRows(ABC):
         """
 
     @abstractmethod
-    def mapped(self, function: Callable[[Any], Any], n_columns: int) -> AllRows:
-        """Return the rows that a function makes of these, (n, V) of (n, U), with the same weights."""
+    def mapped(self, function: Callable[[Any], Any], n_columns: int, *, held: bool = True) -> AllRows:
+        """Return the rows that a function makes of these, (n, V) of (n, U), with the same weights.
+
+        Unless they are to be held, the function is called for blocks of rows, at each question.
+        """
 
     @cached_property
     def heaviest(self) -> float:
@@ -101,16 +108,30 @@ class RowsHere(AllRows):
 
     def __init__(self, X: Any, weight: Floats | None = None) -> None:
         self.X, self.weight = X, weight
+        self._function: Callable[[Any], Any] | None = None
         self.n_rows, self.n_columns = (int(size) for size in X.shape)
         self.is_sparse, self.is_weighted, self.dtype = sparse.issparse(X), weight is not None, X.dtype
 
     def total(self, question: Callable[[Block], Any]) -> Any:
         """Return the answer of the rows."""
-        return question(Block(self.X, self.weight, 0))
+        if self._function is None:
+            return question(Block(self.X, self.weight, 0))
+        step = max(1, _BLOCK_CELLS // self.n_columns)
+        answers = (question(self._block(start, start + step)) for start in range(0, self.n_rows, step))
+        return functools.reduce(operator.add, answers)
 
-    def mapped(self, function: Callable[[Any], Any], n_columns: int) -> RowsHere:
+    def _block(self, start, stop):
+        """Return what the function makes of some rows."""
+        weight = None if self.weight is None else self.weight[start:stop]
+        return Block(self._function(self.X[start:stop]), weight, start)
+
+    def mapped(self, function: Callable[[Any], Any], n_columns: int, *, held: bool = True) -> RowsHere:
         """Return the rows that a function makes of these."""
-        return RowsHere(function(self.X), self.weight)
+        if held:
+            return RowsHere(function(self.X), self.weight)
+        other = RowsHere(self.X, self.weight)
+        other._function, other.n_columns = function, n_columns
+        return other
 
 
 # Questions are classes, not functions: their objects are sent to the rows by pickle.

@@ -92,6 +92,8 @@ class Family(DataQuestions, ABC):
         hyper-parameters. By default only the support limits the values.
     accepts_sparse : bool
         Whether the family reads CSR data without making them dense.
+    keeps_narrow_rows : bool
+        Whether the methods read rows of float16, int8, uint8, int16 and uint16; by default they get a copy in float32.
     allows_missing : bool
         Whether data may hold NaN, which stands for a value that is missing; False by default.
     hyper : dict
@@ -132,6 +134,7 @@ class Family(DataQuestions, ABC):
     support: ClassVar[str] = "real"
     bounds: ClassVar[tuple] = (-np.inf, np.inf)
     accepts_sparse: ClassVar[bool] = False
+    keeps_narrow_rows: ClassVar[bool] = False
     hyper: ClassVar[dict] = {}
     learned_by_default: ClassVar[tuple] = ()
     worth_hyper: ClassVar[tuple] = ()
@@ -209,6 +212,7 @@ class Family(DataQuestions, ABC):
             accepts_sparse=self.accepts_sparse,
             n_features=getattr(self, "n_features_in_", None),
             allow_nan=self.allows_missing,
+            keeps_narrow=self.keeps_narrow_rows,
         )
         if self.support == "counts":
             _support.check_counts(

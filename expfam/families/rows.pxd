@@ -10,6 +10,11 @@ cdef enum:
     ROWS_INT64 = 2
     ROWS_INT32 = 3
     ROWS_ONES = 4           # no values: every stored entry is 1
+    ROWS_FLOAT16 = 5        # this and the following: dense rows only
+    ROWS_INT8 = 6
+    ROWS_UINT8 = 7
+    ROWS_INT16 = 8
+    ROWS_UINT16 = 9
 
 ctypedef struct csr_rows:
     const void *values      # (nnz,) of `kind`; NULL for ROWS_ONES
@@ -53,9 +58,16 @@ cdef inline int kind_of(values) except -1:
     return kinds[values.dtype.name]
 
 
+cdef inline int dense_kind_of(values) except -1:
+    """Return the code of the type of a matrix of real numbers."""
+    kinds = {"float64": ROWS_FLOAT64, "float32": ROWS_FLOAT32, "float16": ROWS_FLOAT16, "int8": ROWS_INT8,
+             "uint8": ROWS_UINT8, "int16": ROWS_INT16, "uint16": ROWS_UINT16}
+    return kinds[values.dtype.name]
+
+
 cdef inline int open_dense_rows(csr_rows *x, values) except -1:
     """Point `x` at a C-contiguous matrix, which may be read-only; it has neither columns nor starts."""
-    x.kind, x.values = kind_of(values), <const void *> <size_t> values.ctypes.data
+    x.kind, x.values = dense_kind_of(values), <const void *> <size_t> values.ctypes.data
     x.columns = x.starts = NULL
     x.wide_columns = x.wide_starts = 0
     return 0

@@ -1,8 +1,9 @@
 """Checks of data when they enter the package: shape, type, finiteness and support.
 
 Data that pass are a C-contiguous float32 or float64 array, or a canonical `csr_array` (sorted indices, no duplicates,
-no stored zeros). They are read-only, and use the caller's memory if nothing had to change. The checks cost O(size of
-the data) and run in blocks.
+no stored zeros). Families that keep narrow rows get those of float16 and of integers of one or two bytes as they are.
+Data are read-only, and use the caller's memory if nothing had to change. The checks cost O(size of the data) and run in
+blocks.
 """
 
 from __future__ import annotations
@@ -196,7 +197,13 @@ _REBUILT = "build the matrix again from its parts"
 
 
 def as_matrix(
-    X: Any, *, family: str, accepts_sparse: bool, n_features: int | None = None, allow_nan: bool = False
+    X: Any,
+    *,
+    family: str,
+    accepts_sparse: bool,
+    n_features: int | None = None,
+    allow_nan: bool = False,
+    keeps_narrow: bool = False,
 ) -> Any:
     """Return data as a two-dimensional, finite, numeric array or canonical CSR, read-only.
 
@@ -211,6 +218,8 @@ def as_matrix(
         Number of columns that the data must have.
     allow_nan : bool
         Whether NaN is allowed: only infinity is refused then.
+    keeps_narrow : bool
+        Whether dense rows of `NARROW_KINDS` stay as they are, in place of a copy in single precision.
 
     Raises
     ------
@@ -232,7 +241,7 @@ def as_matrix(
         if X.ndim != 2:
             hint = ": reshape your data with X.reshape(-1, 1) for one feature" if X.ndim == 1 else ""
             raise DataError(f"{family} needs a two-dimensional array (rows, columns); got shape {X.shape}{hint}")
-        X = np.ascontiguousarray(X, dtype=_dense_kind(X.dtype))
+        X = np.ascontiguousarray(X, dtype=X.dtype if keeps_narrow and is_narrow(X) else _dense_kind(X.dtype))
         values = X
     if X.shape[0] < 1 or X.shape[1] < 1:
         raise DataError(f"{family} needs at least one row and one column; got shape {X.shape}")
@@ -249,6 +258,22 @@ def as_matrix(
             remedy = f": {without_infinity(X, may_lack=allow_nan)}" if np.isinf(bad[2]) else ""
             raise DataError(f"{family} needs {rule}; row {bad[0]}, column {bad[1]} holds {bad[2]} ({what}){remedy}")
     return read_only(X)
+
+
+def is_narrow(X: Any) -> bool:
+    """Return whether an array has a type of `NARROW_KINDS`."""
+    return X.dtype in NARROW_KINDS
+
+
+def widened(X: Any) -> Any:
+    """Return narrow rows in single precision, which is exact, and other data as they are.
+
+    >>> import numpy as np
+    >>> from expfam.families.support import widened
+    >>> widened(np.array([[3, -7]], dtype=np.int8)).dtype, widened(np.eye(2)).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    return X.astype(np.float32) if is_narrow(X) else X
 
 
 def _dense_kind(kind: np.dtype[Any]) -> Any:

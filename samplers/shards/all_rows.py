@@ -50,8 +50,8 @@ class RowsOfParts(AllRows):
         asked = question if self._function is None else _OfMapped(question, self._function)
         return self._engine.total("answer", asked, self.is_weighted, self._reads_uncounted)
 
-    def mapped(self, function: Callable[[Any], Any], n_columns: int) -> RowsOfParts:
-        """Return the rows that a function makes of these; it is called at each question."""
+    def mapped(self, function: Callable[[Any], Any], n_columns: int, *, held: bool = True) -> RowsOfParts:
+        """Return the rows that a function makes of these; they are never held."""
         other = object.__new__(RowsOfParts)
         other.__dict__.update(self.__dict__)
         other.n_columns = n_columns

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.families.gaussian.summaries import column_summaries
+from expfam.families.support import widened
 from expfam.model.data import Dataset
 from expfam.model.equal_rows import first_equal_rows
 from expfam.structures.ground.rng import generator
@@ -65,10 +66,11 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
     Of one family only dense rows of Gaussians are spread, not those that are read by their logarithms. Uniform numbers
     are added: over the resolution, where a column is rounded to more than a hundredth of its variance, or where rows
     are more than the cube of half the number of values (many rows of one value are a denser cluster than any group; a
-    value counts by its rows: two random rows agree with the inverse of the number as probability); with 0.03 of its
-    variance, in the rows of a value that 5 % of the rows or half a cluster's share them, eight times as many as have
-    the next values; and with 0.03 of the mean variance of the others in a constant column, unless the family leaves
-    such columns out of account.
+    value counts by its rows: two random rows agree with the inverse of the number as probability), but where columns
+    share one variance only if at least half of the rows are repeats of whole rows; with 0.03 of its variance, in the
+    rows of a value that 5 % of the rows or half a cluster's share them, eight times as many as have the next values;
+    and with 0.03 of the mean variance of the others in a constant column, unless the family leaves such columns out of
+    account.
 
     Of a table the columns of all its Gaussian parts are spread over their resolution, however fine it is: few
     categories keep a cluster together that is one value of one column. Columns that are read by their logarithms are
@@ -77,7 +79,7 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int, tied: Ties 
     found = tied_columns(data, n_clusters) if tied is None else tied
     if not found:
         return data
-    X = data.X.astype(np.float32 if data.X.dtype == np.float32 else np.float64)
+    X = np.array(widened(data.X), order="C")
     rng = generator(seed, "start", unit=8)
     logs = {j for j, of_logs in _table_columns(data.family).items() if of_logs}
     for j, (width, values, width_of_values) in found.items():
@@ -146,7 +148,7 @@ def spread_memory(data: Dataset, n_clusters: int | None, tied: Ties | None = Non
     if not (tied_columns(data, n_clusters) if tied is None else tied):
         return 0
     of_column = 24 * data.n_rows  # numbers that are added, their widths, and which rows have frequent values
-    return data.n_rows * data.n_features * (4 if data.X.dtype == np.float32 else 8) + of_column
+    return data.n_rows * data.n_features * widened(data.X[:1]).itemsize + of_column
 
 
 def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
@@ -176,7 +178,7 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
         return {}
     is_whole = ~np.isnan(ordered[-1])  # missing cells are sorted to the end
     is_coarse = (resolution**2 > 12.0 * _COARSE * variance) | (
-        (resolution > 0.0) & (data.n_rows > _MANY_ROWS * _n_values(ordered) ** 3)
+        (resolution > 0.0) & (data.n_rows > _MANY_ROWS * _n_values(ordered) ** 3) & _is_dense_value(data, few)
     )
     is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)
     is_left = (variance == 0.0) & (getattr(data.family, "constant_", 0.0) > 0.0)  # the family knows such columns
@@ -212,6 +214,14 @@ def _n_values(ordered):
     """Return the number of values of each column, one over the probability that two rows agree."""
     counts = (np.diff(_begins(column), append=len(column)) for column in ordered.T)
     return np.array([1.0 / np.square(each / len(ordered)).sum() for each in counts])
+
+
+def _is_dense_value(data, few):
+    """Return whether many rows of one value are a dense cluster.
+
+    Where columns share one variance, rows have to be equal in all of them: at least half of the rows are repeats.
+    """
+    return not data.family.accepts_sparse or 2 * len(np.unique(first_equal_rows(few))) <= len(few)
 
 
 def _begins(ordered):

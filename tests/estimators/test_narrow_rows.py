@@ -1,10 +1,33 @@
-"""Rows of float16 and of small integers are read in single precision, whatever the estimator."""
+"""Rows of float16 and of small integers have the answers of single precision, whatever the estimator."""
+
+import tracemalloc
 
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from expfam import BayesianHierarchy, GroupedMixture, Mixture
+from expfam import (
+    BayesianHierarchy,
+    Dataset,
+    GroupedMixture,
+    Mixture,
+    MixtureModel,
+    SphericalGaussian,
+    SymmetricDirichlet,
+    VonMisesFisher,
+)
+from expfam.families.row_statistics import RowStatistics
+from expfam.samplers import (
+    Canopy,
+    CollapsedGibbs,
+    Cycle,
+    ExpectationMaximization,
+    FastEx,
+    SparseVariational,
+    SplitMerge,
+    StochasticEM,
+    UncollapsedGibbs,
+)
 
 KINDS = [np.float16, np.int8, np.uint8, np.int16, np.uint16]
 
@@ -61,3 +84,76 @@ def test_a_default_fit_of_half_precision_warns_of_nothing():
     X, labels = np.random.default_rng(0).normal(size=(90, 4)), np.repeat(np.arange(3), 30)
     mixture = Mixture(random_state=0).fit((X + 8.0 * labels[:, None]).astype(np.float16))  # a warning is an error here
     assert adjusted_rand_score(labels, mixture.labels_) == 1.0
+
+
+# ---- families that read narrow rows where they lie -------------------------------------------------------------------
+
+OWN = {"gaussian_spherical": SphericalGaussian(), "von_mises_fisher": VonMisesFisher(normalize=True)}
+KERNELS = {
+    "sweeps": CollapsedGibbs(),
+    "dense draws": UncollapsedGibbs(),
+    "stochastic EM": StochasticEM(),
+    "EM": ExpectationMaximization(),
+    "prototypes": Canopy(variant=1),
+    "tree": Canopy(variant=2),
+    "proposals": FastEx("int8"),
+    "variational": SparseVariational(),
+    "cycle": Cycle(SplitMerge(), CollapsedGibbs()),
+}
+
+
+def all_results(mixture, X):
+    return [mixture.labels_, mixture.log_joint_, mixture.predict_proba(X), mixture.score_samples(X)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", list(OWN))
+def test_rows_are_kept_and_all_samplers_have_the_bits_of_single_precision(family, kind):
+    X, _ = narrow_rows(kind)
+    wide = X.astype(np.float32)
+    data = Dataset(X, OWN[family])
+    assert data.X is X or np.shares_memory(data.X, X)
+    np.testing.assert_array_equal(data.phi(0, 120), Dataset(wide, OWN[family]).phi(0, 120))
+    for name, kernel in KERNELS.items():
+        fits = [
+            Mixture(OWN[family], 5, sampler=kernel, random_state=0, n_warmup=2, n_steps=2).fit(Z) for Z in (X, wide)
+        ]
+        for found, expected in zip(all_results(fits[0], X), all_results(fits[1], wide)):
+            np.testing.assert_array_equal(found, expected, err_msg=name)
+
+
+@pytest.mark.parametrize("family", list(OWN))
+def test_every_half_is_read_as_numpy_reads_it(family):
+    """All finite halves, in rows of 64: normal ones, those below them, and both zeros."""
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    halves = bits.view(np.float16)[np.isfinite(bits.view(np.float16))].reshape(-1, 64)
+    rows = halves[(halves != 0).any(axis=1)]
+    data = Dataset(rows, OWN[family])
+    statistics = RowStatistics(data.family.components(data, 2), data)
+    found = [statistics.added(i, 1.0, np.zeros(data.n_statistics))[:64] for i in range(len(rows))]
+    np.testing.assert_array_equal(found, Dataset(rows.astype(np.float32), OWN[family]).phi(0, len(rows))[:, :64])
+
+
+@pytest.mark.parametrize("family", list(OWN))
+def test_sweeps_draws_fits_and_predictions_make_no_wide_copy(family):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(8, size=60_000, dtype=np.int32)
+    X = (20 * rng.normal(size=(8, 300))[labels] + 15 * rng.normal(size=(60_000, 300))).clip(-127, 127).astype(np.int8)
+    data = Dataset(X, OWN[family])
+    model = MixtureModel(data.family, SymmetricDirichlet(8)).bind(data)
+
+    def stepped(kernel):
+        state = kernel.init(model, data, seed=0, start=labels)
+        kernel.step(state)
+
+    mixture = Mixture(OWN[family], 8, random_state=0, n_warmup=1, n_steps=1).fit(X[:1000])
+    for call in (
+        lambda: stepped(CollapsedGibbs()),
+        lambda: stepped(UncollapsedGibbs()),
+        lambda: mixture.predict(X),
+    ):
+        tracemalloc.start()
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < X.nbytes  # a copy in single precision has four times as many bytes

@@ -372,7 +372,7 @@ def test_narrow_rows_are_normalised_unless_told_otherwise(kind):
     assert family.normalize is True
     wide = VonMisesFisher(normalize=True).bind(given.astype(np.float32))
     narrow, same = (Dataset(rows, f) for rows, f in ((given, family), (given.astype(np.float32), wide)))
-    assert narrow.X.dtype == (np.float64 if kind == np.int32 else np.float32)
+    assert narrow.X.dtype == (np.float64 if kind == np.int32 else kind)
     np.testing.assert_array_equal(narrow.phi(0, 80), same.phi(0, 80))
     np.testing.assert_allclose((narrow.phi(0, 80) ** 2).sum(axis=1), 1.0)
     a, b = (Mixture(VonMisesFisher(normalize=True), n_components=4, n_steps=5, random_state=0).fit(rows).labels_

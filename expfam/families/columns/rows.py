@@ -144,8 +144,8 @@ class RowsOfPart(AllRows):
         """Return the sum of the answers about the cells of the part."""
         return self._rows.total(_OfPart(question, self._part, self._functions, is_weighted=self.is_weighted))
 
-    def mapped(self, function: Callable[[Any], Any], n_columns: int) -> RowsOfPart:
-        """Return the rows that a function makes of these; it is called at each question."""
+    def mapped(self, function: Callable[[Any], Any], n_columns: int, *, held: bool = True) -> RowsOfPart:
+        """Return the rows that a function makes of these; they are never held."""
         other = object.__new__(RowsOfPart)
         other.__dict__.update(self.__dict__)
         other.n_columns, other._functions = n_columns, (*self._functions, function)

@@ -15,7 +15,7 @@ from expfam.errors import DataError
 from expfam.families.base import Family
 from expfam.families.column_sums import means_of_rows
 from expfam.families.directions._von_mises_fisher import VonMisesFisherComponents, bessel_ratio, log_bessel
-from expfam.families.support import check_hyper, check_unit, left_out, row_lengths
+from expfam.families.support import check_hyper, check_unit, left_out, row_lengths, widened
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class VonMisesFisher(Family):
 
     support = "unit"
     accepts_sparse = True
+    keeps_narrow_rows = True
     kappa: Any
     mean: Any
     strength: Any
@@ -205,7 +206,7 @@ class VonMisesFisher(Family):
 
     def sufficient_statistics(self, X: Any) -> Any:
         if self.normalize is not True:
-            return X
+            return widened(X)
         inverse = self.inverse_lengths(X)
         if sparse.issparse(X):
             X = sparse.csr_array(X, dtype=np.float64, copy=True)
@@ -221,7 +222,7 @@ class VonMisesFisher(Family):
 
     def resolve_rows(self, rows: AllRows) -> dict[str, Any]:
         d = rows.n_columns
-        centre = means_of_rows(rows.mapped(self.sufficient_statistics, d))
+        centre = means_of_rows(rows.mapped(self.sufficient_statistics, d, held=False))
         length = min(float(np.sqrt(centre @ centre)), 1.0 - 1e-6)
         spread = 1.0 - length**2
         direction = centre / np.sqrt(centre @ centre) if length > 1e-12 else np.full(d, d**-0.5)

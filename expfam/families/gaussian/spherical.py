@@ -100,6 +100,7 @@ class SphericalGaussian(RealFamily):
 
     name = "gaussian_spherical"
     accepts_sparse = True
+    keeps_narrow_rows = True
     constant_: Floats
     variance: Any
     mean: Any

@@ -15,7 +15,9 @@ from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
 from expfam.families.row_statistics cimport row_statistics_capsule
-from expfam.families.rows cimport ROWS_FLOAT64, open_dense_rows, open_rows
+from expfam.families.rows cimport (
+    ROWS_FLOAT16, ROWS_FLOAT32, ROWS_FLOAT64, ROWS_INT8, ROWS_INT16, ROWS_UINT8, open_dense_rows, open_rows,
+)
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.logs cimport expfam_log
 
@@ -27,19 +29,48 @@ cdef extern from *:
     """
     #include "dispatch.h"
 
-    /* A row of doubles, or of floats, less the centre */
-    #define EXPFAM_ROW_LESS_CENTRE(TYPE, NAME, TARGET)                                                              \
-        TARGET static void NAME(const TYPE *x, const double *centre, ptrdiff_t d, double *out) {                    \
+    /* The number that an IEEE half of 16 bits holds; infinity and NaN never get here */
+    EXPFAM_UNUSED static inline float expfam_of_half(uint16_t bits) {
+        union { uint32_t bits; float value; } wide;
+        uint32_t size = bits & 0x7fffu;
+        float least = (float)(int32_t)size * 0x1p-24f;      /* below the normal halves */
+        wide.bits = (size << 13) + ((uint32_t)112 << 23);
+        wide.value = size < 0x400u ? least : wide.value;
+        wide.bits |= (uint32_t)(bits & 0x8000u) << 16;
+        return wide.value;
+    }
+    #define EXPFAM_AS_IT_IS(x) (x)
+
+    /* A row less the centre; READ makes a number of an entry */
+    #define EXPFAM_ROW_LESS_CENTRE(TYPE, READ, NAME, TARGET)                                                        \
+        TARGET static void NAME(const void *values, const double *centre, ptrdiff_t d, double *out) {               \
+            const TYPE *x = (const TYPE *)values;                                                                   \
             EXPFAM_SIMD                                                                                             \
-            for (ptrdiff_t f = 0; f < d; f++) out[f] = (double)x[f] - centre[f];                                    \
+            for (ptrdiff_t f = 0; f < d; f++) out[f] = (double)READ(x[f]) - centre[f];                              \
         }
-    #define EXPFAM_WIDE_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(double, NAME, TARGET)
-    EXPFAM_INSTANCES(EXPFAM_WIDE_ROW, void, expfam_wide_row, (const double *, const double *, ptrdiff_t, double *))
-    #define EXPFAM_NARROW_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(float, NAME, TARGET)
-    EXPFAM_INSTANCES(EXPFAM_NARROW_ROW, void, expfam_narrow_row, (const float *, const double *, ptrdiff_t, double *))
+    #define EXPFAM_ROW_ARGUMENTS (const void *, const double *, ptrdiff_t, double *)
+    #define EXPFAM_DOUBLE_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(double, EXPFAM_AS_IT_IS, NAME, TARGET)
+    EXPFAM_INSTANCES(EXPFAM_DOUBLE_ROW, void, expfam_double_row, EXPFAM_ROW_ARGUMENTS)
+    #define EXPFAM_FLOAT_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(float, EXPFAM_AS_IT_IS, NAME, TARGET)
+    EXPFAM_INSTANCES(EXPFAM_FLOAT_ROW, void, expfam_float_row, EXPFAM_ROW_ARGUMENTS)
+    #define EXPFAM_HALF_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(uint16_t, expfam_of_half, NAME, TARGET)
+    EXPFAM_INSTANCES(EXPFAM_HALF_ROW, void, expfam_half_row, EXPFAM_ROW_ARGUMENTS)
+    #define EXPFAM_INT8_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(int8_t, EXPFAM_AS_IT_IS, NAME, TARGET)
+    EXPFAM_INSTANCES(EXPFAM_INT8_ROW, void, expfam_int8_row, EXPFAM_ROW_ARGUMENTS)
+    #define EXPFAM_UINT8_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(uint8_t, EXPFAM_AS_IT_IS, NAME, TARGET)
+    EXPFAM_INSTANCES(EXPFAM_UINT8_ROW, void, expfam_uint8_row, EXPFAM_ROW_ARGUMENTS)
+    #define EXPFAM_INT16_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(int16_t, EXPFAM_AS_IT_IS, NAME, TARGET)
+    EXPFAM_INSTANCES(EXPFAM_INT16_ROW, void, expfam_int16_row, EXPFAM_ROW_ARGUMENTS)
+    #define EXPFAM_UINT16_ROW(NAME, TARGET) EXPFAM_ROW_LESS_CENTRE(uint16_t, EXPFAM_AS_IT_IS, NAME, TARGET)
+    EXPFAM_INSTANCES(EXPFAM_UINT16_ROW, void, expfam_uint16_row, EXPFAM_ROW_ARGUMENTS)
     """
-    void (*expfam_wide_row)(const double *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
-    void (*expfam_narrow_row)(const float *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
+    void (*expfam_double_row)(const void *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
+    void (*expfam_float_row)(const void *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
+    void (*expfam_half_row)(const void *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
+    void (*expfam_int8_row)(const void *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
+    void (*expfam_uint8_row)(const void *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
+    void (*expfam_int16_row)(const void *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
+    void (*expfam_uint16_row)(const void *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
 
 
 cdef object aligned(Py_ssize_t size):
@@ -62,18 +93,31 @@ cdef double *pointer(object array) except? NULL:
 
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:
     """Write dense row i, or its logarithm, minus the centre to `out` (d,)."""
+    cdef int kind = state.rows.kind
+    cdef Py_ssize_t d = state.d, place = i * d
+    cdef const char *x = <const char *> state.rows.values
+    if state.is_log:
+        real_log_row(state, i, out)
+    elif kind == ROWS_FLOAT64:
+        expfam_double_row(x + 8 * place, state.center, d, out)
+    elif kind == ROWS_FLOAT32:
+        expfam_float_row(x + 4 * place, state.center, d, out)
+    elif kind == ROWS_FLOAT16:
+        expfam_half_row(x + 2 * place, state.center, d, out)
+    elif kind == ROWS_INT8:
+        expfam_int8_row(x + place, state.center, d, out)
+    elif kind == ROWS_UINT8:
+        expfam_uint8_row(x + place, state.center, d, out)
+    elif kind == ROWS_INT16:
+        expfam_int16_row(x + 2 * place, state.center, d, out)
+    else:
+        expfam_uint16_row(x + 2 * place, state.center, d, out)
+
+
+cdef void real_log_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:
+    """Write the logarithms of a row of doubles or floats minus the centre; NaN stays NaN."""
     cdef const double *wide = <const double *> state.rows.values + i * state.d
     cdef const float *narrow = <const float *> state.rows.values + i * state.d
-    if state.is_log:
-        real_log_row(state, wide, narrow, out)
-    elif state.rows.kind == ROWS_FLOAT64:
-        expfam_wide_row(wide, state.center, state.d, out)
-    else:
-        expfam_narrow_row(narrow, state.center, state.d, out)
-
-
-cdef void real_log_row(const real_state *state, const double *wide, const float *narrow, double *out) noexcept nogil:
-    """Write the logarithms of a row minus the centre; NaN stays NaN."""
     cdef Py_ssize_t f
     cdef double x
     for f in range(state.d):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _TINY = np.finfo(np.float64).tiny
 _MOST_WIDTH = 2.0**448  # of a column whose squares can be summed
+_SINGLE = 4  # bytes of a number of single precision
 _BLOCK_CELLS = 1 << 18  # cells of rows that are read together
 _FEW_ROWS = 1 << 10  # up to here sorting a column is faster than counting its distinct values
 _COLUMNS = 128  # columns whose distinct values are counted in one pass: their tables stay in the cache
@@ -95,7 +96,12 @@ def _blocks(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
     step = max(1, _BLOCK_CELLS // max(X.shape[1], 1))
     for start in range(0, len(X), step):
         block = X[start : start + step]
-        yield np.log(block, dtype=np.float64) if of_logs else np.ascontiguousarray(block)
+        yield np.log(block, dtype=np.float64) if of_logs else _as_floats(block)
+
+
+def _as_floats(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return cells in C order, those of less than four bytes in single precision."""
+    return np.ascontiguousarray(block, dtype=np.float32 if block.itemsize < _SINGLE else block.dtype)
 
 
 # ---- questions that the rows answer ----------------------------------------------------------------------------------
@@ -259,12 +265,12 @@ class _AskCounts:
     def _cells(self, X, columns):
         """Yield the cells of the columns: as they lie where rows hold them side by side."""
         is_side_by_side = X.strides[1] == X.itemsize and columns[-1] - columns[0] == len(columns) - 1
-        if is_side_by_side and not self.of_logs:
+        if is_side_by_side and not self.of_logs and X.itemsize >= _SINGLE:
             yield X[:, columns[0] : columns[-1] + 1]
             return
         step = max(1, _BLOCK_CELLS // len(columns))
         for start in range(0, len(X), step):
-            cells = np.ascontiguousarray(X[start : start + step, columns])
+            cells = _as_floats(X[start : start + step, columns])
             yield np.log(cells, dtype=np.float64) if self.of_logs else cells
 
 

@@ -70,6 +70,16 @@ def test_rounding_matters_where_a_value_has_many_rows_however_wide_the_column_is
     assert tied_columns(Dataset(fine, Gaussian().bind(fine)), None) == {}
 
 
+def test_where_columns_share_a_variance_rounding_matters_where_whole_rows_are_repeated():
+    """Sixteen columns of some fifteen values each, as embeddings in integers: no two rows are equal."""
+    X = np.round(4.0 * RNG.normal(size=(5000, 16)))
+    assert len(tied_columns(Dataset(X, DiagonalGaussian()), None)) == 16
+    assert tied_columns(Dataset(X, SphericalGaussian()), None) == {}
+    assert len(tied_columns(Dataset(X[:, :1], SphericalGaussian()), None)) == 1
+    few_rows = np.round(1.5 * RNG.normal(size=(50_000, 2)))  # some 5 values of each column
+    assert len(tied_columns(Dataset(few_rows, SphericalGaussian()), None)) == 2
+
+
 def test_a_frequent_value_is_spread_and_its_neighbours_stay():
     column = RNG.normal(size=400) + 5.0
     column[:120] = 0.0
