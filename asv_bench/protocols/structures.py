@@ -80,9 +80,20 @@ def threads(args):
     print(f"{args.rows} x {args.features}: {wall[1]:.3f} s; two threads {wall[2]:.3f} s, {wall[1] / wall[2]:.2f}")
 
 
+def scanned(X, Q, k):
+    """The k nearest rows by products of 256 queries with all rows, not exact."""
+    norms = np.einsum("ij,ij->i", X, X)
+    for start in range(0, len(Q), 256):
+        scores = Q[start : start + 256] @ X.T
+        scores *= -2.0
+        scores += norms
+        np.argpartition(scores, k, axis=1)
+
+
 def noise(args):
-    """Build from rows without any structure, which warns that the tree will not help."""
-    X = np.random.default_rng(0).normal(size=(args.rows, args.features)).astype(np.float32)
+    """Build from rows without any structure, which warns; and nearest neighbours of further rows beside flat scans."""
+    X = np.random.default_rng(0).normal(size=(args.rows + args.queries, args.features)).astype(np.float32)
+    X, Q = X[: args.rows].copy(), X[args.rows :].copy()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CoverTreeWarning)
         start = time.process_time()
@@ -91,6 +102,21 @@ def noise(args):
     n_warnings = sum(issubclass(warning.category, CoverTreeWarning) for warning in caught)
     ball = least(partial(BallTree, X))
     print(f"{args.rows} x {args.features}: {seconds:.2f} s, CoverTreeWarning: {n_warnings}; BallTree {ball:.2f} s")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoverTreeWarning)
+        tree = CoverTree(X, n_threads=1)
+    for k in (1, 10):
+        ours, flat = least(partial(tree.knn, Q, k)), least(partial(scanned, X, Q, k))
+        line = f"{k} nearest: {1e6 * ours / args.queries:.1f} us; NumPy products {1e6 * flat / args.queries:.1f} us"
+        try:
+            import faiss
+        except ImportError:
+            print(f"{line}; faiss is not installed")
+            continue
+        faiss.omp_set_num_threads(1)
+        index = faiss.IndexFlatL2(args.features)
+        index.add(X)
+        print(f"{line}; faiss {1e6 * least(partial(index.search, Q, k)) / args.queries:.1f} us")
 
 
 def top(args):
@@ -172,7 +198,7 @@ def updates(args):
 COMMANDS = {
     trees: ROWS | {"queries": 60},
     threads: ROWS,
-    noise: {"rows": 100_000, "features": 64},
+    noise: {"rows": 100_000, "features": 64, "queries": 1024},
     top: {},
     alias: {},
     minhash: {},

@@ -23,6 +23,6 @@ cdef class PackedBoxes:
     cdef double slack
     cdef object arrays
 
-    cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found) noexcept nogil
+    cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found, Py_ssize_t *n_read) noexcept nogil
     cdef Py_ssize_t _read_tile(self, const float *q, Py_ssize_t k, neighbour *found, Py_ssize_t size, Py_ssize_t tile,
                                float *limit) noexcept nogil

@@ -162,8 +162,11 @@ cdef class PackedBoxes:
 
     # ---- search ------------------------------------------------------------------------------------------------------
 
-    cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found) noexcept nogil:
-        """Write the k nearest data to `found`, sorted by (distance, id); return their number."""
+    cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found, Py_ssize_t *n_read) noexcept nogil:
+        """Write the k nearest data to `found`, sorted by (distance, id); return their number.
+
+        The number of groups of boxes and of tiles that were read is added to `n_read`.
+        """
         cdef waiting stack[MOST_WAITING]
         cdef float squares[EXPFAM_BOX_LANES]
         cdef Py_ssize_t n_waiting = 1, first, at, size = 0, F = self.F
@@ -176,6 +179,7 @@ cdef class PackedBoxes:
             now = stack[n_waiting]
             if now.square > limit:
                 continue
+            n_read[0] += 1
             if now.level < 0:
                 size = self._read_tile(q, k, found, size, now.place, &limit)
                 continue

@@ -22,7 +22,7 @@ cdef class CoverTree:
     cdef readonly bint is_compact, radius_is_bound
     cdef public object n_threads
     cdef readonly object center
-    cdef object _cells, _points, _ids, _dist, _where, _home, _boxes, __weakref__
+    cdef object _cells, _points, _ids, _dist, _where, _home, _boxes, _products, __weakref__
     cdef Py_ssize_t _n_positions, _next_id, _n_waste
 
     # Write the k nearest data to `found`, sorted by (distance, id), and return their number. `visits` has room for

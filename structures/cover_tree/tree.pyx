@@ -7,7 +7,8 @@ same centre. The centres of the children are more than base**level apart, and th
 cell. Levels that would not split are skipped. Small, identical or unsplittable sets of data stay together in a leaf.
 Searches are exact and use only stored distances and radii. Building computes O(c N log(spread)) distances, where c is
 the expansion constant of the data; for data without one the number is limited. A query reads the cells that may contain
-an answer, best first. Where they save few distances to the first queries, the others read all data in one pass.
+an answer, best first. Where they save few distances to the first queries, the others read all data in one pass, which
+compares up to 64 columns by products with 32 queries.
 """
 
 
@@ -26,7 +27,9 @@ from expfam.structures.cover_tree.build cimport (
 )
 from expfam.structures.cover_tree.boxes cimport PackedBoxes
 from expfam.structures.cover_tree.neighbours cimport neighbour, offer, sort_found
+from expfam.structures.cover_tree.tile_products cimport TileProducts
 from expfam.structures.simd.distance cimport expfam_square_distance
+from expfam.structures.simd.near_rows cimport EXPFAM_NEAR_POINTS
 from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
 from expfam.structures.cover_tree.build import CELL as _CELL, build, centred, column_bounds
@@ -43,6 +46,7 @@ cdef enum:
     FEW_QUERIES = 64            # one of so many data as a query: fewer are done before boxes are made
 
 cdef double SCAN_SHARE = 0.25   # of the data: who reads more by cells is slower than a pass in the order of memory
+cdef double TILE_SHARE = 0.08   # of the tiles, with their boxes: who reads more is slower than products of all of them
 
 cdef extern from "<math.h>" nogil:
     double c_pow "pow"(double x, double y)
@@ -192,7 +196,7 @@ cdef class CoverTree:
         self._cells, self._points, self._ids, self._dist = cells, rows, ids[order], dist
         self.n_cells, self._n_positions, self.n_alive = len(cells), len(rows), len(rows)
         self._n_waste, self.is_compact, self.radius_is_bound = 0, True, False
-        self._where = self._home = self._boxes = None
+        self._where = self._home = self._boxes = self._products = None
         self._aim()
         whole = cells["size"][(cells["flags"] & UNSPLITTABLE) != 0].sum()
         if whole:
@@ -378,15 +382,13 @@ cdef class CoverTree:
                    Py_ssize_t lo, Py_ssize_t hi):
         """Write the answers of the queries lo..hi.
 
-        Boxes find them where there are some. Where cells save few distances to the first queries, as with noise in many
-        columns, the others read all data.
+        Where cells save few distances to the first queries, as with noise in many columns, the others read all data.
         """
         cdef Py_ssize_t i, j, size, n_read = 0
         cdef bint saves = True
-        cdef PackedBoxes boxes = self._boxes
         cdef neighbour *found = <neighbour *> malloc(k * sizeof(neighbour))
-        cdef visit *visits = NULL if boxes is not None else <visit *> malloc(self.n_cells * sizeof(visit))
-        if found == NULL or (visits == NULL and boxes is None):
+        cdef visit *visits = <visit *> malloc(self.n_cells * sizeof(visit))
+        if found == NULL or visits == NULL:
             free(found)
             free(visits)
             raise MemoryError("no memory for the search of a cover tree")
@@ -394,9 +396,7 @@ cdef class CoverTree:
             for i in range(lo, hi):
                 if i == lo + TRIALS:
                     saves = n_read < TRIALS * SCAN_SHARE * self._n_positions
-                if boxes is not None:
-                    size = boxes.nearest(&Q[i, 0], k, found)
-                elif saves:
+                if saves:
                     size = self.nearest(&Q[i, 0], k, found, visits, &n_read)
                 else:
                     size = self.nearest_of_all(&Q[i, 0], k, found)
@@ -405,6 +405,38 @@ cdef class CoverTree:
                     index[i, j] = found[j].id
         free(found)
         free(visits)
+
+    def _knn_by_boxes(self, const float[:, ::1] Q, Py_ssize_t k, double[:, ::1] distance, Py_ssize_t[:, ::1] index,
+                      Py_ssize_t lo, Py_ssize_t hi):
+        """Write the answers of the queries lo..hi.
+
+        Where boxes leave out few rows of the first queries, the others are compared with all rows by products.
+        """
+        cdef PackedBoxes boxes = self._boxes
+        cdef TileProducts products = self._products
+        cdef Py_ssize_t i = lo, j, r, n = 1, n_read = 0
+        cdef Py_ssize_t sizes[EXPFAM_NEAR_POINTS]
+        cdef Py_ssize_t most = EXPFAM_NEAR_POINTS if k * EXPFAM_NEAR_POINTS <= self._n_positions else 1
+        cdef neighbour *found = <neighbour *> malloc(most * k * sizeof(neighbour))
+        cdef bint has_memory = found != NULL
+        with nogil:
+            while i < hi and has_memory:
+                if i == lo + TRIALS and n_read >= TRIALS * TILE_SHARE * products.n_tiles:
+                    n = most
+                n = min(n, hi - i)
+                if n == 1:
+                    sizes[0] = boxes.nearest(&Q[i, 0], k, found, &n_read)
+                elif products.nearest(&Q[i, 0], n, k, found, sizes):
+                    has_memory = False
+                    break
+                for r in range(n):
+                    for j in range(sizes[r]):
+                        distance[i + r, j] = sqrt(found[r * k + j].square)
+                        index[i + r, j] = found[r * k + j].id
+                i += n
+        free(found)
+        if not has_memory:
+            raise MemoryError("no memory for the search of a cover tree")
 
     def _range_block(self, const float[:, ::1] Q, double r, Py_ssize_t lo, Py_ssize_t hi):
         """Return the number of answers of each query lo..hi, and the answers."""
@@ -459,19 +491,39 @@ cdef class CoverTree:
         k = min(int(k), self.n_alive)
         distance, index = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.intp)
         if k:
-            self._make_boxes(len(Q))
+            self._make_boxes(Q, k)
             tasks = [(Q, k, distance, index, lo, min(lo + QUERIES, len(Q))) for lo in range(0, len(Q), QUERIES)]
-            run(self._knn_block, tasks, self.n_threads)
+            run(self._knn_block if self._boxes is None else self._knn_by_boxes, tasks, self.n_threads)
         return distance, index
 
-    def _make_boxes(self, n_queries):
-        """Make boxes of the rows for many queries in few columns, until the data change."""
+    def _make_boxes(self, Q, k):
+        """Make boxes of the rows, until the data change, for many queries in few columns.
+
+        Fewer queries have them where cells save few distances.
+        """
         if not self.is_compact:
-            self._boxes = None
+            self._boxes = self._products = None
         if not self.is_compact or self._boxes is not None or self.F > MOST_COLUMNS or self._n_positions < FEW_ROWS:
             return
-        if FEW_QUERIES * n_queries >= self._n_positions:
+        if FEW_QUERIES * len(Q) >= self._n_positions or (len(Q) >= QUERIES and not self._cells_save(Q[:TRIALS], k)):
             self._boxes = PackedBoxes(self._points, self._ids, self.slack)
+            self._products = TileProducts(self._boxes)
+
+    def _cells_save(self, const float[:, ::1] Q, Py_ssize_t k):
+        """Tell whether cells leave out so many rows that a pass over all rows takes longer."""
+        cdef Py_ssize_t i, n_read = 0
+        cdef neighbour *found = <neighbour *> malloc(k * sizeof(neighbour))
+        cdef visit *visits = <visit *> malloc(self.n_cells * sizeof(visit))
+        cdef bint has_memory = found != NULL and visits != NULL
+        if has_memory:
+            with nogil:
+                for i in range(Q.shape[0]):
+                    self.nearest(&Q[i, 0], k, found, visits, &n_read)
+        free(found)
+        free(visits)
+        if not has_memory:
+            raise MemoryError("no memory for the search of a cover tree")
+        return n_read < Q.shape[0] * SCAN_SHARE * self._n_positions
 
     def range(self, Q, r):
         """Find the data within distance r of each query, including distance r itself.

@@ -180,6 +180,29 @@ def test_boxes_find_what_cells_find_to_the_bit(n, d):
             assert tree.knn(Q, n)[1].tolist() == other.knn(Q, n)[1].tolist()
 
 
+@pytest.mark.parametrize("d", [1, 13, 32, 64])
+@pytest.mark.parametrize("shape", ["noise", "rounded", "copies", "lengths", "far apart"])
+def test_products_of_all_rows_find_what_cells_find_to_the_bit(shape, d):
+    """Boxes leave out few of these rows: most queries are compared with all rows, 32 at a time."""
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(2000, d))
+    if shape == "rounded":
+        X = np.round(X)
+    elif shape == "copies":
+        X[1000:] = X[:1000]
+    elif shape == "lengths":
+        X *= np.exp(3.0 * rng.normal(size=(2000, 1)))
+    elif shape == "far apart":
+        X[:1000] += 1e4
+    Q = np.concatenate([X[:70], rng.normal(size=(30, d))])
+    together, alone = CoverTree(X), CoverTree(X)
+    for k in (1, 5, 62, 63, 2000):  # of more than 62, 32 answers are more than the data
+        found = together.knn(Q, k)
+        cells = [alone.knn(Q[i : i + 8], k) for i in range(0, len(Q), 8)]  # too few queries for boxes
+        for part in range(2):
+            np.testing.assert_array_equal(found[part], np.concatenate([each[part] for each in cells]))
+
+
 def test_boxes_forget_data_that_change():
     X = clusters(2000, 3, 9, 1)
     tree = CoverTree(X)
@@ -246,13 +269,17 @@ def test_other_instructions_find_the_same_neighbours(isa):
         "X = np.random.default_rng(0).integers(0, 5, (300, 19)).astype(float)\n"
         "t = CoverTree(X, leaf=3); t.invariants(); found = [t.knn(X[:20], 5)[1].tolist()]\n"
         "X = np.random.default_rng(0).integers(0, 5, (1500, 7)).astype(float)\n"
-        "found.append(CoverTree(X).knn(X[:40], 5)[1].tolist()); print(json.dumps(found))"
+        "found.append(CoverTree(X).knn(X[:40], 5)[1].tolist())\n"
+        "X = np.random.default_rng(0).integers(0, 9, (1500, 23)).astype(float)\n"
+        "found.append(CoverTree(X).knn(X[:99], 5)[1].tolist()); print(json.dumps(found))"
     )
-    cells, boxes = json.loads(output_under(isa, code))
+    cells, boxes, products = json.loads(output_under(isa, code))
     X = np.random.default_rng(0).integers(0, 5, (300, 19)).astype(float)
     assert cells == brute_knn(X, X[:20], 5)[1].tolist()
     X = np.random.default_rng(0).integers(0, 5, (1500, 7)).astype(float)
     assert boxes == brute_knn(X, X[:40], 5)[1].tolist()
+    X = np.random.default_rng(0).integers(0, 9, (1500, 23)).astype(float)
+    assert products == brute_knn(X, X[:99], 5)[1].tolist()
 
 
 # ---- the build -------------------------------------------------------------------------------------------------------
