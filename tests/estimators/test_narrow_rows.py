@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from instruction_sets import SETS, output_under
 from sklearn.metrics import adjusted_rand_score
 
 from expfam import (
@@ -122,16 +123,28 @@ def test_rows_are_kept_and_all_samplers_have_the_bits_of_single_precision(family
             np.testing.assert_array_equal(found, expected, err_msg=name)
 
 
-@pytest.mark.parametrize("family", list(OWN))
-def test_every_half_is_read_as_numpy_reads_it(family):
-    """All finite halves, in rows of 64: normal ones, those below them, and both zeros."""
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    halves = bits.view(np.float16)[np.isfinite(bits.view(np.float16))].reshape(-1, 64)
-    rows = halves[(halves != 0).any(axis=1)]
-    data = Dataset(rows, OWN[family])
-    statistics = RowStatistics(data.family.components(data, 2), data)
-    found = [statistics.added(i, 1.0, np.zeros(data.n_statistics))[:64] for i in range(len(rows))]
-    np.testing.assert_array_equal(found, Dataset(rows.astype(np.float32), OWN[family]).phi(0, len(rows))[:, :64])
+def all_values(kind):
+    """All finite numbers of a kind, in rows of 64 that are not all zero."""
+    bits = np.arange(1 << 8 * np.dtype(kind).itemsize, dtype=f"u{np.dtype(kind).itemsize}")
+    values = bits.view(kind)
+    rows = np.resize(values[np.isfinite(values)], (-(-values.size // 64), 64))
+    return rows[(rows != 0).any(axis=1)]
+
+
+def test_every_number_is_read_as_numpy_reads_it():
+    for family in OWN.values():
+        for kind in KINDS:
+            data = Dataset(rows := all_values(kind), family)
+            statistics = RowStatistics(data.family.components(data, 2), data)
+            found = [statistics.added(i, 1.0, np.zeros(data.n_statistics))[:64] for i in range(len(rows))]
+            expected = Dataset(rows.astype(np.float32), data.family).phi(0, len(rows))[:, :64]
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("isa", SETS)
+def test_other_instructions_read_the_same_numbers(isa):
+    code = "from test_narrow_rows import test_every_number_is_read_as_numpy_reads_it as check\ncheck()\nprint('same')"
+    assert output_under(isa, code, file=__file__).strip() == "same"
 
 
 @pytest.mark.parametrize("family", list(OWN))

@@ -305,7 +305,7 @@ FORCED = {
     "structures/test_kernels.py": "expfam_(dot|log|log_rising|add_row|max|exp_blocks)",
     "families/test_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
     "families/test_missing_cells.py": "expfam_open_scan",
-    "families/test_filtered_scores.py": "expfam_(product_distances|group_tops|radial_bounds|(centred|wide|narrow)_row"
+    "families/test_filtered_scores.py": "expfam_(product_distances|group_tops|radial_bounds|(centred|double|float)_row"
     "|narrow_dot)",
     "families/test_beta.py": "expfam_(beta_\\w+|add_log_ratios)",
     "families/test_von_mises_fisher.py": "expfam_(log_bessel|bessel_ratio|vmf_\\w+)",
@@ -315,7 +315,8 @@ FORCED = {
     "model/test_label_sums.py": "expfam_label_terms",
     "structures/test_sign_hash.py": "expfam_(sign_\\w+|float_exp_blocks|byte_add_\\w+|entries_add|hamming)",
     "structures/test_min_hash.py": "expfam_icws",
-    "structures/test_cover_tree.py": "expfam_(square_distance|tile_\\w+|(box|point)_squares)",
+    "structures/test_cover_tree.py": "expfam_(square_distance|tile_\\w+|(box|point)_squares|rows_within)",
+    "estimators/test_narrow_rows.py": "expfam_(half|u?int(8|16))_row",
     "samplers/collapsed/test_metropolis.py": "expfam_(byte_scores|float_rows|between|max_float)",
     "structures/test_top_l.py": "top_\\w+",
     "samplers/hierarchy/test_bounded_pairs.py": "expfam_(rate_logs|upper_scores|ward_bounds)",
