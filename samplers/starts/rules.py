@@ -225,7 +225,11 @@ def _kmeans(model, data, seed, limit, n_threads):
     rows = Rows(data)
     chosen = np.sort(rng.permutation(data.n_rows)[: _SEEDING_ROWS + 20 * K])
     weight = None if data.weight is None else data.weight[chosen]
-    seeds = distant_rows(rows.take(chosen), K, rng, n_threads, weight)
+    points = rows.take(chosen)
+    picked, found = _distant(points, K, rng, n_threads, weight)
+    if chosen.size == data.n_rows:
+        return found.index
+    seeds = points[picked]
     blocks = rows.blocks(min(seeds.shape[0], SEEDS_AT_ONCE))
     return np.concatenate(run(lambda a, b: nearest(rows.take(slice(a, b)), seeds), blocks, n_threads))
 
@@ -255,6 +259,11 @@ def distant_rows(
     (K, C) ndarray or CSR
         The picked rows of `points`.
     """
+    return points[_distant(points, K, rng, n_threads, weight)[0]]
+
+
+def _distant(points, K, rng, n_threads, weight):
+    """Return the numbers of rows picked by D^2 sampling, and the nearest of them of each row."""
     picked = [int(rng.integers(points.shape[0])) if weight is None else _drawn(weight, rng)]
     found = NearestSeeds(points)
     with single_blas():  # the bits of a product must not depend on the number of threads
@@ -268,7 +277,7 @@ def distant_rows(
             kept = _kept(points[drawn], found.norms[drawn], found.distance[drawn], rng.random(size))
             found.add(points[drawn[kept]], n_threads)
             picked.extend(drawn[kept].tolist())
-    return points[picked]
+    return picked, found
 
 
 def _drawn(weight, rng):

@@ -138,10 +138,18 @@ def test_kmeans_does_not_depend_on_units_or_origin():
     np.testing.assert_array_equal(first, other)
 
 
-def test_kmeans_labels_are_the_nearest_seeds(monkeypatch):
+@pytest.mark.parametrize("n_seeding_rows", [20_000, 100])  # all rows are looked at for seeds, or some
+def test_kmeans_labels_are_the_nearest_seeds(monkeypatch, n_seeding_rows):
     X = np.random.default_rng(1).normal(size=(500, 3))
-    kept = []
-    monkeypatch.setattr(starts, "distant_rows", lambda *given: kept.append(distant_rows(*given)) or kept[-1])
+    kept, pick = [], starts._distant
+
+    def recorded(points, *given):
+        picked, found = pick(points, *given)
+        kept.append(points[picked])
+        return picked, found
+
+    monkeypatch.setattr(starts, "_distant", recorded)
+    monkeypatch.setattr(starts, "_SEEDING_ROWS", n_seeding_rows)
     labels = starting_labels("kmeans++", *setup(X), seed=5, n_clusters=10)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     assert kept[0].shape == (10, 3)
