@@ -26,7 +26,7 @@ from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.byte_logs cimport expfam_between, expfam_byte_scores, expfam_float_rows, expfam_max_float
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising
-from expfam.structures.simd.prefetch cimport expfam_prefetch
+from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH, expfam_prefetch
 from expfam.structures.simd.vectors cimport expfam_add_row
 
 from expfam.errors import CapabilityError, DataError
@@ -198,6 +198,19 @@ cdef inline void expect_row(const csr_rows *x, Py_ssize_t i) noexcept nogil:
         expfam_prefetch(<const uint8_t *> x.values + first * size, n * size)
 
 
+cdef void expect_words(const log_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    """Prefetch the bytes and the counts of column k that belong to the words of datum i."""
+    cdef Py_ssize_t p, w, width = t.width
+    cdef const uint8_t *logs = <const uint8_t *> t.logs + k
+    cdef const uint16_t *counts = counts_of(t, k)
+    cdef const int32_t *place = t.place
+    cdef csr_rows x = t.x
+    for p in range(row_start(&x, i), row_start(&x, i + 1)):
+        w = entry_column(&x, p)
+        EXPFAM_PREFETCH(logs + w * width)
+        EXPFAM_PREFETCH(counts + place[w])
+
+
 cdef void add_data(log_table *t, const Py_ssize_t *rows, const Py_ssize_t *slots, Py_ssize_t n, Py_ssize_t low,
                    Py_ssize_t high, int sign) noexcept nogil:
     """Add the data whose slot lies in low..high-1, or subtract them if `sign` is -1."""
@@ -205,6 +218,8 @@ cdef void add_data(log_table *t, const Py_ssize_t *rows, const Py_ssize_t *slots
     for j in range(n):
         if j + AHEAD < n and low <= slots[j + AHEAD] < high:
             expect_row(&t.x, rows[j + AHEAD])
+        if not t.is_float and j + 1 < n and low <= slots[j + 1] < high:
+            expect_words(t, rows[j + 1], slots[j + 1])
         if low <= slots[j] < high:
             add_words(t, rows[j], slots[j], sign)
             t.total[slots[j]] += sign * t.length[rows[j]]
