@@ -50,6 +50,7 @@ _OPTIONAL = {  # ability: the method that a family needs for it
 _LAW = frozenset({"sufficient_statistics", "log_marginal"})  # methods from which all others follow
 # optional methods that compute the same law faster, or count its parameters
 _RESTATED = ("components", "separable", "log_predictive", "n_free_parameters")
+_READ_ROWS = {"sufficient_statistics", "log_base", "log_predictive", "coordinate_map", "neighbour_map"}
 _OF_TWO_VALUES = "the family takes 0 and 1: write X = X > 0.5 with a bound of your own, or take family='gaussian_diag'"
 _BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries are about this large
 
@@ -153,6 +154,8 @@ class Family(DataQuestions, ABC):
         for method in _RESTATED:  # inherited, they would still be about the law that this class has replaced
             if _has_another_law(cls, method):
                 setattr(cls, method, Family.__dict__[method])
+        if "keeps_narrow_rows" not in cls.__dict__ and _READ_ROWS & cls.__dict__.keys():
+            cls.keeps_narrow_rows = False  # squares of small integers overflow where a method does not know of them
         check_methods(cls, Family)
 
     # ---- what an author writes ------------------------------------------------------------------------------------

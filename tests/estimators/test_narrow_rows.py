@@ -123,6 +123,19 @@ def test_rows_are_kept_and_all_samplers_have_the_bits_of_single_precision(family
             np.testing.assert_array_equal(found, expected, err_msg=name)
 
 
+def test_a_subclass_with_its_own_statistics_gets_single_precision_unless_it_says_otherwise():
+    class Squares(SphericalGaussian):
+        def sufficient_statistics(self, X):
+            return super().sufficient_statistics(X**2)
+
+    class Renamed(SphericalGaussian):
+        name = "renamed"
+
+    X, _ = narrow_rows(np.uint8)
+    kinds = [Dataset(X, family).X.dtype for family in (Squares(), Renamed(), SphericalGaussian())]
+    assert kinds == [np.float32, np.uint8, np.uint8]
+
+
 def all_values(kind):
     """All finite numbers of a kind, in rows of 64 that are not all zero."""
     bits = np.arange(1 << 8 * np.dtype(kind).itemsize, dtype=f"u{np.dtype(kind).itemsize}")
