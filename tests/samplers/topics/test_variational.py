@@ -292,7 +292,8 @@ def test_topics_of_many_documents_begin_near_the_corpus():
     shares = np.asarray(X.sum(axis=0)).ravel() / X.sum()
     near, far = (started(X, 10, name, 0).word_counts for name in ("corpus", "documents"))
     assert np.isclose(near.sum(), X.sum())
-    assert abs(near / near.sum(axis=0) - shares[:, None]).max() < 0.1 * abs(far / far.sum(axis=0) - shares[:, None]).max()
+    apart = [abs(counts / counts.sum(axis=0) - shares[:, None]).max() for counts in (near, far)]
+    assert apart[0] < 0.1 * apart[1]
     assert started(X, 10, "corpus", 30).log_joint > started(X, 10, "documents", 30).log_joint
 
 
