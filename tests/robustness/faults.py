@@ -295,8 +295,8 @@ FAULTS = [
     Fault(
         "small responsibilities are left out of soft sums",
         "samplers/uncollapsed/em.pyx",
-        "<float> (weight[i] * NEGLIGIBLE)",
-        "<float> (weight[i] * 0.01)",
+        "lists.put(place + i, x, &tile.sums[0], <float> (weight[i] * NEGLIGIBLE))",
+        "lists.put(place + i, x, &tile.sums[0], <float> (weight[i] * 0.01))",
         "tests/samplers/uncollapsed/test_near_lists.py -k of_all",
     ),
     Fault(
