@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 
 from expfam.errors import SupportError
 from expfam.samplers.variational.linked_rows import LinkedRows
@@ -565,8 +564,8 @@ class PassPart:
         first = (-rows.start) % step if isinstance(rows, slice) else None
         chosen = np.flatnonzero(rows % step == 0) if first is None else np.arange(first, m, step)
         if chosen.size:
-            kept = np.exp(self.objective[chosen] - logsumexp(scores[chosen].astype(np.float64), axis=1))
-            self.diagnostics.lost += float(np.maximum(1.0 - kept, 0.0).sum())
+            above = scores[chosen].astype(np.float64) - self.objective[chosen, None]
+            self.diagnostics.lost += float(np.maximum(1.0 - 1.0 / np.exp(above).sum(axis=1), 0.0).sum())
             self.diagnostics.n_sampled += chosen.size
 
     def _sum_block(self, phi, scores, places, weight, m):
