@@ -196,6 +196,7 @@ PROTOCOLS = [
     Protocol("Wide rows: von Mises-Fisher", "wide.py", "vmf", "--quick"),
     Protocol("Wide rows: sweeps beside products", "wide.py", "blocks", "--quick"),
     Protocol("Wide rows: embeddings beside faiss", "wide.py", "embeddings", "--quick"),
+    Protocol("Wide rows: small groups that lie near each other", "wide.py", "noisy", "--quick"),
     Protocol("Wide rows: numbers of one and two bytes", "wide.py", "narrow", "--quick"),
     Protocol("Wide rows: counts of a million words", "wide.py", "counts", "--quick"),
     Protocol("Wide rows: trees of nearly constant categories", "wide.py", "levels", "--quick"),

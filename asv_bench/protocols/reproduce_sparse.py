@@ -329,8 +329,8 @@ def lines_of_figure4(data_set, K, lines, best):
                 "much sooner; SparseLDA does not get there in the time",
                 late / min(sooner) if sooner else None,
                 differs=not sooner or late < min(sooner),
-                reason=f"our variational ways end together, dense ones at {own['ours, dense']['score']:.3f} too: "
-                "it is the variational optimum on so few documents, not the sparsity"
+                reason=f"our dense variational way ends at {own['ours, dense']['score']:.3f}, behind sampling too: it"
+                " is variational inference of so few documents, not the sparsity"
                 if "ours, dense" in own
                 else "ours has the score later",
             )
