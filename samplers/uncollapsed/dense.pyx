@@ -158,15 +158,16 @@ cdef class DenseScores:
 
         Few statistics in double precision are held at a time, so that they stay in the cache.
         """
-        cdef Py_ssize_t first, i, rows = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.F)
+        cdef Py_ssize_t first, i, begin = start, rows = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.F)
         cdef const double[:, ::1] phi
-        if stop - start < self.tile_rows:
+        if stop - begin < self.tile_rows:
             tile.phi[:] = 0.0
-        for first in range(start, stop, rows):
+        for first in range(begin, stop, rows):
             phi = self.data.phi(first, min(first + rows, stop))
-            self._narrow_rows(tile, phi, place + first - start, first - start)
-            for i in range(phi.shape[0]):
-                tile.offsets[first - start + i] = expfam_dot(&phi[i, 0], self.origin_at, self.F)
+            self._narrow_rows(tile, phi, place + first - begin, first - begin)
+            with nogil:
+                for i in range(phi.shape[0]):
+                    tile.offsets[first - begin + i] = expfam_dot(&phi[i, 0], self.origin_at, self.F)
         np.matmul(tile.phi, self.table, out=tile.scores)
 
     cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place, Py_ssize_t first) noexcept:

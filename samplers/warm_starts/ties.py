@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.families.gaussian.summaries import column_summaries
 from expfam.families.support import widened
 from expfam.model.data import Dataset
@@ -121,7 +122,7 @@ def spread_alike(data: Dataset) -> Dataset:
     >>> found[1] == found[3], np.array_equal(spread_alike(Dataset([[2.0], [1.0], [0.0]], family)).X[::-1], found[:3])
     (array([ True]), True)
     """
-    tied = {} if data.family.accepts_sparse else tied_columns(data, None)
+    tied = {} if isinstance(data.family, SphericalGaussian) else tied_columns(data, None)
     if not tied:
         return data
     first, row = np.unique(first_equal_rows(data.X), return_inverse=True)
@@ -221,7 +222,8 @@ def _is_dense_value(data, few):
 
     Where columns share one variance, rows have to be equal in all of them: at least half of the rows are repeats.
     """
-    return not data.family.accepts_sparse or 2 * len(np.unique(first_equal_rows(few))) <= len(few)
+    has_one_variance = isinstance(data.family, SphericalGaussian)
+    return not has_one_variance or 2 * len(np.unique(first_equal_rows(few))) <= len(few)
 
 
 def _begins(ordered):
