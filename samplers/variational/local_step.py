@@ -192,13 +192,11 @@ class Tables:
         self.c = np.ascontiguousarray(c, dtype=phi.dtype)
         self.theta = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
 
-    def score(self, rows: tuple[Any, ...], out: npt.NDArray[Any]) -> None:
+    def score(self, rows: Any, out: npt.NDArray[Any]) -> None:
         """Write the scores (R, K) of rows, whose arrays are as in `dense_scores` or `sparse_scores`."""
         (dense_scores if len(rows) == 1 else sparse_scores)(*rows, self.theta, self.c, out)
 
-    def score_near(
-        self, rows: tuple[Any, ...], near: tuple[Any, ...], gathered: Any, out: npt.NDArray[Any], *, scores_last: bool
-    ) -> int:
+    def score_near(self, rows: Any, near: Any, gathered: Any, out: npt.NDArray[Any], *, scores_last: bool) -> int:
         """Write the scores of rows against candidates, `near`, as `dense_candidates` does.
 
         `near` is (buckets, graph, last).

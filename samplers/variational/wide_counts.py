@@ -189,13 +189,11 @@ class WideTables(Tables):
     def _lists(self):
         return self.starts, self.clusters, self.above, self.rows, self.table, self.c, self.level
 
-    def score(self, rows: tuple[Any, ...], out: npt.NDArray[Any]) -> None:
+    def score(self, rows: Any, out: npt.NDArray[Any]) -> None:
         """Write the scores (R, K) of rows; see `Tables.score`."""
         listed_scores(*rows, *self._lists, out)
 
-    def score_near(
-        self, rows: tuple[Any, ...], near: tuple[Any, ...], gathered: Any, out: npt.NDArray[Any], *, scores_last: bool
-    ) -> int:
+    def score_near(self, rows: Any, near: Any, gathered: Any, out: npt.NDArray[Any], *, scores_last: bool) -> int:
         """Write the scores of rows against candidates; see `Tables.score_near`."""
         return listed_candidates(*rows, *self._lists, *near, scores_last, out)
 
