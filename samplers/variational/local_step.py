@@ -194,17 +194,17 @@ class Tables:
 
     def score(self, rows: Any, out: npt.NDArray[Any]) -> None:
         """Write the scores (R, K) of rows, whose arrays are as in `dense_scores` or `sparse_scores`."""
-        (dense_scores if len(rows) == 1 else sparse_scores)(*rows, self.theta, self.c, out)
+        parts: Any = (*rows, self.theta, self.c, out)
+        (dense_scores if len(rows) == 1 else sparse_scores)(*parts)
 
     def score_near(self, rows: Any, near: Any, gathered: Any, out: npt.NDArray[Any], *, scores_last: bool) -> int:
         """Write the scores of rows against candidates, `near`, as `dense_candidates` does.
 
         `near` is (buckets, graph, last).
         """
-        settings = (self.theta, self.c, *near, scores_last)
-        if len(rows) == 1:
-            return dense_candidates(*rows, *settings, gathered, out)
-        return sparse_candidates(*rows, *settings, out)
+        is_dense = len(rows) == 1
+        parts: Any = (*rows, self.theta, self.c, *near, scores_last, *([gathered] if is_dense else []), out)
+        return (dense_candidates if is_dense else sparse_candidates)(*parts)
 
     def left_out(self, sums: Sums) -> float:
         """Return the part of the bound that scores by these tables leave out, nats.

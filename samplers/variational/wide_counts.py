@@ -191,11 +191,13 @@ class WideTables(Tables):
 
     def score(self, rows: Any, out: npt.NDArray[Any]) -> None:
         """Write the scores (R, K) of rows; see `Tables.score`."""
-        listed_scores(*rows, *self._lists, out)
+        parts: Any = (*rows, *self._lists, out)
+        listed_scores(*parts)
 
     def score_near(self, rows: Any, near: Any, gathered: Any, out: npt.NDArray[Any], *, scores_last: bool) -> int:
         """Write the scores of rows against candidates; see `Tables.score_near`."""
-        return listed_candidates(*rows, *self._lists, *near, scores_last, out)
+        parts: Any = (*rows, *self._lists, *near, scores_last, out)
+        return listed_candidates(*parts)
 
     def left_out(self, sums: Sums) -> float:
         """Return the part of the bound that scores leave out; see `Tables.left_out`."""
