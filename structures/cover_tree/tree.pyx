@@ -506,8 +506,10 @@ cdef class CoverTree:
         if not self.is_compact or self._boxes is not None or self.F > MOST_COLUMNS or self._n_positions < FEW_ROWS:
             return
         if FEW_QUERIES * len(Q) >= self._n_positions or (len(Q) >= QUERIES and not self._cells_save(Q[:TRIALS], k)):
-            self._boxes = PackedBoxes(self._points, self._ids, self.slack)
-            self._products = TileProducts(self._boxes)
+            boxes = PackedBoxes(self._points, self._ids, self.slack)
+            # boxes last: other threads that search the same tree take both as soon as there are boxes
+            self._products = TileProducts(boxes)
+            self._boxes = boxes
 
     def _cells_save(self, const float[:, ::1] Q, Py_ssize_t k):
         """Tell whether cells leave out so many rows that a pass over all rows takes longer."""

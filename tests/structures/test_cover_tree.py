@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -612,3 +613,13 @@ def test_integers_and_read_only_rows_are_taken():
     Y = X.astype(float)
     Y.flags.writeable = False
     assert same(CoverTree(X), CoverTree(Y))
+
+
+def test_threads_that_search_a_new_tree_at_once_find_the_same():
+    X = np.random.default_rng(0).normal(size=(6000, 4)).astype(np.float32)
+    parts, wanted = np.split(np.arange(len(X)), 6), CoverTree(X).knn(X, 5)[1]
+    for _ in range(10):
+        tree = CoverTree(X)
+        with ThreadPoolExecutor(6) as pool:
+            found = np.vstack(list(pool.map(lambda rows, tree=tree: tree.knn(X[rows], 5)[1], parts)))
+        assert np.array_equal(found, wanted)
