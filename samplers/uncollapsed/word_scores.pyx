@@ -13,9 +13,8 @@ from libc.stdint cimport int64_t
 from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DENSE_LANES, DENSE_NEVER, DenseScores
 from expfam.structures.simd.dense_scores cimport expfam_add_scaled
 
+from expfam.families.counts.natural_cells import long_lists
 from expfam.samplers.uncollapsed.listed_parameters import ListedParameters
-
-_LIST_SHARE = 4     # of the components: columns with longer lists are scored faster from a table
 
 
 def scores_of(data, state, occurring=None):
@@ -60,11 +59,9 @@ cdef class WordScores(DenseScores):
 
     def _list(self, by_column, empty, level):
         """Take the lists, and write long ones to a table."""
-        lengths = np.diff(by_column.indptr)
-        is_long = lengths > self.K // _LIST_SHARE
-        rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
-        table = np.zeros((int(is_long.sum()), self.width), dtype=np.float32)
-        table[:, : self.K] = by_column[:, is_long].toarray().T
+        lengths, (rows, long_columns) = np.diff(by_column.indptr), long_lists(by_column)
+        table = np.zeros((len(long_columns), self.width), dtype=np.float32)
+        table[:, : self.K] = long_columns
         # the largest difference of two parameters of a column, without that of their levels
         self.reach = np.zeros(self.F)
         filled = np.flatnonzero(lengths)

@@ -14,6 +14,7 @@ import numpy as np
 
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataWarning
+from expfam.families.counts.natural_cells import LIST_SHARE
 from expfam.model.partitions import fitted_labels
 from expfam.params import NON_NEGATIVE, Integer, refuse_unused
 from expfam.samplers.chain.kernel import check_sticks
@@ -24,7 +25,7 @@ from expfam.samplers.variational.schedules import Full, Memoized, Schedule, auto
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import VariationalState
 from expfam.samplers.variational.stream import VariationalStream
-from expfam.samplers.variational.wide_counts import LIST_SHARE, has_wide_counts, most_cells
+from expfam.samplers.variational.wide_counts import has_wide_counts, most_cells
 from expfam.user_warnings import warn
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.families.counts.natural_cells import has_natural_cells, natural_cells
+from expfam.families.counts.natural_cells import has_natural_cells, long_lists, natural_cells
 from expfam.families.counts.pseudocounts import row_sums
 from expfam.model.occurring import OccurringColumns, occurring_columns
 from expfam.samplers.states.storage import matrix_arrays, stored_matrix
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _LEAST_CELLS = 1 << 22  # of all sums: tables of fewer take little memory and time
 _DENSE_SHARE = 2  # sums that are not 0 are at most a half of all
-LIST_SHARE = 4  # of the clusters: columns with longer lists are scored faster from a table
 _CHUNK_CELLS = 1 << 18  # sums that are not 0 of clusters whose evidence is computed together
 
 
@@ -177,12 +176,11 @@ class WideTables(Tables):
 
     def _divide(self, by_column):
         """Keep the short columns as lists, and the others as rows of a table."""
-        K, lengths = by_column.shape[0], np.diff(by_column.indptr)
-        is_long = lengths > K // LIST_SHARE
-        self.rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
-        self.table = np.ascontiguousarray(by_column[:, is_long].toarray().T)
-        kept = np.repeat(~is_long, lengths)
-        self.starts = np.concatenate([[0], np.cumsum(np.where(is_long, 0, lengths))])
+        lengths = np.diff(by_column.indptr)
+        self.rows, self.table = long_lists(by_column)
+        is_short = self.rows < 0
+        kept = np.repeat(is_short, lengths)
+        self.starts = np.concatenate([[0], np.cumsum(np.where(is_short, lengths, 0))])
         self.clusters, self.above = by_column.indices[kept].astype(np.int32), by_column.data[kept]
 
     @property

@@ -18,6 +18,8 @@ from expfam.families.counts.poisson import Poisson
 if TYPE_CHECKING:
     from expfam.protocols import Floats
 
+LIST_SHARE = 4  # of the clusters: columns with longer lists are scored faster from a table
+
 _FORMULAS = {
     False: frozenset({"expected_natural", "log_marginal"}),
     True: frozenset({"map_natural", "log_prior", "log_partition"}),
@@ -137,3 +139,30 @@ def natural_cells(family: Any, n: Floats, S: Any, *, mode: bool = False) -> Natu
     if isinstance(family, Poisson):
         level, g = np.log(family.rate + n), total / (family.rate + n)
     return NaturalCells(log(a), log(a[S.indices] + S.data), level, g)
+
+
+def long_lists(by_column: Any) -> tuple[Any, Any]:
+    """Return the columns with long lists as rows of a table.
+
+    Parameters
+    ----------
+    by_column : (K, F) CSC
+        Result of `NaturalCells.by_column`.
+
+    Returns
+    -------
+    rows : (F,) int32 ndarray
+        Row of the table of each column, -1 for one with a short list.
+    table : (H, K) ndarray
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from expfam.families.counts.natural_cells import long_lists
+    >>> rows, table = long_lists(sparse.csc_array([[0.0, 5.0], [2.0, 7.0], [0.0, 0.0], [0.0, 0.0]]))
+    >>> rows.tolist(), table.tolist()
+    ([-1, 0], [[5.0, 7.0, 0.0, 0.0]])
+    """
+    is_long = np.diff(by_column.indptr) > by_column.shape[0] // LIST_SHARE
+    rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
+    return rows, np.ascontiguousarray(by_column[:, is_long].toarray().T)
