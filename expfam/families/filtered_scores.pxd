@@ -4,6 +4,7 @@ from libc.stdint cimport uint8_t
 
 from expfam.families.components cimport Components
 from expfam.families.distance_scores cimport distance_scores_v1
+from expfam.structures.rows.byte_codes cimport CodedPoints, CodedRows
 
 
 ctypedef struct filtered_slots:     # what bounds of the scores of loaded slots are made from
@@ -27,7 +28,10 @@ ctypedef struct tile_scratch:       # some rows and their products with all loca
     float *rows                     # (n, d) rows less the centre
     double *x                       # (n, d) rows as they are scored
     double *lengths                 # (n, 2) |x - centre|^2 and |x|^2
-    float *products                 # (n, m)
+    float *products                 # (n, stride)
+    Py_ssize_t stride
+    double *slacks                  # (n, 2) errors of products, for each unit of `lengths` and of `errors` of slots
+    const double *errors            # (m,) of the slots
     double *bounds                  # (m,) distances, then bounds of scores
     double *tops                    # (n_groups,) largest bound of each group, -inf for groups that are computed
     double *scores                  # (m,)
@@ -40,6 +44,8 @@ cdef class FilteredScores:
     cdef readonly Components components
     cdef readonly Py_ssize_t m, d
     cdef readonly bint is_usable
+    cdef public bint is_coded       # whether tiles are multiplied as integers, where a caller has no reason not to
+    cdef CodedPoints points         # the locations as integers, or None
     cdef filtered_slots s
     cdef double *place              # (d,) scratch
     cdef float *narrow              # (d,) scratch
@@ -58,7 +64,9 @@ cdef class MovedSlots:
 cdef class RowTile:                 # scratch memory of one thread
     cdef tile_scratch w
     cdef object arrays, rows, products
-    cdef int read(self, FilteredScores s, const Py_ssize_t *order, Py_ssize_t start, Py_ssize_t n) except -1
+    cdef CodedRows coded
+    cdef int read(self, FilteredScores s, const Py_ssize_t *order, Py_ssize_t start, Py_ssize_t n,
+                  bint is_coded) except -1
 
 
 cdef bint bound_groups(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass) noexcept nogil

@@ -2,8 +2,9 @@
 
 Scores of some families depend on a row through its distance from one location for each slot, see `distance_scores.pxd`.
 A product in single precision gives all distances of some rows, with a bound of its rounding error, and so an upper
-bound of every score. Scores that may matter are computed in double precision, by the code that computes all scores, so
-the results have the same bits; no bound ever changes one.
+bound of every score. Where the machine has products of bytes, rows and locations are integers first, see
+`expfam.structures.rows.byte_codes`: their bounds are wider. Scores that may matter are computed in double precision, by
+the code that computes all scores, so the results have the same bits; no bound ever changes one.
 
 A row is scored under all slots where many may matter, and so are further rows where that happens often.
 """
@@ -17,30 +18,35 @@ from libc.string cimport memcpy, memset
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components, copy_struct
 from expfam.families.distance_scores cimport DISTANCE_SCORES, distance_scores_v1
+from expfam.structures.rows.byte_codes cimport CodedPoints, CodedRows
 from expfam.structures.simd.softmax cimport expfam_exp_blocks
 from expfam.structures.simd.vectors cimport expfam_dot
 
 from expfam.amounts import counted
+from expfam.structures.rows.byte_codes import has_byte_products
 
 cdef extern from *:
     """
     #include "dispatch.h"
 
-    /* Bounds of squared distances, from the products of a row and m locations. `share` is the relative error of a
-     * product for each unit of length of the location, `rest` an absolute one. */
+    /* Bounds of squared distances, from the products of a row and m locations. Twice a product is wrong by slack[0]
+     * for each unit of length of the location, slack[1] for each unit of its error, and `rest`. */
     #define EXPFAM_PRODUCT_DISTANCES(NAME, TARGET)                                                                    \
-        TARGET static void NAME(const float *products, const double *squares, const double *lengths, double square,   \
-                                double share, double rest, double sign, ptrdiff_t m, double *out) {                   \
+        TARGET static void NAME(const float *products, const double *squares, const double *lengths,                  \
+                                const double *errors, double square, const double *slacks, double rest, double sign,  \
+                                ptrdiff_t m, double *out) {                                                           \
+            const double share = slacks[0], other = slacks[1];                                                        \
             EXPFAM_SIMD                                                                                               \
             for (ptrdiff_t k = 0; k < m; k++) {                                                                       \
-                const double both = square + squares[k], slack = share * lengths[k] + rest + 1e-12 * both;            \
+                const double both = square + squares[k];                                                              \
+                const double slack = share * lengths[k] + other * errors[k] + rest + 1e-12 * both;                    \
                 const double value = both - 2.0 * (double)products[k] + sign * slack;                                 \
                 out[k] = value > 0.0 ? value : 0.0;                                                                   \
             }                                                                                                         \
         }
     EXPFAM_INSTANCES(EXPFAM_PRODUCT_DISTANCES, void, expfam_product_distances,
-                     (const float *, const double *, const double *, double, double, double, double, ptrdiff_t,
-                      double *))
+                     (const float *, const double *, const double *, const double *, double, const double *, double,
+                      double, ptrdiff_t, double *))
 
     /* x := x + mass; write the largest entry of each group of `size` */
     #define EXPFAM_GROUP_TOPS(NAME, TARGET)                                                                           \
@@ -82,8 +88,9 @@ cdef extern from *:
         }
     EXPFAM_INSTANCES(EXPFAM_NARROW_DOT, float, expfam_narrow_dot, (const float *, const float *, ptrdiff_t))
     """
-    void (*expfam_product_distances)(const float *products, const double *squares, const double *lengths, double square,
-                                     double share, double rest, double sign, Py_ssize_t m, double *out) noexcept nogil
+    void (*expfam_product_distances)(const float *products, const double *squares, const double *lengths,
+                                     const double *errors, double square, const double *slacks, double rest,
+                                     double sign, Py_ssize_t m, double *out) noexcept nogil
     void (*expfam_group_tops)(double *x, const double *mass, Py_ssize_t m, Py_ssize_t size,
                               double *tops) noexcept nogil
     double (*expfam_centred_row)(const double *x, const double *centre, Py_ssize_t d, float *out) noexcept nogil
@@ -92,31 +99,39 @@ cdef extern from *:
 cdef enum:
     TILE = 128              # rows of a product
     TRIED = 16              # rows of the first one of a call, which shows whether products pay
+    CODED_SLOTS = 64        # with fewer, or fewer columns, products of integers save nothing
+    CODED_COLUMNS = 48
+    MOST_CODED = 16384
 
 cdef size_t FIRST_SIZE = <size_t> &(<distance_scores_v1 *> NULL).own    # of the struct, before `own` was appended
 cdef double DEPTH = 46.0            # slots that lie this many nats below the best one have no probability
 cdef double LARGEST = 1e30          # of squared lengths: single precision holds their products
 cdef double FEW = 0.25              # share of the slots of a row up to which their scores are computed one by one
+cdef double DEAR = 12.0             # a score takes the time that integers save in the products of so many slots
 cdef double MANY = 0.5              # such a share, where a row is scored under all slots otherwise
 cdef double UNIT = 2.0 ** -24       # rounding of single precision
 cdef double TINY = 2.0 ** -120      # more than what underflow takes from a product
 _MANY_SLOTS, _MANY_NUMBERS, _MANY_ROWS = 16, 1 << 14, 256
 
 
-cdef inline void product_errors(const filtered_slots *s, double length, double *share, double *rest) noexcept nogil:
-    """Set the errors of products of a row, for each unit of length of the location and beside."""
+cdef inline double share_of(const filtered_slots *s, double length) noexcept nogil:
+    """Return the error of twice a product in single precision, for each unit of length of the location."""
     # every operation of a product of d terms rounds, and so does each of its numbers
-    share[0], rest[0] = 4.0 * (s.d + 8) * UNIT * length + TINY * s.d, TINY * s.d * (1.0 + length)
+    return 4.0 * (s.d + 8) * UNIT * length + TINY * s.d
+
+
+cdef inline double rest_of(const filtered_slots *s, double length) noexcept nogil:
+    """Return the error of twice a product that does not depend on the location."""
+    return TINY * s.d * (1.0 + length)
 
 
 cdef bint has_bounds(const filtered_slots *s, tile_scratch *w, Py_ssize_t r) noexcept nogil:
     """Write bounds of the scores of row r of a tile, without masses; tell if there are any."""
-    cdef double square = w.lengths[2 * r], share, rest
+    cdef double square = w.lengths[2 * r]
     if not (square < LARGEST and w.lengths[2 * r + 1] < LARGEST):
         return False
-    product_errors(s, sqrt(square), &share, &rest)
-    expfam_product_distances(w.products + r * s.m, s.squares, s.lengths, square, share, rest,
-                             1.0 if s.f.rises else -1.0, s.m, w.bounds)
+    expfam_product_distances(w.products + r * w.stride, s.squares, s.lengths, w.errors, square, w.slacks + 2 * r,
+                             rest_of(s, sqrt(square)), 1.0 if s.f.rises else -1.0, s.m, w.bounds)
     return not s.f.bounds(s.f.self, w.lengths[2 * r + 1], w.bounds, s.terms, s.m, w.bounds)
 
 
@@ -156,31 +171,31 @@ cdef int add_group(const filtered_slots *s, tile_scratch *w, const double *x, Py
     return EXPFAM_OK
 
 
-cdef bint some_scores(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass, Py_ssize_t L,
-                      double depth, Py_ssize_t own) noexcept nogil:
+cdef Py_ssize_t some_scores(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass, Py_ssize_t L,
+                            double depth, Py_ssize_t own) noexcept nogil:
     """Compute the scores of row r that may be among the L highest, or near them.
 
     Those are near that may lie less than `depth` nats below the L highest. That of slot `own` is computed, too, if it
-    is not below 0. Return False where all scores are wanted instead.
+    is not below 0. Return the number of groups that were scored, and 0 where all scores are wanted instead.
     """
     cdef const double *x = w.x + r * s.d
     cdef Py_ssize_t g, k, n_known = 0
     if not bound_groups(s, w, r, mass):
-        return False
+        return 0
     memset(w.is_known, 0, s.n_groups)
     for k in range(L):
         w.best[k] = -INFINITY
     if own >= 0:
         if add_group(s, w, x, own // s.f.group, mass, L):
-            return False
+            return 0
         n_known += 1
     g = next_group(s, w)
     while g >= 0 and (n_known * s.f.group < L or not w.tops[g] < w.best[L - 1] - depth):
         if n_known >= FEW * s.n_groups or add_group(s, w, x, g, mass, L):
-            return False
+            return 0
         n_known += 1
         g = next_group(s, w)
-    return True
+    return n_known
 
 
 cdef bint bound_groups(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass) noexcept nogil:
@@ -192,14 +207,15 @@ cdef bint bound_groups(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, c
 
 
 cdef double distance_bound(const filtered_slots *s, const tile_scratch *w, Py_ssize_t r, double product, double square,
-                           double side) noexcept nogil:
+                           double slack, double side) noexcept nogil:
     """Return a bound of the squared distance of row r from a location.
 
-    `square` is |w - centre|^2 of the location. The bound is an upper one if `side` is 1, and a lower one if it is -1.
+    `square` is |w - centre|^2 of the location, `slack` a bound of the error of twice its product that depends on it.
+    The bound is an upper one if `side` is 1, and a lower one if it is -1.
     """
-    cdef double both = w.lengths[2 * r] + square, share, rest
-    product_errors(s, sqrt(w.lengths[2 * r]), &share, &rest)
-    return max(both - 2.0 * product + side * (share * sqrt(square) + rest + 1e-12 * both), 0.0)
+    cdef double both = w.lengths[2 * r] + square
+    slack += rest_of(s, sqrt(w.lengths[2 * r])) + 1e-12 * both
+    return max(both - 2.0 * product + side * slack, 0.0)
 
 
 cdef bint read_moved(const filtered_slots *s, moved_slots *v, Py_ssize_t j, Py_ssize_t k) noexcept nogil:
@@ -217,7 +233,8 @@ cdef double moved_bound(const filtered_slots *s, const moved_slots *v, Py_ssize_
                         Py_ssize_t r) noexcept nogil:
     """Return an upper bound of the score of row r under the slot in place j, or infinity."""
     cdef double product = expfam_narrow_dot(w.rows + r * s.d, v.locations + j * s.d, s.d), bound
-    bound = distance_bound(s, w, r, product, v.squares[j], 1.0 if s.f.rises else -1.0)
+    bound = distance_bound(s, w, r, product, v.squares[j], share_of(s, sqrt(w.lengths[2 * r])) * sqrt(v.squares[j]),
+                           1.0 if s.f.rises else -1.0)
     if s.f.bounds(s.f.self, w.lengths[2 * r + 1], &bound, v.terms + j * s.f.n_terms, 1, &bound):
         return INFINITY
     return bound
@@ -228,7 +245,9 @@ cdef double own_bound(const filtered_slots *s, const tile_scratch *w, Py_ssize_t
     cdef double distance
     if s.f.own == NULL:
         return -INFINITY
-    distance = distance_bound(s, w, r, w.products[r * s.m + own], s.squares[own], -1.0 if s.f.rises else 1.0)
+    distance = distance_bound(s, w, r, w.products[r * w.stride + own], s.squares[own],
+                              w.slacks[2 * r] * s.lengths[own] + w.slacks[2 * r + 1] * w.errors[own],
+                              -1.0 if s.f.rises else 1.0)
     return s.f.own(s.f.self, own, w.lengths[2 * r + 1], distance, s.terms, s.m)
 
 
@@ -319,7 +338,7 @@ cdef class FilteredScores:
         cdef int code = EXPFAM_OK
         if not 1 <= m <= components.capacity:
             raise IndexError(f"slots {m} of {components.capacity}")
-        self.components, self.m, self.s.m, self.is_usable = components, m, m, False
+        self.components, self.m, self.s.m, self.is_usable, self.is_coded = components, m, m, False, False
         owner = components.owner
         capsule = getattr(owner, "distances", None)
         if capsule is None:
@@ -348,6 +367,8 @@ cdef class FilteredScores:
         self.s.centre, self.s.squares, self.s.lengths = &centre[0], &squares[0], &lengths[0]
         self.s.terms = &numbers[0, 0]
         self.place, self.narrow, self.columns = &place[0], &narrow[0], &columns[0, 0]
+        if has_byte_products() and CODED_SLOTS <= m and CODED_COLUMNS <= self.d <= MOST_CODED:
+            self.points, self.is_coded = CodedPoints(m, self.d), True
         with nogil:
             for k in range(m):
                 code |= self.put(k, &locations[k, 0])
@@ -360,7 +381,11 @@ cdef class FilteredScores:
         self.s.lengths[k] = sqrt(self.s.squares[k])
         for f in range(self.d):
             self.columns[f * self.m + k] = self.narrow[f]
-        return not self.s.squares[k] < LARGEST
+        if not self.s.squares[k] < LARGEST:
+            return 1
+        if self.points is not None:
+            self.points.put(k, self.narrow)
+        return 0
 
     cdef int renew(self, const Py_ssize_t *slots, Py_ssize_t n) noexcept nogil:
         """Take slots as they are now; return whether scores have no bounds any more."""
@@ -527,29 +552,37 @@ cdef class RowTile:
     """
 
     def __init__(self, FilteredScores s, Py_ssize_t n_rows, Py_ssize_t n_best):
-        cdef double[:, ::1] x, lengths
+        cdef double[:, ::1] x, lengths, slacks
         cdef double[::1] bounds, tops, scores, best, work
-        cdef float[:, ::1] narrow, product
+        cdef float[:, ::1] narrow
+        cdef float[::1] product
         cdef uint8_t[::1] known
-        self.rows, self.products = np.empty((n_rows, s.d), np.float32), np.empty((n_rows, s.m), np.float32)
+        width, room = s.m, n_rows
+        if s.points is not None:
+            self.coded = CodedRows(n_rows, s.d)
+            width, room = s.points.width, self.coded.room
+        self.rows, self.products = np.empty((n_rows, s.d), np.float32), np.empty(room * width, np.float32)
         self.arrays = (
-            np.empty((n_rows, s.d)), np.empty((n_rows, 2)), np.empty(s.m), np.empty(s.s.n_groups), np.empty(s.m),
+            np.empty((n_rows, s.d)), np.empty((n_rows, 2)), np.empty((n_rows, 2)), np.empty(s.m), np.empty(s.s.n_groups), np.empty(s.m),
             np.empty(n_best), np.empty(max(s.s.f.work_size, s.components.c.work_size, 1)),
             np.empty(s.s.n_groups, dtype=np.uint8),
         )
-        x, lengths, bounds, tops, scores, best, work, known = self.arrays
+        x, lengths, slacks, bounds, tops, scores, best, work, known = self.arrays
         narrow, product = self.rows, self.products
         self.w.rows, self.w.x, self.w.lengths = &narrow[0, 0], &x[0, 0], &lengths[0, 0]
-        self.w.products, self.w.bounds, self.w.tops = &product[0, 0], &bounds[0], &tops[0]
+        self.w.products, self.w.slacks, self.w.bounds, self.w.tops = &product[0], &slacks[0, 0], &bounds[0], &tops[0]
         self.w.scores, self.w.best, self.w.work, self.w.is_known = &scores[0], &best[0], &work[0], &known[0]
 
-    cdef int read(self, FilteredScores s, const Py_ssize_t *order, Py_ssize_t start, Py_ssize_t n) except -1:
+    cdef int read(self, FilteredScores s, const Py_ssize_t *order, Py_ssize_t start, Py_ssize_t n,
+                  bint is_coded) except -1:
         """Read n rows from place `start` on, and compute their products with all locations.
 
-        Places are those of `order`, or the rows if it is NULL.
+        Places are those of `order`, or the rows if it is NULL. With `is_coded` the products are those of integers.
         """
         cdef Py_ssize_t r
         cdef double *x
+        self.w.stride = s.points.width if is_coded else s.m
+        self.w.errors = &s.points.errors[0] if is_coded else s.s.lengths
         with nogil:
             for r in range(n):
                 x = self.w.x + r * s.d
@@ -558,7 +591,16 @@ cdef class RowTile:
                 self.w.lengths[2 * r + 1] = expfam_dot(x, x, s.d)
                 if not self.w.lengths[2 * r] < LARGEST:
                     memset(self.w.rows + r * s.d, 0, s.d * sizeof(float))
-        np.matmul(self.rows[:n], s.table, out=self.products[:n])
+                self.w.slacks[2 * r], self.w.slacks[2 * r + 1] = share_of(&s.s, sqrt(self.w.lengths[2 * r])), 0.0
+                if is_coded:
+                    self.coded.put(r, self.w.rows + r * s.d)
+                    self.w.slacks[2 * r] += 2.0 * self.coded.errors[r]
+                    self.w.slacks[2 * r + 1] = 2.0 * self.coded.lengths[r]
+            if is_coded:
+                s.points.multiply(self.coded, n, self.w.products, self.w.stride)
+        if not is_coded:
+            products = self.products[: n * s.m].reshape(n, s.m)
+            np.matmul(self.rows[:n], s.table, out=products)
         return 0
 
 
@@ -567,6 +609,8 @@ cdef class _Rows(RowTile):
 
     cdef FilteredScores s
     cdef Py_ssize_t start, stop, i, tile, n_tile, L, n_hard
+    cdef Py_ssize_t n_scored                # groups that were scored
+    cdef bint is_coded                      # whether further tiles are coded
     cdef bint is_whole                      # whether further rows are scored under all slots
     cdef const double[::1] mass
 
@@ -583,36 +627,47 @@ cdef class _Rows(RowTile):
         RowTile.__init__(self, s, TILE, L)
         self.s, self.start, self.stop, self.mass, self.L = s, start, stop, log_mass, L
         self.i = self.tile = start
-        self.n_tile = self.n_hard = 0
-        self.is_whole = False
+        self.n_tile = self.n_hard = self.n_scored = 0
+        self.is_whole, self.is_coded = False, s.is_coded
 
     cdef bint next(self, double depth, const int32_t[::1] own) except -1:
         """Compute the scores of the next row; return False if there is none."""
         cdef Py_ssize_t i = self.i
-        cdef bint is_found = False
+        cdef Py_ssize_t n_scored = 0
         if i >= self.stop:
             return False
         self.i += 1
         if not self.is_whole:
             if i >= self.tile + self.n_tile:
-                self.is_whole = i > self.start and self.n_hard * 2 > i - self.start
+                self.judge(i)
             if not self.is_whole:
                 if i >= self.tile + self.n_tile:
                     self.multiply(i)
                 with nogil:
-                    is_found = some_scores(
+                    n_scored = some_scores(
                         &self.s.s, &self.w, i - self.tile, &self.mass[0], self.L, depth,
                         own[i - self.start] if own is not None else -1,
                     )
-                self.n_hard += not is_found
-        if not is_found:
+                self.n_hard += n_scored == 0
+                self.n_scored += n_scored if n_scored else <Py_ssize_t> (FEW * self.s.s.n_groups)
+        if not n_scored:
             self.score_all(i)
         return True
+
+    cdef void judge(self, Py_ssize_t i) noexcept:
+        """Decide from the rows before row i, where a tile begins, whether products pay, and which ones."""
+        cdef Py_ssize_t n = i - self.start
+        if not self.is_coded:
+            self.is_whole = self.n_hard * 2 > n
+        elif DEAR * (self.n_scored - n * (self.L + self.s.s.f.group - 1) // self.s.s.f.group) * self.s.s.f.group \
+                > n * self.s.m:
+            self.is_coded = False           # bounds of integers are too wide; those of numbers may not be
+            self.n_hard = 0
 
     cdef int multiply(self, Py_ssize_t i) except -1:
         """Read the rows of a tile from row i on, and compute their products with all locations."""
         self.tile, self.n_tile = i, min(TRIED if i == self.start else TILE, self.stop - i)
-        return self.read(self.s, NULL, i, self.n_tile)
+        return self.read(self.s, NULL, i, self.n_tile, self.is_coded)
 
     cdef int score_all(self, Py_ssize_t i) except -1:
         """Compute all scores of row i."""

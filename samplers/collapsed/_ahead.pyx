@@ -256,7 +256,7 @@ cdef class RowsAhead:
         cdef bint is_bounded
         cdef philox_stream rng
         cdef int code = EXPFAM_OK
-        tile.read(self.filtered, self.order, a.start + first, last - first)
+        tile.read(self.filtered, self.order, a.start + first, last - first, self.filtered.is_coded)
         with nogil:
             philox_init(&rng, self.seed, MOVE)
             list_masses(self.t, self.log_new_mass, a.n_slots, mass)

@@ -1,0 +1,19 @@
+import numpy as np
+import numpy.typing as npt
+
+def has_byte_products() -> bool: ...
+
+class CodedRows:
+    room: int
+    d: int
+    def __init__(self, n_rows: int, d: int) -> None: ...
+
+class CodedPoints:
+    m: int
+    d: int
+    width: int
+    def __init__(self, m: int, d: int) -> None: ...
+
+def coded_products(
+    X: npt.NDArray[np.float32], W: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]: ...

@@ -1,0 +1,161 @@
+"""Rows and points as small integers, whose products are bounds of products of real numbers.
+
+With the codes x^ of a row and w^ of a point, whose entries are integers from -127 to 127 times one scale each,
+
+    <x, w> = <x^, w^> + <x - x^, w> + <x^, w - w^>,
+
+so by Cauchy and Schwarz the product of the codes is at most |x - x^| |w| + |x^| |w - w^| away. The bounds cover all
+rounding in single precision, too. Machines with instructions for products of bytes compute <x^, w^> in a fourth of the
+time of a product in single precision; `has_byte_products` tells whether this one has them.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, sqrt
+from libc.stdint cimport int32_t, uint8_t
+
+from expfam.structures.simd.byte_products cimport (
+    EXPFAM_CODE_GROUP, EXPFAM_CODE_POINTS, EXPFAM_CODE_ROWS, expfam_byte_isa, expfam_byte_products, expfam_coded,
+    expfam_largest_entry,
+)
+
+cdef enum:
+    MOST_COLUMNS = 1 << 16              # whose products stay within 32 bits
+    OFFSET = 128                        # of stored entries of points
+cdef float LARGEST_CODE = 127.0
+cdef float LEAST_SCALE = 1e-18          # products of smaller ones could underflow
+cdef double ROUNDING = 2.0 ** -20       # more than all roundings of a product, relative to |x| |w|
+cdef double ABOVE = 1.0 + 1e-9          # makes a square root in double precision an upper bound
+
+
+def has_byte_products():
+    """Tell whether products of bytes take less time here than products in single precision."""
+    return expfam_byte_isa() > 0
+
+
+cdef Py_ssize_t _width(Py_ssize_t d) except -1:
+    if not 1 <= d <= MOST_COLUMNS:
+        raise ValueError(f"codes have 1 to {MOST_COLUMNS} columns; got {d}")
+    return (d + 3) // 4 * 4
+
+
+cdef inline float scale_of(const float *x, Py_ssize_t d) noexcept nogil:
+    """Return the scale of the codes of x; 0 where all codes are 0."""
+    cdef float scale = expfam_largest_entry(x, d) / LARGEST_CODE
+    return scale if LEAST_SCALE <= scale < INFINITY else 0.0
+
+
+cdef class CodedRows:
+    """Room for rows of numbers and their codes.
+
+    Parameters
+    ----------
+    n_rows : int
+        Largest number of rows.
+    d : int
+        Number of columns, at most 65,536.
+    """
+
+    def __init__(self, Py_ssize_t n_rows, Py_ssize_t d):
+        self.room = (n_rows + EXPFAM_CODE_ROWS - 1) // EXPFAM_CODE_ROWS * EXPFAM_CODE_ROWS
+        self.d, self.row_bytes = d, _width(d)
+        self.arrays = (
+            np.zeros(self.room * self.row_bytes, dtype=np.int8), np.zeros(self.room, dtype=np.float32),
+            np.zeros(self.room, dtype=np.int32), np.zeros(self.room), np.zeros(self.room),
+        )
+        self.codes, self.scales, self.sums, self.errors, self.lengths = self.arrays
+
+    cdef void put(self, Py_ssize_t i, const float *x) noexcept nogil:
+        """Code row i, whose entries are finite."""
+        cdef double squares[3]
+        self.scales[i] = scale_of(x, self.d)
+        self.sums[i] = expfam_coded(x, self.scales[i], self.d, &self.codes[i * self.row_bytes], squares)
+        self.errors[i] = (sqrt(squares[0]) + ROUNDING * sqrt(squares[1])) * ABOVE
+        self.lengths[i] = sqrt(squares[2]) * ABOVE
+
+
+cdef class CodedPoints:
+    """Codes of points, with which rows are multiplied.
+
+    Parameters
+    ----------
+    m : int
+        Number of points.
+    d : int
+        Number of columns, at most 65,536.
+
+    Attributes
+    ----------
+    width : int
+        Number of products of a row: m, up to whole vectors of the machine. Those beyond m are 0.
+    """
+
+    def __init__(self, Py_ssize_t m, Py_ssize_t d):
+        self.m, self.d, self.n_groups = m, d, _width(d) // 4
+        self.width = (m + EXPFAM_CODE_POINTS - 1) // EXPFAM_CODE_POINTS * EXPFAM_CODE_POINTS
+        self.arrays = (
+            np.full(self.width * 4 * self.n_groups, OFFSET, dtype=np.uint8), np.zeros(4 * self.n_groups, dtype=np.int8),
+            np.zeros(self.width, dtype=np.float32), np.zeros(m), np.zeros(m),
+        )
+        self.codes, self.code, self.scales, self.errors, self.lengths = self.arrays
+
+    cdef void put(self, Py_ssize_t k, const float *w) noexcept nogil:
+        """Code point k, whose entries are finite."""
+        cdef double squares[3]
+        cdef Py_ssize_t g, t, lane = k % EXPFAM_CODE_POINTS
+        cdef uint8_t *block = &self.codes[(k - lane) * 4 * self.n_groups + 4 * lane]
+        self.scales[k] = scale_of(w, self.d)
+        expfam_coded(w, self.scales[k], self.d, &self.code[0], squares)
+        for g in range(self.n_groups):
+            for t in range(4):
+                block[EXPFAM_CODE_GROUP * g + t] = <uint8_t> (self.code[4 * g + t] + OFFSET)
+        self.errors[k] = sqrt(squares[0]) * ABOVE
+        self.lengths[k] = sqrt(squares[1]) * ABOVE
+
+    cdef void multiply(self, CodedRows rows, Py_ssize_t n, float *out, Py_ssize_t stride) noexcept nogil:
+        cdef Py_ssize_t i = 0
+        while i < n:
+            expfam_byte_products(&rows.codes[i * rows.row_bytes], &rows.scales[i], &rows.sums[i], &self.codes[0],
+                                 &self.scales[0], self.n_groups, self.width // EXPFAM_CODE_POINTS, out + i * stride,
+                                 stride)
+            i += EXPFAM_CODE_ROWS
+
+
+def coded_products(const float[:, ::1] X, const float[:, ::1] W):
+    """Compute the products of rows and points by their codes, and bounds of their errors.
+
+    Parameters
+    ----------
+    X : (N, d) float32 ndarray
+    W : (m, d) float32 ndarray
+
+    Returns
+    -------
+    products : (N, m) float32 ndarray
+    errors : (N, m) float64 ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.structures.rows.byte_codes import coded_products
+    >>> X = np.array([[1.0, 0.5]], dtype=np.float32)
+    >>> products, errors = coded_products(X, np.array([[0.2, 1.0]], dtype=np.float32))
+    >>> bool(abs(products[0, 0] - 0.7) <= errors[0, 0] < 0.01)
+    True
+    """
+    cdef Py_ssize_t i, N = X.shape[0], m = W.shape[0]
+    if W.shape[1] != X.shape[1]:
+        raise ValueError(f"columns differ: {X.shape[1]} and {W.shape[1]}")
+    cdef CodedRows rows = CodedRows(N, X.shape[1])
+    cdef CodedPoints points = CodedPoints(m, X.shape[1])
+    found = np.empty((rows.room, points.width), dtype=np.float32)
+    cdef float[:, ::1] out = found
+    for i in range(N):
+        rows.put(i, &X[i, 0])
+    for i in range(m):
+        points.put(i, &W[i, 0])
+    if N and m:
+        points.multiply(rows, N, &out[0, 0], points.width)
+    errors = np.multiply.outer(np.asarray(rows.errors)[:N], np.asarray(points.lengths))
+    errors += np.multiply.outer(np.asarray(rows.lengths)[:N], np.asarray(points.errors))
+    return found[:N, :m], errors
