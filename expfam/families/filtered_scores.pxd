@@ -38,6 +38,7 @@ ctypedef struct tile_scratch:       # some rows and their products with all loca
     double *best                    # (L,) the highest scores, in order
     double *work
     uint8_t *is_known               # (n_groups,)
+    Py_ssize_t n_near               # groups that `near_scores` has scored since the tile was read
 
 
 cdef class FilteredScores:
@@ -69,6 +70,7 @@ cdef class RowTile:                 # scratch memory of one thread
                   bint is_coded) except -1
 
 
+cdef bint codes_are_dear(const filtered_slots *s, Py_ssize_t n_rows, Py_ssize_t n_scored, Py_ssize_t L) noexcept nogil
 cdef bint bound_groups(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, const double *mass) noexcept nogil
 cdef double weights_of_others(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, Py_ssize_t own, double own_mass,
                               double least, double *low) noexcept nogil

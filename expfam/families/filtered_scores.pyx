@@ -125,6 +125,15 @@ cdef inline double rest_of(const filtered_slots *s, double length) noexcept nogi
     return TINY * s.d * (1.0 + length)
 
 
+cdef bint codes_are_dear(const filtered_slots *s, Py_ssize_t n_rows, Py_ssize_t n_scored, Py_ssize_t L) noexcept nogil:
+    """Tell whether bounds of integers are so wide that products in single precision take less time.
+
+    Scores of `n_scored` groups were computed for rows that need the L highest.
+    """
+    cdef Py_ssize_t n_needed = n_rows * ((L + s.f.group - 1) // s.f.group)
+    return DEAR * (n_scored - n_needed) * s.f.group > n_rows * s.m
+
+
 cdef bint has_bounds(const filtered_slots *s, tile_scratch *w, Py_ssize_t r) noexcept nogil:
     """Write bounds of the scores of row r of a tile, without masses; tell if there are any."""
     cdef double square = w.lengths[2 * r]
@@ -297,6 +306,7 @@ cdef bint near_scores(const filtered_slots *s, tile_scratch *w, Py_ssize_t r, co
                 best = out[k] + mass[k]
         w.is_known[g] = 1
         n_known += 1
+        w.n_near += 1
 
 
 cdef class FilteredScores:
@@ -581,7 +591,7 @@ cdef class RowTile:
         """
         cdef Py_ssize_t r
         cdef double *x
-        self.w.stride = s.points.width if is_coded else s.m
+        self.w.stride, self.w.n_near = s.points.width if is_coded else s.m, 0
         self.w.errors = &s.points.errors[0] if is_coded else s.s.lengths
         with nogil:
             for r in range(n):
@@ -659,10 +669,8 @@ cdef class _Rows(RowTile):
         cdef Py_ssize_t n = i - self.start
         if not self.is_coded:
             self.is_whole = self.n_hard * 2 > n
-        elif DEAR * (self.n_scored - n * (self.L + self.s.s.f.group - 1) // self.s.s.f.group) * self.s.s.f.group \
-                > n * self.s.m:
-            self.is_coded = False           # bounds of integers are too wide; those of numbers may not be
-            self.n_hard = 0
+        elif codes_are_dear(&self.s.s, n, self.n_scored, self.L):
+            self.is_coded, self.n_hard = False, 0
 
     cdef int multiply(self, Py_ssize_t i) except -1:
         """Read the rows of a tile from row i on, and compute their products with all locations."""

@@ -163,6 +163,7 @@ cdef class RowsAhead:
     cdef Py_ssize_t fill(self, Components components, const slot_table *t, const int32_t *labels,
                          const double *log_new_mass, const Py_ssize_t *order, Py_ssize_t start, Py_ssize_t stop,
                          Py_ssize_t rows_a_move) except -1
+    cdef void judge(self, Py_ssize_t n_parts, Py_ssize_t n_whole) noexcept
     cdef int allot(self) except -1
 
 

@@ -21,7 +21,7 @@ from libc.string cimport memcpy
 from expfam.contracts cimport EXPFAM_NEEDS_GIL, EXPFAM_OK, components_v1
 from expfam.families.components cimport Components
 from expfam.families.filtered_scores cimport (
-    FilteredScores, MovedSlots, RowTile, bound_groups, moved_bound, near_scores, read_moved,
+    FilteredScores, MovedSlots, RowTile, bound_groups, codes_are_dear, moved_bound, near_scores, read_moved,
     tile_scratch, weights_of_others,
 )
 from expfam.samplers.states.collapsed cimport slot_table
@@ -224,11 +224,22 @@ cdef class RowsAhead:
             if n_good < min(self.n_rows, (part + 1) * self.part_rows):
                 break
         self.n_filtered += n_good - n_whole if filters else 0
-        if n_whole * 2 > self.n_rows:
-            self.is_useless = True
+        if filters:
+            self.judge(n_parts, n_whole)
         rows = self.rows
         self.a.rows = &rows[0] if n_good else NULL
         return start + (n_good if n_good else 1)
+
+    cdef void judge(self, Py_ssize_t n_parts, Py_ssize_t n_whole) noexcept:
+        """Decide from the block how the next ones are filtered; `n_whole` of its rows were scored whole."""
+        cdef Py_ssize_t part, n_near = self.n_rows
+        if not self.filtered.is_coded:
+            self.is_useless = n_whole * 2 > self.n_rows
+            return
+        for part in range(n_parts):
+            n_near += self.a.tiles[part].n_near
+        self.filtered.is_coded = not (n_whole * 2 > self.n_rows
+                                      or codes_are_dear(self.a.slots, self.n_rows, n_near, 1))
 
     def score(self, Py_ssize_t part):
         """Score the rows of a part of the block; count them until one fails."""

@@ -12,7 +12,8 @@ time of a product in single precision; `has_byte_products` tells whether this on
 import numpy as np
 
 from libc.math cimport INFINITY, sqrt
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, uint8_t
+from libc.string cimport memset
 
 from expfam.structures.simd.byte_products cimport (
     EXPFAM_CODE_GROUP, EXPFAM_CODE_POINTS, EXPFAM_CODE_ROWS, expfam_byte_isa, expfam_byte_products, expfam_coded,
@@ -23,9 +24,9 @@ cdef enum:
     MOST_COLUMNS = 1 << 16              # whose products stay within 32 bits
     OFFSET = 128                        # of stored entries of points
 cdef float LARGEST_CODE = 127.0
-cdef float LEAST_SCALE = 1e-18          # products of smaller ones could underflow
-cdef double ROUNDING = 2.0 ** -20       # more than all roundings of a product, relative to |x| |w|
-cdef double ABOVE = 1.0 + 1e-9          # makes a square root in double precision an upper bound
+cdef float LEAST_SCALE = 1e-15          # products and squares of smaller ones could underflow
+cdef double ROUNDING = 2.0 ** -19       # more than all roundings of a product and of the codes, relative to |x| |w|
+cdef double UNIT = 2.0 ** -24           # rounding of single precision
 
 
 def has_byte_products():
@@ -39,10 +40,31 @@ cdef Py_ssize_t _width(Py_ssize_t d) except -1:
     return (d + 3) // 4 * 4
 
 
-cdef inline float scale_of(const float *x, Py_ssize_t d) noexcept nogil:
-    """Return the scale of the codes of x; 0 where all codes are 0."""
-    cdef float scale = expfam_largest_entry(x, d) / LARGEST_CODE
-    return scale if LEAST_SCALE <= scale < INFINITY else 0.0
+ctypedef struct coded_vector:
+    float scale
+    int32_t sum         # of the codes
+    double error        # bounds of |x - code|, |x| and |code|
+    double length
+    double kept
+
+
+cdef coded_vector coded(const float *x, Py_ssize_t d, int8_t *codes) noexcept nogil:
+    """Code the finite entries of x; where they are very small, all codes are 0."""
+    cdef coded_vector found
+    cdef double squares[3], above
+    above = 1.0 + 2.0 * (d + 8) * UNIT              # sums of squares in single precision are wrong by less
+    found.scale = expfam_largest_entry(x, d) / LARGEST_CODE
+    if not LEAST_SCALE <= found.scale < INFINITY:
+        memset(codes, 0, d)
+        found.sum, found.kept = 0, 0.0
+        found.error = INFINITY if found.scale == INFINITY else sqrt(<double> d) * LEAST_SCALE * 2.0 * LARGEST_CODE
+        found.length = found.error
+        found.scale = 0.0
+        return found
+    found.sum = expfam_coded(x, found.scale, d, codes, squares)
+    found.length, found.kept = sqrt(squares[1]) * above, sqrt(squares[2]) * above
+    found.error = sqrt(squares[0]) * above + ROUNDING * found.length
+    return found
 
 
 cdef class CodedRows:
@@ -67,11 +89,9 @@ cdef class CodedRows:
 
     cdef void put(self, Py_ssize_t i, const float *x) noexcept nogil:
         """Code row i, whose entries are finite."""
-        cdef double squares[3]
-        self.scales[i] = scale_of(x, self.d)
-        self.sums[i] = expfam_coded(x, self.scales[i], self.d, &self.codes[i * self.row_bytes], squares)
-        self.errors[i] = (sqrt(squares[0]) + ROUNDING * sqrt(squares[1])) * ABOVE
-        self.lengths[i] = sqrt(squares[2]) * ABOVE
+        cdef coded_vector row = coded(x, self.d, &self.codes[i * self.row_bytes])
+        self.scales[i], self.sums[i] = row.scale, row.sum
+        self.errors[i], self.lengths[i] = row.error, row.kept
 
 
 cdef class CodedPoints:
@@ -101,16 +121,13 @@ cdef class CodedPoints:
 
     cdef void put(self, Py_ssize_t k, const float *w) noexcept nogil:
         """Code point k, whose entries are finite."""
-        cdef double squares[3]
         cdef Py_ssize_t g, t, lane = k % EXPFAM_CODE_POINTS
         cdef uint8_t *block = &self.codes[(k - lane) * 4 * self.n_groups + 4 * lane]
-        self.scales[k] = scale_of(w, self.d)
-        expfam_coded(w, self.scales[k], self.d, &self.code[0], squares)
+        cdef coded_vector point = coded(w, self.d, &self.code[0])
         for g in range(self.n_groups):
             for t in range(4):
                 block[EXPFAM_CODE_GROUP * g + t] = <uint8_t> (self.code[4 * g + t] + OFFSET)
-        self.errors[k] = sqrt(squares[0]) * ABOVE
-        self.lengths[k] = sqrt(squares[1]) * ABOVE
+        self.scales[k], self.errors[k], self.lengths[k] = point.scale, point.error, point.length
 
     cdef void multiply(self, CodedRows rows, Py_ssize_t n, float *out, Py_ssize_t stride) noexcept nogil:
         cdef Py_ssize_t i = 0

@@ -96,7 +96,7 @@ EXPFAM_UNUSED static void(*expfam_byte_products) EXPFAM_BYTE_PRODUCTS_OF = expfa
 EXPFAM_UNUSED static int expfam_byte_isa(void) { return 0; }
 #endif
 
-/* The largest size of an entry; NaN counts as nothing. */
+/* The largest size of an entry. */
 #define EXPFAM_LARGEST_ENTRY(NAME, TARGET)                                                                  \
     TARGET static float NAME(const float *x, ptrdiff_t n) {                                                 \
         float largest = 0.0f;                                                                               \
@@ -109,24 +109,25 @@ EXPFAM_UNUSED static int expfam_byte_isa(void) { return 0; }
     }
 EXPFAM_INSTANCES(EXPFAM_LARGEST_ENTRY, float, expfam_largest_entry, (const float *, ptrdiff_t))
 
-/* Codes the entries as integers times `scale`; writes the squared lengths of what is lost, of x and of the codes as real
- * numbers, and returns the sum of the codes. Integers of a row: they are nearest ones, halves are even. */
+/* Codes the entries as the nearest integers times `scale`; writes the squared lengths of what is lost, of x and of the
+ * codes as real numbers, and returns the sum of the codes. The first two are sums in single precision. */
 #define EXPFAM_CODED(NAME, TARGET)                                                                          \
     TARGET static int32_t NAME(const float *x, float scale, ptrdiff_t n, int8_t *codes, double *squares) {  \
-        const float factor = scale > 0.0f ? 1.0f / scale : 0.0f, magic = 12582912.0f; /* 1.5 * 2^23 */      \
-        double lost = 0.0, square = 0.0;                                                                    \
-        int32_t total = 0;                                                                                  \
-        int32_t kept = 0;                                                                                   \
+        const float factor = scale > 0.0f ? 1.0f / scale : 0.0f;                                            \
+        float lost = 0.0f, square = 0.0f;                                                                   \
+        int32_t total = 0, kept = 0;                                                                        \
         EXPFAM_PRAGMA(omp simd reduction(+ : lost, square, total, kept))                                    \
         for (ptrdiff_t j = 0; j < n; j++) {                                                                 \
-            const float near = (x[j] * factor + magic) - magic;                                             \
-            const int32_t code = (int32_t)(near > 127.0f ? 127.0f : near < -127.0f ? -127.0f : near);       \
-            const double gap = (double)x[j] - (double)scale * code;                                         \
-            lost += gap * gap, square += (double)x[j] * x[j];                                               \
+            const float real = x[j] * factor;                                                               \
+            const int32_t near = (int32_t)(real + (real < 0.0f ? -0.5f : 0.5f));                            \
+            const int32_t code = near > 127 ? 127 : near < -127 ? -127 : near;                              \
+            const float gap = real - (float)code;                                                           \
+            lost += gap * gap, square += real * real;                                                       \
             total += code, kept += code * code;                                                             \
             codes[j] = (int8_t)code;                                                                        \
         }                                                                                                   \
-        squares[0] = lost, squares[1] = square, squares[2] = (double)scale * scale * kept;                  \
+        const double unit = (double)scale * scale;                                                          \
+        squares[0] = unit * lost, squares[1] = unit * square, squares[2] = unit * kept;                     \
         return total;                                                                                       \
     }
 EXPFAM_INSTANCES(EXPFAM_CODED, int32_t, expfam_coded, (const float *, float, ptrdiff_t, int8_t *, double *))
