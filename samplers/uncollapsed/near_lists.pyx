@@ -13,32 +13,7 @@ from libc.string cimport memset
 
 from expfam.samplers.uncollapsed.dense cimport Tile
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
-from expfam.structures.simd.dense_scores cimport expfam_add_near, expfam_add_scaled
-
-cdef extern from *:
-    """
-    #include "dispatch.h"
-
-    /* Write the places of the numbers above `least`, whose number is returned; n is a multiple of 16 */
-    #define EXPFAM_PLACES_ABOVE(NAME, TARGET)                                                                         \
-        TARGET static ptrdiff_t NAME(const float *x, float least, ptrdiff_t n, int32_t *places) {                     \
-            ptrdiff_t found = 0;                                                                                      \
-            for (ptrdiff_t first = 0; first < n; first += 16) {                                                       \
-                int above = 0;                                                                                        \
-                EXPFAM_SIMD_SUM(above)                                                                                \
-                for (ptrdiff_t k = first; k < first + 16; k++) above += x[k] > least;                                 \
-                if (!above) continue;                                                                                 \
-                for (ptrdiff_t k = first; k < first + 16; k++) {                                                      \
-                    places[found] = (int32_t)k;                                                                       \
-                    found += x[k] > least;                                                                            \
-                }                                                                                                     \
-            }                                                                                                         \
-            return found;                                                                                             \
-        }
-    EXPFAM_INSTANCES(EXPFAM_PLACES_ABOVE, ptrdiff_t, expfam_places_above,
-                     (const float *, float, ptrdiff_t, int32_t *))
-    """
-    Py_ssize_t (*expfam_places_above)(const float *x, float least, Py_ssize_t n, int32_t *places) noexcept nogil
+from expfam.structures.simd.dense_scores cimport expfam_add_near, expfam_add_scaled, expfam_places_above
 
 cdef enum:
     SHARE = 32          # of the components of a row, one of so many at most has an entry

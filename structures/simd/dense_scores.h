@@ -178,4 +178,43 @@ EXPFAM_INSTANCES(EXPFAM_ADD_NEAR, void, expfam_add_near, (double *, const float 
     }
 EXPFAM_INSTANCES(EXPFAM_ADD_LISTED, void, expfam_add_listed,
                  (double *, const int32_t *, const double *, double, ptrdiff_t))
+
+/* Write the places of the numbers above `least`, whose number is returned; one place more is written. n is a multiple
+ * of 16. */
+#define EXPFAM_PLACES_ABOVE(NAME, TARGET)                                                                   \
+    TARGET static ptrdiff_t NAME(const float *x, float least, ptrdiff_t n, int32_t *places) {               \
+        ptrdiff_t found = 0;                                                                                \
+        for (ptrdiff_t first = 0; first < n; first += 16) {                                                 \
+            int above = 0;                                                                                  \
+            EXPFAM_SIMD_SUM(above)                                                                          \
+            for (ptrdiff_t k = first; k < first + 16; k++) above += x[k] > least;                           \
+            if (!above) continue;                                                                           \
+            for (ptrdiff_t k = first; k < first + 16; k++) {                                                \
+                places[found] = (int32_t)k;                                                                 \
+                found += x[k] > least;                                                                      \
+            }                                                                                               \
+        }                                                                                                   \
+        return found;                                                                                       \
+    }
+EXPFAM_INSTANCES(EXPFAM_PLACES_ABOVE, ptrdiff_t, expfam_places_above,
+                 (const float *, float, ptrdiff_t, int32_t *))
+
+/* x := x + bias + error, upper bounds of scores; return the largest of the lower bounds x + bias - error. The error is
+ * row[0] lengths + row[1] errors + own, see byte_codes.pyx. */
+#define EXPFAM_CODE_BOUNDS(NAME, TARGET)                                                                    \
+    TARGET static float NAME(float *x, const float *bias, const float *lengths, const float *errors,        \
+                             const float *own, const float *row, ptrdiff_t n) {                             \
+        const float a = row[0], b = row[1];                                                                 \
+        float low = -INFINITY;                                                                              \
+        EXPFAM_SIMD_MAX(low)                                                                                \
+        for (ptrdiff_t k = 0; k < n; k++) {                                                                 \
+            const float error = a * lengths[k] + b * errors[k] + own[k], score = x[k] + bias[k];            \
+            const float lower = score - error;                                                              \
+            low = lower > low ? lower : low;                                                                \
+            x[k] = score + error;                                                                           \
+        }                                                                                                   \
+        return low;                                                                                         \
+    }
+EXPFAM_INSTANCES(EXPFAM_CODE_BOUNDS, float, expfam_code_bounds,
+                 (float *, const float *, const float *, const float *, const float *, const float *, ptrdiff_t))
 #endif

@@ -17,3 +17,6 @@ cdef extern from "dense_scores.h" nogil:
     void (*expfam_add_near)(double *out, const float *x, double factor, const double *sums, Py_ssize_t n) noexcept
     void (*expfam_add_listed)(double *out, const int32_t *places, const double *weights, double factor,
                               Py_ssize_t n) noexcept
+    Py_ssize_t (*expfam_places_above)(const float *x, float least, Py_ssize_t n, int32_t *places) noexcept
+    float (*expfam_code_bounds)(float *x, const float *bias, const float *lengths, const float *errors,
+                                const float *own, const float *row, Py_ssize_t n) noexcept

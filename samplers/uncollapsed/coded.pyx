@@ -1,0 +1,242 @@
+"""Exact draws of labels given parameters and weights, where integers of eight bits tell which clusters matter.
+
+Products of integers bound the scores of all clusters, see `expfam.structures.rows.byte_codes`. Scores that may lie less
+than DEPTH nats below the best one are computed in double precision, and the weight of all others is below
+K exp(-DEPTH) of that of the best. A row whose uniform number falls so near the end of an interval that these weights,
+or rounding, might change its label is scored whole. So the label of each row is that of its uniform number among all
+weights in double precision: no bound changes a label.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, exp
+from libc.stdint cimport int32_t, uint64_t
+
+from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DENSE_NEVER, DenseScores
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures.rows.byte_codes cimport CodedPoints, CodedRows
+from expfam.structures.simd.dense_scores cimport expfam_code_bounds, expfam_narrow, expfam_places_above
+
+from expfam.samplers.uncollapsed.dense import draw_rows
+from expfam.structures.ground.threads import run
+
+cdef enum:
+    DEPTH = 16
+    ROWS = 64               # that are multiplied together
+cdef double ROUNDING = 1e-12        # more than rounding in double precision can move the place of a uniform number
+cdef double UP = 1.0 + 2.0 ** -22   # makes a number in single precision an upper bound
+cdef float OWN_ROUNDING = 2.0 ** -20    # more than all roundings of a bias
+
+_TASK_ROWS = 2048
+_BLOCK_ENTRIES = 1 << 17    # of parameters that are coded together
+
+
+cdef class CodedScores:
+    """Parameters as integers, and what bounds of the scores of clusters are made from.
+
+    Parameters
+    ----------
+    scores : DenseScores
+        Of dense statistics; single precision can hold the parameters.
+    """
+
+    cdef readonly DenseScores scores
+    cdef CodedPoints points
+    cdef float[::1] bias, lengths, errors, own
+    cdef object arrays
+
+    def __init__(self, DenseScores scores):
+        cdef Py_ssize_t k
+        cdef float[:, ::1] part
+        self.scores, self.points = scores, CodedPoints(scores.K, scores.F)
+        rows = max(1, _BLOCK_ENTRIES // scores.F)
+        for start in range(0, scores.K, rows):
+            part = ((scores.Theta[start : start + rows] - scores.origin) / scores.scale).astype(np.float32)
+            for k in range(part.shape[0]):
+                self.points.put(start + k, &part[k, 0])
+        width = self.points.width
+        self.arrays = [np.full(width, DENSE_NEVER, dtype=np.float32)] + [np.zeros(width, np.float32) for _ in range(3)]
+        bias, lengths, errors, own = self.arrays
+        bias[: scores.K] = scores.row_bias[: scores.K]
+        lengths[: scores.K] = np.asarray(self.points.lengths) * UP
+        errors[: scores.K] = np.asarray(self.points.errors) * UP
+        own[:] = np.abs(bias) * OWN_ROUNDING
+        self.bias, self.lengths, self.errors, self.own = bias, lengths, errors, own
+
+
+cdef class Scratch:
+    """Working memory of one thread."""
+
+    cdef CodedRows rows
+    cdef float[:, ::1] narrow, products
+    cdef int32_t[::1] near
+    cdef double[::1] weights
+    cdef unsigned char[::1] undecided
+    cdef readonly object is_undecided
+    cdef object arrays
+    cdef readonly Py_ssize_t n_near     # scores that were computed
+
+    def __init__(self, CodedScores coded):
+        width, F = coded.points.width, coded.scores.F
+        self.rows, self.n_near = CodedRows(ROWS, F), 0
+        self.arrays = (
+            np.empty((ROWS, F), dtype=np.float32), np.empty((ROWS, width), dtype=np.float32),
+            np.empty(width + 1, dtype=np.int32), np.empty(width), np.empty(ROWS, dtype=np.uint8),
+        )
+        self.narrow, self.products, self.near, self.weights, self.undecided = self.arrays
+        self.is_undecided = self.arrays[4]
+
+
+cdef Py_ssize_t near_clusters(CodedScores coded, Scratch w, Py_ssize_t i) noexcept nogil:
+    """List the clusters of row i that may lie less than DEPTH nats below the best one; return their number.
+
+    0 is returned where bounds are of no use.
+    """
+    cdef Py_ssize_t width = coded.points.width
+    cdef float row[2]
+    cdef float low
+    row[0], row[1] = <float> (w.rows.errors[i] * UP), <float> (w.rows.lengths[i] * UP)
+    low = expfam_code_bounds(&w.products[i, 0], &coded.bias[0], &coded.lengths[0], &coded.errors[0], &coded.own[0], row,
+                             width)
+    if not DENSE_NEVER / 2 < low < INFINITY:
+        return 0
+    return expfam_places_above(&w.products[i, 0], low - DEPTH - <float> 1e-3, width, &w.near[0])
+
+
+cdef Py_ssize_t drawn(DenseScores s, Scratch w, const double *phi, Py_ssize_t n, double uniform) noexcept nogil:
+    """Return the label of a row from the scores of n listed clusters; -1 if the others might change it."""
+    cdef double best = -INFINITY, total = 0.0, before = 0.0, after, rest
+    cdef Py_ssize_t j, n_kept = 0
+    for j in range(n):
+        w.weights[j] = s.score(phi, w.near[j])
+        best = max(best, w.weights[j])
+    if not -INFINITY < best < INFINITY:
+        return -1
+    for j in range(n):
+        if w.weights[j] > best - DEPTH:
+            w.weights[j] = exp(w.weights[j] - best)
+            total += w.weights[j]
+            n_kept += 1
+        else:
+            w.weights[j] = 0.0
+    rest = (s.K - n_kept) * exp(-DEPTH) + ROUNDING * total
+    for j in range(n):
+        after = before + w.weights[j]
+        if uniform * (total + rest) <= after - ROUNDING * total:
+            return w.near[j] if uniform * total > before + rest or before == 0.0 and n_kept == s.K else -1
+        before = after
+    return -1
+
+
+cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const double[:, ::1] phi, int32_t[::1] labels,
+                           uint64_t seed, uint64_t step, uint64_t first_row) noexcept nogil:
+    """Draw the labels of at most ROWS rows; mark those that are not decided, and return their number."""
+    cdef Py_ssize_t i, n, label, n_open = 0
+    cdef philox_stream rng
+    philox_init(&rng, seed, MOVE)
+    for i in range(phi.shape[0]):
+        w.undecided[i] = not expfam_narrow(&phi[i, 0], s.centre_at, s.scale_at, s.reach_at, &w.narrow[i, 0],
+                                           s.F) < DENSE_HOPELESS
+        if w.undecided[i]:
+            w.narrow[i, :] = 0.0
+        w.rows.put(i, &w.narrow[i, 0])
+    coded.points.multiply(w.rows, phi.shape[0], &w.products[0, 0], coded.points.width)
+    for i in range(phi.shape[0]):
+        if not w.undecided[i]:
+            n = near_clusters(coded, w, i)
+            w.n_near += n
+            philox_aim(&rng, first_row + <uint64_t> i, step)
+            label = drawn(s, w, &phi[i, 0], n, philox_double(&rng))
+            w.undecided[i] = label < 0
+            labels[i] = <int32_t> label
+        n_open += w.undecided[i]
+    return n_open
+
+
+cdef class _Pass:
+    """One draw of the labels of rows."""
+
+    cdef CodedScores coded
+    cdef object data, labels, spare
+    cdef uint64_t seed, step
+
+    def __init__(self, coded, state, labels):
+        self.coded, self.data, self.labels = coded, state.data, labels
+        self.seed, self.step, self.spare = state.seed, state.n_steps, []
+
+    def draw(self, start, stop):
+        """Draw the labels of rows start..stop-1; return how many scores were computed by bounds."""
+        cdef Scratch w
+        cdef const double[:, ::1] phi
+        cdef int32_t[::1] labels
+        cdef Py_ssize_t n_open
+        cdef uint64_t row
+        cdef DenseScores scores = self.coded.scores
+        try:
+            w = self.spare.pop()
+        except IndexError:
+            w = Scratch(self.coded)
+        w.n_near = 0
+        for first in range(start, stop, ROWS):
+            last = min(first + ROWS, stop)
+            phi, labels, row = self.data.phi(first, last), self.labels[first:last], self.data.row_offset + first
+            with nogil:
+                n_open = draw_block(self.coded, scores, w, phi, labels, self.seed, self.step, row)
+            if n_open:
+                self.draw_whole(w, np.asarray(phi), first, last)
+        n_near = w.n_near
+        self.spare.append(w)
+        return n_near
+
+    def draw_whole(self, Scratch w, phi, first, last):
+        """Draw the labels of rows that are not decided from all weights in double precision."""
+        rows = np.flatnonzero(w.is_undecided[: last - first])
+        first_row = self.data.row_offset + first
+        bad = draw_rows(self.coded.scores.exact_scores(phi[rows]), rows, self.labels[first:last], self.seed, self.step,
+                        first_row)
+        if bad >= 0:
+            raise FloatingPointError(
+                f"family {self.data.family.name!r}, datum {first_row + bad}: no component has a finite score under"
+                " the drawn parameters"
+            )
+
+
+def coded_scores(state):
+    """Return the scores of the parameters of a state as integers, or None where single precision cannot hold them."""
+    scores = DenseScores(state.data, state.Theta, state.G, state.log_pi, state.n, state.S)
+    return CodedScores(scores) if scores.fits else None
+
+
+def draw_labels(state, n_threads, CodedScores coded):
+    """Draw labels (N,) int32 of all data from their exact law given Theta, G and log pi.
+
+    The label of a datum is the one that its uniform number picks among all weights in double precision. A datum without
+    a finite score raises FloatingPointError.
+
+    Parameters
+    ----------
+    state : UncollapsedState
+        Its statistics are dense.
+    n_threads : int or None
+        Number of threads; the labels do not depend on it.
+    coded : CodedScores
+        Of the state, see `coded_scores`.
+
+    Returns
+    -------
+    labels : (N,) int32 ndarray
+    extra : dict
+        ``visits``, the mean number of clusters that were scored for a datum.
+    """
+    N = state.data.n_rows
+    labels = np.empty(N, dtype=np.int32)
+    tasks = [(start, min(start + _TASK_ROWS, N)) for start in range(0, N, _TASK_ROWS)]
+    counts = run(_Pass(coded, state, labels).draw, tasks, n_threads, uses_blas=False)
+    return labels, {"visits": sum(counts) / N}
+
+
+def mean_visits(state, CodedScores coded, blocks):
+    """Return the mean number of clusters that are scored for the rows of some blocks (start, stop)."""
+    trial = _Pass(coded, state, np.empty(state.data.n_rows, dtype=np.int32))
+    counts = sum(trial.draw(start, stop) for start, stop in blocks)
+    return counts / sum(stop - start for start, stop in blocks)
