@@ -19,9 +19,9 @@ from expfam.model.partitions import fitted_labels
 from expfam.params import Real, refuse_unused
 from expfam.samplers.chain.kernel import Kernel, check_sticks
 from expfam.samplers.states.uncollapsed import UncollapsedState, converted
-from expfam.samplers.uncollapsed import dense as dense_draw
 from expfam.samplers.uncollapsed import slices
 from expfam.samplers.uncollapsed.known import with_known
+from expfam.samplers.uncollapsed.pruned import check_pruned, draw_densely, draw_pruned, preferred_codes
 from expfam.samplers.uncollapsed.tree import draw_labels, preferred_tree
 
 if TYPE_CHECKING:
@@ -145,10 +145,12 @@ class UncollapsedGibbs(UncollapsedKernel):
 
     Parameters
     ----------
-    draw : {"auto", "dense", "tree", "rejection"}
-        How labels are drawn from their exact law. "dense" scores all clusters; "tree" is branch and bound over a tree
-        of the clusters; "rejection" is rejection sampling from the bounds of this tree. "auto" is dense below 512
-        clusters; above it depends on how many clusters the tree would score for a few data.
+    draw : {"auto", "dense", "pruned", "tree", "rejection"}
+        How labels are drawn from their exact law. "dense" scores all clusters; "pruned" bounds all scores by products
+        of integers of eight bits and computes those that matter, for dense data; "tree" is branch and bound over a tree
+        of the clusters; "rejection" is rejection sampling from the bounds of this tree. "auto" is dense below 64
+        clusters; above it depends on how many clusters the others would score for a few data: "pruned" is tried where
+        the machine has products of bytes, a tree from 512 clusters on.
     tau : float
         Nats below the best cluster at which branch and bound leaves a cell to its exact tail. It changes only the cost.
     theta : {"draw", "map", "mean"}
@@ -189,7 +191,7 @@ class UncollapsedGibbs(UncollapsedKernel):
     """
 
     _constraints: ClassVar = {
-        "draw": ("auto", "dense", "tree", "rejection"),
+        "draw": ("auto", "dense", "pruned", "tree", "rejection"),
         "tau": Real(0, ends="(]"),
         "sticks": ("closed", "slice"),
     }
@@ -200,7 +202,7 @@ class UncollapsedGibbs(UncollapsedKernel):
     def __init__(
         self,
         *,
-        draw: Literal["auto", "dense", "tree", "rejection"] = "auto",
+        draw: Literal["auto", "dense", "pruned", "tree", "rejection"] = "auto",
         tau: float = 12.0,
         theta: Literal["draw", "map", "mean"] = "draw",
         sticks: Literal["closed", "slice"] = "closed",
@@ -213,8 +215,10 @@ class UncollapsedGibbs(UncollapsedKernel):
     def check(self, model: Any, data: Dataset) -> None:
         """Refuse settings out of range, and families that cannot make parameters from statistics."""
         super().check(model, data)
-        if self.draw == "dense":
-            refuse_unused(self, ["tau"], why="draw='dense'", remedy="take draw='tree'")
+        if self.draw in ("dense", "pruned"):
+            refuse_unused(self, ["tau"], why=f"draw={self.draw!r}", remedy="take draw='tree'")
+        if self.draw == "pruned":
+            check_pruned(self, data)
         if self.sticks == "slice":
             self._check_slices(model, data)
 
@@ -268,12 +272,21 @@ class UncollapsedGibbs(UncollapsedKernel):
         """Draw new labels of all data from their exact law given the state's parameters."""
         if self.sticks == "slice":
             return slices.draw_labels(state, self.n_threads), {}
-        method, tree = self.draw, None
-        if method == "auto" and self._least_for_tree > state.K:
-            method = self._few_clusters
-        if method == "auto":
-            tree = preferred_tree(state, least_clusters=self._least_for_tree, n_threads=self.n_threads)
-            method = "dense" if tree is None else "tree"
-        if method == "dense":
-            return dense_draw.draw_labels(state, self.n_threads), {}
-        return draw_labels(state, self.n_threads, tau=self.tau, method=method, tree=tree)
+        drawn = {"dense": draw_densely, "pruned": draw_pruned}
+        if self.draw in drawn:
+            return drawn[self.draw](state, self.n_threads)
+        if self.draw != "auto":
+            return draw_labels(state, self.n_threads, tau=self.tau, method=self.draw)
+        return self._cheapest(state)
+
+    def _cheapest(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
+        """Draw labels in the way that should take the least time."""
+        has_tree = self._least_for_tree <= state.K
+        if not has_tree and self._few_clusters == "tree":
+            return draw_labels(state, self.n_threads, tau=self.tau)
+        coded, cost = preferred_codes(state)
+        if has_tree:
+            tree = preferred_tree(state, least_clusters=self._least_for_tree, at_most=cost, n_threads=self.n_threads)
+            if tree is not None:
+                return draw_labels(state, self.n_threads, tau=self.tau, tree=tree)
+        return draw_densely(state, self.n_threads) if coded is None else draw_pruned(state, self.n_threads, coded)

@@ -50,7 +50,7 @@ class StochasticEM(UncollapsedGibbs):
         self,
         proposal: str | Proposal | None = None,
         *,
-        draw: Literal["auto", "dense", "tree", "rejection"] = "auto",
+        draw: Literal["auto", "dense", "pruned", "tree", "rejection"] = "auto",
         tau: float = 12.0,
         theta: Literal["map", "mean"] = "map",
         truncation: int = 100,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ import numpy.typing as npt
 from expfam.errors import ExpFamError
 from expfam.structures.cluster_tree.tree import ClusterTree, Scratch, smoothed_means
 from expfam.structures.ground.threads import run
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
 
 _BLOCK_ENTRIES = 1 << 17  # entries of a block of phi
 _TRIALS = 512  # data for which a trial counts the clusters that a tree scores
@@ -62,7 +65,7 @@ def _spread(state, means, center):
     """Compute the root mean square of phi about the means, by column, from about 1000 rows."""
     data, N = state.data, state.data.n_rows
     total, rows = np.zeros(center.shape), 0
-    for start, stop in _sample(N, 1024):
+    for start, stop in sample_blocks(N, 1024):
         if data.has_sparse_phi:
             phi = data.phi_csr(start, stop)
             total += np.asarray(phi.multiply(phi).sum(axis=0)).ravel()
@@ -75,7 +78,7 @@ def _spread(state, means, center):
     return np.where(spread > _ROUNDING * size, spread, 0.0)  # with one datum in each cluster all deviations may be 0
 
 
-def _sample(n_rows, most, block=64):
+def sample_blocks(n_rows, most, block=64):
     """Return bounds of evenly spaced blocks of rows, with at most `most` rows in total."""
     if n_rows <= most:
         return [(0, n_rows)]
@@ -158,7 +161,15 @@ def _draw_blocks(tree, state, labels, blocks, n_threads, tau, method):
     return np.sum(run(draw_block, blocks, n_threads, uses_blas=False), axis=0)
 
 
-def preferred_tree(state: Any, *, least_clusters: int = 512, n_threads: int | None = None) -> ClusterTree | None:
+def dense_cost(data: Dataset, n_clusters: int) -> float:
+    """Return the nanoseconds that a dense pass takes for a datum."""
+    fixed, slope = _ENTRY_COST[data.has_sparse_phi]
+    return n_clusters * (fixed + slope * _columns(data))
+
+
+def preferred_tree(
+    state: Any, *, least_clusters: int = 512, at_most: float | None = None, n_threads: int | None = None
+) -> ClusterTree | None:
     """Make a tree of the clusters if it should draw labels faster than a dense pass.
 
     Labels of 512 data are drawn by a tree. The costs of making it and of as many scores for each datum are compared
@@ -171,6 +182,8 @@ def preferred_tree(state: Any, *, least_clusters: int = 512, n_threads: int | No
         With drawn parameters.
     least_clusters : int
         Least number of clusters for a tree.
+    at_most : float, optional
+        Nanoseconds for a datum, which the tree has to take less than; those of a dense pass if not given.
     n_threads : int or None
         Number of threads; the result does not depend on it.
 
@@ -181,16 +194,18 @@ def preferred_tree(state: Any, *, least_clusters: int = 512, n_threads: int | No
     """
     if least_clusters > state.K:
         return None
-    is_sparse, N, columns = state.data.has_sparse_phi, state.data.n_rows, _columns(state.data)
-    visit, entry = (fixed + slope * columns for fixed, slope in (_VISIT_COST[is_sparse], _ENTRY_COST[is_sparse]))
-    build, dense = _BUILD_COST[is_sparse] * state.Theta.size, entry * state.K * N
+    is_sparse, N = state.data.has_sparse_phi, state.data.n_rows
+    fixed, slope = _VISIT_COST[is_sparse]
+    visit = fixed + slope * _columns(state.data)
+    build = _BUILD_COST[is_sparse] * state.Theta.size
+    dense = N * (dense_cost(state.data, state.K) if at_most is None else at_most)
     if build > _MOST_FOR_TRIAL * dense:
         return None
     try:
         tree = tree_of(state, n_threads=n_threads)
     except ExpFamError:  # single precision cannot hold the parameters; a dense pass can use them
         return None
-    blocks = _sample(N, _TRIALS)
+    blocks = sample_blocks(N, _TRIALS)
     counts = _draw_blocks(tree, state, np.empty(N, np.int32), blocks, 1, 12.0, "tree")
     visits = counts[0] / sum(stop - start for start, stop in blocks)
     return tree if build + visits * visit * N < dense else None
@@ -200,5 +215,5 @@ def _columns(data):
     """Return how many numbers of phi a score reads: its columns, or the entries of a sparse row."""
     if not data.has_sparse_phi:
         return data.n_statistics
-    blocks = _sample(data.n_rows, _TRIALS)
+    blocks = sample_blocks(data.n_rows, _TRIALS)
     return sum(data.phi_csr(start, stop).nnz for start, stop in blocks) / sum(stop - start for start, stop in blocks)

@@ -1,6 +1,8 @@
 import numpy as np
 import numpy.typing as npt
 
+MOST_COLUMNS: int
+
 def has_byte_products() -> bool: ...
 
 class CodedRows:

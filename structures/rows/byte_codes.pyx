@@ -20,8 +20,9 @@ from expfam.structures.simd.byte_products cimport (
     expfam_largest_entry,
 )
 
+MOST_COLUMNS = 1 << 16                  # whose products stay within 32 bits
+
 cdef enum:
-    MOST_COLUMNS = 1 << 16              # whose products stay within 32 bits
     OFFSET = 128                        # of stored entries of points
 cdef float LARGEST_CODE = 127.0
 cdef float LEAST_SCALE = 1e-15          # products and squares of smaller ones could underflow
