@@ -14,13 +14,18 @@ import math
 import numpy as np
 
 from cython cimport final
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, fabsf
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.structures.ground.threads import run
-from expfam.structures.simd.row_tiles cimport EXPFAM_PACK, EXPFAM_TILE_ROWS, expfam_rows_nearest, expfam_rows_reach
+from expfam.structures.rows.byte_codes import has_byte_products
+from expfam.structures.rows.byte_codes cimport CodedPoints, CodedRows
+from expfam.structures.simd.dense_scores cimport expfam_code_bounds, expfam_places_above
+from expfam.structures.simd.row_tiles cimport (
+    EXPFAM_PACK, EXPFAM_TILE_ROWS, expfam_rows_listed, expfam_rows_nearest, expfam_rows_reach,
+)
 
 cdef enum:
     LANES = 8                                       # sums that hide the latency of an addition; divides a tile
@@ -28,6 +33,12 @@ cdef enum:
     GROUP_ROWS = GROUP_TILES * EXPFAM_TILE_ROWS
     BLOCK_BYTES = 1 << 16                           # centres that stay in a near cache meanwhile
     ALIGNMENT = 64                                  # bytes of a line of the cache
+    CODED_CENTRES = 64                              # with fewer, or fewer columns, integers save nothing
+    CODED_COLUMNS = 48
+    MOST_CODED = 16384
+    DEAR = 48                                       # a score alone takes the time that integers save in so many
+cdef double UNIT = 2.0 ** -24                       # rounding of single precision
+cdef double UP = 1.0 + 2.0 ** -22                   # makes a number in single precision an upper bound
 _TASK_GROUPS = 16                                   # least work of a task
 _ORIGIN_ROWS = 1024                                 # rows whose mean is the origin
 
@@ -86,18 +97,132 @@ cdef double squares(const float *tiles, Py_ssize_t n) noexcept nogil:
     return total
 
 
-cdef void pack(const double[:, ::1] centres, const double[::1] origin, float *packs, float *norms) noexcept nogil:
-    """Write -2 c and |c|^2 of the centres in packs; places without a centre are never nearest."""
-    cdef Py_ssize_t K = centres.shape[0], C = centres.shape[1], k, j
-    cdef float x
-    cdef double square
-    for k in range(ceiling(K, EXPFAM_PACK) * EXPFAM_PACK):
-        square = 0.0 if k < K else INFINITY
-        for j in range(C):
-            x = <float> (centres[k, j] - origin[j]) if k < K else 0.0
-            packs[(k // EXPFAM_PACK * C + j) * EXPFAM_PACK + k % EXPFAM_PACK] = -2.0 * x
-            square += <double> x * x
-        norms[k] = <float> square
+@final
+cdef class _Centres:
+    """Centres in packs, in which the nearest one of each row is found.
+
+    Of many centres in many columns, integers of eight bits tell which ones may be nearest, where the machine has
+    products of bytes: the others lie farther away even by their bounds, see `expfam.structures.rows.byte_codes`. Where
+    several are left, they are compared by the scores of a pack. So labels are those of all scores.
+    """
+
+    cdef Py_ssize_t K, C, n_packs
+    cdef float[::1] packs, norms
+    cdef float[:, ::1] entries              # (K, C) -2 c of each centre, where integers are used
+    cdef CodedPoints points
+    cdef float[:, ::1] terms                # bias, length, error of the code and of the bias, of each centre
+
+    def __init__(self, Py_ssize_t K, Py_ssize_t C):
+        self.K, self.C, self.n_packs = K, C, ceiling(K, EXPFAM_PACK)
+        self.packs, self.norms = _aligned(self.n_packs * EXPFAM_PACK * C), _aligned(self.n_packs * EXPFAM_PACK)
+        if has_byte_products() and K >= CODED_CENTRES and CODED_COLUMNS <= C <= MOST_CODED:
+            self.points, self.entries = CodedPoints(K, C), np.empty((K, C), dtype=np.float32)
+            self.terms = np.zeros((4, self.points.width), dtype=np.float32)
+
+    cdef void pack(self, const double[:, ::1] centres, const double[::1] origin) noexcept nogil:
+        """Take centres: write -2 c and |c|^2 in packs; places without a centre are never nearest."""
+        cdef Py_ssize_t k, j
+        cdef float x
+        cdef double square
+        for k in range(self.n_packs * EXPFAM_PACK):
+            square = 0.0 if k < self.K else INFINITY
+            for j in range(self.C):
+                x = <float> (centres[k, j] - origin[j]) if k < self.K else 0.0
+                self.packs[(k // EXPFAM_PACK * self.C + j) * EXPFAM_PACK + k % EXPFAM_PACK] = -2.0 * x
+                square += <double> x * x
+            self.norms[k] = <float> square
+        if self.points is not None:
+            self.code()
+
+    cdef void code(self) noexcept nogil:
+        """Code the centres, and write what bounds of <x, c> - |c|^2 / 2 are made from."""
+        cdef Py_ssize_t k, j
+        for k in range(self.points.width):
+            self.terms[0, k] = -INFINITY
+        for k in range(self.K):
+            for j in range(self.C):
+                self.entries[k, j] = -0.5 * self.packs[(k // EXPFAM_PACK * self.C + j) * EXPFAM_PACK + k % EXPFAM_PACK]
+            self.points.put(k, &self.entries[k, 0])
+            for j in range(self.C):
+                self.entries[k, j] *= -2.0
+            self.terms[0, k] = -0.5 * self.norms[k]
+            self.terms[1, k] = <float> (self.points.lengths[k] * UP)
+            self.terms[2, k] = <float> (self.points.errors[k] * UP)
+            self.terms[3, k] = <float> (self.norms[k] * (self.C + 8) * UNIT * UP)
+
+    cdef void nearest(self, _Near w, const float *tiles, Py_ssize_t n_tiles, int32_t *owner) noexcept nogil:
+        """Write the nearest centre of each row of a group of tiles, the first of equally near ones."""
+        cdef Py_ssize_t t = 0
+        if self.points is not None:
+            while t < n_tiles and w.pays(self.K, self.C):
+                self.nearest_by_codes(w, tiles + t * EXPFAM_TILE_ROWS * self.C, owner + t * EXPFAM_TILE_ROWS)
+                t += 1
+        if t < n_tiles:
+            nearest_of_group(tiles + t * EXPFAM_TILE_ROWS * self.C, n_tiles - t, self.C, &self.packs[0],
+                             &self.norms[0], self.n_packs, owner + t * EXPFAM_TILE_ROWS)
+
+    cdef void nearest_by_codes(self, _Near w, const float *tile, int32_t *owner) noexcept nogil:
+        """Do the same for the rows of one tile, by bounds."""
+        cdef Py_ssize_t i, j, n
+        cdef float bound[2]
+        cdef float low
+        for i in range(EXPFAM_TILE_ROWS):
+            for j in range(self.C):
+                w.rows[i, j] = tile[j * EXPFAM_TILE_ROWS + i]
+            w.coded.put(i, &w.rows[i, 0])
+        self.points.multiply(w.coded, EXPFAM_TILE_ROWS, &w.products[0, 0], self.points.width)
+        for i in range(EXPFAM_TILE_ROWS):
+            # scores of a pack round, too: each operation, relative to |x| |c| and to |c|^2
+            bound[0] = <float> ((w.coded.errors[i] + (self.C + 8) * UNIT * (w.coded.errors[i] + w.coded.lengths[i])) * UP)
+            bound[1] = <float> (w.coded.lengths[i] * UP)
+            low = expfam_code_bounds(&w.products[i, 0], &self.terms[0, 0], &self.terms[1, 0], &self.terms[2, 0],
+                                     &self.terms[3, 0], bound, self.points.width)
+            low -= fabsf(low) * <float> 1e-6
+            n = expfam_places_above(&w.products[i, 0], low, self.points.width, &w.places[0])
+            w.n_rows += 1
+            owner[i] = w.places[0]
+            if n != 1:
+                w.n_scored += n
+                owner[i] = self.nearest_of(w, i, n)
+
+    cdef int32_t nearest_of(self, _Near w, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+        """Return the nearest of n listed centres to row i of a tile; all are compared if bounds are of no use."""
+        cdef float *scores = &w.products[i, 0]
+        cdef float best = INFINITY
+        cdef int32_t owner = 0
+        cdef Py_ssize_t j
+        if n == 0:
+            n = self.K
+            for j in range(n):
+                w.places[j] = <int32_t> j
+        expfam_rows_listed(&w.rows[i, 0], &self.entries[0, 0], self.C, &self.norms[0], &w.places[0], n, scores)
+        for j in range(n):
+            if scores[j] < best:
+                best, owner = scores[j], w.places[j]
+        return owner
+
+
+@final
+cdef class _Near:
+    """Working memory of one thread that looks for nearest centres, and how many scores it has computed."""
+
+    cdef float[:, ::1] rows, products
+    cdef CodedRows coded
+    cdef int32_t[::1] places
+    cdef Py_ssize_t n_rows, n_scored
+
+    def __init__(self, _Centres centres):
+        self.n_rows = self.n_scored = 0
+        if centres.points is not None:
+            width = centres.points.width
+            self.coded = CodedRows(EXPFAM_TILE_ROWS, centres.C)
+            self.rows = np.empty((EXPFAM_TILE_ROWS, centres.C), dtype=np.float32)
+            self.products = np.empty((EXPFAM_TILE_ROWS, width), dtype=np.float32)
+            self.places = np.empty(width + 1, dtype=np.int32)
+
+    cdef bint pays(self, Py_ssize_t K, Py_ssize_t C) noexcept nogil:
+        """Tell whether bounds still take less time than all scores; the first tile is always tried."""
+        return self.n_scored * DEAR <= self.n_rows * K
 
 
 cdef void nearest_of_group(const float *tiles, Py_ssize_t n_tiles, Py_ssize_t C, const float *packs, const float *norms,
@@ -502,7 +627,7 @@ cdef class _Lloyd:
     cdef int64_t[:, ::1] counts
     cdef int64_t[::1] count, changed
     cdef int32_t[::1] labels
-    cdef float[::1] packs, norms
+    cdef _Centres packed
 
     def __init__(self, RowTiles rows, Py_ssize_t K):
         cdef Py_ssize_t C = rows.n_columns
@@ -515,8 +640,7 @@ cdef class _Lloyd:
         self.masses, self.mass = np.empty((self.n_segments, K)), np.empty(K)
         self.total, self.count = np.empty((K, C)), np.empty(K, dtype=np.int64)
         self.changed = np.zeros(self.n_segments, dtype=np.int64)
-        cdef Py_ssize_t n_places = ceiling(K, EXPFAM_PACK) * EXPFAM_PACK
-        self.packs, self.norms = _aligned(n_places * C), _aligned(n_places)
+        self.packed = _Centres(K, C)
 
     def begin(self, centres):
         """Take centres, which move in place; no row has a label yet, and labels are a new array."""
@@ -527,18 +651,18 @@ cdef class _Lloyd:
             self.sums[:] = 0.0
             self.counts[:] = 0
             self.masses[:] = 0.0
-        pack(self.centres, self.rows.origin, &self.packs[0], &self.norms[0])
+        self.packed.pack(self.centres, self.rows.origin)
 
     def assign(self, Py_ssize_t segment, Py_ssize_t first, Py_ssize_t last):
         """Move the rows of a segment to their nearest centres."""
         cdef int32_t owner[GROUP_ROWS]
         cdef RowTiles rows = self.rows
+        cdef _Near near = _Near(self.packed)
         cdef Py_ssize_t g, i
         cdef int64_t changed = 0
         with nogil:
             for g in range(first, last):
-                nearest_of_group(rows.tile(g * GROUP_TILES), rows.tiles_of(g), rows.n_columns, &self.packs[0],
-                                 &self.norms[0], self.norms.shape[0] // EXPFAM_PACK, owner)
+                self.packed.nearest(near, rows.tile(g * GROUP_TILES), rows.tiles_of(g), owner)
                 for i in range(g * GROUP_ROWS, rows.stop_of(g)):
                     if owner[i - g * GROUP_ROWS] != self.labels[i]:
                         self.move(segment, i, owner[i - g * GROUP_ROWS])
@@ -599,7 +723,7 @@ cdef class _Lloyd:
         if self.has_empty():
             self.n_refilled = self.refill()
             within = self.means()
-        pack(self.centres, self.rows.origin, &self.packs[0], &self.norms[0])
+        self.packed.pack(self.centres, self.rows.origin)
         return max(within, 0.0)
 
     cdef double means(self) noexcept nogil:
@@ -691,19 +815,19 @@ def nearest_centres(X, centres, *, n_threads=None):
     if not centres.size or centres.shape[1] != X.shape[1]:
         raise DataError(f"centres must have shape (K, {X.shape[1]}) with K >= 1; got {centres.shape}")
     cdef double[::1] origin = centres.mean(axis=0)
-    cdef Py_ssize_t n_places = ceiling(len(centres), EXPFAM_PACK) * EXPFAM_PACK
-    cdef float[::1] packs = _aligned(n_places * X.shape[1]), norms = _aligned(n_places)
-    pack(centres, origin, &packs[0], &norms[0])
+    cdef _Centres packed = _Centres(len(centres), X.shape[1])
+    packed.pack(centres, origin)
     labels = np.empty(len(X), dtype=np.int32)
     step = _TASK_GROUPS * GROUP_ROWS
-    tasks = [(X[a : a + step], origin, packs, norms, labels[a : a + step]) for a in range(0, len(X), step)]
+    tasks = [(X[a : a + step], origin, packed, labels[a : a + step]) for a in range(0, len(X), step)]
     run(_nearest_of, tasks, n_threads, uses_blas=False)
     return labels
 
 
-def _nearest_of(X, const double[::1] origin, const float[::1] packs, const float[::1] norms, int32_t[::1] labels):
+def _nearest_of(X, const double[::1] origin, _Centres packed, int32_t[::1] labels):
     cdef int32_t owner[GROUP_ROWS]
     cdef float[::1] tiles = _aligned(GROUP_ROWS * X.shape[1])
+    cdef _Near near = _Near(packed)
     cdef const float[:, ::1] single
     cdef const double[:, ::1] double_
     cdef bint is_single = X.dtype == np.float32
@@ -719,8 +843,7 @@ def _nearest_of(X, const double[::1] origin, const float[::1] packs, const float
                 fill(single, start, stop, origin, &tiles[0])
             else:
                 fill(double_, start, stop, origin, &tiles[0])
-            nearest_of_group(&tiles[0], ceiling(stop - start, EXPFAM_TILE_ROWS), C, &packs[0],
-                             &norms[0], norms.shape[0] // EXPFAM_PACK, owner)
+            packed.nearest(near, &tiles[0], ceiling(stop - start, EXPFAM_TILE_ROWS), owner)
             for i in range(start, stop):
                 labels[i] = owner[i - start]
             start = stop

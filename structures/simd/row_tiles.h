@@ -146,4 +146,24 @@ EXPFAM_TILE_INSTANCES(EXPFAM_ROWS_NEAREST, void, expfam_rows_nearest,
 EXPFAM_TILE_INSTANCES(EXPFAM_ROWS_REACH, void, expfam_rows_reach,
                       (const float *, ptrdiff_t, ptrdiff_t, const float *, ptrdiff_t, const float *, float *, ptrdiff_t,
                        double *, ptrdiff_t))
+
+/* Scores of one row under some of the centres, with the bits that EXPFAM_ROWS_NEAREST compares: `entries` holds -2 c of
+ * each centre. Eight sums hide the latency of the multiply-add; no sum is cut, so that its order is that of a tile. */
+#define EXPFAM_ROWS_LISTED(NAME, TARGET)                                                                     \
+    TARGET static void NAME(const float *row, const float *entries, ptrdiff_t n_columns, const float *norms, \
+                            const int32_t *places, ptrdiff_t n, float *out) {                               \
+        for (ptrdiff_t i = 0; i < n; i += 8) {                                                              \
+            const float *c[8];                                                                              \
+            float sums[8];                                                                                  \
+            for (int u = 0; u < 8; u++) {                                                                   \
+                const ptrdiff_t k = places[i + u < n ? i + u : i];                                          \
+                c[u] = entries + k * n_columns, sums[u] = norms[k];                                         \
+            }                                                                                               \
+            for (ptrdiff_t j = 0; j < n_columns; j++)                                                       \
+                for (int u = 0; u < 8; u++) sums[u] += row[j] * c[u][j];                                    \
+            for (int u = 0; u < 8 && i + u < n; u++) out[i + u] = sums[u];                                  \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_ROWS_LISTED, void, expfam_rows_listed,
+                 (const float *, const float *, ptrdiff_t, const float *, const int32_t *, ptrdiff_t, float *))
 #endif

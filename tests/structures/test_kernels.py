@@ -328,7 +328,7 @@ FORCED = {
     "samplers/uncollapsed/test_best_scores.py": "expfam_(dot_narrow|centred|products)",
     "samplers/uncollapsed/test_canopy.py": "expfam_(dot_difference|biased_tops|list_scores)",
     "samplers/uncollapsed/test_tree.py": "expfam_((float|sparse)_dots|rises)",
-    "structures/test_kmeans.py": "expfam_rows_(nearest|reach)",
+    "structures/test_kmeans.py": "expfam_rows_(nearest|reach|listed)",
     "samplers/topics/test_variational.py": "topic_\\w+",
 }
 
