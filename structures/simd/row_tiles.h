@@ -147,9 +147,27 @@ EXPFAM_TILE_INSTANCES(EXPFAM_ROWS_REACH, void, expfam_rows_reach,
                       (const float *, ptrdiff_t, ptrdiff_t, const float *, ptrdiff_t, const float *, float *, ptrdiff_t,
                        double *, ptrdiff_t))
 
+/* Instances of a body that fuses products with sums where vectors of the target do: BODY takes (name, target, fused). */
+#ifdef __FP_FAST_FMAF
+#define EXPFAM_BASE_FUSES 1
+#else
+#define EXPFAM_BASE_FUSES 0
+#endif
+#if EXPFAM_DISPATCH
+#define EXPFAM_FUSED_INSTANCES(BODY, result, name, arguments)                                               \
+    BODY(name##_base, , EXPFAM_BASE_FUSES)                                                                  \
+    BODY(name##_avx2, EXPFAM_AVX2, 1)                                                                       \
+    BODY(name##_avx512, EXPFAM_AVX512, 1)                                                                   \
+    EXPFAM_CALLED(result, name, arguments, expfam_isa)
+#else
+#define EXPFAM_FUSED_INSTANCES(BODY, result, name, arguments)                                               \
+    BODY(name##_base, , EXPFAM_BASE_FUSES) EXPFAM_UNUSED static result (*name) arguments = name##_base;
+#endif
+
 /* Scores of one row under some of the centres, with the bits that EXPFAM_ROWS_NEAREST compares: `entries` holds -2 c of
- * each centre. Eight sums hide the latency of the multiply-add; no sum is cut, so that its order is that of a tile. */
-#define EXPFAM_ROWS_LISTED(NAME, TARGET)                                                                     \
+ * each centre. Eight sums hide the latency of the multiply-add; no sum is cut, so that its order is that of a tile. A
+ * compiler may cut a sum into products and additions: so fused ones are written as such. */
+#define EXPFAM_ROWS_LISTED(NAME, TARGET, FUSED)                                                             \
     TARGET static void NAME(const float *row, const float *entries, ptrdiff_t n_columns, const float *norms, \
                             const int32_t *places, ptrdiff_t n, float *out) {                               \
         for (ptrdiff_t i = 0; i < n; i += 8) {                                                              \
@@ -160,10 +178,11 @@ EXPFAM_TILE_INSTANCES(EXPFAM_ROWS_REACH, void, expfam_rows_reach,
                 c[u] = entries + k * n_columns, sums[u] = norms[k];                                         \
             }                                                                                               \
             for (ptrdiff_t j = 0; j < n_columns; j++)                                                       \
-                for (int u = 0; u < 8; u++) sums[u] += row[j] * c[u][j];                                    \
+                for (int u = 0; u < 8; u++)                                                                 \
+                    sums[u] = FUSED ? fmaf(row[j], c[u][j], sums[u]) : sums[u] + row[j] * c[u][j];          \
             for (int u = 0; u < 8 && i + u < n; u++) out[i + u] = sums[u];                                  \
         }                                                                                                   \
     }
-EXPFAM_INSTANCES(EXPFAM_ROWS_LISTED, void, expfam_rows_listed,
+EXPFAM_FUSED_INSTANCES(EXPFAM_ROWS_LISTED, void, expfam_rows_listed,
                  (const float *, const float *, ptrdiff_t, const float *, const int32_t *, ptrdiff_t, float *))
 #endif

@@ -62,6 +62,48 @@ def test_results_have_the_bits_of_all_scores(name, K, d, spread):
     assert_same(loaded(name, X, labels, K), K, mass, np.where(np.isin(labels, [2, 7]), 0, labels))
 
 
+@pytest.fixture
+def coded(monkeypatch):
+    """Products of integers, on machines that are slow at them, too."""
+    monkeypatch.setattr("expfam.families.filtered_scores.has_byte_products", lambda: True)
+
+
+@pytest.mark.usefixtures("coded")
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(("K", "d", "spread"), [(70, 50, 0.5), (129, 97, 1.5), (64, 48, 30.0)])
+def test_integers_change_no_result(name, K, d, spread):
+    X, labels = planted(300, K, d, spread=spread, seed=K + d)
+    mass = np.log(np.random.default_rng(1).random(K))
+    mass[[2, 7]] = -np.inf
+    components = loaded(name, X, labels, K)
+    assert FilteredScores(components, K).is_coded
+    assert_same(components, K, mass, np.where(np.isin(labels, [2, 7]), 0, labels))
+
+
+@pytest.mark.usefixtures("coded")
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("spread", [0.3, 2.0])
+def test_bounds_of_integers_hold_and_are_wider(name, spread):
+    X, labels = planted(150, 70, 60, spread=spread, seed=2)
+    components = loaded(name, X, labels, 70)
+    filtered, scores = FilteredScores(components, 70), components.log_predictive_block(0, 150, 70)
+    bounds = filtered.bounds(0, 150)
+    filtered.is_coded = False
+    closer = filtered.bounds(0, 150)
+    assert (bounds >= scores).all() and (bounds > closer).mean() > 0.99
+    assert (bounds - closer).max() < (40.0 if spread == 0.3 else 8.0)
+    own = FilteredScores(components, 70).own_bounds(0, 150, labels)
+    assert (own <= [components.log_predictive_self(i, k) for i, k in enumerate(labels)]).all()
+    assert np.isfinite(own).mean() > 0.5
+
+
+@pytest.mark.usefixtures("coded")
+def test_integers_are_given_up_where_their_bounds_are_too_wide():
+    X, labels = planted(600, 100, 50, spread=30.0, seed=3)  # every cluster may be the best one
+    components = loaded("own", X, labels, 100)
+    assert_same(components, 100, np.zeros(100), labels, step=600)
+
+
 @pytest.mark.parametrize("isa", SETS)
 def test_bounds_of_other_instructions_hold_too(isa):
     code = (

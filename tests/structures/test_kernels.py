@@ -329,6 +329,8 @@ FORCED = {
     "samplers/uncollapsed/test_canopy.py": "expfam_(dot_difference|biased_tops|list_scores)",
     "samplers/uncollapsed/test_tree.py": "expfam_((float|sparse)_dots|rises)",
     "structures/test_kmeans.py": "expfam_rows_(nearest|reach|listed)",
+    "structures/test_byte_codes.py": "expfam_(largest_entry|coded)",
+    "samplers/uncollapsed/test_pruned.py": "expfam_code_bounds",
     "samplers/topics/test_variational.py": "topic_\\w+",
 }
 

@@ -303,3 +303,48 @@ def test_seeds_follow_the_weights_and_threads_change_nothing():
 def test_weights_that_are_not_positive_are_refused(weight):
     with pytest.raises(DataError, match="weight must be 3 positive numbers: leave out rows of weight 0"):
         RowTiles(np.eye(3), weight=weight)
+
+
+# ---- nearest centres by integers -------------------------------------------------------------------------------------
+
+
+def many(kind, n=700, d=61, k=130, seed=0):
+    """Rows and more than 64 centres of more than 48 columns, for which integers are tried."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(k, d))
+    X = centres[rng.integers(k, size=n)] + {"planted": 0.3, "noise": 30.0}.get(kind, 1.0) * rng.normal(size=(n, d))
+    if kind == "ties":
+        centres[k // 2 :] = centres[: k - k // 2]
+        X[:20] = (centres[:20] + centres[20:40]) / 2
+    if kind == "far":
+        X[::7] = 0.0
+        X, centres = 1e3 * X + 1e6, 1e3 * centres + 1e6
+        X[3] = 1e15
+    return X.astype(np.float32) if kind != "noise" else X, centres
+
+
+@pytest.mark.parametrize("kind", ["planted", "noise", "ties", "far"])
+def test_integers_change_no_label(monkeypatch, kind):
+    X, centres = many(kind)
+    found = []
+    for has in (True, False):
+        monkeypatch.setattr("expfam.structures.rows.kmeans.has_byte_products", lambda has=has: has)
+        labels, moved = RowTiles(X).lloyd(centres, max_passes=4)
+        found.append((nearest_centres(X, centres).tobytes(), labels.tobytes(), moved.tobytes()))
+    assert found[0] == found[1]
+    exact = squares(X.astype(np.float64), centres)
+    own = exact[np.arange(len(X)), nearest_centres(X, centres)]
+    assert (own <= exact.min(axis=1) + 1e-5 * (1.0 + np.square(X.astype(np.float64) - X.mean()).sum(axis=1))).all()
+
+
+@pytest.mark.parametrize("isa", ["base", "avx2"])
+def test_integers_change_no_label_under_other_instructions(isa):
+    code = """
+import pytest
+from test_kmeans import test_integers_change_no_label as check
+for kind in ("planted", "noise", "ties", "far"):
+    with pytest.MonkeyPatch.context() as patch:
+        check(patch, kind)
+print("same")
+"""
+    assert output_under(isa, code, file=__file__).strip() == "same"
