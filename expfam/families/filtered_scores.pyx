@@ -115,7 +115,7 @@ _MANY_SLOTS, _MANY_NUMBERS, _MANY_ROWS = 16, 1 << 14, 256
 
 
 cdef inline double share_of(const filtered_slots *s, double length) noexcept nogil:
-    """Return the error of twice a product in single precision, for each unit of length of the location."""
+    """Return the rounding error of twice a product, for each unit of length of the location."""
     # every operation of a product of d terms rounds, and so does each of its numbers
     return 4.0 * (s.d + 8) * UNIT * length + TINY * s.d
 
@@ -126,7 +126,7 @@ cdef inline double rest_of(const filtered_slots *s, double length) noexcept nogi
 
 
 cdef bint codes_are_dear(const filtered_slots *s, Py_ssize_t n_rows, Py_ssize_t n_scored, Py_ssize_t L) noexcept nogil:
-    """Tell whether bounds of integers are so wide that products in single precision take less time.
+    """Tell whether bounds of integers are so wide that single precision takes less time.
 
     Scores of `n_scored` groups were computed for rows that need the L highest.
     """
@@ -573,8 +573,8 @@ cdef class RowTile:
             width, room = s.points.width, self.coded.room
         self.rows, self.products = np.empty((n_rows, s.d), np.float32), np.empty(room * width, np.float32)
         self.arrays = (
-            np.empty((n_rows, s.d)), np.empty((n_rows, 2)), np.empty((n_rows, 2)), np.empty(s.m), np.empty(s.s.n_groups), np.empty(s.m),
-            np.empty(n_best), np.empty(max(s.s.f.work_size, s.components.c.work_size, 1)),
+            np.empty((n_rows, s.d)), np.empty((n_rows, 2)), np.empty((n_rows, 2)), np.empty(s.m),
+            np.empty(s.s.n_groups), np.empty(s.m), np.empty(n_best), np.empty(max(s.s.f.work_size, s.components.c.work_size, 1)),
             np.empty(s.s.n_groups, dtype=np.uint8),
         )
         x, lengths, slacks, bounds, tops, scores, best, work, known = self.arrays
@@ -665,7 +665,7 @@ cdef class _Rows(RowTile):
         return True
 
     cdef void judge(self, Py_ssize_t i) noexcept:
-        """Decide from the rows before row i, where a tile begins, whether products pay, and which ones."""
+        """Decide where a tile begins, from the rows before row i, which products pay."""
         cdef Py_ssize_t n = i - self.start
         if not self.is_coded:
             self.is_whole = self.n_hard * 2 > n

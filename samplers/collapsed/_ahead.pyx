@@ -231,7 +231,7 @@ cdef class RowsAhead:
         return start + (n_good if n_good else 1)
 
     cdef void judge(self, Py_ssize_t n_parts, Py_ssize_t n_whole) noexcept:
-        """Decide from the block how the next ones are filtered; `n_whole` of its rows were scored whole."""
+        """Decide how the next blocks are filtered; `n_whole` rows of this one were scored whole."""
         cdef Py_ssize_t part, n_near = self.n_rows
         if not self.filtered.is_coded:
             self.is_useless = n_whole * 2 > self.n_rows

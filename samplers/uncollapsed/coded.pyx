@@ -1,4 +1,4 @@
-"""Exact draws of labels given parameters and weights, where integers of eight bits tell which clusters matter.
+"""Exact draws of labels where integers of eight bits tell which clusters matter.
 
 Products of integers bound the scores of all clusters, see `expfam.structures.rows.byte_codes`. Scores that may lie less
 than DEPTH nats below the best one are computed in double precision, and the weight of all others is below
@@ -88,9 +88,9 @@ cdef class Scratch:
 
 
 cdef Py_ssize_t near_clusters(CodedScores coded, Scratch w, Py_ssize_t i) noexcept nogil:
-    """List the clusters of row i that may lie less than DEPTH nats below the best one; return their number.
+    """List the clusters of row i that may lie less than DEPTH nats below the best one.
 
-    0 is returned where bounds are of no use.
+    Their number is returned, and 0 where bounds are of no use.
     """
     cdef Py_ssize_t width = coded.points.width
     cdef float row[2]
@@ -104,7 +104,7 @@ cdef Py_ssize_t near_clusters(CodedScores coded, Scratch w, Py_ssize_t i) noexce
 
 
 cdef Py_ssize_t drawn(DenseScores s, Scratch w, const double *phi, Py_ssize_t n, double uniform) noexcept nogil:
-    """Return the label of a row from the scores of n listed clusters; -1 if the others might change it."""
+    """Return the label of a row among n listed clusters; -1 if others might change it."""
     cdef double best = -INFINITY, total = 0.0, before = 0.0, after, rest
     cdef Py_ssize_t j, n_kept = 0
     for j in range(n):
@@ -130,7 +130,7 @@ cdef Py_ssize_t drawn(DenseScores s, Scratch w, const double *phi, Py_ssize_t n,
 
 cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const double[:, ::1] phi, int32_t[::1] labels,
                            uint64_t seed, uint64_t step, uint64_t first_row) noexcept nogil:
-    """Draw the labels of at most ROWS rows; mark those that are not decided, and return their number."""
+    """Draw the labels of at most ROWS rows; mark and count those that are not decided."""
     cdef Py_ssize_t i, n, label, n_open = 0
     cdef philox_stream rng
     philox_init(&rng, seed, MOVE)
@@ -202,7 +202,7 @@ cdef class _Pass:
 
 
 def coded_scores(state):
-    """Return the scores of the parameters of a state as integers, or None where single precision cannot hold them."""
+    """Code the parameters of a state; return None where single precision cannot hold them."""
     scores = DenseScores(state.data, state.Theta, state.G, state.log_pi, state.n, state.S)
     return CodedScores(scores) if scores.fits else None
 
@@ -236,7 +236,7 @@ def draw_labels(state, n_threads, CodedScores coded):
 
 
 def mean_visits(state, CodedScores coded, blocks):
-    """Return the mean number of clusters that are scored for the rows of some blocks (start, stop)."""
+    """Return how many clusters are scored for a row of some blocks (start, stop)."""
     trial = _Pass(coded, state, np.empty(state.data.n_rows, dtype=np.int32))
     counts = sum(trial.draw(start, stop) for start, stop in blocks)
     return counts / sum(stop - start for start, stop in blocks)

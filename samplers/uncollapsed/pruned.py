@@ -20,7 +20,7 @@ _LEAST_CLUSTERS, _LEAST_COLUMNS = 64, 48  # with fewer, a dense pass takes as lo
 _FIRST_TRIALS, _TRIALS = 16, 128  # rows; the first ones show where far too many clusters matter
 _HOPELESS = 2.0  # times the cost of a dense pass
 
-# Nanoseconds on a machine with AVX-512: of a row, of a bound and of a score, with those of each column; of making codes.
+# Nanoseconds with AVX-512: of a row, of a bound and of a score, with those of each column; of making codes.
 _ROW_COST = 700.0
 _BOUND_COST = 0.0036
 _SCORE_COST = (20.0, 0.09)
@@ -51,7 +51,7 @@ def draw_densely(state: Any, n_threads: int | None) -> tuple[npt.NDArray[np.int3
 def draw_pruned(
     state: Any, n_threads: int | None, coded: coded_draw.CodedScores | None = None
 ) -> tuple[npt.NDArray[np.int32], dict[str, float]]:
-    """Draw all labels from the scores that matter: (N,) int32, and the mean number of scores of a row.
+    """Draw all labels from the scores that matter: (N,) int32, and how many those are.
 
     Parameters that single precision cannot hold have no codes: their labels are drawn in double precision.
     """

@@ -166,6 +166,7 @@ cdef class _Centres:
         cdef Py_ssize_t i, j, n
         cdef float bound[2]
         cdef float low
+        cdef double length
         for i in range(EXPFAM_TILE_ROWS):
             for j in range(self.C):
                 w.rows[i, j] = tile[j * EXPFAM_TILE_ROWS + i]
@@ -173,7 +174,8 @@ cdef class _Centres:
         self.points.multiply(w.coded, EXPFAM_TILE_ROWS, &w.products[0, 0], self.points.width)
         for i in range(EXPFAM_TILE_ROWS):
             # scores of a pack round, too: each operation, relative to |x| |c| and to |c|^2
-            bound[0] = <float> ((w.coded.errors[i] + (self.C + 8) * UNIT * (w.coded.errors[i] + w.coded.lengths[i])) * UP)
+            length = w.coded.errors[i] + w.coded.lengths[i]
+            bound[0] = <float> ((w.coded.errors[i] + (self.C + 8) * UNIT * length) * UP)
             bound[1] = <float> (w.coded.lengths[i] * UP)
             low = expfam_code_bounds(&w.products[i, 0], &self.terms[0, 0], &self.terms[1, 0], &self.terms[2, 0],
                                      &self.terms[3, 0], bound, self.points.width)
@@ -186,7 +188,7 @@ cdef class _Centres:
                 owner[i] = self.nearest_of(w, i, n)
 
     cdef int32_t nearest_of(self, _Near w, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-        """Return the nearest of n listed centres to row i of a tile; all are compared if bounds are of no use."""
+        """Return the nearest of n listed centres to row i of a tile; if n is 0, of all."""
         cdef float *scores = &w.products[i, 0]
         cdef float best = INFINITY
         cdef int32_t owner = 0
@@ -204,7 +206,7 @@ cdef class _Centres:
 
 @final
 cdef class _Near:
-    """Working memory of one thread that looks for nearest centres, and how many scores it has computed."""
+    """Working memory of one thread, and how many scores it has computed for how many rows."""
 
     cdef float[:, ::1] rows, products
     cdef CodedRows coded
@@ -835,7 +837,7 @@ def _nearest_of(X, const double[::1] origin, _Centres packed, int32_t[::1] label
         single = X
     else:
         double_ = X
-    cdef Py_ssize_t start = 0, stop, i, N = X.shape[0], C = X.shape[1]
+    cdef Py_ssize_t start = 0, stop, i, N = X.shape[0]
     with nogil:
         while start < N:
             stop = min(start + GROUP_ROWS, N)

@@ -90,7 +90,8 @@ def test_bounds_of_integers_hold_and_are_wider(name, spread):
     bounds = filtered.bounds(0, 150)
     filtered.is_coded = False
     closer = filtered.bounds(0, 150)
-    assert (bounds >= scores).all() and (bounds > closer).mean() > 0.99
+    assert (bounds >= scores).all()
+    assert (bounds > closer).mean() > 0.99
     assert (bounds - closer).max() < (40.0 if spread == 0.3 else 8.0)
     own = FilteredScores(components, 70).own_bounds(0, 150, labels)
     assert (own <= [components.log_predictive_self(i, k) for i, k in enumerate(labels)]).all()

@@ -1,4 +1,4 @@
-"""Products of integers of eight bits: bounds that hold, that are as close as they claim, under every instruction set."""
+"""Products of integers of eight bits: bounds that hold and are close, under every instruction set."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,8 @@ def test_bounds_could_not_be_a_tenth_closer():
 def test_entries_that_have_no_codes_have_bounds():
     X = np.float32([[np.inf, 1.0], [1e-30, -1e-30], [1.0, 2.0]])
     products, errors = coded_products(X, np.float32([[1.0, 1.0]]))
-    assert np.isinf(errors[0]).all() and not products[:2].any()
+    assert np.isinf(errors[0]).all()
+    assert not products[:2].any()
     assert 2e-30 < errors[1, 0] < 1e-10
 
 
