@@ -574,7 +574,8 @@ cdef class RowTile:
         self.rows, self.products = np.empty((n_rows, s.d), np.float32), np.empty(room * width, np.float32)
         self.arrays = (
             np.empty((n_rows, s.d)), np.empty((n_rows, 2)), np.empty((n_rows, 2)), np.empty(s.m),
-            np.empty(s.s.n_groups), np.empty(s.m), np.empty(n_best), np.empty(max(s.s.f.work_size, s.components.c.work_size, 1)),
+            np.empty(s.s.n_groups), np.empty(s.m), np.empty(n_best),
+            np.empty(max(s.s.f.work_size, s.components.c.work_size, 1)),
             np.empty(s.s.n_groups, dtype=np.uint8),
         )
         x, lengths, slacks, bounds, tops, scores, best, work, known = self.arrays
