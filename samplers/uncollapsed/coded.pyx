@@ -12,10 +12,10 @@ import numpy as np
 from libc.math cimport INFINITY, exp
 from libc.stdint cimport int32_t, uint64_t
 
-from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DENSE_NEVER, DenseScores
+from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DenseScores
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
-from expfam.structures.rows.byte_codes cimport CodedPoints, CodedRows
-from expfam.structures.simd.dense_scores cimport expfam_code_bounds, expfam_narrow, expfam_places_above
+from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
+from expfam.structures.simd.dense_scores cimport expfam_narrow
 
 from expfam.samplers.uncollapsed.dense import draw_rows
 from expfam.structures.ground.threads import run
@@ -24,8 +24,6 @@ cdef enum:
     DEPTH = 16
     ROWS = 64               # that are multiplied together
 cdef double ROUNDING = 1e-12        # more than rounding in double precision can move the place of a uniform number
-cdef double UP = 1.0 + 2.0 ** -22   # makes a number in single precision an upper bound
-cdef float OWN_ROUNDING = 2.0 ** -20    # more than all roundings of a bias
 
 _TASK_ROWS = 2048
 _BLOCK_ENTRIES = 1 << 17    # of parameters that are coded together
@@ -41,27 +39,18 @@ cdef class CodedScores:
     """
 
     cdef readonly DenseScores scores
-    cdef CodedPoints points
-    cdef float[::1] bias, lengths, errors, own
-    cdef object arrays
+    cdef ScoredPoints points
 
     def __init__(self, DenseScores scores):
         cdef Py_ssize_t k
         cdef float[:, ::1] part
-        self.scores, self.points = scores, CodedPoints(scores.K, scores.F)
+        cdef const float[::1] bias = scores.row_bias
+        self.scores, self.points = scores, ScoredPoints(scores.K, scores.F)
         rows = max(1, _BLOCK_ENTRIES // scores.F)
         for start in range(0, scores.K, rows):
             part = ((scores.Theta[start : start + rows] - scores.origin) / scores.scale).astype(np.float32)
             for k in range(part.shape[0]):
-                self.points.put(start + k, &part[k, 0])
-        width = self.points.width
-        self.arrays = [np.full(width, DENSE_NEVER, dtype=np.float32)] + [np.zeros(width, np.float32) for _ in range(3)]
-        bias, lengths, errors, own = self.arrays
-        bias[: scores.K] = scores.row_bias[: scores.K]
-        lengths[: scores.K] = np.asarray(self.points.lengths) * UP
-        errors[: scores.K] = np.asarray(self.points.errors) * UP
-        own[:] = np.abs(bias) * OWN_ROUNDING
-        self.bias, self.lengths, self.errors, self.own = bias, lengths, errors, own
+                self.points.put_scored(start + k, &part[k, 0], bias[start + k], 0.0)
 
 
 cdef class Scratch:
@@ -85,22 +74,6 @@ cdef class Scratch:
         )
         self.narrow, self.products, self.near, self.weights, self.undecided = self.arrays
         self.is_undecided = self.arrays[4]
-
-
-cdef Py_ssize_t near_clusters(CodedScores coded, Scratch w, Py_ssize_t i) noexcept nogil:
-    """List the clusters of row i that may lie less than DEPTH nats below the best one.
-
-    Their number is returned, and 0 where bounds are of no use.
-    """
-    cdef Py_ssize_t width = coded.points.width
-    cdef float row[2]
-    cdef float low
-    row[0], row[1] = <float> (w.rows.errors[i] * UP), <float> (w.rows.lengths[i] * UP)
-    low = expfam_code_bounds(&w.products[i, 0], &coded.bias[0], &coded.lengths[0], &coded.errors[0], &coded.own[0], row,
-                             width)
-    if not DENSE_NEVER / 2 < low < INFINITY:
-        return 0
-    return expfam_places_above(&w.products[i, 0], low - DEPTH - <float> 1e-3, width, &w.near[0])
 
 
 cdef Py_ssize_t drawn(DenseScores s, Scratch w, const double *phi, Py_ssize_t n, double uniform) noexcept nogil:
@@ -143,7 +116,7 @@ cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const do
     coded.points.multiply(w.rows, phi.shape[0], &w.products[0, 0], coded.points.width)
     for i in range(phi.shape[0]):
         if not w.undecided[i]:
-            n = near_clusters(coded, w, i)
+            n = coded.points.near(w.rows, i, &w.products[i, 0], DEPTH, 0.0, &w.near[0])
             w.n_near += n
             philox_aim(&rng, first_row + <uint64_t> i, step)
             label = drawn(s, w, &phi[i, 0], n, philox_double(&rng))

@@ -35,6 +35,7 @@ from expfam.samplers.variational.sparse_rows import (
 from expfam.samplers.variational.statistics import Additive
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run
+from expfam.structures.rows.near_scores import NearScores, NearScratch, may_code
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -178,6 +179,8 @@ class Tables:
     same for all clusters; `left_out` restores it in the bound, from the sum of phi alone.
     """
 
+    near: NearScores | None = None  # of many clusters and columns, in single precision
+
     def __init__(self, posterior: Posterior, phi: PhiBlocks) -> None:
         theta, self.g_0 = posterior.theta, 0.0
         self.theta_0 = None
@@ -191,9 +194,17 @@ class Tables:
             c = c + theta @ phi.origin
         self.c = np.ascontiguousarray(c, dtype=phi.dtype)
         self.theta = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
+        if not phi.is_sparse and phi.dtype == np.float32 and may_code(*theta.shape):
+            self.near = NearScores(self.theta, self.c)
 
-    def score(self, rows: Any, out: npt.NDArray[Any]) -> None:
-        """Write the scores (R, K) of rows, whose arrays are as in `dense_scores` or `sparse_scores`."""
+    def score(self, rows: Any, out: npt.NDArray[Any], scratch: NearScratch | None = None) -> None:
+        """Write the scores (R, K) of rows, whose arrays are as in `dense_scores` or `sparse_scores`.
+
+        With `scratch`, scores 30 nats below the best one of a row may be upper bounds: their responsibilities are lost
+        in single precision.
+        """
+        if scratch is not None and self.near.score(*rows, out, scratch):
+            return
         parts: Any = (*rows, self.theta, self.c, out)
         (dense_scores if len(rows) == 1 else sparse_scores)(*parts)
 
@@ -462,10 +473,17 @@ class PassPart:
         self.values = np.empty((self.n_block, width), dtype=self.phi.dtype)
         self.indices = np.empty((self.n_block, width), dtype=np.int32)
         self.gathered = None
+        self.near = self._near_scratch()
         if self.candidates is not None and not self.phi.is_sparse:
             self.gathered = np.empty((self.candidates[0].n_scores, self.phi.n_statistics), dtype=self.phi.dtype)
         elif owner.is_dense and not self.phi.is_sparse:
             self.product = np.empty((owner.K, self.phi.n_statistics), dtype=self.phi.dtype)
+
+    def _near_scratch(self):
+        """Return what scores near the best one need, or None where all scores are wanted."""
+        owner, near = self.owner, self.tables.near
+        is_wanted = owner.held is not None or owner.links is not None or self.candidates is not None
+        return None if near is None or is_wanted else NearScratch(near)
 
     def _finished(self):
         if self.transposed is not None:
@@ -528,7 +546,7 @@ class PassPart:
     def _score(self, phi, places, m):
         scores, arrays = self.scores[:m], phi if self.phi.is_sparse else (phi,)
         if self.candidates is None:
-            self.tables.score(arrays, scores)
+            self.tables.score(arrays, scores, self.near)
             return scores, None
         source, last = self.candidates
         last = np.ascontiguousarray(last[places])

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.samplers.variational.local_step import LocalStep
     from expfam.samplers.variational.mixture import SparseVariational
+    from expfam.structures.rows.near_scores import NearScratch
 
 _LEAST_CELLS = 1 << 22  # of all sums: tables of fewer take little memory and time
 _DENSE_SHARE = 2  # sums that are not 0 are at most a half of all
@@ -187,7 +188,7 @@ class WideTables(Tables):
     def _lists(self):
         return self.starts, self.clusters, self.above, self.rows, self.table, self.c, self.level
 
-    def score(self, rows: Any, out: npt.NDArray[Any]) -> None:
+    def score(self, rows: Any, out: npt.NDArray[Any], scratch: NearScratch | None = None) -> None:
         """Write the scores (R, K) of rows; see `Tables.score`."""
         parts: Any = (*rows, *self._lists, out)
         listed_scores(*parts)

@@ -28,3 +28,14 @@ cdef class CodedPoints:
     # Products of the first n rows with all points: out (n up to a whole number of EXPFAM_CODE_ROWS, stride >= width).
     # Their errors are at most rows.errors[i] * lengths[k] + rows.lengths[i] * errors[k].
     cdef void multiply(self, CodedRows rows, Py_ssize_t n, float *out, Py_ssize_t stride) noexcept nogil
+
+
+cdef class ScoredPoints(CodedPoints):
+    cdef float[:, ::1] terms        # (4, width) bias, length, error of the code, and what else a score rounds
+    # Codes point k; its scores <x, w> + bias are wrong by `rounding` beside their products.
+    cdef void put_scored(self, Py_ssize_t k, const float *w, float bias, double rounding) noexcept nogil
+    # Replaces the products of row i by upper bounds of its scores, and lists the points whose scores may lie at most
+    # `depth` below the best one. Scores are wrong by `rounding` for each unit of |x| |w|. Returns the number of points
+    # in the list, which has one place more, or 0 where the bounds are of no use.
+    cdef Py_ssize_t near(self, CodedRows rows, Py_ssize_t i, float *products, float depth, double rounding,
+                         int32_t *places) noexcept nogil

@@ -11,7 +11,7 @@ time of a product in single precision; `has_byte_products` tells whether this on
 
 import numpy as np
 
-from libc.math cimport INFINITY, sqrt
+from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport int8_t, int32_t, uint8_t
 from libc.string cimport memset
 
@@ -19,6 +19,7 @@ from expfam.structures.simd.byte_products cimport (
     EXPFAM_CODE_GROUP, EXPFAM_CODE_POINTS, EXPFAM_CODE_ROWS, expfam_byte_isa, expfam_byte_products, expfam_coded,
     expfam_largest_entry,
 )
+from expfam.structures.simd.dense_scores cimport expfam_code_bounds, expfam_places_above
 
 MOST_COLUMNS = 1 << 16                  # whose products stay within 32 bits
 
@@ -28,6 +29,9 @@ cdef float LARGEST_CODE = 127.0
 cdef float LEAST_SCALE = 1e-15          # products and squares of smaller ones could underflow
 cdef double ROUNDING = 2.0 ** -19       # more than all roundings of a product and of the codes, relative to |x| |w|
 cdef double UNIT = 2.0 ** -24           # rounding of single precision
+cdef double UP = 1.0 + 2.0 ** -22       # makes a number in single precision an upper bound
+cdef double OWN_ROUNDING = 2.0 ** -20   # more than all roundings of a bias, relative to it
+cdef float NEVER = -1e30                # bias of places without a point
 
 
 def has_byte_products():
@@ -137,6 +141,41 @@ cdef class CodedPoints:
                                  &self.scales[0], self.n_groups, self.width // EXPFAM_CODE_POINTS, out + i * stride,
                                  stride)
             i += EXPFAM_CODE_ROWS
+
+
+cdef class ScoredPoints(CodedPoints):
+    """Codes of points and their biases, for the points of the highest scores <x, w> + bias of rows.
+
+    Parameters
+    ----------
+    m, d : int
+        As of `CodedPoints`.
+    """
+
+    def __init__(self, Py_ssize_t m, Py_ssize_t d):
+        CodedPoints.__init__(self, m, d)
+        self.terms = np.zeros((4, self.width), dtype=np.float32)
+        self.terms[0, :] = NEVER
+
+    cdef void put_scored(self, Py_ssize_t k, const float *w, float bias, double rounding) noexcept nogil:
+        self.put(k, w)
+        self.terms[0, k] = bias
+        self.terms[1, k], self.terms[2, k] = <float> (self.lengths[k] * UP), <float> (self.errors[k] * UP)
+        self.terms[3, k] = <float> ((fabs(bias) * OWN_ROUNDING + rounding) * UP)
+
+    cdef Py_ssize_t near(self, CodedRows rows, Py_ssize_t i, float *products, float depth, double rounding,
+                         int32_t *places) noexcept nogil:
+        cdef float row[2]
+        cdef float low
+        cdef double length = rows.errors[i] + rows.lengths[i]       # at least |x|
+        row[0] = <float> ((rows.errors[i] + rounding * length) * UP)
+        row[1] = <float> (rows.lengths[i] * UP)
+        low = expfam_code_bounds(products, &self.terms[0, 0], &self.terms[1, 0], &self.terms[2, 0], &self.terms[3, 0],
+                                 row, self.width)
+        if not 0.5 * NEVER < low < INFINITY:
+            return 0
+        low -= depth + <float> ((fabs(low) + depth) * OWN_ROUNDING)
+        return expfam_places_above(products, low, self.width, places)
 
 
 def coded_products(const float[:, ::1] X, const float[:, ::1] W):

@@ -14,15 +14,14 @@ import math
 import numpy as np
 
 from cython cimport final
-from libc.math cimport INFINITY, fabsf
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.structures.ground.threads import run
 from expfam.structures.rows.byte_codes import has_byte_products
-from expfam.structures.rows.byte_codes cimport CodedPoints, CodedRows
-from expfam.structures.simd.dense_scores cimport expfam_code_bounds, expfam_places_above
+from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.row_tiles cimport (
     EXPFAM_PACK, EXPFAM_TILE_ROWS, expfam_rows_listed, expfam_rows_nearest, expfam_rows_reach,
 )
@@ -38,7 +37,6 @@ cdef enum:
     MOST_CODED = 16384
     DEAR = 48                                       # a score alone takes the time that integers save in so many
 cdef double UNIT = 2.0 ** -24                       # rounding of single precision
-cdef double UP = 1.0 + 2.0 ** -22                   # makes a number in single precision an upper bound
 _TASK_GROUPS = 16                                   # least work of a task
 _ORIGIN_ROWS = 1024                                 # rows whose mean is the origin
 
@@ -109,15 +107,13 @@ cdef class _Centres:
     cdef Py_ssize_t K, C, n_packs
     cdef float[::1] packs, norms
     cdef float[:, ::1] entries              # (K, C) -2 c of each centre, where integers are used
-    cdef CodedPoints points
-    cdef float[:, ::1] terms                # bias, length, error of the code and of the bias, of each centre
+    cdef ScoredPoints points
 
     def __init__(self, Py_ssize_t K, Py_ssize_t C):
         self.K, self.C, self.n_packs = K, C, ceiling(K, EXPFAM_PACK)
         self.packs, self.norms = _aligned(self.n_packs * EXPFAM_PACK * C), _aligned(self.n_packs * EXPFAM_PACK)
         if has_byte_products() and K >= CODED_CENTRES and CODED_COLUMNS <= C <= MOST_CODED:
-            self.points, self.entries = CodedPoints(K, C), np.empty((K, C), dtype=np.float32)
-            self.terms = np.zeros((4, self.points.width), dtype=np.float32)
+            self.points, self.entries = ScoredPoints(K, C), np.empty((K, C), dtype=np.float32)
 
     cdef void pack(self, const double[:, ::1] centres, const double[::1] origin) noexcept nogil:
         """Take centres: write -2 c and |c|^2 in packs; places without a centre are never nearest."""
@@ -135,20 +131,14 @@ cdef class _Centres:
             self.code()
 
     cdef void code(self) noexcept nogil:
-        """Code the centres, and write what bounds of <x, c> - |c|^2 / 2 are made from."""
+        """Code the centres, whose scores are <x, c> - |c|^2 / 2."""
         cdef Py_ssize_t k, j
-        for k in range(self.points.width):
-            self.terms[0, k] = -INFINITY
         for k in range(self.K):
             for j in range(self.C):
                 self.entries[k, j] = -0.5 * self.packs[(k // EXPFAM_PACK * self.C + j) * EXPFAM_PACK + k % EXPFAM_PACK]
-            self.points.put(k, &self.entries[k, 0])
+            self.points.put_scored(k, &self.entries[k, 0], -0.5 * self.norms[k], self.norms[k] * (self.C + 8) * UNIT)
             for j in range(self.C):
                 self.entries[k, j] *= -2.0
-            self.terms[0, k] = -0.5 * self.norms[k]
-            self.terms[1, k] = <float> (self.points.lengths[k] * UP)
-            self.terms[2, k] = <float> (self.points.errors[k] * UP)
-            self.terms[3, k] = <float> (self.norms[k] * (self.C + 8) * UNIT * UP)
 
     cdef void nearest(self, _Near w, const float *tiles, Py_ssize_t n_tiles, int32_t *owner) noexcept nogil:
         """Write the nearest centre of each row of a group of tiles, the first of equally near ones."""
@@ -164,23 +154,14 @@ cdef class _Centres:
     cdef void nearest_by_codes(self, _Near w, const float *tile, int32_t *owner) noexcept nogil:
         """Do the same for the rows of one tile, by bounds."""
         cdef Py_ssize_t i, j, n
-        cdef float bound[2]
-        cdef float low
-        cdef double length
         for i in range(EXPFAM_TILE_ROWS):
             for j in range(self.C):
                 w.rows[i, j] = tile[j * EXPFAM_TILE_ROWS + i]
             w.coded.put(i, &w.rows[i, 0])
         self.points.multiply(w.coded, EXPFAM_TILE_ROWS, &w.products[0, 0], self.points.width)
         for i in range(EXPFAM_TILE_ROWS):
-            # scores of a pack round, too: each operation, relative to |x| |c| and to |c|^2
-            length = w.coded.errors[i] + w.coded.lengths[i]
-            bound[0] = <float> ((w.coded.errors[i] + (self.C + 8) * UNIT * length) * UP)
-            bound[1] = <float> (w.coded.lengths[i] * UP)
-            low = expfam_code_bounds(&w.products[i, 0], &self.terms[0, 0], &self.terms[1, 0], &self.terms[2, 0],
-                                     &self.terms[3, 0], bound, self.points.width)
-            low -= fabsf(low) * <float> 1e-6
-            n = expfam_places_above(&w.products[i, 0], low, self.points.width, &w.places[0])
+            # scores of a pack round, too: each operation
+            n = self.points.near(w.coded, i, &w.products[i, 0], 0.0, (self.C + 8) * UNIT, &w.places[0])
             w.n_rows += 1
             owner[i] = w.places[0]
             if n != 1:
