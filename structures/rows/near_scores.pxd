@@ -9,7 +9,7 @@ cdef class NearScores:
     cdef readonly Py_ssize_t K, F
     cdef ScoredPoints points
     cdef const float[:, ::1] theta
-    cdef const float[::1] c
+    cdef const float[::1] c, scale
     # Writes out[i K_out + k] for rows i of x, which follow each other at a distance of `stride`: scores in single
     # precision of those that may lie less than `depth` below the best one, upper bounds of the others. Marks rows of
     # which more than a share 1 / MOST_SHARE is near, of which nothing of use is written, and returns their number.
@@ -22,7 +22,7 @@ cdef class NearScores:
 cdef class NearScratch:
     cdef CodedRows rows
     cdef float[:, ::1] products
-    cdef float[::1] dots
+    cdef float[::1] dots, balanced
     cdef int32_t[::1] places, every
     cdef unsigned char[::1] is_open
     cdef Py_ssize_t skips, n_skipped            # calls that are to be skipped, and those that were

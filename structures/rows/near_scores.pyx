@@ -19,6 +19,7 @@ cdef enum:
     MOST_SHARE = 12         # a score alone takes the time that integers save in so many
     MOST_SKIPPED = 63
 cdef float NEVER = -1e30    # bias of points without weight
+cdef float LEAST_SCALE = 1e-12
 
 _LEAST_POINTS, _LEAST_COLUMNS = 128, 48     # with fewer, integers save nothing
 
@@ -29,7 +30,7 @@ def may_code(n_points, n_columns):
 
 
 cdef class NearScores:
-    """Parameters in single precision, and their codes.
+    """Parameters in single precision, and their codes, with columns that are scaled to the same reach.
 
     Parameters
     ----------
@@ -39,20 +40,27 @@ cdef class NearScores:
 
     def __init__(self, theta, c):
         cdef Py_ssize_t k
+        cdef float[:, ::1] balanced
         self.theta, self.c = theta, np.maximum(c, NEVER)
         self.K, self.F = theta.shape
-        self.points = ScoredPoints(self.K, self.F)
+        reach = np.maximum(theta.max(axis=0), -theta.min(axis=0))
+        scale = np.where((reach > LEAST_SCALE) & (reach < 1.0 / LEAST_SCALE), reach, np.float32(1.0))
+        self.points, self.scale, balanced = ScoredPoints(self.K, self.F), scale, theta / scale
         for k in range(self.K):
-            self.points.put_scored(k, &self.theta[k, 0], self.c[k], 0.0)
+            self.points.put_scored(k, &balanced[k, 0], self.c[k], 0.0)
 
     cdef Py_ssize_t write(self, NearScratch w, const float *x, Py_ssize_t stride, Py_ssize_t n, float depth, float *out,
                           Py_ssize_t width, unsigned char *is_open) noexcept nogil:
         cdef Py_ssize_t first = 0, i, j, m, n_open = 0, n_block
+        cdef const float *row
         cdef float *scores
         while first < n:
             n_block = min(n - first, <Py_ssize_t> ROWS)
             for i in range(n_block):
-                w.rows.put(i, x + (first + i) * stride)
+                row = x + (first + i) * stride
+                for j in range(self.F):
+                    w.balanced[j] = row[j] * self.scale[j]
+                w.rows.put(i, &w.balanced[0])
             self.points.multiply(w.rows, n_block, &w.products[0, 0], self.points.width)
             for i in range(n_block):
                 m = self.points.near(w.rows, i, &w.products[i, 0], depth, 0.0, &w.places[0])
@@ -123,6 +131,7 @@ cdef class NearScratch:
     def __init__(self, NearScores scores):
         width = scores.points.width
         self.rows, self.n_rows, self.n_near = CodedRows(ROWS, scores.F), 0, 0
+        self.balanced = np.empty(scores.F, dtype=np.float32)
         self.products, self.dots = np.empty((ROWS, width), np.float32), np.empty(width, np.float32)
         self.places, self.every = np.empty(width + 1, dtype=np.int32), np.arange(scores.K, dtype=np.int32)
         self.is_open, self.skips, self.n_skipped = np.empty(ROWS, dtype=np.uint8), 0, 0
