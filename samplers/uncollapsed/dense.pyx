@@ -153,10 +153,10 @@ cdef class DenseScores:
         self._narrow_rows(tile, phi, place, 0)
         np.matmul(tile.phi, self.table, out=tile.scores)
 
-    def score_rows(self, Tile tile, start, stop, Py_ssize_t place):
-        """Score the rows start..stop-1 as `score_whole_tile`; write their products with `origin`.
+    def narrow_tile(self, Tile tile, start, stop, Py_ssize_t place):
+        """Write the rows start..stop-1 to a tile from `place` on, and their products with `origin`.
 
-        Few statistics in double precision are held at a time, so that they stay in the cache.
+        The other rows are zeros. Few statistics in double precision are held at a time, so that they stay in the cache.
         """
         cdef Py_ssize_t first, i, begin = start, rows = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.F)
         cdef const double[:, ::1] phi
@@ -168,7 +168,6 @@ cdef class DenseScores:
             with nogil:
                 for i in range(phi.shape[0]):
                     tile.offsets[first - begin + i] = expfam_dot(&phi[i, 0], self.origin_at, self.F)
-        np.matmul(tile.phi, self.table, out=tile.scores)
 
     cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place, Py_ssize_t first) noexcept:
         """Write statistics in single precision to rows from `place` on, bounds from `first` on."""

@@ -23,6 +23,7 @@ from expfam.samplers.uncollapsed.dense cimport (
 from expfam.samplers.uncollapsed.best_scores cimport BestScores
 from expfam.samplers.uncollapsed.listed_rows cimport TileLists
 from expfam.samplers.uncollapsed.near_lists cimport NearLists
+from expfam.samplers.uncollapsed.near_tiles cimport NearTile
 from expfam.structures.simd.dense_scores cimport (
     expfam_add_near, expfam_near_floor, expfam_near_scale, expfam_near_weights, expfam_tops,
 )
@@ -42,6 +43,7 @@ from expfam.samplers.uncollapsed.known import known_rows_expected, linked_rows_e
 from expfam.samplers.uncollapsed.listed_parameters import ListedParameters, listed_parameters
 from expfam.samplers.uncollapsed.listed_rows import ColumnEntries, ListedRows, ScoredColumns
 from expfam.samplers.uncollapsed.near_lists import may_list
+from expfam.samplers.uncollapsed.near_tiles import near_scores
 from expfam.samplers.uncollapsed.soft_sums import (
     Bounds, Pieces, Sizes, SoftSums, bounds_of_terms, exact_log_likelihood, sums_are_by_column, sums_of_few,
 )
@@ -414,13 +416,13 @@ def expected_rows(data, state, sizes, bounds, n_threads, start, stop, labels, *,
         sums, labels[start:stop] = sums_of_few(data if is_whole else data.rows(start, stop), state)
         return sums
     cdef DenseScores scores = scores_of(data, state)
-    offset, spare = data.row_offset, []
+    offset, spare, near = data.row_offset, [], near_scores(scores, state)
 
     def expect_segment(start, stop):
         try:
             sums = spare.pop()
         except IndexError:
-            sums = _Sums(scores, sizes, bounds)
+            sums = _Sums(scores, near, sizes, bounds)
         sums.clear()
         for first, last in grid(offset, start, stop, scores.tile_rows):
             sums.add(first, last, labels)
@@ -548,13 +550,15 @@ cdef class _Sums(_Weighed):
     cdef object sizes, bounds, near, rough, part, pieces
     cdef BestScores best
     cdef NearLists lists                    # None where a product is always as fast
+    cdef NearTile near_tile                 # None where all scores are computed
 
-    def __init__(self, DenseScores scores, sizes, bounds):
+    def __init__(self, DenseScores scores, near, sizes, bounds):
         self.scores, self.tile, self.sizes, self.bounds = scores, scores.tile(), sizes, bounds
         shape = (scores.F + 1, scores.width) if scores.sparse else (scores.width, scores.F + 1)
         self.near, self.rough, self.part, self.pieces = np.zeros(shape), None, None, {}
         if not scores.sparse:
             self.part, self.best = np.empty(shape, dtype=np.float32), BestScores(scores)
+            self.near_tile = None if near is None else NearTile(scores, near)
             if may_list(scores.width, scores.F + 1):
                 self.lists = NearLists(scores.tile_rows, scores.width, scores.F + 1)
 
@@ -595,7 +599,11 @@ cdef class _Sums(_Weighed):
         place = (data.row_offset + start) % self.scores.tile_rows
         if self.lists is not None:
             self.lists.clear()
-        self.scores.score_rows(tile, start, stop, place)
+        self.scores.narrow_tile(tile, start, stop, place)
+        if self.near_tile is None:
+            np.matmul(tile.phi, self.scores.table, out=tile.scores)
+        else:
+            self.near_tile.write(tile, place, stop - start)
         log_likelihood = expect_dense(self.scores, tile, weight, labels, place, self.lists)
         log_likelihood += self.best.total(tile, weight, labels, place)
         if self.lists is not None and self.lists.size >= 0:
