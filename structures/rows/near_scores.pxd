@@ -26,4 +26,5 @@ cdef class NearScratch:
     cdef int32_t[::1] places, every
     cdef unsigned char[::1] is_open
     cdef Py_ssize_t skips, n_skipped            # calls that are to be skipped, and those that were
-    cdef readonly Py_ssize_t n_rows, n_near
+    cdef readonly Py_ssize_t n_rows, n_near     # rows of the last call, and their scores that were near
+    cdef readonly Py_ssize_t n_tried            # rows of all calls

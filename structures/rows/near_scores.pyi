@@ -14,4 +14,5 @@ class NearScores:
 class NearScratch:
     n_rows: int
     n_near: int
+    n_tried: int
     def __init__(self, scores: NearScores) -> None: ...

@@ -111,6 +111,7 @@ cdef class NearScores:
                 if pays and n_open:
                     self.complete(scratch, X, first, last, out)
                 first = last
+        scratch.n_tried += scratch.n_rows
         scratch.skips, scratch.n_skipped = 0 if pays else min(2 * scratch.skips + 1, <Py_ssize_t> MOST_SKIPPED), 0
         return pays
 
@@ -130,7 +131,7 @@ cdef class NearScratch:
 
     def __init__(self, NearScores scores):
         width = scores.points.width
-        self.rows, self.n_rows, self.n_near = CodedRows(ROWS, scores.F), 0, 0
+        self.rows, self.n_rows, self.n_near, self.n_tried = CodedRows(ROWS, scores.F), 0, 0, 0
         self.balanced = np.empty(scores.F, dtype=np.float32)
         self.products, self.dots = np.empty((ROWS, width), np.float32), np.empty(width, np.float32)
         self.places, self.every = np.empty(width + 1, dtype=np.int32), np.arange(scores.K, dtype=np.int32)
