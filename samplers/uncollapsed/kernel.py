@@ -272,12 +272,13 @@ class UncollapsedGibbs(UncollapsedKernel):
         """Draw new labels of all data from their exact law given the state's parameters."""
         if self.sticks == "slice":
             return slices.draw_labels(state, self.n_threads), {}
-        drawn = {"dense": draw_densely, "pruned": draw_pruned}
-        if self.draw in drawn:
-            return drawn[self.draw](state, self.n_threads)
-        if self.draw != "auto":
-            return draw_labels(state, self.n_threads, tau=self.tau, method=self.draw)
-        return self._cheapest(state)
+        if self.draw == "auto":
+            return self._cheapest(state)
+        if self.draw == "dense":
+            return draw_densely(state, self.n_threads)
+        if self.draw == "pruned":
+            return draw_pruned(state, self.n_threads)
+        return draw_labels(state, self.n_threads, tau=self.tau, method=self.draw)
 
     def _cheapest(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
         """Draw labels in the way that should take the least time."""

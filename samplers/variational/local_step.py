@@ -194,7 +194,7 @@ class Tables:
             c = c + theta @ phi.origin
         self.c = np.ascontiguousarray(c, dtype=phi.dtype)
         self.theta = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
-        if not phi.is_sparse and phi.dtype == np.float32 and may_code(*theta.shape):
+        if not phi.is_sparse and phi.dtype == np.float32 and may_code(len(theta), theta.shape[1]):
             self.near = NearScores(self.theta, self.c)
 
     def score(self, rows: Any, out: npt.NDArray[Any], scratch: NearScratch | None = None) -> None:
@@ -203,7 +203,7 @@ class Tables:
         With `scratch`, scores 30 nats below the best one of a row may be upper bounds: their responsibilities are lost
         in single precision.
         """
-        if scratch is not None and self.near.score(*rows, out, scratch):
+        if scratch is not None and self.near is not None and self.near.score(rows[0], out, scratch):
             return
         parts: Any = (*rows, self.theta, self.c, out)
         (dense_scores if len(rows) == 1 else sparse_scores)(*parts)

@@ -1,4 +1,4 @@
-"""Scores of rows under many points, of which those near the best one are computed and the others bounded.
+"""Scores of rows under many points: those near the best one are computed, the others bounded.
 
 Products of integers bound all scores <x, theta_k> + c_k, see `expfam.structures.rows.byte_codes`. Responsibilities below
 exp(-30) are lost in single precision beside the largest one, so soft steps need no better scores of such clusters.
@@ -6,7 +6,6 @@ exp(-30) are lost in single precision beside the largest one, so soft steps need
 
 import numpy as np
 
-from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
