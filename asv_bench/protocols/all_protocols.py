@@ -200,6 +200,7 @@ PROTOCOLS = [
     Protocol("Wide rows: numbers of one and two bytes", "wide.py", "narrow", "--quick"),
     Protocol("Wide rows: counts of a million words", "wide.py", "counts", "--quick"),
     Protocol("Wide rows: trees of nearly constant categories", "wide.py", "levels", "--quick"),
+    Protocol("Wide rows: exact draws beside all scores and faiss", "wide.py", "draws", "--quick"),
     Protocol("Known rows: what 5 % of labels do", "labels.py", "lift", "--quick", "--seeds 2", takes_data=True),
     Protocol("Known rows: a sweep", "labels.py", "sweep", "--quick"),
     Protocol("Known rows: linked groups", "labels.py", "links", "--quick"),

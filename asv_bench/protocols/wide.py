@@ -1,6 +1,6 @@
 """Wide rows: von Mises-Fisher clusters beside spherical Gaussians and k-means, on generated directions.
 
-Run by hand: `python -m asv_bench.protocols.wide [vmf blocks embeddings noisy narrow counts levels]`; `--quick` takes
+Run by hand: `python -m asv_bench.protocols.wide [vmf blocks embeddings noisy narrow counts levels draws]`; `--quick` takes
 few rows. The exit status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns and unit
 length, float32. CPU seconds of one thread.
 
@@ -25,6 +25,9 @@ draw, a default fit and `predict`; the goal is that none makes the copy of float
 1,000,000 words, with 200 and with 2,000 clusters; at most 60 MB beside the data by tracemalloc, and 200 MB for those
 that hold statistics of before and after a step.
 
+`draws`: exact draws of labels by all scores, by bounds of integers and by what the default chooses, beside faiss'
+nearest centres; see `wide_draws.py`.
+
 `levels`: a tree of 500 categorical rows of 1,619 columns, of which 2 % of the cells are off the most frequent level.
 """
 
@@ -47,6 +50,7 @@ from threadpoolctl import threadpool_limits
 sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
 
 from reports import print_table, timed_step
+from wide_draws import draws
 
 from expfam import (
     Categorical,
@@ -400,6 +404,7 @@ PROTOCOLS = {
     "narrow": narrow,
     "counts": counts,
     "levels": levels,
+    "draws": draws,
 }
 
 

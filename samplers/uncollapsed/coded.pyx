@@ -1,8 +1,8 @@
 """Exact draws of labels where integers of eight bits tell which clusters matter.
 
-Products of integers bound the scores of all clusters, see `expfam.structures.rows.byte_codes`. Scores that may lie less
-than DEPTH nats below the best one are computed in double precision, and the weight of all others is below
-K exp(-DEPTH) of that of the best. A row whose uniform number falls so near the end of an interval that these weights,
+Products of integers bound the scores of all clusters, see `expfam.structures.rows.byte_codes`. Where several are left,
+products in single precision leave fewer. Scores that may lie less than DEPTH nats below the best one are computed in
+double precision, and the weight of all others is below K exp(-DEPTH) of that of the best. A row whose uniform number falls so near the end of an interval that these weights,
 or rounding, might change its label is scored whole. So the label of each row is that of its uniform number among all
 weights in double precision: no bound changes a label.
 """
@@ -16,6 +16,7 @@ from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DenseScores
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.dense_scores cimport expfam_narrow
+from expfam.structures.simd.float_dots cimport EXPFAM_FLOAT_CHUNK, expfam_float_dots
 
 from expfam.samplers.uncollapsed.dense import draw_rows
 from expfam.structures.ground.threads import run
@@ -23,6 +24,8 @@ from expfam.structures.ground.threads import run
 cdef enum:
     DEPTH = 16
     ROWS = 64               # that are multiplied together
+    FEW = 2                 # clusters that are scored in double precision at once
+cdef double UNIT = 2.0 ** -24       # rounding of single precision
 cdef double ROUNDING = 1e-12        # more than rounding in double precision can move the place of a uniform number
 
 _TASK_ROWS = 2048
@@ -40,17 +43,20 @@ cdef class CodedScores:
 
     cdef readonly DenseScores scores
     cdef ScoredPoints points
+    cdef float[:, ::1] theta        # (K, F) of narrowed rows
+    cdef double rounding            # of products in single precision, for each unit of |x| |theta|
 
     def __init__(self, DenseScores scores):
         cdef Py_ssize_t k
-        cdef float[:, ::1] part
         cdef const float[::1] bias = scores.row_bias
         self.scores, self.points = scores, ScoredPoints(scores.K, scores.F)
-        rows = max(1, _BLOCK_ENTRIES // scores.F)
+        theta, rows = np.empty((scores.K, scores.F), dtype=np.float32), max(1, _BLOCK_ENTRIES // scores.F)
         for start in range(0, scores.K, rows):
-            part = ((scores.Theta[start : start + rows] - scores.origin) / scores.scale).astype(np.float32)
-            for k in range(part.shape[0]):
-                self.points.put_scored(start + k, &part[k, 0], bias[start + k], 0.0)
+            part = slice(start, start + rows)
+            theta[part] = (scores.Theta[part] - scores.origin) / scores.scale
+        self.theta, self.rounding = theta, (EXPFAM_FLOAT_CHUNK + scores.F / EXPFAM_FLOAT_CHUNK + 16.0) * UNIT
+        for k in range(scores.K):
+            self.points.put_scored(k, &self.theta[k, 0], bias[k], 0.0)
 
 
 cdef class Scratch:
@@ -60,20 +66,39 @@ cdef class Scratch:
     cdef float[:, ::1] narrow, products
     cdef int32_t[::1] near
     cdef double[::1] weights
+    cdef float[::1] dots
     cdef unsigned char[::1] undecided
     cdef readonly object is_undecided
     cdef object arrays
-    cdef readonly Py_ssize_t n_near     # scores that were computed
+    cdef readonly Py_ssize_t n_near, n_exact    # scores that bounds left, and those computed in double precision
 
     def __init__(self, CodedScores coded):
         width, F = coded.points.width, coded.scores.F
-        self.rows, self.n_near = CodedRows(ROWS, F), 0
+        self.rows, self.n_near, self.n_exact = CodedRows(ROWS, F), 0, 0
         self.arrays = (
             np.empty((ROWS, F), dtype=np.float32), np.empty((ROWS, width), dtype=np.float32),
             np.empty(width + 1, dtype=np.int32), np.empty(width), np.empty(ROWS, dtype=np.uint8),
+            np.empty(width, dtype=np.float32),
         )
-        self.narrow, self.products, self.near, self.weights, self.undecided = self.arrays
+        self.narrow, self.products, self.near, self.weights, self.undecided, self.dots = self.arrays
         self.is_undecided = self.arrays[4]
+
+
+cdef Py_ssize_t nearer(CodedScores coded, Scratch w, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    """Keep those of n listed clusters that may lie near by products in single precision."""
+    cdef double low = -INFINITY, length = w.rows.errors[i] + w.rows.lengths[i], error
+    cdef Py_ssize_t j, k, n_kept = 0
+    expfam_float_dots(&w.narrow[i, 0], coded.theta.shape[1], &coded.theta[0, 0], &w.near[0], n, &w.dots[0])
+    for j in range(n):
+        k = w.near[j]
+        error = coded.rounding * length * coded.points.lengths[k] + coded.points.terms[3, k]
+        w.weights[j] = <double> w.dots[j] + coded.points.terms[0, k] + error       # an upper bound
+        low = max(low, w.weights[j] - 2.0 * error)
+    for j in range(n):
+        if w.weights[j] > low - DEPTH:
+            w.near[n_kept] = w.near[j]
+            n_kept += 1
+    return n_kept
 
 
 cdef Py_ssize_t drawn(DenseScores s, Scratch w, const double *phi, Py_ssize_t n, double uniform) noexcept nogil:
@@ -118,6 +143,9 @@ cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const do
         if not w.undecided[i]:
             n = coded.points.near(w.rows, i, &w.products[i, 0], DEPTH, 0.0, &w.near[0])
             w.n_near += n
+            if n > FEW:
+                n = nearer(coded, w, i, n)
+            w.n_exact += n
             philox_aim(&rng, first_row + <uint64_t> i, step)
             label = drawn(s, w, &phi[i, 0], n, philox_double(&rng))
             w.undecided[i] = label < 0
@@ -138,7 +166,7 @@ cdef class _Pass:
         self.seed, self.step, self.spare = state.seed, state.n_steps, []
 
     def draw(self, start, stop):
-        """Draw the labels of rows start..stop-1; return how many scores were computed by bounds."""
+        """Draw the labels of rows start..stop-1; return the numbers of scores, see `Scratch`."""
         cdef Scratch w
         cdef const double[:, ::1] phi
         cdef int32_t[::1] labels
@@ -149,7 +177,7 @@ cdef class _Pass:
             w = self.spare.pop()
         except IndexError:
             w = Scratch(self.coded)
-        w.n_near = 0
+        w.n_near = w.n_exact = 0
         for first in range(start, stop, ROWS):
             last = min(first + ROWS, stop)
             phi, labels, row = self.data.phi(first, last), self.labels[first:last], self.data.row_offset + first
@@ -157,9 +185,9 @@ cdef class _Pass:
                 n_open = draw_block(self.coded, scores, w, phi, labels, self.seed, self.step, row)
             if n_open:
                 self.draw_whole(w, np.asarray(phi), first, last)
-        n_near = w.n_near
+        counts = w.n_near, w.n_exact
         self.spare.append(w)
-        return n_near
+        return counts
 
     def draw_whole(self, Scratch w, phi, first, last):
         """Draw the labels of rows that are not decided from all weights in double precision."""
@@ -205,11 +233,11 @@ def draw_labels(state, n_threads, CodedScores coded):
     labels = np.empty(N, dtype=np.int32)
     tasks = [(start, min(start + _TASK_ROWS, N)) for start in range(0, N, _TASK_ROWS)]
     counts = run(_Pass(coded, state, labels).draw, tasks, n_threads, uses_blas=False)
-    return labels, {"visits": sum(counts) / N}
+    return labels, {"visits": sum(n_near for n_near, _ in counts) / N}
 
 
 def mean_visits(state, CodedScores coded, blocks):
-    """Return how many clusters are scored for a row of some blocks (start, stop)."""
+    """Return how many clusters bounds leave of a row of some blocks, and how many are scored exactly."""
     trial = _Pass(coded, state, np.empty(state.data.n_rows, dtype=np.int32))
-    counts = sum(trial.draw(start, stop) for start, stop in blocks)
+    counts = np.sum([trial.draw(start, stop) for start, stop in blocks], axis=0)
     return counts / sum(stop - start for start, stop in blocks)

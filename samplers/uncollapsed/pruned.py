@@ -20,9 +20,11 @@ _LEAST_CLUSTERS, _LEAST_COLUMNS = 64, 48  # with fewer, a dense pass takes as lo
 _FIRST_TRIALS, _TRIALS = 16, 128  # rows; the first ones show where far too many clusters matter
 _HOPELESS = 2.0  # times the cost of a dense pass
 
-# Nanoseconds with AVX-512: of a row, of a bound and of a score, with those of each column; of making codes.
+# Nanoseconds with AVX-512: of a row, of a bound, of a score in single and in double precision, with those of each
+# column; of making codes.
 _ROW_COST = 700.0
 _BOUND_COST = 0.0036
+_NARROW_COST = (5.0, 0.03)
 _SCORE_COST = (20.0, 0.09)
 _CODE_COST = 5.0
 _MOST_FOR_CODES = 0.125  # of a dense pass
@@ -97,5 +99,6 @@ def preferred_codes(state: Any) -> tuple[coded_draw.CodedScores | None, float]:
 def _trial_cost(state, coded, n_rows):
     """Return the nanoseconds that the pass takes for a datum, from the scores of a few."""
     F = state.data.n_statistics
-    visits = coded_draw.mean_visits(state, coded, sample_blocks(state.data.n_rows, n_rows, block=n_rows // 8))
-    return _ROW_COST + _BOUND_COST * state.K * F + visits * (_SCORE_COST[0] + _SCORE_COST[1] * F)
+    n_near, n_exact = coded_draw.mean_visits(state, coded, sample_blocks(state.data.n_rows, n_rows, block=n_rows // 8))
+    narrow, exact = (fixed + slope * F for fixed, slope in (_NARROW_COST, _SCORE_COST))
+    return float(_ROW_COST + _BOUND_COST * state.K * F + n_near * narrow + n_exact * exact)

@@ -194,7 +194,7 @@ class Tables:
             c = c + theta @ phi.origin
         self.c = np.ascontiguousarray(c, dtype=phi.dtype)
         self.theta = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
-        if not phi.is_sparse and phi.dtype == np.float32 and may_code(len(theta), theta.shape[1]):
+        if not phi.is_sparse and phi.dtype == np.float32 and may_code(len(theta), phi.n_statistics):
             self.near = NearScores(self.theta, self.c)
 
     def score(self, rows: Any, out: npt.NDArray[Any], scratch: NearScratch | None = None) -> None:

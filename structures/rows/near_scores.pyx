@@ -1,7 +1,7 @@
 """Scores of rows under many points: those near the best one are computed, the others bounded.
 
-Products of integers bound all scores <x, theta_k> + c_k, see `expfam.structures.rows.byte_codes`. Responsibilities below
-exp(-30) are lost in single precision beside the largest one, so soft steps need no better scores of such clusters.
+Products of integers bound all scores <x, theta_k> + c_k, see `expfam.structures.rows.byte_codes`. Responsibilities
+below exp(-30) are lost in single precision beside the largest one: soft steps need no better scores of such clusters.
 """
 
 import numpy as np
