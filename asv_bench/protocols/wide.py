@@ -1,7 +1,7 @@
 """Wide rows: von Mises-Fisher clusters beside spherical Gaussians and k-means, on generated directions.
 
-Run by hand: `python -m asv_bench.protocols.wide [vmf blocks embeddings noisy narrow counts levels draws]`; `--quick` takes
-few rows. The exit status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns and unit
+Run by hand: `python -m asv_bench.protocols.wide [vmf blocks embeddings noisy narrow counts levels draws]`; `--quick`
+takes few rows. The exit status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns and unit
 length, float32. CPU seconds of one thread.
 
 `vmf`: three collapsed sweeps from the true labels, which take turns with those of the spherical Gaussian; the goal is

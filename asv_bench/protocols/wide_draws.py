@@ -10,7 +10,6 @@ from time import process_time
 from typing import NamedTuple
 
 import numpy as np
-
 from reports import print_table
 
 from expfam import MixtureModel, SphericalGaussian, SymmetricDirichlet

@@ -2,9 +2,9 @@
 
 Products of integers bound the scores of all clusters, see `expfam.structures.rows.byte_codes`. Where several are left,
 products in single precision leave fewer. Scores that may lie less than DEPTH nats below the best one are computed in
-double precision, and the weight of all others is below K exp(-DEPTH) of that of the best. A row whose uniform number falls so near the end of an interval that these weights,
-or rounding, might change its label is scored whole. So the label of each row is that of its uniform number among all
-weights in double precision: no bound changes a label.
+double precision, and the weight of all others is below K exp(-DEPTH) of that of the best. A row whose uniform number
+falls so near the end of an interval that these weights, or rounding, might change its label is scored whole. So the
+label of each row is that of its uniform number among all weights in double precision: no bound changes a label.
 """
 
 import numpy as np
