@@ -19,6 +19,7 @@ from expfam.structures.simd.dense_scores cimport expfam_narrow
 from expfam.structures.simd.float_dots cimport EXPFAM_FLOAT_CHUNK, expfam_float_dots
 
 from expfam.samplers.uncollapsed.dense import draw_rows
+from expfam.samplers.uncollapsed.tree import sample_blocks
 from expfam.structures.ground.threads import run
 
 cdef enum:
@@ -26,9 +27,11 @@ cdef enum:
     ROWS = 64               # that are multiplied together
     FEW = 2                 # clusters that are scored in double precision at once
 cdef double UNIT = 2.0 ** -24       # rounding of single precision
+cdef double WIDEST = 1e6            # scales of columns lie within this factor of 1
 cdef double ROUNDING = 1e-12        # more than rounding in double precision can move the place of a uniform number
 
 _TASK_ROWS = 2048
+_SAMPLED_ROWS = 128
 _BLOCK_ENTRIES = 1 << 17    # of parameters that are coded together
 
 
@@ -39,22 +42,33 @@ cdef class CodedScores:
     ----------
     scores : DenseScores
         Of dense statistics; single precision can hold the parameters.
+    spread : (F,) float64 ndarray
+        Size of the centred statistics in each column.
+
+    Notes
+    -----
+    An error is a share of the largest entry of a row times the length of a point, and the other way round. Columns are
+    scaled so that rows and points have the same sizes: then entries that are lost are those that matter least.
     """
 
     cdef readonly DenseScores scores
     cdef ScoredPoints points
     cdef float[:, ::1] theta        # (K, F) of narrowed rows
+    cdef const double[::1] scale
     cdef double rounding            # of products in single precision, for each unit of |x| |theta|
 
-    def __init__(self, DenseScores scores):
+    def __init__(self, DenseScores scores, spread):
         cdef Py_ssize_t k
         cdef const float[::1] bias = scores.row_bias
         self.scores, self.points = scores, ScoredPoints(scores.K, scores.F)
+        is_even = (scores.reach > 0.0) & (spread > 0.0)
+        scale = np.sqrt(np.divide(scores.reach, spread, out=np.ones(scores.F), where=is_even))
+        scale = np.clip(scale, 1.0 / WIDEST, WIDEST)
         theta, rows = np.empty((scores.K, scores.F), dtype=np.float32), max(1, _BLOCK_ENTRIES // scores.F)
         for start in range(0, scores.K, rows):
             part = slice(start, start + rows)
-            theta[part] = (scores.Theta[part] - scores.origin) / scores.scale
-        self.theta, self.rounding = theta, (EXPFAM_FLOAT_CHUNK + scores.F / EXPFAM_FLOAT_CHUNK + 16.0) * UNIT
+            theta[part] = (scores.Theta[part] - scores.origin) / scale
+        self.theta, self.scale, self.rounding = theta, scale, (EXPFAM_FLOAT_CHUNK + scores.F / EXPFAM_FLOAT_CHUNK + 16.0) * UNIT
         for k in range(scores.K):
             self.points.put_scored(k, &self.theta[k, 0], bias[k], 0.0)
 
@@ -133,7 +147,7 @@ cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const do
     cdef philox_stream rng
     philox_init(&rng, seed, MOVE)
     for i in range(phi.shape[0]):
-        w.undecided[i] = not expfam_narrow(&phi[i, 0], s.centre_at, s.scale_at, s.reach_at, &w.narrow[i, 0],
+        w.undecided[i] = not expfam_narrow(&phi[i, 0], s.centre_at, &coded.scale[0], s.reach_at, &w.narrow[i, 0],
                                            s.F) < DENSE_HOPELESS
         if w.undecided[i]:
             w.narrow[i, :] = 0.0
@@ -205,7 +219,11 @@ cdef class _Pass:
 def coded_scores(state):
     """Code the parameters of a state; return None where single precision cannot hold them."""
     scores = DenseScores(state.data, state.Theta, state.G, state.log_pi, state.n, state.S)
-    return CodedScores(scores) if scores.fits else None
+    if not scores.fits:
+        return None
+    blocks = sample_blocks(state.data.n_rows, _SAMPLED_ROWS, block=_SAMPLED_ROWS // 8)
+    squares = [np.square(state.data.phi(start, stop) - scores.centre).sum(axis=0) for start, stop in blocks]
+    return CodedScores(scores, np.sqrt(sum(squares) / sum(stop - start for start, stop in blocks)))
 
 
 def draw_labels(state, n_threads, CodedScores coded):

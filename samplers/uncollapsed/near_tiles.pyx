@@ -1,4 +1,4 @@
-"""Scores of the rows of a tile, of which those near the best one are computed and the others bounded.
+"""Scores of the rows of a tile: those near the best one exactly, others by bounds.
 
 A row of which many scores are near takes those of the product of the whole tile. Whether it does depends on this row
 and the parameters alone, and whether bounds are tried depends on the parameters: so bits do not depend on how the data
@@ -24,7 +24,7 @@ _MOST_SHARE = 12.0              # a score alone takes the time that integers sav
 
 
 def near_scores(DenseScores scores, state):
-    """Return the scores near the best one if clusters lie so far apart that this saves time, or None.
+    """Return what scores rows by bounds if clusters lie far enough apart, or None.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ cdef class CodedPoints:
 
 
 cdef class ScoredPoints(CodedPoints):
-    """Codes of points and their biases, for the points of the highest scores <x, w> + bias of rows.
+    """Codes of points and their biases, for the highest scores <x, w> + bias of rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Scores of rows under many points: those near the best one are computed, the others bounded.
+"""Scores of rows under many points: those near the best one exactly, others by bounds.
 
 Products of integers bound all scores <x, theta_k> + c_k, see `expfam.structures.rows.byte_codes`. Responsibilities
 below exp(-30) are lost in single precision beside the largest one: soft steps need no better scores of such clusters.
@@ -29,7 +29,7 @@ def may_code(n_points, n_columns):
 
 
 cdef class NearScores:
-    """Parameters in single precision, and their codes, with columns that are scaled to the same reach.
+    """Parameters in single precision, and their codes, in columns of the same reach.
 
     Parameters
     ----------
