@@ -21,13 +21,13 @@ from expfam.structures.simd.float_dots cimport EXPFAM_FLOAT_CHUNK, expfam_float_
 from expfam.samplers.uncollapsed.dense import draw_rows
 from expfam.samplers.uncollapsed.tree import sample_blocks
 from expfam.structures.ground.threads import run
+from expfam.structures.rows.byte_codes import column_scales
 
 cdef enum:
     DEPTH = 16
     ROWS = 64               # that are multiplied together
     FEW = 2                 # clusters that are scored in double precision at once
 cdef double UNIT = 2.0 ** -24       # rounding of single precision
-cdef double WIDEST = 1e6            # scales of columns lie within this factor of 1
 cdef double ROUNDING = 1e-12        # more than rounding in double precision can move the place of a uniform number
 
 _TASK_ROWS = 2048
@@ -44,11 +44,6 @@ cdef class CodedScores:
         Of dense statistics; single precision can hold the parameters.
     spread : (F,) float64 ndarray
         Size of the centred statistics in each column.
-
-    Notes
-    -----
-    An error is a share of the largest entry of a row times the length of a point, and the other way round. Columns are
-    scaled so that rows and points have the same sizes: then entries that are lost are those that matter least.
     """
 
     cdef readonly DenseScores scores
@@ -61,9 +56,7 @@ cdef class CodedScores:
         cdef Py_ssize_t k
         cdef const float[::1] bias = scores.row_bias
         self.scores, self.points = scores, ScoredPoints(scores.K, scores.F)
-        is_even = (scores.reach > 0.0) & (spread > 0.0)
-        scale = np.sqrt(np.divide(scores.reach, spread, out=np.ones(scores.F), where=is_even))
-        scale = np.clip(scale, 1.0 / WIDEST, WIDEST)
+        scale = column_scales(scores.reach, spread)
         theta, rows = np.empty((scores.K, scores.F), dtype=np.float32), max(1, _BLOCK_ENTRIES // scores.F)
         for start in range(0, scores.K, rows):
             part = slice(start, start + rows)

@@ -34,11 +34,13 @@ def near_scores(DenseScores scores, state):
     """
     if scores.sparse or not scores.fits or not may_code(scores.K, scores.F) or not state.n.sum() >= _LEAST_WEIGHT:
         return None
-    near = NearScores(np.ascontiguousarray(scores.table[: scores.F, : scores.K].T), scores.row_bias[: scores.K])
     used = np.flatnonzero(state.n > 0.0)
     chosen = used[:: max(1, used.size // _MEANS)]
     means = dense_rows(state.S[chosen]) / state.n[chosen, None]
-    cdef float[:, ::1] rows = ((means - scores.centre) * scores.scale).astype(np.float32)
+    narrow = ((means - scores.centre) * scores.scale).astype(np.float32)
+    theta = np.ascontiguousarray(scores.table[: scores.F, : scores.K].T)
+    near = NearScores(theta, scores.row_bias[: scores.K], np.sqrt(np.square(narrow, dtype=np.float64).mean(axis=0)))
+    cdef float[:, ::1] rows = narrow
     cdef float[:, ::1] out = np.empty((rows.shape[0], scores.K), dtype=np.float32)
     cdef unsigned char[::1] is_open = np.empty(rows.shape[0], dtype=np.uint8)
     cdef NearScratch scratch = NearScratch(near)

@@ -48,6 +48,7 @@ PHI_BYTES = 1 << 23  # limit for the statistics of a block
 MOST_ROWS = 4096
 PART_ROWS = 1024  # least number of rows in a part
 _ALL_ROWS, _CANDIDATE_ROWS = 2, 8  # least number of rows of a part per cluster: then adding its sums costs little
+_SIZED_ROWS = 64  # that show the sizes of statistics
 SAMPLED_ROWS = 1000  # rows whose lost mass is measured in a pass over all clusters
 
 
@@ -195,7 +196,7 @@ class Tables:
         self.c = np.ascontiguousarray(c, dtype=phi.dtype)
         self.theta = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
         if not phi.is_sparse and phi.dtype == np.float32 and may_code(len(theta), phi.n_statistics):
-            self.near = NearScores(self.theta, self.c)
+            self.near = NearScores(self.theta, self.c, _sizes(phi))
 
     def score(self, rows: Any, out: npt.NDArray[Any], scratch: NearScratch | None = None) -> None:
         """Write the scores (R, K) of rows, whose arrays are as in `dense_scores` or `sparse_scores`.
@@ -225,6 +226,13 @@ class Tables:
         if self.theta_0 is None:
             return 0.0
         return float(sums.S.sum(axis=0) @ self.theta_0 - sums.n.sum() * self.g_0)
+
+
+def _sizes(phi):
+    """Return the sizes of the statistics in each column, from a few rows: (F,)."""
+    rows = np.arange(0, phi.data.n_rows, max(1, phi.data.n_rows // _SIZED_ROWS))
+    block = phi.fill(rows, np.empty((rows.size, phi.n_statistics), dtype=phi.dtype))
+    return np.sqrt(np.square(block, dtype=np.float64).mean(axis=0))
 
 
 class PhiSizes:

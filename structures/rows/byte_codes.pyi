@@ -4,6 +4,7 @@ import numpy.typing as npt
 MOST_COLUMNS: int
 
 def has_byte_products() -> bool: ...
+def column_scales(reach: npt.NDArray[np.floating], spread: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]: ...
 
 class CodedRows:
     room: int

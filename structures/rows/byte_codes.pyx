@@ -31,6 +31,7 @@ cdef double ROUNDING = 2.0 ** -19       # more than all roundings of a product a
 cdef double UNIT = 2.0 ** -24           # rounding of single precision
 cdef double UP = 1.0 + 2.0 ** -22       # makes a number in single precision an upper bound
 cdef double OWN_ROUNDING = 2.0 ** -20   # more than all roundings of a bias, relative to it
+cdef double WIDEST = 1e6                # scales of columns lie within this factor of 1
 cdef float NEVER = -1e30                # bias of places without a point
 
 
@@ -70,6 +71,24 @@ cdef coded_vector coded(const float *x, Py_ssize_t d, int8_t *codes) noexcept no
     found.length, found.kept = sqrt(squares[1]) * above, sqrt(squares[2]) * above
     found.error = sqrt(squares[0]) * above + ROUNDING * found.length
     return found
+
+
+def column_scales(reach, spread):
+    """Return factors of rows, and divisors of points, with which products of codes are closest: (d,) float64.
+
+    An error is a share of the largest entry of a row times the length of a point, and the other way round. With these
+    factors rows and points have the same sizes in each column: what is lost are entries that matter least.
+
+    Parameters
+    ----------
+    reach : (d,) ndarray
+        Largest sizes of the entries of points.
+    spread : (d,) ndarray
+        Sizes of the entries of rows.
+    """
+    is_even = (reach > 0.0) & (spread > 0.0)
+    ratio = np.divide(reach, spread, out=np.ones(len(reach)), where=is_even)
+    return np.clip(np.sqrt(ratio), 1.0 / WIDEST, WIDEST)
 
 
 cdef class CodedRows:

@@ -11,14 +11,13 @@ from libc.string cimport memcpy
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.float_dots cimport expfam_float_dots
 
-from expfam.structures.rows.byte_codes import MOST_COLUMNS, has_byte_products
+from expfam.structures.rows.byte_codes import MOST_COLUMNS, column_scales, has_byte_products
 
 cdef enum:
     ROWS = 32               # that are multiplied together
     MOST_SHARE = 12         # a score alone takes the time that integers save in so many
     MOST_SKIPPED = 63
 cdef float NEVER = -1e30    # bias of points without weight
-cdef float LEAST_SCALE = 1e-12
 
 _LEAST_POINTS, _LEAST_COLUMNS = 128, 48     # with fewer, integers save nothing
 
@@ -29,21 +28,22 @@ def may_code(n_points, n_columns):
 
 
 cdef class NearScores:
-    """Parameters in single precision, and their codes, in columns of the same reach.
+    """Parameters in single precision, and their codes.
 
     Parameters
     ----------
     theta : (K, F) float32 ndarray
     c : (K,) float32 ndarray
+    spread : (F,) ndarray
+        Sizes of the entries of rows in each column.
     """
 
-    def __init__(self, theta, c):
+    def __init__(self, theta, c, spread):
         cdef Py_ssize_t k
         cdef float[:, ::1] balanced
         self.theta, self.c = theta, np.maximum(c, NEVER)
         self.K, self.F = theta.shape
-        reach = np.maximum(theta.max(axis=0), -theta.min(axis=0))
-        scale = np.where((reach > LEAST_SCALE) & (reach < 1.0 / LEAST_SCALE), reach, np.float32(1.0))
+        scale = column_scales(np.maximum(theta.max(axis=0), -theta.min(axis=0)), spread).astype(np.float32)
         self.points, self.scale, balanced = ScoredPoints(self.K, self.F), scale, theta / scale
         for k in range(self.K):
             self.points.put_scored(k, &balanced[k, 0], self.c[k], 0.0)

@@ -24,7 +24,7 @@ def made(kind, n=300, K=150, d=60, seed=0):
 def test_near_scores_are_exact_and_others_bounds(kind, n):
     X, theta, c = made(kind, n)
     out = np.empty((n, len(theta)), dtype=np.float32)
-    near = NearScores(theta, c)
+    near = NearScores(theta, c, np.abs(X).mean(axis=0))
     assert near.score(X, out, NearScratch(near))
     exact = X.astype(float) @ theta.T.astype(float) + c
     size = np.abs(X.astype(float)) @ np.abs(theta.T.astype(float)) + np.abs(np.maximum(c, -1e30))
@@ -38,7 +38,7 @@ def test_near_scores_are_exact_and_others_bounds(kind, n):
 
 def test_bounds_are_given_up_where_all_scores_are_near_and_tried_less_and_less_often():
     X, theta, c = made("together")
-    near = NearScores(theta, 0.0 * c)
+    near = NearScores(theta, 0.0 * c, np.abs(X).mean(axis=0))
     scratch, out = NearScratch(near), np.empty((len(X), len(theta)), dtype=np.float32)
     n_tried = 0
     for _ in range(200):
