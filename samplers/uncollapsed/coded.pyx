@@ -61,7 +61,8 @@ cdef class CodedScores:
         for start in range(0, scores.K, rows):
             part = slice(start, start + rows)
             theta[part] = (scores.Theta[part] - scores.origin) / scale
-        self.theta, self.scale, self.rounding = theta, scale, (EXPFAM_FLOAT_CHUNK + scores.F / EXPFAM_FLOAT_CHUNK + 16.0) * UNIT
+        self.theta, self.scale = theta, scale
+        self.rounding = (EXPFAM_FLOAT_CHUNK + scores.F / EXPFAM_FLOAT_CHUNK + 16.0) * UNIT
         for k in range(scores.K):
             self.points.put_scored(k, &self.theta[k, 0], bias[k], 0.0)
 
