@@ -249,7 +249,7 @@ def draw_labels(state, n_threads, CodedScores coded):
 
 
 def mean_visits(state, CodedScores coded, blocks):
-    """Return how many clusters bounds leave of a row of some blocks, and how many are scored exactly."""
+    """Return how many clusters bounds leave of a row, and how many are scored exactly."""
     trial = _Pass(coded, state, np.empty(state.data.n_rows, dtype=np.int32))
     counts = np.sum([trial.draw(start, stop) for start, stop in blocks], axis=0)
     return counts / sum(stop - start for start, stop in blocks)

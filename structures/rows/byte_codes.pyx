@@ -74,7 +74,7 @@ cdef coded_vector coded(const float *x, Py_ssize_t d, int8_t *codes) noexcept no
 
 
 def column_scales(reach, spread):
-    """Return factors of rows, and divisors of points, with which products of codes are closest: (d,) float64.
+    """Return factors of rows and divisors of points with which codes are closest: (d,) float64.
 
     An error is a share of the largest entry of a row times the length of a point, and the other way round. With these
     factors rows and points have the same sizes in each column: what is lost are entries that matter least.
