@@ -110,10 +110,11 @@ class UncollapsedKernel(Kernel):
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
         """Return the bytes of the parameters and of the statistics from which they are made.
 
-        The parameters are held in double precision, and in single precision for the scores. Exact sums are held in
-        three pieces, before and after a step, and added up.
+        The parameters are held in double precision, and in single precision for the scores; of dense statistics also as
+        integers, beside a copy. Exact sums are held in three pieces, before and after a step, and added up.
         """
-        return 20 * n_clusters * (data.n_statistics + 1) + 56 * n_clusters * data.n_statistics
+        codes = 0 if data.has_sparse_phi else 9
+        return 20 * n_clusters * (data.n_statistics + 1) + (56 + codes) * n_clusters * data.n_statistics
 
     @property
     def is_sampler(self) -> bool:

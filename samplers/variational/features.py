@@ -24,6 +24,7 @@ _Phi = TypeVar("_Phi", bound="PhiBlocks")
 
 _SAMPLED_ROWS = 4096
 _SAMPLED_BLOCK = 512  # rows whose statistics are made together
+_STATISTICS_AT_ONCE, _LEAST_ROWS_AT_ONCE = 1 << 16, 32  # of a block that is in the cache while it is made
 _LEAST_SHARE = 1e-8  # share of the largest eigenvalue: smaller eigenvalues are raised to it
 _BLOCK_ROWS = 8192
 _ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # share of the largest sum of a column
@@ -134,11 +135,16 @@ class DensePhi(PhiBlocks):
 
     def fill(self, rows: slice | npt.NDArray[np.integer], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Write the statistics of some rows, minus the origin, to `out` (m, F); return it."""
-        phi = self._statistics(rows)
-        if self.origin is None:
-            out[:] = phi
-        else:
-            np.subtract(phi, self.origin, out=out, casting="same_kind")
+        step = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.n_statistics)
+        for first in range(0, len(out), step):
+            part = out[first : first + step]
+            start = rows.start + first if isinstance(rows, slice) else first
+            at = slice(start, start + len(part))
+            phi = self._statistics(at if isinstance(rows, slice) else rows[at])
+            if self.origin is None:
+                part[:] = phi
+            else:
+                np.subtract(phi, self.origin, out=part, casting="same_kind")
         return out
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
