@@ -14,6 +14,13 @@ ctypedef struct row_statistics_v1:  # capsule "expfam.row_statistics_v1", attrib
     void *self                      # valid as long as the owner of the components lives
     # S (F,) += sign phi(x_i); returns EXPFAM_OK, or EXPFAM_PYTHON. It may use the writer's scratch.
     int (*add)(void *self, Py_ssize_t i, double sign, double *S) noexcept nogil
+    # Both NULL unless the components keep nothing of a slot that n and S do not determine.
+    # S (F,) += sign phi(x_i) of the n `rows`, one after the other. Each thread has its own `work` (work_size,).
+    void (*add_rows)(void *self, const Py_ssize_t *rows, Py_ssize_t n, double sign, double *S,
+                     double *work) noexcept nogil
+    # Slot k of the components then holds n data with the sums S, as if they had come one by one. Writing: one thread.
+    int (*set_sums)(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil
+    Py_ssize_t work_size
 
 
 cdef class RowStatistics:

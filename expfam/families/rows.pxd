@@ -52,6 +52,17 @@ cdef inline double entry_value(const csr_rows *x, Py_ssize_t p) noexcept nogil:
     return 1.0
 
 
+cdef inline Py_ssize_t entry_size(int kind) noexcept nogil:
+    """Return the number of bytes of an entry of a kind."""
+    if kind == ROWS_FLOAT64 or kind == ROWS_INT64:
+        return 8
+    if kind == ROWS_FLOAT32 or kind == ROWS_INT32:
+        return 4
+    if kind == ROWS_INT8 or kind == ROWS_UINT8:
+        return 1
+    return 0 if kind == ROWS_ONES else 2
+
+
 cdef inline int kind_of(values) except -1:
     """Return the code of the type of an array."""
     kinds = {"float64": ROWS_FLOAT64, "float32": ROWS_FLOAT32, "int64": ROWS_INT64, "int32": ROWS_INT32}

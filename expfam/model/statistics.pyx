@@ -6,6 +6,7 @@ O(nnz) time and O(N + K F) memory; the data are not copied.
 """
 
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -52,7 +53,7 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
     if data.n_rows <= rows:     # the rows of all segments together
         add_segments(S, data.phi(0, data.n_rows), labels, _ends_of_segments(data.n_rows))
         return n, S
-    for first, last, bounds in _segments_together(data.n_rows, rows):
+    for first, last, bounds in _segments_together(segments(data.n_rows), rows):
         if bounds is not None:
             add_segments(S, data.phi(first, last), labels[first:last], bounds - first)
             continue
@@ -88,13 +89,13 @@ def _ends_of_segments(n_rows):
     return ends
 
 
-def _segments_together(Py_ssize_t n_rows, Py_ssize_t most):
+def _segments_together(each, Py_ssize_t most):
     """Yield first row, last row and bounds of segments that have `most` rows together.
 
     A call costs as much as the statistics of many rows. The bounds of a segment of more rows are None.
     """
-    first, bounds = 0, [0]
-    for start, last in segments(n_rows):
+    first, last, bounds = 0, 0, [0]
+    for start, last in each:
         if last - first > most and len(bounds) > 1:
             yield first, start, np.array(bounds, dtype=np.intp)
             first, bounds = start, [start]
@@ -104,7 +105,7 @@ def _segments_together(Py_ssize_t n_rows, Py_ssize_t most):
         else:
             bounds.append(last)
     if len(bounds) > 1:
-        yield first, n_rows, np.array(bounds, dtype=np.intp)
+        yield first, last, np.array(bounds, dtype=np.intp)
 
 
 def _occurring(labels, Py_ssize_t n_clusters):
@@ -118,6 +119,45 @@ def _occurring(labels, Py_ssize_t n_clusters):
     used, place = np.unique(np.maximum(labels, -1), return_inverse=True)
     n_left_out = int(used.size > 0 and used[0] < 0)
     return used[n_left_out:], (place - n_left_out).astype(np.int32)
+
+
+def sums_of_rows(data, rows, labels, Py_ssize_t n_clusters):
+    """Return the sums (K, F) of `label_statistics` if all other rows are left out, to the same bits.
+
+    Only these rows are read, unless phi is sparse.
+
+    Parameters
+    ----------
+    data : Dataset
+    rows : (R,) intp ndarray
+        Ascending.
+    labels : (R,) int32 ndarray
+    n_clusters : int
+        K, above all labels.
+    """
+    if data.has_sparse_phi:
+        inside = np.full(data.n_rows, -1, dtype=np.int32)
+        inside[rows] = labels
+        return label_statistics(data, inside, n_clusters)[1]
+    most = max(1, BLOCK_BYTES // (8 * data.n_statistics))
+    S = np.zeros((n_clusters, data.n_statistics))
+    ends = np.searchsorted(rows, _ends_of_segments(data.n_rows)).tolist()
+    for first, last, bounds in _segments_together(pairwise(ends), most):
+        if bounds is not None:
+            add_segments(S, _phi_of(data, rows[first:last]), labels[first:last], bounds - first)
+            continue
+        part = np.zeros_like(S)
+        for start in range(first, last, most):
+            stop = min(last, start + most)
+            add_rows(part, _phi_of(data, rows[start:stop]), labels[start:stop])
+        S += part
+    return S
+
+
+def _phi_of(data, rows):
+    """Return the dense statistics of some rows."""
+    phi = data.family.sufficient_statistics(data.X[rows])
+    return np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
 
 
 def weighted_statistics(data, labels, Py_ssize_t n_clusters):
@@ -171,9 +211,7 @@ def moved_statistics(data, n, S, old, new):
     rows = max(1, BLOCK_BYTES // (8 * data.n_statistics))
     for start in range(0, moved.size, rows):
         stop = start + rows
-        phi = data.family.sufficient_statistics(data.X[moved[start:stop]])
-        phi = np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
-        move_rows(S, phi, old[start:stop], new[start:stop])
+        move_rows(S, _phi_of(data, moved[start:stop]), old[start:stop], new[start:stop])
     S[n == 0] = 0.0     # exactly, without rounding errors
     return n, S
 

@@ -15,6 +15,7 @@ from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
 
 from expfam.errors import CapabilityError
+from expfam.model.statistics import sums_of_rows
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.structures.ground.stored import integers, restoring
 from expfam.structures.ground.threads import run
@@ -297,7 +298,6 @@ def _statistics_without(state, rows, slots):
     """Compute the sums of phi in each slot without `rows`: (len(slots), F), dense or CSR."""
     S = state.components.export()[1][slots]
     if len(rows):
-        inside = np.full(state.data.n_rows, -1, dtype=np.int32)
-        inside[rows] = state.labels[rows]
-        S = S - state.data.statistics(inside, state.components.capacity)[1][slots]
+        rows = np.sort(rows)
+        S = S - sums_of_rows(state.data, rows, state.labels[rows], state.components.capacity)[slots]
     return S

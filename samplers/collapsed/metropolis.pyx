@@ -135,8 +135,6 @@ cdef int decide(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
     cdef Py_ssize_t target = -1, n_options = 0, j
     cdef double ratio = 0.0, score = 0.0, total = 0.0
     cdef int code
-    if k_new == m.labels[i] and m.outside[k_new]:
-        return EXPFAM_OK
     code = find_place(m, i, &at)
     if code:
         return code
@@ -180,6 +178,8 @@ cdef int decide_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *d
             prefetch_rows(m, rows, drawn, j, stop)
         if not slot_find_spare(m.slots):
             return GROW
+        if drawn[j] == m.labels[rows[j]] and m.outside[drawn[j]]:
+            continue                # it stays, whatever the random number
         philox_aim(&rng, m.row_offset + <uint64_t> rows[j], m.step)
         code = decide(m, rows[j], drawn[j], log_back[j], &rng)
         if code:

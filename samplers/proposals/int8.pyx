@@ -30,6 +30,7 @@ from expfam.contracts cimport (
 )
 from expfam.families.components cimport Components
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
+from expfam.samplers.proposals.moved cimport MovedRows, moved_rows
 from expfam.families.natural cimport NaturalLaw, natural_law
 from expfam.families.row_statistics cimport RowStatistics, row_statistics_v1
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
@@ -44,9 +45,11 @@ from expfam.params import Integer, Real
 from expfam.samplers.proposals.base import Proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.structures.ground.stored import TINY, integers, numbers
+from expfam.structures.ground.threads import run
 
 # Up to this F the sum 127 * 127 * F is below 2**24, so integer scores are converted to floats without rounding.
 cdef Py_ssize_t LARGEST_F = 1024
+cdef Py_ssize_t N_PARTS = 4             # tasks of a shift
 cdef Py_ssize_t LARGEST_SHORTLIST = 1024
 _TABLE_BUDGET = 1 << 30                  # largest number of bytes of the rounded data
 _BLOCK_ENTRIES = 1 << 20                # entries of a block of phi
@@ -193,7 +196,8 @@ ctypedef struct int8_state:
     double *saved_S
     float saved_scale
     float saved_offset
-    double *theta                   # (F,) scratch memory for changes of rows
+    double *theta                   # (theta_size,) scratch memory for changes of rows: theta, and a row of entries
+    Py_ssize_t theta_size
     double *law_work
 
 
@@ -296,18 +300,41 @@ cdef int change_row(int8_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noex
         put_empty(s, k)
         return EXPFAM_OK
     code = s.statistics.add(s.statistics.self, i, sign, s.S + k * s.F)
-    return code if code else law_row(s, k)
+    return code if code else law_row(s, k, s.theta, s.law_work)
 
 
-cdef int law_row(int8_state *s, Py_ssize_t k) noexcept nogil:
-    """Compute the row of a column from its count and statistics."""
-    cdef uint8_t *row = <uint8_t *> (s.theta + s.F)
+cdef int law_row(int8_state *s, Py_ssize_t k, double *theta, double *work) noexcept nogil:
+    """Compute the row of a column from its count and statistics; `theta` and `work` are scratch memory."""
+    cdef uint8_t *row = <uint8_t *> (theta + s.F)
     cdef double g = 0.0
-    cdef int code = s.law.at(s.law, <double> s.masses.n[k], s.S + k * s.F, s.theta, &g, s.law_work)
+    cdef int code = s.law.at(s.law, <double> s.masses.n[k], s.S + k * s.F, theta, &g, work)
     if not code:
-        code = round_row(s, s.theta, g, row, s.scales + k, s.offsets + k)
+        code = round_row(s, theta, g, row, s.scales + k, s.offsets + k)
     if not code:
         put_row(s, k, row)
+    return code
+
+
+cdef int shift_columns(int8_state *s, const moved_rows *m, Py_ssize_t start, Py_ssize_t stop, bint has_law,
+                       double *work, Py_ssize_t *at) noexcept nogil:
+    """Add and remove the data of the columns at places start..stop-1, whose masses are set already.
+
+    With `has_law` their rows are computed too; `at` is the column of a failure.
+    """
+    cdef Py_ssize_t j, k
+    cdef int code = EXPFAM_OK
+    for j in range(start, stop):
+        k = m.slots[j]
+        if s.masses.n[k] == 0:
+            put_empty(s, k)
+            continue
+        s.statistics.add_rows(s.statistics.self, m.entering + m.first_entering[j],
+                              m.first_entering[j + 1] - m.first_entering[j], 1.0, s.S + k * s.F, work)
+        s.statistics.add_rows(s.statistics.self, m.leaving + m.first_leaving[j],
+                              m.first_leaving[j + 1] - m.first_leaving[j], -1.0, s.S + k * s.F, work)
+        if has_law and not code:
+            code = law_row(s, k, work, work + s.theta_size)
+            at[0] = k
     return code
 
 
@@ -564,9 +591,11 @@ cdef class BoundInt8:
     cdef RowStatistics statistics
     # arrays into which the pointers of the state point
     cdef object rows, scales, offsets, S, codes, units, alone, fixed, scratch
+    cdef public object n_threads        # of shifts; the numbers do not depend on it
 
     def __init__(self, settings, model, data):
         cdef int8_state *s = &self.s
+        self.n_threads = 1
         self.data, self.family = data, model.family
         self.temperature_setting = settings.temperature
         s.F, s.n_rows = data.n_statistics, data.n_rows
@@ -608,7 +637,8 @@ cdef class BoundInt8:
     def _make_scratch(self):
         cdef int8_state *s = &self.s
         padded = 4 * s.n_groups
-        theta = np.zeros(s.F + padded // 8 + 1)
+        s.theta_size = s.F + padded // 8 + 1
+        theta = np.zeros(s.theta_size)
         saved_row, saved_S = np.zeros(padded, np.uint8), np.zeros(s.F)
         cdef double[::1] theta_view = theta, S_view = saved_S
         cdef uint8_t[::1] saved_view = saved_row
@@ -814,15 +844,54 @@ cdef class BoundInt8:
             self._update_sizes()
         self.s.held = -1
         # snapshot.S is not read: it would be summed over all data again for every block
-        if not (self._move(added, 1.0) and self._move(removed, -1.0)):
+        move = self._move_columns if self.statistics.c.set_sums != NULL else self._move_rows
+        if move(added, removed):
+            count_open(&self.s)
+        else:
             self.refresh(snapshot)
-            return
+
+    def _move_columns(self, added, removed):
+        """Change each column by all its data; return False if the components refuse."""
+        cdef MovedRows moved = MovedRows(added, removed, self.s.width)
+        cdef int8_state *s = &self.s
+        cdef bint has_law = self.law.is_compiled
+        cdef Py_ssize_t k
+        cdef int code = EXPFAM_OK
+        work = np.empty((N_PARTS, s.theta_size + max(s.statistics.work_size, s.law.work_size) + 1))
+        parts = moved.parts(N_PARTS)
+
+        def shift_task(Py_ssize_t part, Py_ssize_t start, Py_ssize_t stop):
+            cdef double[::1] own = work[part]
+            cdef Py_ssize_t at = -1
+            cdef int failed
+            with nogil:
+                failed = shift_columns(s, &moved.m, start, stop, has_law, &own[0], &at)
+            return at if failed else -1
+
+        tasks = [(part, *bounds) for part, bounds in enumerate(parts)]
+        failures = run(shift_task, tasks, self.n_threads, uses_blas=False)
+        for j in range(moved.m.n_slots):
+            k = moved.m.slots[j]
+            code = code | s.statistics.set_sums(s.statistics.self, k, <double> s.masses.n[k], s.S + k * s.F)
+        if code:
+            return False
+        if not has_law:
+            self._write(moved.slots[self.masses.n[moved.slots] > 0])
+        for failed in failures:
+            if failed >= 0:
+                raise self._not_finite(failed)
+        return True
+
+    def _move_rows(self, added, removed):
+        """Change columns row by row; return False if the components refuse."""
+        if not (self._move(added, 1.0) and self._move(removed, -1.0)):
+            return False
         touched = np.unique(np.concatenate([added[1], removed[1]])).astype(np.intp)
         holds = self.masses.n[touched] > 0
         for k in touched[~holds]:
             put_empty(&self.s, k)
         self._write(touched[holds])
-        count_open(&self.s)
+        return True
 
     def _write(self, columns):
         """Compute the rows of columns with data from their counts and statistics."""
@@ -838,7 +907,7 @@ cdef class BoundInt8:
         if self.law.is_compiled:
             with nogil:
                 for j in range(ks.shape[0]):
-                    code = law_row(s, ks[j])
+                    code = law_row(s, ks[j], s.theta, s.law_work)
                     if code:
                         break
         else:
@@ -850,9 +919,10 @@ cdef class BoundInt8:
                         break
                     put_row(s, ks[j], row)
         if code:
-            raise FloatingPointError(
-                f"family {self.family.name!r}: the natural parameters of slot {ks[j]} are not finite"
-            )
+            raise self._not_finite(ks[j])
+
+    def _not_finite(self, k):
+        return FloatingPointError(f"family {self.family.name!r}: the natural parameters of slot {k} are not finite")
 
     @property
     def pending(self):

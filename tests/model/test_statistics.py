@@ -75,6 +75,25 @@ def test_the_order_of_sums_depends_on_the_size_of_the_data_alone(monkeypatch):
     np.testing.assert_allclose(first[0], shares[0], rtol=1e-9)
 
 
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(50, 2), (5000, 3), (9000, 500)])
+def test_sums_of_some_rows_have_the_bits_of_labels_that_leave_out_the_others(n_rows, n_columns):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n_rows, n_columns)).astype(np.float32) * rng.choice([1e-3, 1e3], (n_rows, 1))
+    data = Dataset(X, DiagonalGaussian(mean=0.0, mean_strength=1.0, rate=1.0))
+    for share in (0.1, 0.97):
+        rows, labels = np.flatnonzero(rng.random(n_rows) < share), np.full(n_rows, -1, dtype=np.int32)
+        labels[rows] = rng.integers(0, 4, rows.size)
+        found = statistics.sums_of_rows(data, rows, labels[rows], 6)
+        np.testing.assert_array_equal(found, data.statistics(labels, 6)[1])
+
+
+def test_sums_of_some_sparse_rows():
+    X = sparse.csr_array(1 + np.random.default_rng(5).poisson(0.5, (60, 7)))
+    data, rows = Dataset(X, Multinomial(concentration=1.0)), np.array([2, 3, 50])
+    found = statistics.sums_of_rows(data, rows, np.array([1, 0, 1], dtype=np.int32), 2)
+    np.testing.assert_array_equal(found.toarray(), [X[[3]].toarray()[0], X[[2, 50]].toarray().sum(axis=0)])
+
+
 def test_bad_labels_are_refused():
     data = Dataset([[1, 2], [0, 1]], Multinomial(concentration=1.0))
     with pytest.raises(ValueError, match="shape"):

@@ -205,9 +205,8 @@ cdef void all_inner(const vmf_state *s, Py_ssize_t i, Py_ssize_t m, const double
                        scale * entry_value(&s.base.rows, t), m)
 
 
-cdef void vmf_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+cdef void vmf_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out, double *x) noexcept nogil:
     cdef vmf_state *s = <vmf_state *> self
-    cdef double *x = s.base.fresh + s.base.F
     cdef Py_ssize_t f, t
     cdef double scale = sign * scale_of(s, i)
     if s.base.rows.starts == NULL:
@@ -758,6 +757,7 @@ cdef class VonMisesFisherComponents(RealComponents):
             self.api.add, self.api.remove = sparse_add, sparse_remove
         else:
             self.show_distances()
+            self.offer_sums()
         self.api.work_size = 2 * FLAT + s.base.d
         self.set_prior()
         self.resize(capacity)

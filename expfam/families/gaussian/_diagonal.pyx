@@ -32,6 +32,20 @@ cdef extern from *:
     """
     #include "gaussian_lanes.h"
 
+    /* Adds a row and its squares, or subtracts them if `sign` is -1; `out` may be S. Instances give the same bits. */
+    #define EXPFAM_ADD_SQUARES(NAME, TARGET)                                                                          \
+        EXPFAM_UNFUSED TARGET static void NAME(const double *S, const double *x, double sign, ptrdiff_t d,            \
+                                               double *out) {                                                         \
+            EXPFAM_UNFUSED_BODY                                                                                       \
+            EXPFAM_SIMD                                                                                               \
+            for (ptrdiff_t f = 0; f < d; f++) {                                                                       \
+                out[f] = S[f] + sign * x[f];                                                                          \
+                out[d + f] = S[d + f] + sign * x[f] * x[f];                                                           \
+            }                                                                                                         \
+        }
+    EXPFAM_INSTANCES(EXPFAM_ADD_SQUARES, void, expfam_add_squares,
+                     (const double *, const double *, double, ptrdiff_t, double *))
+
     /* Divides positive normal numbers by their powers of two, lane by lane, and adds the exponents to `powers`. A long
      * product then stays in range, at a fraction of the cost of a logarithm. */
     EXPFAM_INLINE void expfam_split_lanes(double *lanes, double *powers, ptrdiff_t width) {
@@ -94,6 +108,7 @@ cdef extern from *:
                           (const double *, const double *const *, const double *, const double *, const double *,
                            const double *, const ptrdiff_t *, ptrdiff_t, ptrdiff_t, double *))
     """
+    void (*expfam_add_squares)(const double *S, const double *x, double sign, Py_ssize_t d, double *out) noexcept nogil
     void (*expfam_merged_rates)(const double *a, const double *const *rows, const double *n, const double *shift,
                                 const double *strength, const double *rate, const Py_ssize_t *columns, Py_ssize_t own,
                                 Py_ssize_t d, double *out) noexcept nogil
@@ -270,14 +285,11 @@ cdef int diagonal_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, do
     return EXPFAM_OK
 
 
-cdef void diagonal_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+cdef void diagonal_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out,
+                           double *x) noexcept nogil:
     cdef diagonal_state *s = <diagonal_state *> self
-    cdef Py_ssize_t f, d = s.base.d
-    cdef double *x = s.base.fresh + s.base.F
     real_row(&s.base, i, x)
-    for f in range(d):
-        out[f] = S[f] + sign * x[f]
-        out[d + f] = S[d + f] + sign * x[f] * x[f]
+    expfam_add_squares(S, x, sign, s.base.d, out)
 
 
 cdef int diagonal_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
@@ -553,6 +565,7 @@ cdef class DiagonalComponents(RealComponents):
         self.mine.base.commit = diagonal_commit
         self.mine.base.evidence = diagonal_evidence
         self.mine.base.exchange = diagonal_exchange
+        self.offer_sums()
         self.mine.merged_each = self.api.log_merged
         self.api.log_merged = diagonal_log_merged
         self.api.set_members = real_set_members

@@ -400,10 +400,10 @@ cdef void gauss_shift(const gauss_state *s, const double *x, double sign, const 
     expfam_svec_add(S + d, x, sign, out + d, d)
 
 
-cdef void gauss_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+cdef void gauss_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out, double *x) noexcept nogil:
     cdef gauss_state *s = <gauss_state *> self
-    real_row(&s.base, i, s.base.fresh + s.base.F)
-    gauss_shift(s, s.base.fresh + s.base.F, sign, S, out)
+    real_row(&s.base, i, x)
+    gauss_shift(s, x, sign, S, out)
 
 
 cdef void gauss_install(gauss_state *s, Py_ssize_t k, double n) noexcept nogil:

@@ -342,10 +342,9 @@ cdef int open_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double
     return EXPFAM_OK
 
 
-cdef void open_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+cdef void open_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out, double *x) noexcept nogil:
     cdef open_state *s = <open_state *> self
     cdef Py_ssize_t f, d = s.base.d
-    cdef double *x = s.base.fresh + s.base.F
     real_row(&s.base, i, x)
     for f in range(d):
         out[f], out[d + f], out[2 * d + f] = S[f], S[d + f], S[2 * d + f]

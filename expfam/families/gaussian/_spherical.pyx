@@ -147,9 +147,9 @@ cdef double length_of(const double *x, Py_ssize_t d) noexcept nogil:
     return total
 
 
-cdef void spherical_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+cdef void spherical_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out,
+                            double *x) noexcept nogil:
     cdef spherical_state *s = <spherical_state *> self
-    cdef double *x = s.base.fresh + s.base.F
     cdef Py_ssize_t f
     real_row(&s.base, i, x)
     for f in range(s.base.d):
@@ -228,7 +228,8 @@ cdef double sparse_products(const spherical_state *s, Py_ssize_t i, Py_ssize_t m
     return square
 
 
-cdef void sparse_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+cdef void sparse_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out,
+                         double *_x) noexcept nogil:
     cdef spherical_state *s = <spherical_state *> self
     cdef Py_ssize_t t
     cdef double x, square = 0.0
@@ -899,6 +900,7 @@ cdef class SphericalComponents(RealComponents):
             self.api.add, self.api.remove = sparse_add, sparse_remove
         else:
             state.shifted, state.exchange = spherical_shifted, spherical_exchange
+            self.offer_sums()
         self.api.work_size = 2 * state.d + state.F
         return 0
 

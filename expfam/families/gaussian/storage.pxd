@@ -16,8 +16,8 @@ ctypedef struct real_state:
     double *n                       # (slots,)
     double *S                       # (slots, F), a row for each cluster
     double *fresh                   # (F + d,) the writer's scratch
-    # out = S + sign phi(x_i)
-    void (*shifted)(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil
+    # out = S + sign phi(x_i); x (d,) is scratch memory, and out may be S
+    void (*shifted)(void *self, Py_ssize_t i, double sign, const double *S, double *out, double *x) noexcept nogil
     # sets the statistics of k to (n, S) and updates its caches; changes nothing unless it returns EXPFAM_OK
     int (*commit)(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil
     # computes the log evidence of statistics that belong to no slot
@@ -28,10 +28,14 @@ ctypedef struct real_state:
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil
 cdef int real_is_slot(const real_state *state, Py_ssize_t k) noexcept nogil
 cdef int real_clear(void *self, Py_ssize_t k) noexcept nogil
+cdef void real_add_rows(void *self, const Py_ssize_t *rows, Py_ssize_t n, double sign, double *S,
+                        double *work) noexcept nogil
+cdef int real_set_sums(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil
 cdef int real_set_members(void *self, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t k) noexcept nogil
 
 
 cdef enum:
+    AHEAD = 3                       # rows by which memory is prefetched ahead
     N_SIZES = 16
     LINE = 8                        # numbers of a cache line
     MOST_FETCHED = 64
@@ -103,6 +107,7 @@ cdef class RealComponents:
     cdef int prepare(self, real_state *state) except -1
     cdef int read_rows(self) except -1
     cdef int resize(self, Py_ssize_t capacity) except -1
+    cdef void offer_sums(self)
 
 
 cdef object aligned(Py_ssize_t size)

@@ -16,10 +16,11 @@ from libc.string cimport memset
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
 from expfam.families.row_statistics cimport row_statistics_capsule
 from expfam.families.rows cimport (
-    ROWS_FLOAT16, ROWS_FLOAT32, ROWS_FLOAT64, ROWS_INT8, ROWS_INT16, ROWS_UINT8, open_dense_rows, open_rows,
+    ROWS_FLOAT16, ROWS_FLOAT32, ROWS_FLOAT64, ROWS_INT8, ROWS_INT16, ROWS_UINT8, entry_size, open_dense_rows, open_rows,
 )
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.logs cimport expfam_log
+from expfam.structures.simd.prefetch cimport expfam_prefetch
 
 from expfam.amounts import counted
 from expfam.errors import DataError
@@ -191,7 +192,7 @@ cdef int real_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     cdef real_state *state = <real_state *> self
     if not real_is_slot(state, k):
         return EXPFAM_RANGE
-    state.shifted(self, i, 1.0, state.S + k * state.F, state.fresh)
+    state.shifted(self, i, 1.0, state.S + k * state.F, state.fresh, state.fresh + state.F)
     return state.commit(self, k, state.n[k] + 1.0, state.fresh)
 
 
@@ -201,7 +202,7 @@ cdef int real_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
         return EXPFAM_RANGE
     if state.n[k] == 1.0:
         return real_clear(self, k)
-    state.shifted(self, i, -1.0, state.S + k * state.F, state.fresh)
+    state.shifted(self, i, -1.0, state.S + k * state.F, state.fresh, state.fresh + state.F)
     return state.commit(self, k, state.n[k] - 1.0, state.fresh)
 
 
@@ -247,13 +248,31 @@ cdef int real_set_members(void *self, const Py_ssize_t *rows, Py_ssize_t n, Py_s
         return EXPFAM_RANGE
     memset(state.fresh, 0, state.F * sizeof(double))
     for j in range(n):
-        state.shifted(self, rows[j], 1.0, state.fresh, state.fresh)
+        state.shifted(self, rows[j], 1.0, state.fresh, state.fresh, state.fresh + state.F)
     return state.commit(self, k, <double> n, state.fresh)
 
 
+cdef int real_set_sums(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    if not real_is_slot(state, k):
+        return EXPFAM_RANGE
+    return state.commit(self, k, n, S) if n else real_clear(self, k)
+
+
 cdef int real_add_statistics(void *self, Py_ssize_t i, double sign, double *S) noexcept nogil:
-    (<real_state *> self).shifted(self, i, sign, S, S)
+    cdef real_state *state = <real_state *> self
+    state.shifted(self, i, sign, S, S, state.fresh + state.F)
     return EXPFAM_OK
+
+
+cdef void real_add_rows(void *self, const Py_ssize_t *rows, Py_ssize_t n, double sign, double *S,
+                        double *work) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    cdef Py_ssize_t j, size = state.d * entry_size(state.rows.kind)
+    for j in range(n):
+        if j + AHEAD < n:
+            expfam_prefetch(<const char *> state.rows.values + rows[j + AHEAD] * size, size)
+        state.shifted(self, rows[j], sign, S, S, work)
 
 
 cdef int real_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
@@ -324,6 +343,11 @@ cdef class RealComponents:
         else:
             open_dense_rows(&state.rows, X)
         return 0
+
+    cdef void offer_sums(self):
+        """Offer sums of many rows; for dense rows, where all caches follow from (n, S)."""
+        self.statistics.add_rows, self.statistics.set_sums = real_add_rows, real_set_sums
+        self.statistics.work_size = self.state.d
 
     def set_data(self, data):
         """Read the rows of another data set with the same statistics.

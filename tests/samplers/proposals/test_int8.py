@@ -363,6 +363,30 @@ def test_shifts_agree_with_a_refresh(name, shortlist):
             assert a.sum() == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.parametrize("name", ["gaussian_diag", *SPHERICAL])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_a_shift_has_the_bits_of_single_moves(name, n_threads):
+    """A shift changes the sums of a slot row by row, but computes what follows from them only once."""
+    family, width = FAMILIES[name][0], np.shape(FAMILIES[name][1])[1]
+    X, labels = blobs(N=400, d=width)
+    data, model = make(X, family, DirichletProcess(alpha=1.0))
+    handle, single = (handle_of(data, model, shortlist=16) for _ in range(2))
+    for each in (handle, single):
+        each.refresh(view(data, model, labels, 7))
+        each.reserve(16)
+    rows = np.arange(0, 400, 3)
+    other, targets = labels.copy(), 7 + rows % 5  # into slots that no row leaves
+    other[rows] = targets
+    assert np.bincount(other, minlength=12).all()
+    handle.owner.n_threads = n_threads
+    handle.shift(view(data, model, other, 12), (rows, targets), (rows, labels[rows].astype(np.intp)))
+    for i, target in zip(rows, targets):
+        single.hold_out(i, labels[i])
+        single.moved(i, labels[i], target)
+    for i in range(0, 400, 7):
+        np.testing.assert_array_equal(law(handle, i, 12), law(single, i, 12))
+
+
 @pytest.mark.parametrize("name", DENSE)
 @pytest.mark.parametrize("shortlist", [0, 2])
 def test_single_moves_agree_with_a_refresh(name, shortlist):
