@@ -167,7 +167,7 @@ cdef inline int lowest_bit(uint64_t word) noexcept nogil:
 cdef class Scratch:
     """Scratch memory of one task; later tasks use it again."""
 
-    cdef object scores, tops, values, places, sums, total, seen, work, queue, mass
+    cdef object phi, scores, tops, values, places, sums, total, seen, work, queue, mass
     cdef float *top
     cdef float *value
     cdef uint32_t *place
@@ -178,12 +178,13 @@ cdef class Scratch:
     cdef uint32_t *turn
     cdef uint64_t *word
 
-    def __init__(self, Py_ssize_t n_rows, Py_ssize_t K):
+    def __init__(self, Py_ssize_t n_rows, Py_ssize_t K, Py_ssize_t F):
         cdef Py_ssize_t padded = K + 64 + 16
         cdef float[::1] tops, values, sums
         cdef uint32_t[::1] places, queue
         cdef double[::1] total, work
         cdef uint64_t[::1] seen, mass
+        self.phi = np.empty((n_rows, F), dtype=np.float32)
         self.scores = np.empty((n_rows, K), dtype=np.float32)
         self.tops = tops = np.empty(K // 16 + 1, dtype=np.float32)
         self.values = values = np.empty(padded, dtype=np.float32)
@@ -343,25 +344,42 @@ cdef class BoundPrototype:
             self.means = S / n[:, None]
             self.rows_of = np.where(sizes <= A + 1, sizes, A + 1) if A else np.ones_like(sizes)
 
-    def _anchors(self, step):
-        """Collect phi of the rows whose laws are averaged: dense or CSR, float32, centred, by group."""
-        A, sizes, data_cells = int(self.settings.n_anchors), self.data_cells.sizes, self.data_cells
-        if A == 0:
+    def _anchors(self, step, rows):
+        """Return the uniform numbers that choose the rows whose laws are averaged: (R,), R in all groups together.
+
+        Means and sparse rows are read at once: the result is then their phi (R, F). The anchors of group g are
+        rows[g]..rows[g + 1] - 1.
+        """
+        if int(self.settings.n_anchors) == 0:
             return self._as_scores(self.means)
-        first = np.cumsum(self.rows_of) - self.rows_of
-        row = np.empty(int(self.rows_of.sum()), dtype=np.intp)
-        group = np.repeat(np.arange(len(sizes)), self.rows_of)
-        place = np.arange(len(row)) - first[group]
-        rng = generator(self.seed, "tables", unit=_ANCHOR_UNIT, step=step)
-        drawn = (rng.random(len(row)) * sizes[group]).astype(np.intp)
-        place = np.where(sizes[group] > self.rows_of[group], drawn, place)
-        row[:] = data_cells.members[data_cells.indptr[group] + place]
-        if self.data.has_sparse_phi:
-            return self._as_scores(self.data.family.sufficient_statistics(self.data.X[row]))
-        phi = np.array(_dense(self.data.family.sufficient_statistics(self.data.X[row])), dtype=np.float64)
+        uniform = generator(self.seed, "tables", unit=_ANCHOR_UNIT, step=step).random(int(rows[-1]))
+        if not self.data.has_sparse_phi:
+            return uniform
+        chosen = self._chosen(uniform, 0, len(self.rows_of), rows)
+        return self._as_scores(self.data.family.sufficient_statistics(self.data.X[chosen]))
+
+    def _chosen(self, uniform, first, last, rows):
+        """Return the rows that are anchors of the groups first..last-1."""
+        sizes, data_cells = self.data_cells.sizes, self.data_cells
+        group = np.repeat(np.arange(first, last), self.rows_of[first:last])
+        place = np.arange(rows[first], rows[last])
+        drawn = (uniform[place] * sizes[group]).astype(np.intp)
+        place = np.where(sizes[group] > self.rows_of[group], drawn, place - rows[group])
+        return data_cells.members[data_cells.indptr[group] + place]
+
+    def _phi_of(self, Scratch scratch, anchors, first, last, rows):
+        """Return phi of the anchors of the groups first..last-1: dense or CSR, float32, centred."""
+        start, stop = int(rows[first]), int(rows[last])
+        if anchors.ndim == 2:
+            return anchors[start:stop]
+        A, sizes = int(self.settings.n_anchors), self.data_cells.sizes[first:last]
+        chosen = self._chosen(anchors, first, last, rows)
+        phi = _dense(self.data.family.sufficient_statistics(self.data.X[chosen]))
+        out = scratch.phi[: stop - start]
+        np.subtract(phi, self.center, out=out, casting="same_kind")
         large = np.flatnonzero(sizes > A + 1)
-        phi[first[large]] = self.means[large]       # the mean replaces one anchor
-        return self._as_scores(phi)
+        out[rows[first:last][large] - start] = self.means[first:last][large] - self.center  # in place of one anchor
+        return out
 
     def _as_scores(self, phi):
         if sparse.issparse(phi):
@@ -401,8 +419,8 @@ cdef class BoundPrototype:
         return True
 
     def _fill(self, snapshot, Py_ssize_t K):
-        phi = self._anchors(snapshot.step)
-        theta = snapshot.Theta
+        rows = np.concatenate([[0], np.cumsum(self.rows_of)])
+        anchors, theta = self._anchors(snapshot.step, rows), snapshot.Theta
         # subtracting the mean of all parameters changes no law and saves digits
         middle = theta.mean(axis=0)
         bias = snapshot.log_weight - snapshot.G + (theta - middle) @ self.center
@@ -411,15 +429,15 @@ cdef class BoundPrototype:
             raise FloatingPointError("PrototypeProposal: no component has a finite weight")
         bias = np.maximum(bias - bias[finite].max(), -1e30).astype(np.float32)
         table = np.ascontiguousarray((theta - middle).T, dtype=np.float32)     # (F, K)
-        rows = np.concatenate([[0], np.cumsum(self.rows_of)])
         spare = []
 
         def block(first, last):
             try:
                 scratch = spare.pop()
             except IndexError:
-                scratch = Scratch(largest, K)
-            made = self._block(scratch, phi[rows[first] : rows[last]], table, bias, rows[first : last + 1])
+                scratch = Scratch(largest, K, self.data.n_statistics if anchors.ndim == 1 else 0)
+            phi = self._phi_of(scratch, anchors, first, last, rows)
+            made = self._block(scratch, phi, table, bias, rows[first : last + 1])
             spare.append(scratch)
             return made
 
