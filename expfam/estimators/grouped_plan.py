@@ -203,6 +203,7 @@ def _asked_rows(mixture, X, y, groups, sample_weight, links):
     known, classes = known_rows("GroupedMixture", mixture.labels, y, links, X.shape[0])
     held = known if known is not None and (known.n_classes or known.groups) else None
     options = {"weight": sample_weight, "groups": groups, "known": held, "names": names_of_fit(mixture)}
+    options["n_threads"] = mixture.n_threads
     asked = asked_of_groups(mixture)
     return asked, groups, known, classes, Dataset(X, asked.family, **options)
 

@@ -35,7 +35,8 @@ def planned_fit(mixture: Any, X: Any, y: Any, sample_weight: Any, links: Any) ->
     if family.is_bound and family.allows_missing:
         family = family.bind(X)  # other missing cells than those of its own data may open it
     known, mixture.classes_ = known_rows(type(mixture).__name__, mixture.labels, y, links, X.shape[0])
-    whole = Dataset(X, family, weight=sample_weight, known=known, names=names_of_fit(mixture))
+    options = {"names": names_of_fit(mixture), "n_threads": mixture.n_threads}
+    whole = Dataset(X, family, weight=sample_weight, known=known, **options)
     plan = plan_of(mixture, whole, family)
     most = mixture._check_run(
         plan.model,

@@ -10,7 +10,7 @@ import functools
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.engines.parts import Least
+from expfam.families.row_threads import of_parts
 from expfam.structures.rows.exact_sums import lifts, total_of
 
 if TYPE_CHECKING:
@@ -113,17 +114,25 @@ class RowsHere(AllRows):
         self.is_sparse, self.is_weighted, self.dtype = sparse.issparse(X), weight is not None, X.dtype
 
     def total(self, question: Callable[[Block], Any]) -> Any:
-        """Return the answer of the rows."""
-        if self._function is None:
-            return question(Block(self.X, self.weight, 0))
-        step = max(1, _BLOCK_CELLS // self.n_columns)
-        answers = (question(self._block(start, start + step)) for start in range(0, self.n_rows, step))
+        """Return the answer of the rows, or the sum of those of parts that threads read."""
+        if self.is_sparse:  # parts of CSR would be copies
+            return self._answer(question, 0, self.n_rows)
+        answers = of_parts(partial(self._answer, question), self.n_rows, self.n_rows * self.X.shape[1])
         return functools.reduce(operator.add, answers)
 
+    def _answer(self, question, start, stop):
+        """Return the answer of some rows."""
+        if self._function is None:
+            is_whole = stop - start == self.n_rows
+            return question(Block(self.X, self.weight, 0) if is_whole else self._block(start, stop))
+        step = max(1, _BLOCK_CELLS // self.n_columns)
+        firsts = range(start, stop, step)
+        return functools.reduce(operator.add, (question(self._block(at, min(at + step, stop))) for at in firsts))
+
     def _block(self, start, stop):
-        """Return what the function makes of some rows."""
-        weight = None if self.weight is None else self.weight[start:stop]
-        return Block(self._function(self.X[start:stop]), weight, start)
+        """Return some rows, or what the function makes of them."""
+        weight, X = None if self.weight is None else self.weight[start:stop], self.X[start:stop]
+        return Block(X if self._function is None else self._function(X), weight, start)
 
     def mapped(self, function: Callable[[Any], Any], n_columns: int, *, held: bool = True) -> RowsHere:
         """Return the rows that a function makes of these."""

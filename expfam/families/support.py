@@ -9,6 +9,7 @@ blocks.
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.foreign import OF_TOKENS, is_word, refuse_foreign
+from expfam.families.row_threads import of_parts
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
@@ -388,15 +390,23 @@ def first_where(X: Any, test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]
     """
     is_sparse = sparse.issparse(X)
     values = X.data if is_sparse else X.ravel()
-    for start in range(0, values.size, _BLOCK):
-        hits = np.flatnonzero(test(values[start : start + _BLOCK]))
+    found = of_parts(partial(_first_place, values, test), values.size, values.size)
+    at = next((place for place in found if place is not None), None)
+    if at is None:
+        return None
+    if is_sparse:
+        row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+    else:
+        row, column = divmod(at, X.shape[1])
+    return row, column, values[at].item()
+
+
+def _first_place(values, test, start, stop):
+    """Return the place of the first value from start to stop-1 for which the test is true, or None."""
+    for first in range(start, stop, _BLOCK):
+        hits = np.flatnonzero(test(values[first : min(first + _BLOCK, stop)]))
         if hits.size:
-            at = start + int(hits[0])
-            if is_sparse:
-                row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
-            else:
-                row, column = divmod(at, X.shape[1])
-            return row, column, values[at].item()
+            return first + int(hits[0])
     return None
 
 

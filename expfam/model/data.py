@@ -19,6 +19,7 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.base import bound_family
 from expfam.families.counts.components import count_rows
+from expfam.families.row_threads import rows_read_by
 from expfam.families.support import read_only
 from expfam.families.weighing import checked_weight
 from expfam.frames.names import named_columns
@@ -54,6 +55,8 @@ class Dataset:
         What is known of the partition of the rows; samplers draw from the posterior given that.
     names : sequence of str, optional
         Names of the columns, which errors about the data then say.
+    n_threads : int or None
+        Number of threads that check dense rows and bind the family; the result does not depend on it.
 
     Attributes
     ----------
@@ -91,10 +94,11 @@ class Dataset:
         groups: npt.ArrayLike | Groups | None = None,
         known: Known | None = None,
         names: Sequence[str] | None = None,
+        n_threads: int | None = None,
     ) -> None:
         if weight is not None:
             weight = checked_weight(weight, X.shape[0] if hasattr(X, "shape") else len(X))
-        with named_columns(names):
+        with named_columns(names), rows_read_by(n_threads):
             self.family: Any = family if family.is_bound else bound_family(family, X, weight)
             self.X: Any = self.family.validate(X)
         self.n_rows, self.n_features = (int(size) for size in self.X.shape)

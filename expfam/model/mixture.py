@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from expfam.errors import DataError
 from expfam.families.base import bound_family
+from expfam.families.row_threads import rows_read_by
 from expfam.model.data import Dataset
 from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
@@ -88,13 +89,15 @@ class MixtureModel:
         """Return a copy with another prior on weights."""
         return type(self)(self.family, weights)
 
-    def bind(self, X: Any) -> MixtureModel:
+    def bind(self, X: Any, *, n_threads: int | None = None) -> MixtureModel:
         """Return the model with its family bound to data.
 
         Parameters
         ----------
         X : array_like, sparse matrix or Dataset, shape (N, V)
             If the family is bound already, X is only checked.
+        n_threads : int or None
+            Number of threads that read a dense X; the result does not depend on it.
 
         Raises
         ------
@@ -104,10 +107,14 @@ class MixtureModel:
             A value lies outside the support of the family.
         """
         if not isinstance(X, Dataset):
-            return self.with_family(self.family.bind(X))
+            with rows_read_by(n_threads):
+                return self.with_family(self.family.bind(X))
         if type(X.family) is not type(self.family):
             raise DataError(f"{X!r} was made for another family than {self.family.name!r}: make a Dataset for this one")
-        return self if self.is_bound else self.with_family(bound_family(self.family, X.X, X.weight))
+        if self.is_bound:
+            return self
+        with rows_read_by(n_threads):
+            return self.with_family(bound_family(self.family, X.X, X.weight))
 
     def log_joint(self, X: Any, labels: npt.ArrayLike, *, include_base: bool = False) -> float:
         """Return the joint log probability of a partition and the data, nats.

@@ -142,7 +142,7 @@ class Kernel(Settings):
             Checked starting labels.
         """
         if not isinstance(data, Dataset):
-            data = Dataset(data, model.family)
+            data = Dataset(data, model.family, n_threads=getattr(self, "n_threads", None))
             model = model.with_family(data.family)
         model = model.bind(data)
         (check or self.check)(model, data)
