@@ -79,10 +79,10 @@ class ProcessPosterior(TopicPosterior):
         diagnostics = TopicDiagnostics()
         tables = passes.tables(self.word_counts, self.eta)
         labels, kept, parts = [np.empty(0, dtype=np.int32)], [], []
-        for part in passes.parts(passes.step(tables, M), rows, stored):
+        for part in passes.parts(passes.step(tables, M), rows, stored, entropy_under=tables):
             here = occupied.take(part.rows)
             passes.add(part, sums.counts)
-            entropy = passes.entropy(part, tables) - _value_of_given(M, part, here)
+            entropy = part.entropy - _value_of_given(M, part, here)
             add_documents(sums, self.sticks.alpha, M, part.counts(), entropy, here)
             diagnostics.add(TopicDiagnostics(part.counters, len(part.topics), len(part.rows)))
             labels.append(largest_topics(part))

@@ -40,8 +40,12 @@ _TASK_VALUES = 1 << 21
 
 
 class Part:
-    """Results of the documents at the places start..stop-1 of `documents`."""
+    """Results of the documents at the places start..stop-1 of `documents`.
 
+    `entropy` is the result of `TopicPass.entropy`, where it was asked for.
+    """
+
+    entropy: float | None = None
     documents: Any  # this and the next two are None after `copied`
     places: Any
     N: Any
@@ -241,7 +245,14 @@ class TopicPass:
         X = self.X[rows]
         return Documents(rows, (X.indptr, X.indices, X.data), self.weight)
 
-    def parts(self, step: LocalStep, rows: npt.NDArray[np.int64], stored: Counts | None = None) -> Iterator[Part]:
+    def parts(
+        self,
+        step: LocalStep,
+        rows: npt.NDArray[np.int64],
+        stored: Counts | None = None,
+        *,
+        entropy_under: tuple[Any, ...] | None = None,
+    ) -> Iterator[Part]:
         """Yield the results of the local step for ascending documents, with one chunk in memory.
 
         Parameters
@@ -252,6 +263,8 @@ class TopicPass:
             Numbers of the documents, ascending.
         stored : Counts, optional
             Counts of topics in these documents after an earlier local step.
+        entropy_under : tuple, optional
+            Tables under which the threads also compute the entropy of each part.
         """
         if stored is not None and len(stored.topics) == 0:  # all documents are empty
             stored = None
@@ -259,7 +272,7 @@ class TopicPass:
             documents = self.documents_of(rows[start:stop])
             most = max(_TASK_ENTRIES, int(self.n_types[rows[start:stop]].sum()) // _TASKS)
             tasks = [
-                (step, documents, a - start, b - start, None if stored is None else stored.slice(a, b))
+                (step, documents, a - start, b - start, None if stored is None else stored.slice(a, b), entropy_under)
                 for a, b in self._cut(rows, start, stop, most)
             ]
             for found in run(self._work, tasks, self.settings.n_threads, uses_blas=False):
@@ -273,10 +286,11 @@ class TopicPass:
         bounds = [start, *cuts.tolist(), stop]
         return [(a, b) for a, b in pairwise(bounds) if b > a]
 
-    def _work(self, step, documents, start, stop, stored):
+    def _work(self, step, documents, start, stop, stored, entropy_under):
         types, places = self.n_types[documents.rows[start:stop]], np.arange(start, stop, dtype=np.int64)
         most = int(types.max(initial=1)) or 1
-        widths = np.fromiter((step.width(n) for n in types.tolist()), dtype=np.int64, count=len(types))
+        different, which = np.unique(types, return_inverse=True)
+        widths = np.array([step.width(n) for n in different.tolist()], dtype=np.int64)[which]
         width = int(widths.max(initial=16))
         if stored is not None:
             width = max(width, int(np.diff(stored[0]).max(initial=0)) + 16)
@@ -287,7 +301,10 @@ class TopicPass:
         while done < len(places):
             outputs = Outputs(len(places) - done, n_pairs, n_values, self.dtype)
             end = step.run(documents.csr, places, done, stored, scratch, outputs)
-            found.append(Part(documents, start + done, start + end, outputs))
+            part = Part(documents, start + done, start + end, outputs)
+            if entropy_under is not None:
+                part.entropy = self.entropy(part, entropy_under)
+            found.append(part)
             done = end
         return found
 

@@ -142,9 +142,9 @@ class TopicPosterior(Learner):
         alpha, sums, diagnostics = self.model.pseudocounts, self.empty_sums(), TopicDiagnostics()
         tables = passes.tables(self.model.seeded(self.word_counts), self.eta)
         labels, kept, parts = [np.empty(0, dtype=np.int32)], [], []
-        for part in passes.parts(passes.step(tables, alpha), rows, stored):
+        for part in passes.parts(passes.step(tables, alpha), rows, stored, entropy_under=tables):
             passes.add(part, sums.counts)
-            sums.rest += passes.entropy(part, tables)
+            sums.rest += part.entropy
             if self.settings.learn_alpha:
                 passes.add_tangent(part, sums, alpha)
             diagnostics.add(TopicDiagnostics(part.counters, len(part.topics), len(part.rows)))

@@ -153,6 +153,17 @@ def test_few_topics_for_each_word(how, n_active):
         np.testing.assert_allclose(N, c @ r, atol=1e-9)
 
 
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_threads_compute_the_entropies_of_parts(n_threads):
+    model, data = problem(6)
+    passes = TopicPass(data, 6, TopicVariational(local="tokens", n_threads=n_threads, **EXACT))
+    tables = passes.tables(counts_of_topics(data.n_features, 6), model.family.pseudocounts()[0])
+    step, rows = passes.step(tables, model.pseudocounts), np.arange(data.n_rows)
+    parts = list(passes.parts(step, rows, entropy_under=tables))
+    assert [part.entropy for part in parts] == [passes.entropy(part, tables) for part in parts]
+    assert all(part.entropy is None for part in passes.parts(step, rows))
+
+
 @pytest.mark.parametrize("n_active", [2, 5, 6])
 def test_ties_take_the_first_topics_and_no_more(n_active):
     model, data = problem(6, alpha=0.3)
