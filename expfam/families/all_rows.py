@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.engines.parts import Least
-from expfam.families.row_threads import of_parts
+from expfam.structures.ground.threads import READERS, of_parts
 from expfam.structures.rows.exact_sums import lifts, total_of
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class RowsHere(AllRows):
 
     def total(self, question: Callable[[Block], Any]) -> Any:
         """Return the answer of the rows, or the sum of those of parts that threads read."""
-        if self.is_sparse:  # parts of CSR would be copies
+        if self.is_sparse or READERS.get() == 1:  # parts of CSR would be copies
             return self._answer(question, 0, self.n_rows)
         answers = of_parts(partial(self._answer, question), self.n_rows, self.n_rows * self.X.shape[1])
         return functools.reduce(operator.add, answers)

@@ -18,8 +18,8 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.foreign import OF_TOKENS, is_word, refuse_foreign
-from expfam.families.row_threads import of_parts
 from expfam.params import is_auto
+from expfam.structures.ground.threads import READERS, of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -390,7 +390,8 @@ def first_where(X: Any, test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]
     """
     is_sparse = sparse.issparse(X)
     values = X.data if is_sparse else X.ravel()
-    found = of_parts(partial(_first_place, values, test), values.size, values.size)
+    first = partial(_first_place, values, test)
+    found = [first(0, values.size)] if READERS.get() == 1 else of_parts(first, values.size, values.size)
     at = next((place for place in found if place is not None), None)
     if at is None:
         return None
@@ -402,7 +403,7 @@ def first_where(X: Any, test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]
 
 
 def _first_place(values, test, start, stop):
-    """Return the place of the first value from start to stop-1 for which the test is true, or None."""
+    """Return the place of the first value in start..stop-1 that passes the test, or None."""
     for first in range(start, stop, _BLOCK):
         hits = np.flatnonzero(test(values[first : min(first + _BLOCK, stop)]))
         if hits.size:

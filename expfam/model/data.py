@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,13 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.base import bound_family
 from expfam.families.counts.components import count_rows
-from expfam.families.row_threads import rows_read_by
 from expfam.families.support import read_only
 from expfam.families.weighing import checked_weight
 from expfam.frames.names import named_columns
 from expfam.model.groups import Groups, as_groups
 from expfam.model.label_sums import PhiBounds, Scale, phi_bounds, weighted_bounds
 from expfam.model.statistics import label_statistics
+from expfam.structures.ground.threads import rows_read_by
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
@@ -98,7 +99,7 @@ class Dataset:
     ) -> None:
         if weight is not None:
             weight = checked_weight(weight, X.shape[0] if hasattr(X, "shape") else len(X))
-        with named_columns(names), rows_read_by(n_threads):
+        with named_columns(names), nullcontext() if n_threads is None else rows_read_by(n_threads):
             self.family: Any = family if family.is_bound else bound_family(family, X, weight)
             self.X: Any = self.family.validate(X)
         self.n_rows, self.n_features = (int(size) for size in self.X.shape)

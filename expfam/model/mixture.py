@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from expfam.errors import DataError
 from expfam.families.base import bound_family
-from expfam.families.row_threads import rows_read_by
 from expfam.model.data import Dataset
 from expfam.model.partitions import compact_labels
 from expfam.model.statistics import weighted_statistics
 from expfam.near_names import near_names
+from expfam.structures.ground.threads import rows_read_by
 
 if TYPE_CHECKING:
     from expfam.families.base import Family

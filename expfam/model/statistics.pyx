@@ -122,9 +122,10 @@ def _occurring(labels, Py_ssize_t n_clusters):
 
 
 def sums_of_rows(data, rows, labels, Py_ssize_t n_clusters):
-    """Return the sums (K, F) of `label_statistics` if all other rows are left out, to the same bits.
+    """Return the sums (K, F) of phi of some rows by label.
 
-    Only these rows are read, unless phi is sparse.
+    They have the bits that `label_statistics` gives if all other rows are left out. Only these rows are read, unless
+    phi is sparse.
 
     Parameters
     ----------

@@ -304,7 +304,7 @@ cdef int change_row(int8_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noex
 
 
 cdef int law_row(int8_state *s, Py_ssize_t k, double *theta, double *work) noexcept nogil:
-    """Compute the row of a column from its count and statistics; `theta` and `work` are scratch memory."""
+    """Compute the row of a column from its statistics; `theta` and `work` are scratch memory."""
     cdef uint8_t *row = <uint8_t *> (theta + s.F)
     cdef double g = 0.0
     cdef int code = s.law.at(s.law, <double> s.masses.n[k], s.S + k * s.F, theta, &g, work)
@@ -317,9 +317,9 @@ cdef int law_row(int8_state *s, Py_ssize_t k, double *theta, double *work) noexc
 
 cdef int shift_columns(int8_state *s, const moved_rows *m, Py_ssize_t start, Py_ssize_t stop, bint has_law,
                        double *work, Py_ssize_t *at) noexcept nogil:
-    """Add and remove the data of the columns at places start..stop-1, whose masses are set already.
+    """Add and remove the data of the columns at places start..stop-1.
 
-    With `has_law` their rows are computed too; `at` is the column of a failure.
+    Their masses are set already. With `has_law` their rows are computed too; `at` is the column of a failure.
     """
     cdef Py_ssize_t j, k
     cdef int code = EXPFAM_OK
@@ -335,6 +335,16 @@ cdef int shift_columns(int8_state *s, const moved_rows *m, Py_ssize_t start, Py_
         if has_law and not code:
             code = law_row(s, k, work, work + s.theta_size)
             at[0] = k
+    return code
+
+
+cdef int set_columns(int8_state *s, const moved_rows *m) noexcept nogil:
+    """Give the components the new sums of all columns that data entered or left."""
+    cdef Py_ssize_t j, k
+    cdef int code = EXPFAM_OK
+    for j in range(m.n_slots):
+        k = m.slots[j]
+        code = code | s.statistics.set_sums(s.statistics.self, k, <double> s.masses.n[k], s.S + k * s.F)
     return code
 
 
@@ -855,8 +865,6 @@ cdef class BoundInt8:
         cdef MovedRows moved = MovedRows(added, removed, self.s.width)
         cdef int8_state *s = &self.s
         cdef bint has_law = self.law.is_compiled
-        cdef Py_ssize_t k
-        cdef int code = EXPFAM_OK
         work = np.empty((N_PARTS, s.theta_size + max(s.statistics.work_size, s.law.work_size) + 1))
         parts = moved.parts(N_PARTS)
 
@@ -870,10 +878,7 @@ cdef class BoundInt8:
 
         tasks = [(part, *bounds) for part, bounds in enumerate(parts)]
         failures = run(shift_task, tasks, self.n_threads, uses_blas=False)
-        for j in range(moved.m.n_slots):
-            k = moved.m.slots[j]
-            code = code | s.statistics.set_sums(s.statistics.self, k, <double> s.masses.n[k], s.S + k * s.F)
-        if code:
+        if set_columns(s, &moved.m):
             return False
         if not has_law:
             self._write(moved.slots[self.masses.n[moved.slots] > 0])

@@ -1,7 +1,7 @@
-"""Data that enter and leave slots, listed by slot, so that the sums of each slot change in one go.
+"""Data that enter and leave slots, listed by slot.
 
-Slots are independent of each other: threads may share them. The data of a slot keep their order, and with it the bits
-of its sums.
+The sums of a slot then change in one go, and threads may share the slots. The data of a slot keep their order, and with
+it the bits of its sums.
 """
 
 import numpy as np

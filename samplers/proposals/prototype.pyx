@@ -345,14 +345,14 @@ cdef class BoundPrototype:
             self.rows_of = np.where(sizes <= A + 1, sizes, A + 1) if A else np.ones_like(sizes)
 
     def _anchors(self, step, rows):
-        """Return the uniform numbers that choose the rows whose laws are averaged: (R,), R in all groups together.
+        """Return uniform numbers (R,) that choose the rows whose laws are averaged.
 
         Means and sparse rows are read at once: the result is then their phi (R, F). The anchors of group g are
         rows[g]..rows[g + 1] - 1.
         """
         if int(self.settings.n_anchors) == 0:
             return self._as_scores(self.means)
-        uniform = generator(self.seed, "tables", unit=_ANCHOR_UNIT, step=step).random(int(rows[-1]))
+        uniform = generator(self.seed, "tables", unit=_ANCHOR_UNIT, step=step).random(int(rows[len(rows) - 1]))
         if not self.data.has_sparse_phi:
             return uniform
         chosen = self._chosen(uniform, 0, len(self.rows_of), rows)

@@ -11,13 +11,16 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import Context, ContextVar, copy_context
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 N_SEGMENTS = 64  # sums over data are defined by this number of contiguous segments, never by the schedule
 
@@ -246,3 +249,60 @@ def segments(n_rows: int, n_segments: int = N_SEGMENTS) -> list[tuple[int, int]]
 def _bounds_of_segments(n_rows: int, n_segments: int) -> tuple[tuple[int, int], ...]:
     bounds = [n_rows * s // n_segments for s in range(n_segments + 1)]
     return tuple((start, stop) for start, stop in pairwise(bounds) if stop > start)
+
+
+# ---- reading of rows -------------------------------------------------------------------------------------------------
+
+# Families, which may be those of others, stand between the callers who know this number and the functions that read.
+READERS: ContextVar[int] = ContextVar("threads that read rows", default=1)
+_PART_CELLS = 1 << 19  # least number of cells of a part: it takes some tenths of a millisecond
+
+
+@contextmanager
+def rows_read_by(n_threads: int | None) -> Iterator[None]:
+    """Let several threads read rows in the block; results have the same bits for any number.
+
+    >>> from expfam.structures.ground.threads import of_parts, rows_read_by
+    >>> with rows_read_by(2):
+    ...     of_parts(lambda start, stop: stop - start, 100, 1 << 21)
+    [50, 50]
+    >>> of_parts(lambda start, stop: stop - start, 100, 1 << 21)
+    [100]
+    """
+    token = READERS.set(resolve_n_threads(n_threads))
+    try:
+        yield
+    finally:
+        READERS.reset(token)
+
+
+def of_parts(function: Callable[[int, int], Any], size: int, n_cells: int) -> list[Any]:
+    """Return the results of ``function(start, stop)`` for parts of 0..size-1, in order.
+
+    What parts find is joined to the same bits for any parts. So each thread has one: more would begin more counts of
+    distinct values, of which the first values cost most.
+
+    Parameters
+    ----------
+    function : callable
+        It should release the gil for most of its time.
+    size : int
+        Number of rows or cells that are divided.
+    n_cells : int
+        Number of cells that are read in all.
+    """
+    n_parts = min(READERS.get(), n_cells // _PART_CELLS)
+    if n_parts < 2:
+        return [function(0, size)]
+    silenced = np.geterr()  # NumPy 1.26 keeps it for each thread
+
+    def found(context: Context, start: int, stop: int) -> Any:
+        return context.run(_read_alone, function, start, stop, silenced)
+
+    return run(found, [(copy_context(), *bounds) for bounds in segments(size, n_parts)], n_parts)
+
+
+def _read_alone(function, start, stop, silenced):
+    READERS.set(1)
+    with np.errstate(**silenced):
+        return function(start, stop)

@@ -15,9 +15,9 @@ from expfam import (
     SymmetricDirichlet,
 )
 from expfam.errors import DataError
-from expfam.families import row_threads
-from expfam.families.row_threads import of_parts, rows_read_by
 from expfam.plugins.registry import load_family
+from expfam.structures.ground import threads
+from expfam.structures.ground.threads import of_parts, rows_read_by
 
 N = 3000
 RNG = np.random.default_rng(0)
@@ -58,7 +58,7 @@ def assert_same(a, b):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(row_threads, "_PART_CELLS", 8)
+    monkeypatch.setattr(threads, "_PART_CELLS", 8)
 
 
 @pytest.mark.parametrize(

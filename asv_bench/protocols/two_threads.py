@@ -1,0 +1,168 @@
+"""Two threads beside one: steps of the samplers that take `n_threads`, binding of a model, and topics.
+
+Run by hand on an idle machine: `python -m asv_bench.protocols.two_threads [rows binding topics]`; `--quick` takes a
+tenth of the data. Seconds by the clock: steps with one and with two threads take turns, medians. Both begin with the
+same labels; those at the end are compared, and have to be the same. The exit status is 1 where two threads are less
+than 1.8 times as fast, or labels differ.
+
+The rows are 400,000 x 16 float32 in 100 diagonal Gaussian clusters; a third of the starting labels are random. "sum" is
+that of all rows, the half of each thread by NumPy: it shows what the memory allows, and has no goal. The documents are
+40,000 with 60 words each of 5,000, from 100 topics.
+"""
+
+import argparse
+import sys
+import warnings
+from functools import cache, partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
+
+from reports import print_table
+
+from expfam import AdmixtureModel, Dataset, DiagonalGaussian, MixtureModel, Multinomial, SymmetricDirichlet
+from expfam.samplers import (
+    Canopy,
+    DocumentGibbs,
+    ExpectationMaximization,
+    FastEx,
+    SparseVariational,
+    TopicVariational,
+    UncollapsedGibbs,
+)
+from expfam.structures.ground.threads import run
+
+LEAST = 1.8
+K = 100
+
+
+@cache
+def rows(n_rows, n_columns=16):
+    """Rows around centres, and starting labels of which a third are random."""
+    rng = np.random.default_rng(0)
+    centres = 3.0 * rng.normal(size=(K, n_columns)).astype(np.float32)
+    labels = rng.integers(K, size=n_rows)
+    X = centres[labels] + rng.standard_normal((n_rows, n_columns), dtype=np.float32)
+    moved = rng.random(n_rows) < 1 / 3
+    labels[moved] = rng.integers(K, size=int(moved.sum()))
+    return X, labels
+
+
+@cache
+def documents(n_documents, n_words=5000, length=60):
+    """CSR counts of documents with three topics each, half of whose words are among 50 words of the topic."""
+    rng = np.random.default_rng(0)
+    topics = rng.integers(K, size=(n_documents, 3))[np.arange(n_documents)[:, None], rng.integers(3, size=length)]
+    own = rng.integers(n_words, size=(K, 50))[topics, rng.integers(50, size=topics.shape)]
+    words = np.where(rng.random(topics.shape) < 0.5, own, rng.integers(n_words, size=topics.shape)).astype(np.int32)
+    starts = np.arange(0, words.size + 1, length, dtype=np.int32)
+    X = sparse.csr_array((np.ones(words.size, np.int32), words.ravel(), starts), shape=(n_documents, n_words))
+    X.sum_duplicates()
+    return X
+
+
+def stepper(kernel, model, data, start=None):
+    """A call that makes a step, and one that returns the labels."""
+    options = {} if start is None else {"start": start}
+    state = kernel.init(model, data, seed=0, **options)
+    return partial(kernel.step, state), lambda: state.labels
+
+
+def of_rows(make, scale, n_threads):
+    """Steps of a sampler of mixtures."""
+    X, start = rows(int(400_000 * scale))
+    data = Dataset(X, DiagonalGaussian(), n_threads=n_threads)
+    return stepper(make(n_threads=n_threads), MixtureModel(data.family, SymmetricDirichlet(K)), data, start)
+
+
+def of_documents(make, scale, n_threads):
+    """Steps of a sampler of topics."""
+    data = Dataset(documents(int(40_000 * scale)), Multinomial(concentration=0.05))
+    return stepper(make(n_threads=n_threads), AdmixtureModel(data.family, K, 0.1), data)
+
+
+def binding(scale, n_threads):
+    """Binding of a model; what is compared is the rate of the family."""
+    X, model, found = rows(int(400_000 * scale))[0], MixtureModel(DiagonalGaussian(), SymmetricDirichlet(K)), []
+
+    def bind():
+        found.append(model.bind(X, n_threads=n_threads).family.rate)
+
+    return bind, lambda: found[-1]
+
+
+def sums(scale, n_threads):
+    """Sum of all rows, in halves."""
+    X, found = rows(int(400_000 * scale))[0], []
+    halves = [(X[: len(X) // 2],), (X[len(X) // 2 :],)]
+    return lambda: found.append(sum(run(np.sum, halves, n_threads))), lambda: found[-1]
+
+
+PROTOCOLS = {
+    "rows": {
+        "uncollapsed": partial(of_rows, UncollapsedGibbs),
+        "em": partial(of_rows, partial(ExpectationMaximization, tol=0.0)),
+        "variational": partial(of_rows, SparseVariational),
+        "canopy": partial(of_rows, partial(Canopy, variant=1)),
+        "fastex": partial(of_rows, FastEx),
+    },
+    "binding": {"binding": binding, "sum": sums},
+    "topics": {
+        "topics, variational": partial(of_documents, TopicVariational),
+        "topics, documents": partial(of_documents, DocumentGibbs),
+    },
+}
+NO_GOAL = ("sum",)
+
+
+def compared(name, make, scale, n_rounds):
+    """The line of a step, and whether it reaches its goal."""
+    (one, labels_of_one), (two, labels_of_two) = (make(scale, n_threads) for n_threads in (1, 2))
+    times = {one: [], two: []}
+    for call in (one, two):
+        call()  # a first step makes what is kept
+    for _ in range(n_rounds):
+        for call, taken in times.items():
+            begin = perf_counter()
+            call()
+            taken.append(perf_counter() - begin)
+    seconds = [median(taken) for taken in times.values()]
+    is_same, ratio = bool(np.array_equal(labels_of_one(), labels_of_two())), seconds[0] / seconds[1]
+    goal = "" if name in NO_GOAL else f">= {LEAST}"
+    line = {"step": name, "one, s": seconds[0], "two, s": seconds[1], "ratio": ratio, "goal": goal, "same": is_same}
+    return line, is_same and (name in NO_GOAL or ratio >= LEAST)
+
+
+def parser():
+    """Options."""
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("subjects", nargs="*", help=f"of {', '.join(PROTOCOLS)}; all if none is named")
+    command.add_argument("--quick", action="store_true", help="a tenth of the data, three steps")
+    command.add_argument("--rounds", type=int, help="steps of each; 7 by default")
+    return command
+
+
+def main():
+    """Print a table of the steps that are asked for."""
+    command = parser()
+    arguments = command.parse_args()
+    unknown = set(arguments.subjects) - set(PROTOCOLS)
+    if unknown:
+        command.error(f"unknown subject {sorted(unknown)[0]!r}; known: {', '.join(PROTOCOLS)}")
+    scale, n_rounds = (0.1, 3) if arguments.quick else (1.0, 7)
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        steps = [step for subject in arguments.subjects or PROTOCOLS for step in PROTOCOLS[subject].items()]
+        found = [compared(*step, scale, arguments.rounds or n_rounds) for step in steps]
+    print_table([line for line, _ in found])
+    sys.exit(0 if all(is_reached for _, is_reached in found) else 1)
+
+
+if __name__ == "__main__":
+    main()
