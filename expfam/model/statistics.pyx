@@ -144,6 +144,8 @@ def sums_of_rows(data, rows, labels, Py_ssize_t n_clusters):
     S = np.zeros((n_clusters, data.n_statistics))
     ends = np.searchsorted(rows, _ends_of_segments(data.n_rows)).tolist()
     for first, last, bounds in _segments_together(pairwise(ends), most):
+        if first == last:
+            continue
         if bounds is not None:
             add_segments(S, _phi_of(data, rows[first:last]), labels[first:last], bounds - first)
             continue

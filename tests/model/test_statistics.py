@@ -80,7 +80,7 @@ def test_sums_of_some_rows_have_the_bits_of_labels_that_leave_out_the_others(n_r
     rng = np.random.default_rng(3)
     X = rng.normal(size=(n_rows, n_columns)).astype(np.float32) * rng.choice([1e-3, 1e3], (n_rows, 1))
     data = Dataset(X, DiagonalGaussian(mean=0.0, mean_strength=1.0, rate=1.0))
-    for share in (0.1, 0.97):
+    for share in (0.0, 0.1, 0.97):
         rows, labels = np.flatnonzero(rng.random(n_rows) < share), np.full(n_rows, -1, dtype=np.int32)
         labels[rows] = rng.integers(0, 4, rows.size)
         found = statistics.sums_of_rows(data, rows, labels[rows], 6)

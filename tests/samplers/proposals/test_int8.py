@@ -363,7 +363,7 @@ def test_shifts_agree_with_a_refresh(name, shortlist):
             assert a.sum() == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["gaussian_diag", *SPHERICAL])
+@pytest.mark.parametrize("name", ["gaussian_diag", *SPHERICAL, "von_mises_fisher_cluster"])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_shift_has_the_bits_of_single_moves(name, n_threads):
     """A shift changes the sums of a slot row by row, but computes what follows from them only once."""
