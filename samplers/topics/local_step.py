@@ -42,10 +42,10 @@ _TASK_VALUES = 1 << 21
 class Part:
     """Results of the documents at the places start..stop-1 of `documents`.
 
-    `entropy` is the result of `TopicPass.entropy`, where it was asked for.
+    `entropy` is the result of `TopicPass.entropy`; NaN if it was not asked for.
     """
 
-    entropy: float | None = None
+    entropy: float = np.nan
     documents: Any  # this and the next two are None after `copied`
     places: Any
     N: Any
