@@ -14,6 +14,7 @@ from scipy import sparse
 
 from expfam.families.coordinates import in_one_form
 from expfam.families.weighing import counted_rows
+from expfam.samplers.geometry.nearest_means import best_means, cells_of_means, centred_rows, sums_by_mean
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 from expfam.structures.hashing.projection import sign_projection
@@ -117,30 +118,31 @@ def _split(points, centre, rows, max_group, seed, unit):
         return [rows]
     k = min(_BRANCHES, len(rows), -(-2 * len(rows) // max_group))
     rng = generator(seed, "tables", unit=_MEANS_UNIT, step=unit)
-    means = _means(points[rows[rng.permutation(len(rows))[: _SAMPLE * k]]] - centre, k)
+    most, width = min(len(rows), max(_BLOCK_ROWS, _SAMPLE * k)), points.shape[1]
+    room, products = np.empty((most, width), np.float32), np.empty((most, k), np.float32)
+    sampled = rows[rng.permutation(len(rows))[: _SAMPLE * k]]
+    centred_rows(points, sampled, centre, room)
+    means = _means(room[: len(sampled)], k, products)
     nearest = np.empty(len(rows), dtype=np.uint8)
     for start in range(0, len(rows), _BLOCK_ROWS):
-        nearest[start : start + _BLOCK_ROWS] = _nearest(points[rows[start : start + _BLOCK_ROWS]] - centre, means)
-    order = np.argsort(nearest, kind="stable")
-    cells = np.split(rows[order], np.cumsum(np.bincount(nearest, minlength=k))[:-1])
-    cells = [cell for cell in cells if len(cell)]
+        block = rows[start : start + _BLOCK_ROWS]
+        centred_rows(points, block, centre, room)
+        _nearest(room[: len(block)], means, products, nearest[start : start + _BLOCK_ROWS])
+    cells = cells_of_means(nearest, rows, k)
     return cells if len(cells) > 1 else np.array_split(rows, k)
 
 
-def _means(sample, k):
+def _means(sample, k, products):
     """Compute k means of a sample in random order, starting from its first k rows."""
-    means = sample[:k]
+    means, nearest = sample[:k].copy(), np.empty(len(sample), dtype=np.uint8)
     for _ in range(_ROUNDS):
-        nearest = _nearest(sample, means)
-        n = np.bincount(nearest, minlength=k)
-        member = sparse.csr_array((np.ones(len(sample), np.float32), (nearest, np.arange(len(sample)))))
-        sums = np.zeros_like(means)
-        sums[: member.shape[0]] = member @ sample
-        means = np.where(n[:, None] > 0, sums / np.maximum(n, 1)[:, None].astype(np.float32), means)
+        _nearest(sample, means, products, nearest)
+        n, sums = sums_by_mean(sample, nearest, k)
+        means = np.where(n[:, None] > 0, sums / np.maximum(n, 1)[:, None], means)
     return means
 
 
-def _nearest(points, means):
-    scores = points @ means.T
-    scores -= 0.5 * np.einsum("kd,kd->k", means, means)
-    return scores.argmax(axis=1)
+def _nearest(points, means, products, out):
+    """Write the nearest mean of each point to `out`; `products` is room for their products."""
+    products = np.matmul(points, means.T, out=products[: len(points)])
+    best_means(products, -0.5 * np.einsum("kd,kd->k", means, means), out)

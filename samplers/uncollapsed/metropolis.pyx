@@ -101,7 +101,7 @@ cdef inline Py_ssize_t redraw(const sweep_state *w, Py_ssize_t i, const double *
     if l.size < 2 or <Py_ssize_t> s.names[below] != k:
         return k
     score_list(w, i, x, l)
-    best = expfam_max(l.scores, l.size)
+    best = expfam_max(l.scores, l.size if x == NULL else l.padded)     # the padding of dense scores is -inf
     if not -INFINITY < best < INFINITY:
         return k
     total = expfam_exp_blocks(l.scores, best, l.sums, l.size)

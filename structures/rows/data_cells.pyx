@@ -73,7 +73,7 @@ cdef class DataCells:
                              "DataCells.from_labels")
         self.n_groups = len(sizes)
         self.indptr = _frozen(np.concatenate([[0], np.cumsum(sizes)]))
-        self.members = _frozen(np.argsort(self.group, kind="stable"))
+        self.members = _members_of(self.group, self.indptr)
         self.group_of, self.start, self.member = self.group, self.indptr, self.members
         if phi is not None:
             self._describe(phi, n_threads)
@@ -253,6 +253,18 @@ def _locked(array):
 def _frozen(numbers):
     """Return a read-only copy as intp."""
     return _locked(np.array(numbers, dtype=np.intp))
+
+
+def _members_of(const Py_ssize_t[::1] group, const Py_ssize_t[::1] indptr):
+    """Return the data in the order of their groups, ascending within each: (N,) read-only intp ndarray."""
+    members, places = np.empty(group.shape[0], dtype=np.intp), np.array(indptr)
+    cdef Py_ssize_t[::1] member = members, place = places
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(group.shape[0]):
+            member[place[group[i]]] = i
+            place[group[i]] += 1
+    return _locked(members)
 
 
 def _by_appearance(keys):
