@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from expfam.model.data import Dataset
 
+_BLOCK = 1 << 16  # entries
+
 
 def occurring_columns(data: Dataset) -> npt.NDArray[np.int64]:
     """Return the columns of CSR statistics that have an entry in any row, ascending.
@@ -48,7 +50,8 @@ class OccurringColumns:
 
     Attributes
     ----------
-    columns : (U,) int64 ndarray
+    columns : (U,) int ndarray
+        int32 where all numbers fit.
     place : (F,) int32 ndarray
         Number of each column; 0 for those that do not occur.
 
@@ -63,7 +66,8 @@ class OccurringColumns:
     """
 
     def __init__(self, columns: npt.NDArray[np.int64], n_columns: int) -> None:
-        self.columns, self.n_columns = columns, n_columns
+        self.columns = columns.astype(np.int32) if n_columns <= np.iinfo(np.int32).max else columns
+        self.n_columns = n_columns
         self.place = np.zeros(n_columns, dtype=np.int32)
         self.place[columns] = np.arange(columns.size)
 
@@ -72,7 +76,13 @@ class OccurringColumns:
         parts = (S.data, self.place[S.indices], S.indptr)
         return sparse.csr_array(parts, shape=(S.shape[0], self.columns.size))
 
-    def widen(self, S: Any) -> Any:
-        """Return CSR rows (m, U) with all columns: (m, F)."""
-        columns = self.columns.astype(S.indices.dtype, copy=False)
-        return sparse.csr_array((S.data, columns[S.indices], S.indptr), shape=(S.shape[0], self.n_columns))
+    def widen(self, S: Any, *, in_place: bool = False) -> Any:
+        """Return CSR rows (m, U) with all columns: (m, F).
+
+        With `in_place` the numbers of the columns are written over those of `S`, which is of no more use.
+        """
+        indices = S.indices if in_place else np.empty_like(S.indices)
+        for first in range(0, len(indices), _BLOCK):
+            block = slice(first, first + _BLOCK)
+            indices[block] = self.columns[S.indices[block]]
+        return sparse.csr_array((S.data, indices, S.indptr), shape=(S.shape[0], self.n_columns))

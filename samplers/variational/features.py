@@ -77,9 +77,10 @@ class PhiBlocks:
         if not clipped.any():
             return
         if sparse.issparse(S):
-            most = np.zeros(S.shape[1])
-            np.maximum.at(most, S.indices, np.abs(S.data))
-            S.data[self._is_mended(S.data, most[S.indices], clipped[S.indices])] = 0.0
+            negative = np.flatnonzero(S.data < 0.0)
+            columns = S.indices[negative]
+            most = _largest_sizes(S, columns)
+            S.data[negative[self._is_mended(S.data[negative], most, clipped[columns])]] = 0.0
             S.eliminate_zeros()
         else:
             S[self._is_mended(S, np.maximum(S.max(axis=0), -S.min(axis=0)), clipped)] = 0.0
@@ -99,6 +100,17 @@ class PhiBlocks:
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the coordinates as a dict of arrays."""
         return {}
+
+
+def _largest_sizes(S, columns):
+    """Return the largest size in some columns of CSR sums, which may be named several times."""
+    named, place = np.unique(columns, return_inverse=True)
+    is_named = np.zeros(S.shape[1], dtype=bool)
+    is_named[named] = True
+    entries = np.flatnonzero(is_named[S.indices])
+    most = np.zeros(named.size)
+    np.maximum.at(most, np.searchsorted(named, S.indices[entries]), np.abs(S.data[entries]))
+    return most[place]
 
 
 class DensePhi(PhiBlocks):

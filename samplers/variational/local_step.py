@@ -194,7 +194,7 @@ class Tables:
         if phi.origin is not None:
             c = c + theta @ phi.origin
         self.c = np.ascontiguousarray(c, dtype=phi.dtype)
-        self.theta = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
+        self.theta: Any = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
         if not phi.is_sparse and phi.dtype == np.float32 and may_code(len(theta), phi.n_statistics):
             self.near = NearScores(self.theta, self.c, _sizes(phi))
 
@@ -217,6 +217,10 @@ class Tables:
         is_dense = len(rows) == 1
         parts: Any = (*rows, self.theta, self.c, *near, scores_last, *([gathered] if is_dense else []), out)
         return (dense_candidates if is_dense else sparse_candidates)(*parts)
+
+    def forget(self) -> None:
+        """Free what only scores need."""
+        self.theta = None
 
     def left_out(self, sums: Sums) -> float:
         """Return the part of the bound that scores by these tables leave out, nats.
@@ -284,6 +288,7 @@ class SparsePass:
         last: npt.NDArray[np.int32] | None = None,
         remembered: tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None = None,
         keep: bool = False,
+        is_last: bool = False,
     ) -> LocalStep:
         """Compute the responsibilities of some rows under given parameters, and their sums.
 
@@ -300,6 +305,8 @@ class SparsePass:
             Former responsibilities of the rows, (indices, values), whose sums are returned as `replaced`.
         keep : bool
             Whether to return the responsibilities.
+        is_last : bool
+            Whether the tables score no other rows: they are then freed before sums are made.
 
         Raises
         ------
@@ -323,6 +330,8 @@ class SparsePass:
             local.diagnostics.add(diagnostics)
 
         self._run(part, m, add, has_candidates=candidates is not None)
+        if is_last:
+            tables.forget()
         self._complete(local, rows)
         local.value += tables.left_out(local.sums)
         return local
@@ -435,7 +444,7 @@ class PassPart:
         self.n_block = owner.block_rows(self.n_scores)
         width = owner.L if remembered is None else max(owner.L, remembered[0].shape[1])
         self.starts, self.places = np.empty(K + 2, dtype=np.int64), np.empty(self.n_block * width, dtype=np.int64)
-        self.total = np.empty(F, dtype=dtype)
+        self.total = None if self.phi.is_sparse else np.empty(F, dtype=dtype)
         if not self.phi.is_sparse:
             self.block = np.empty((self.n_block, F), dtype=dtype)
         self.transposed = np.zeros((F, K)) if owner.is_dense and self.phi.is_sparse else None

@@ -140,6 +140,7 @@ class VariationalState(HeldSoft):
         remembered = None if self.values is None else (indices[rows], self.values[rows])
         keep = indices is not None
         options: dict[str, Any] = {"candidates": near, "last": last, "remembered": remembered, "keep": keep}
+        options["is_last"] = True
         return self.passes.local_step(rows, self.tables(), **options), near is None
 
     def weight_of(self, batch: Batch) -> float:
@@ -152,6 +153,13 @@ class VariationalState(HeldSoft):
         old: Any = local.replaced if self.values is not None else self.batch_sums[batch.place]
         old.entropy = float(self.batch_entropy[batch.place])
         return old
+
+    def _replace(self, old, batch, new):
+        if isinstance(self.sums, WideSums):  # the sums before the step are freed while those after it are made
+            sums, self.sums, self.posterior = self.sums.copy(), None, None
+            self.sums = sums.add(new) if old is None else sums.replace(old, new)
+            return
+        super()._replace(old, batch, new)
 
     def remember(self, batch: Batch, local: LocalStep, *, scores_all: bool) -> None:
         """Keep the labels of the rows, and what a later pass needs of them."""

@@ -14,7 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.families.counts.natural_cells import has_natural_cells, long_lists, natural_cells
+from expfam.families.counts.natural_cells import (
+    NaturalCells,
+    at_columns,
+    by_column,
+    has_natural_cells,
+    long_lists,
+    natural_cells,
+    natural_levels,
+)
 from expfam.families.counts.pseudocounts import row_sums
 from expfam.model.occurring import OccurringColumns, occurring_columns
 from expfam.samplers.states.storage import matrix_arrays, stored_matrix
@@ -23,6 +31,7 @@ from expfam.samplers.variational.linked_rows import has_links
 from expfam.samplers.variational.local_step import SparsePass, Sums, Tables
 from expfam.samplers.variational.posterior import Posterior
 from expfam.samplers.variational.schedules import Stochastic
+from expfam.samplers.variational.sparse_sums import merged_sums, sums_of_shares
 from expfam.samplers.variational.word_scores import listed_candidates, listed_scores
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import run
@@ -36,6 +45,7 @@ if TYPE_CHECKING:
 
 _LEAST_CELLS = 1 << 22  # of all sums: tables of fewer take little memory and time
 _DENSE_SHARE = 2  # sums that are not 0 are at most a half of all
+_BLOCK_ENTRIES = 1 << 16  # of lists that are moved together
 _CHUNK_CELLS = 1 << 18  # sums that are not 0 of clusters whose evidence is computed together
 
 
@@ -86,6 +96,14 @@ class WidePhi(SparsePhi):
         indptr, columns, values = super().entries(rows)
         return indptr, self.occurring.place[columns], values
 
+    def sums(self, R: Any, rows: slice | npt.NDArray[np.integer]) -> Any:
+        """Return the sums (K, F) of some rows with responsibilities `R`, (m, K) CSR: CSR."""
+        phi, numbers = self.family.sufficient_statistics(self.data.X).tocsr(), np.arange(self.data.n_rows)[rows]
+        if not np.may_share_memory(phi.data, self.data.X.data):  # statistics that are not the rows are made for a batch
+            phi, numbers = self.family.sufficient_statistics(self.data.X[rows]).tocsr(), np.arange(len(numbers))
+        S = sums_of_shares(R, phi, numbers, self.occurring.place, self.occurring.columns.size)
+        return self.occurring.widen(S, in_place=True)
+
 
 @dataclass
 class WideSums(Sums):
@@ -97,6 +115,33 @@ class WideSums(Sums):
     def zeros(cls, n_clusters: int, n_statistics: int) -> WideSums:
         """Return the sums of no rows."""
         return cls(np.zeros(n_clusters), sparse.csr_array((n_clusters, n_statistics)))
+
+    def add(self, other: Any, factor: float = 1.0) -> WideSums:
+        """Add `factor` times the sums of other rows; return self."""
+        if factor != 1.0:
+            super().add(other, factor)
+            return self
+        self.n += other.n
+        self.S, self.entropy = merged_sums(self.S, None, other.S), self.entropy + other.entropy
+        return self
+
+    def replace(self, old: Any, new: Any) -> WideSums:
+        """Replace old sums of some rows by their new ones; return self."""
+        self.n += -1.0 * old.n
+        self.n += new.n
+        np.maximum(self.n, 0.0, out=self.n)
+        self.S, self.entropy = merged_sums(self.S, old.S, new.S), self.entropy + -1.0 * old.entropy + new.entropy
+        return self
+
+    def copy(self) -> WideSums:
+        """Return a copy whose sums are the same object: to add to sparse sums makes others."""
+        return WideSums(self.n.copy(), self.S, self.entropy)
+
+    def scale(self, factor: float) -> WideSums:
+        """Multiply all sums by a number; return self."""
+        self.n *= factor
+        self.S, self.entropy = self.S * factor, self.entropy * factor
+        return self
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the counts and sums, without the entropy, as a dict of arrays."""
@@ -113,7 +158,8 @@ class WideSums(Sums):
 class WidePosterior(Posterior):
     """Posterior of sparse sums of counts.
 
-    It has parameters at the sums that are not 0, and what all others have in common.
+    It has parameters at the sums that are not 0, and what all others have in common. They are made when they are asked
+    for, since lists of them by column are what a pass reads.
     """
 
     S: Any
@@ -122,9 +168,12 @@ class WidePosterior(Posterior):
         self.n, self.S, self.family, self.proportions, self.order = sums.n, sums.S, family, proportions, order
         self.n_threads = options.get("n_threads")
         self.is_mode = proportions.objective == "map"
-        self.cells = natural_cells(family, self.n, self.S, mode=self.is_mode)
-        self.g = self.cells.g
+        self.level, self.g = natural_levels(family, self.n, self.S, mode=self.is_mode)
         self.log_pi = proportions.log_pi(self.n, order)
+
+    def cells(self) -> NaturalCells:
+        """Compute the parameters at the sums that are not 0."""
+        return natural_cells(self.family, self.n, self.S, mode=self.is_mode, levels=(self.level, self.g))
 
     def _cluster_values(self):
         if self.is_mode:
@@ -140,20 +189,23 @@ class WidePosterior(Posterior):
 
     def _log_likelihoods(self):
         """Return <S_k, theta_k> - n_k g_k: (K,) nats."""
-        values = self.cells.cells - np.repeat(self.cells.level, np.diff(self.S.indptr))
-        products = sparse.csr_array((self.S.data * values, self.S.indices, self.S.indptr), shape=self.S.shape)
+        values = self.cells().cells
+        values -= np.repeat(self.level, np.diff(self.S.indptr))
+        values *= self.S.data
+        products = sparse.csr_array((values, self.S.indices, self.S.indptr), shape=self.S.shape)
         return row_sums(products) - self.n * self.g
 
     def _log_prior(self):
-        return float(self.cells.log_prior(self.family, self.S).sum())
+        return float(self.cells().log_prior(self.family, self.S).sum())
 
     def cluster_graph(self, n_near: int) -> npt.NDArray[np.int32]:
         """Return the nearest clusters of each cluster, as `Posterior.cluster_graph` does."""
-        K, (empty, cells, level, _) = self.S.shape[0], self.cells
+        K, (empty, cells, level, _) = self.S.shape[0], self.cells()
         shares = np.divide(1.0, self.n, out=np.zeros(K), where=self.n > 1e-6)
-        parts = (cells - empty[self.S.indices], self.S.indices, self.S.indptr)
+        parts = (cells - at_columns(empty, self.S.indices), self.S.indices, self.S.indptr)
         above = sparse.csr_array(parts, shape=self.S.shape)  # E theta above that of an empty sum of the same cluster
-        scores = (self.S @ above.T).toarray() + (self.S @ empty)[:, None] - np.outer(self.S.sum(axis=1), level)
+        scores = (self.S @ above.T).toarray() + (self.S @ np.ascontiguousarray(empty))[:, None]
+        scores -= np.outer(self.S.sum(axis=1), level)
         scores = scores * shares[:, None] + (self.log_pi - self.g)
         scores[np.arange(K), np.arange(K)] = np.inf
         return np.sort(select_top(np.ascontiguousarray(scores), n_near)[1], axis=1)
@@ -167,22 +219,35 @@ class WideTables(Tables):
     """
 
     def __init__(self, posterior: WidePosterior, phi: WidePhi) -> None:
-        (empty, _, level, g), dtype = posterior.cells, phi.dtype
+        cells, dtype = posterior.cells(), phi.dtype
+        level, g = cells.level, cells.g
         share = posterior.n / posterior.n.sum()
         self.g_0, self.level_0 = float(share @ g), float(share @ level)
-        self.theta_0 = empty
+        self.theta_0 = cells.empty
         self.c = np.ascontiguousarray(posterior.log_pi - g + self.g_0, dtype=dtype)
         self.level = np.ascontiguousarray(level - self.level_0, dtype=dtype)
-        self._divide(posterior.cells.by_column(posterior.S, phi.occurring, dtype=dtype))
+        above = cells.above(posterior.S, dtype=dtype)
+        del cells  # before the lists are made
+        listed = by_column(above, posterior.S, phi.occurring)
+        del above
+        self._divide(listed)
 
-    def _divide(self, by_column):
+    def _divide(self, listed):
         """Keep the short columns as lists, and the others as rows of a table."""
-        lengths = np.diff(by_column.indptr)
-        self.rows, self.table = long_lists(by_column)
+        lengths = np.diff(listed.indptr)
+        self.rows, self.table = long_lists(listed)
         is_short = self.rows < 0
         kept = np.repeat(is_short, lengths)
-        self.starts = np.concatenate([[0], np.cumsum(np.where(is_short, lengths, 0))])
-        self.clusters, self.above = by_column.indices[kept].astype(np.int32), by_column.data[kept]
+        lengths[~is_short] = 0
+        self.starts: Any = np.zeros(lengths.size + 1, dtype=np.int64)
+        self.starts[1:] = lengths
+        np.cumsum(self.starts, out=self.starts)
+        clusters, self.above = _kept_part(listed.indices, kept), _kept_part(listed.data, kept)
+        self.clusters = clusters.astype(np.int32, copy=False)
+
+    def forget(self) -> None:
+        """Free the lists and the table."""
+        self.starts = self.clusters = self.above = self.rows = self.table = None
 
     @property
     def _lists(self):
@@ -200,7 +265,8 @@ class WideTables(Tables):
 
     def left_out(self, sums: Sums) -> float:
         """Return the part of the bound that scores leave out; see `Tables.left_out`."""
-        return super().left_out(sums) - self.level_0 * float(sums.S.sum())
+        total = (sums.S.T @ np.ones(len(sums.n))) @ np.ascontiguousarray(self.theta_0)
+        return float(total - sums.n.sum() * self.g_0) - self.level_0 * float(sums.S.sum())
 
 
 class WidePass(SparsePass):
@@ -239,11 +305,18 @@ class WidePass(SparsePass):
             shares *= np.repeat(self.weight[rows], lengths)
         starts = np.concatenate([[0], np.cumsum(lengths)])
         R = sparse.csr_array((shares, indices[kept], _narrow(starts)), shape=(m, self.K))
-        indptr, places, counts = self.phi.entries(rows)
-        occurring = self.phi.occurring
-        S = R.T.tocsr() @ sparse.csr_array((counts, places, _narrow(indptr)), shape=(m, occurring.columns.size))
-        S.sort_indices()
-        return WideSums(np.asarray(R.sum(axis=0), dtype=np.float64).ravel(), occurring.widen(S))
+        return WideSums(np.asarray(R.sum(axis=0), dtype=np.float64).ravel(), self.phi.sums(R, rows))
+
+
+def _kept_part(values, kept):
+    """Return the values that are kept, which are moved to the front of the array."""
+    size = 0
+    for first in range(0, len(values), _BLOCK_ENTRIES):
+        block = slice(first, first + _BLOCK_ENTRIES)
+        part = values[block][kept[block]]
+        values[size : size + len(part)] = part
+        size += len(part)
+    return values[:size]
 
 
 def _narrow(indptr):

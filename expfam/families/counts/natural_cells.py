@@ -34,6 +34,7 @@ class NaturalCells(NamedTuple):
     Attributes
     ----------
     empty : (F,) float64 ndarray
+        Where columns share their pseudo-count it is one number for all of them, `numpy.broadcast_to` F columns.
     cells : (n,) float64 ndarray
         At the stored sums, in their order: theta_kw is ``cells - level[k]``.
     level, g : (K,) float64 ndarray
@@ -59,10 +60,12 @@ class NaturalCells(NamedTuple):
         -------
         (K, F) or (K, U) CSC
         """
-        above = self.empty[S.indices]
-        above = np.subtract(self.cells, above, out=above).astype(dtype, copy=False)
-        all_columns = sparse.csr_array((above, S.indices, S.indptr), shape=S.shape)
-        return (all_columns if occurring is None else occurring.narrow(all_columns)).tocsc()
+        return by_column(self.above(S, dtype=dtype), S, occurring)
+
+    def above(self, S: Any, *, dtype: Any = np.float64) -> Any:
+        """Return how much parameters are above those of empty sums, at the stored sums: (n,) of `dtype`."""
+        above = np.empty(self.cells.shape, dtype=dtype)
+        return np.subtract(self.cells, at_columns(self.empty, S.indices), out=above, casting="same_kind")
 
     def weighed(self, S: Any, weights: Floats) -> Floats:
         """Return sum_w weights[w] theta_kw of each cluster: (K,) float64.
@@ -73,9 +76,10 @@ class NaturalCells(NamedTuple):
             The sums of these cells.
         weights : (F,) float64 ndarray
         """
-        above = (self.cells - self.empty[S.indices]) * weights[S.indices]
+        above = self.cells - at_columns(self.empty, S.indices)
+        above *= at_columns(weights, S.indices)
         sums = counts.row_sums(sparse.csr_array((above, S.indices, S.indptr), shape=S.shape))
-        return weights @ self.empty - weights.sum() * self.level + sums
+        return weights @ np.ascontiguousarray(self.empty) - weights.sum() * self.level + sums
 
     def log_prior(self, family: Any, S: Any) -> Floats:
         """Return what `log_prior` of the family does, for modes: (K,) nats."""
@@ -109,7 +113,43 @@ def has_natural_cells(family: Any, *, mode: bool = False) -> bool:
     return False
 
 
-def natural_cells(family: Any, n: Floats, S: Any, *, mode: bool = False) -> NaturalCells:
+def by_column(above: Any, S: Any, occurring: Any = None) -> Any:
+    """Return numbers at the stored sums column by column; see `NaturalCells.by_column`."""
+    columns = S.indices if occurring is None else occurring.place[S.indices]
+    n_columns = S.shape[1] if occurring is None else occurring.columns.size
+    return sparse.csr_array((above, columns, S.indptr), shape=(S.shape[0], n_columns)).tocsc()
+
+
+def at_columns(values: Floats, columns: Any) -> Floats:
+    """Return the numbers (F,) at some columns: one number, (1,), where all columns share it.
+
+    Parameters
+    ----------
+    values : (F,) float64 ndarray
+        As `NaturalCells.empty`.
+    columns : (n,) int ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.families.counts.natural_cells import at_columns
+    >>> at_columns(np.array([5.0, 6.0]), [1, 1]).tolist(), at_columns(np.broadcast_to(7.0, 2), [1, 1]).tolist()
+    ([6.0, 6.0], [7.0])
+    """
+    return values[:1] if values.strides == (0,) else values[columns]
+
+
+def natural_levels(family: Any, n: Floats, S: Any, *, mode: bool = False) -> tuple[Floats, Floats]:
+    """Return `level` and `g` of `natural_cells`, which cost no memory."""
+    total = family.pseudocounts()[1] + counts.row_sums(S)
+    if isinstance(family, Poisson):
+        return np.log(family.rate + n), total / (family.rate + n)
+    return (np.log if mode else digamma)(total), np.zeros(len(n))
+
+
+def natural_cells(
+    family: Any, n: Floats, S: Any, *, mode: bool = False, levels: tuple[Floats, Floats] | None = None
+) -> NaturalCells:
     """Return what `expected_natural` does, or `map_natural` for modes, for sparse sums.
 
     Parameters
@@ -120,6 +160,8 @@ def natural_cells(family: Any, n: Floats, S: Any, *, mode: bool = False) -> Natu
     S : (K, F) CSR
     mode : bool
         Whether the posterior mode is wanted in place of the mean.
+    levels : tuple of (K,) float64 ndarrays, optional
+        Result of `natural_levels`, where it is there.
 
     Examples
     --------
@@ -132,13 +174,15 @@ def natural_cells(family: Any, n: Floats, S: Any, *, mode: bool = False) -> Natu
     >>> np.allclose([*found.empty[:2], *found.cells] - found.level, family.expected_natural(np.ones(1), S)[0])
     True
     """
-    a, prior = family.pseudocounts()
-    total = prior + counts.row_sums(S)
-    log = np.log if mode else digamma
-    level, g = log(total), np.zeros(len(n))
-    if isinstance(family, Poisson):
-        level, g = np.log(family.rate + n), total / (family.rate + n)
-    return NaturalCells(log(a), log(a[S.indices] + S.data), level, g)
+    log, a = np.log if mode else digamma, family.pseudocounts()[0]
+    if (a == a[0]).all():
+        a = a[:1].copy()  # in place of a number for each of very many columns
+        empty, cells = np.broadcast_to(log(a), S.shape[1]), S.data + a
+    else:
+        empty, cells = log(a), a[S.indices]
+        cells += S.data
+    level, g = natural_levels(family, n, S, mode=mode) if levels is None else levels
+    return NaturalCells(empty, log(cells, out=cells), level, g)
 
 
 def long_lists(by_column: Any) -> tuple[Any, Any]:
