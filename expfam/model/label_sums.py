@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _BLOCK_CELLS = 1 << 16  # of dense statistics that are made at a time
 _BLOCK_ROWS = 1 << 14  # of sparse statistics
+_SUMMED_TYPES = ("float64", "float32", "int64", "int32")  # whose sums need no copy in double precision
 _MOST_WHOLE = 2.0**53  # sums of whole numbers up to this size are exact
 
 
@@ -257,7 +258,8 @@ def weighted_label_sums(data: Dataset, labels: npt.NDArray[np.int32], n_clusters
     """
     if data.weight is not None:
         return label_sums(_Weighted(data), labels, n_clusters, scale)
-    sums = label_sums(data, labels, n_clusters, Scale(scale.lift[:, :-1].copy()))
+    lift = scale.lift[:, :-1]
+    sums = label_sums(data, labels, n_clusters, Scale(lift if data.has_sparse_phi else lift.copy()))
     counts = [sums.n, *(np.zeros(n_clusters),) * (scale.n_pieces - 1)]
     if isinstance(sums.pieces, tuple):
         pieces = [sparse.hstack([piece, column[:, None]], "csr") for piece, column in zip(sums.pieces, counts)]
@@ -373,7 +375,10 @@ class _PieceOf:
         self.n_rows, self.n_statistics = data.n_rows, data.n_statistics
 
     def phi_csr(self, start: int, stop: int) -> Any:
-        pieces = _pieces(self._data.phi_csr(start, stop), self._scale)
+        phi = self._data.phi_csr(start, stop)
+        if self._scale.n_pieces == 1 and phi.dtype.name in _SUMMED_TYPES:
+            return phi
+        pieces = _pieces(phi, self._scale)
         return next(piece for number, piece in enumerate(pieces) if number == self._piece)
 
 

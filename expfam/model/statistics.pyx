@@ -308,12 +308,17 @@ def sparse_sums(data, labels, Py_ssize_t n_clusters):
         return sparse.csr_array(table)
     phi = data.phi_csr(0, data.n_rows)
     order = np.argsort(labels, kind="stable").astype(np.int64, copy=False)
-    size = min(int(phi.nnz), n_clusters * F)
-    indices, values, indptr = np.empty(size, dtype=np.int32), np.empty(size), np.zeros(n_clusters + 1, dtype=np.int64)
-    stored = gather_sparse_rows(phi.indptr.astype(np.int64, copy=False), phi.indices, phi.data, order, labels,
-                                np.zeros(F), np.zeros(F, dtype=np.uint8), indices, values, indptr)
-    # copies, because views would keep the memory of the worst case
-    S = sparse.csr_array((values[:stored].copy(), indices[:stored].copy(), indptr), shape=(n_clusters, F))
+    starts, indptr = phi.indptr.astype(np.int64, copy=False), np.zeros(n_clusters + 1, dtype=np.int64)
+    # entries are counted first: room for as many as the rows have would be several times what sums take
+    size = count_sparse_rows(starts, phi.indices, order, labels, np.full(F, -1, dtype=np.int32), n_clusters)
+    indices, values = np.empty(size, dtype=np.int32), np.empty(size)
+    stored = gather_sparse_rows(starts, phi.indices, phi.data, order, labels, np.zeros(F), np.zeros(F, dtype=np.uint8),
+                                indices, values, indptr)
+    if stored < size:       # sums that are 0: a view would keep their memory
+        indices, values = indices[:stored].copy(), values[:stored].copy()
+    if stored <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)    # else all indices would be int64
+    S = sparse.csr_array((values, indices, indptr), shape=(n_clusters, F))
     S.sort_indices()
     return S
 
@@ -328,6 +333,26 @@ def add_sparse_rows(double[:, ::1] table, const int64_t[::1] indptr, const index
             if k >= 0:
                 for j in range(indptr[i], indptr[i + 1]):
                     table[k, indices[j]] += values[j]
+
+
+def count_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] indices, const int64_t[::1] order,
+                      const int32_t[::1] labels, int32_t[::1] last, Py_ssize_t n_clusters):
+    """Count the pairs of a cluster and a column that rows in `order`, which are sorted by label, have.
+
+    `last` has -1 for each column.
+    """
+    cdef Py_ssize_t place, j, i, k, n = 0
+    with nogil:
+        for place in range(order.shape[0]):
+            i = order[place]
+            k = labels[i]
+            if not 0 <= k < n_clusters:
+                continue
+            for j in range(indptr[i], indptr[i + 1]):
+                if last[indices[j]] != k:
+                    last[indices[j]] = <int32_t> k
+                    n += 1
+    return n
 
 
 def gather_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] indices, const value_kind[::1] values,

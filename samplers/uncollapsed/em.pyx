@@ -32,7 +32,7 @@ from expfam.structures.simd.vectors cimport expfam_add_row
 from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows
 from expfam.model.partitions import fitted_labels
-from expfam.model.label_sums import weighted_label_sums
+from expfam.model.label_sums import weighted_bounds, weighted_label_sums
 from expfam.model.statistics import weighted_statistics
 from expfam.params import Real
 from expfam.samplers.uncollapsed.dense import grid, sparse_arrays
@@ -103,6 +103,7 @@ class ExpectationState(UncollapsedState):
     """
 
     _columns = None         # entries by column, where sums are made from them
+    _most = None            # largest size of a term of these sums
 
     def set_labels(self, labels):
         """Start again from labels."""
@@ -112,7 +113,12 @@ class ExpectationState(UncollapsedState):
     def _weighted_sums(self, labels):
         """Return the exact sums of labels, counts last."""
         data = self.data
-        return weighted_label_sums(data, labels, self.K, data.weighted_bounds.scale(data.n_rows))
+        if self._is_by_column():
+            bounds = weighted_bounds(data)
+            self._most = float(bounds.most.max())
+        else:
+            bounds = data.weighted_bounds
+        return weighted_label_sums(data, labels, self.K, bounds.scale(data.n_rows))
 
     def _begin(self, sums):
         """Take the exact sums of labels, counts last, as the first soft statistics."""
@@ -163,7 +169,7 @@ class ExpectationState(UncollapsedState):
         if listed is None:
             super().draw_parameters(theta)
         else:
-            self.Theta, self.G, self.log_pi = listed, listed.cells.g, self.model.weights.map_log(self.n)
+            self.Theta, self.G, self.log_pi = listed, listed.g, self.model.weights.map_log(self.n)
 
     def move_labels(self, labels):
         """Raise a `CapabilityError`: labels follow from the parameters and cannot be moved."""
@@ -214,20 +220,28 @@ class ExpectationState(UncollapsedState):
         if has_few_rows(data, self.K):      # no sums of parts of the rows are to be added
             return expectation_of_few_rows(data, self.Theta, self.G, self.log_pi)
         labels = np.empty(data.n_rows, dtype=np.int32)
-        sizes, bounds = sizes_of(data, self.K), Bounds.of(data.weighted_bounds)
+        sizes = sizes_of(data, self.K)
         if sums_are_by_column(sizes, self.K):
-            return *self._expected_by_column(data, sizes, bounds, n_threads, labels), labels
+            return *self._expected_by_column(data, sizes, n_threads, labels), labels
+        bounds = Bounds.of(data.weighted_bounds)
         sums = expected_rows(data, self, sizes, bounds, n_threads, 0, data.n_rows, labels)
         return *sums.total(), labels
 
-    def _expected_by_column(self, data, sizes, bounds, n_threads, labels):
+    def _expected_by_column(self, data, sizes, n_threads, labels):
         if self._columns is None:
             self._columns = ColumnEntries(data)
         listed, log_likelihood, tile_rows = listed_rows(data, self, self._columns, sizes, n_threads, labels)
-        lift = lifts(bounds_of_terms(sizes, bounds).max(keepdims=True), sizes.n_segments)[:, 0]
+        bounds = bounds_of_terms(sizes, Bounds(np.array([self._largest_term()]), 0.0))
+        lift = lifts(bounds.max(keepdims=True), sizes.n_segments)[:, 0]
         rows = {"segment_rows": sizes.segment_rows, "tile_rows": tile_rows}
         n, S = self._columns.sums(listed, self.K, lift, **rows, n_threads=n_threads)
         return n, S, log_likelihood
+
+    def _largest_term(self):
+        """Return the largest size of a weighted statistic or weight; of very many columns no more is held."""
+        if self._most is None:
+            self._most = float(weighted_bounds(self.data).most.max())
+        return self._most
 
     def set_model(self, model):
         """Replace the model by one of the same kind; steps then start again after convergence."""

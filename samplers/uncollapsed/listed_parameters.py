@@ -12,7 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.families.counts.natural_cells import has_natural_cells, natural_cells
+from expfam.families.counts.natural_cells import (
+    NaturalCells,
+    by_column,
+    has_natural_cells,
+    natural_cells,
+    natural_levels,
+)
 from expfam.samplers.states.storage import matrix_arrays, stored_matrix
 from expfam.structures.ground.stored import numbers
 
@@ -37,7 +43,8 @@ class ListedParameters:
 
     Attributes
     ----------
-    cells : NaturalCells
+    level, g : (K,) float64 ndarray
+        As of `NaturalCells`.
     shape : (int, int)
         (K, F). ``numpy.asarray`` makes an array of this shape.
 
@@ -54,22 +61,29 @@ class ListedParameters:
 
     def __init__(self, family: Any, n: Floats, S: Any) -> None:
         self.family, self.n, self.S, self.shape = family, n, S, S.shape
-        self.cells = natural_cells(family, n, S, mode=True)
+        self.level, self.g = natural_levels(family, n, S, mode=True)
+
+    def cells(self) -> NaturalCells:
+        """Compute the parameters at the sums that are not 0; they are not held."""
+        return natural_cells(self.family, self.n, self.S, mode=True, levels=(self.level, self.g))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        empty, cells, level, _ = self.cells
+        empty, cells, level, _ = self.cells()
         made = np.repeat(empty[None], self.shape[0], axis=0)
         made[np.repeat(np.arange(self.shape[0]), np.diff(self.S.indptr)), self.S.indices] = cells
         made -= level[:, None]
         return made if dtype is None else made.astype(dtype, copy=False)
 
-    def by_column(self, occurring: OccurringColumns | None) -> Any:
-        """Return how much parameters are above those of empty sums; see `NaturalCells.by_column`."""
-        return self.cells.by_column(self.S, occurring)
+    def by_column(self, occurring: OccurringColumns | None) -> tuple[Floats, Any]:
+        """Return the parameters of empty sums, and how much others are above; see `NaturalCells.by_column`."""
+        cells = self.cells()
+        empty, above = cells.empty, cells.above(self.S)
+        del cells  # before the lists are made
+        return empty, by_column(above, self.S, occurring)
 
     def log_prior(self) -> Floats:
         """Return the log prior density of each component, up to a constant: (K,) nats."""
-        return self.cells.log_prior(self.family, self.S)
+        return self.cells().log_prior(self.family, self.S)
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the sums as a dict of arrays."""

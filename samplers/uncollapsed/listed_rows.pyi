@@ -47,10 +47,26 @@ class ColumnEntries:
         n_threads: int | None = None,
     ) -> tuple[npt.NDArray[np.float64], Any]: ...
 
-def add_columns(
-    indptr: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int32],
+def put_by_component(
+    numbers: npt.NDArray[np.int32],
+    components: npt.NDArray[np.int32],
     values: npt.NDArray[np.float64],
+    first: int,
+    place: npt.NDArray[np.int64],
+    columns: npt.NDArray[np.integer],
+    sums: npt.NDArray[np.float64],
+) -> None: ...
+def given_to_columns(
+    indptr: npt.NDArray[np.integer],
+    rows: npt.NDArray[np.int32],
+    lengths: npt.NDArray[np.int32],
+    K: int,
+    most: npt.NDArray[np.int32],
+) -> None: ...
+def add_columns(
+    indptr: npt.NDArray[np.integer],
+    rows: npt.NDArray[np.int32],
+    values: npt.NDArray[np.uint8] | npt.NDArray[np.float64],
     first: int,
     listed: ListedRows,
     offset: int,
@@ -62,9 +78,9 @@ def add_columns(
     is_count: bool,
 ) -> None: ...
 def sparse_columns(
-    indptr: npt.NDArray[np.int64],
+    indptr: npt.NDArray[np.integer],
     rows: npt.NDArray[np.int32],
-    values: npt.NDArray[np.float64],
+    values: npt.NDArray[np.uint8] | npt.NDArray[np.float64],
     first: int,
     last: int,
     listed: ListedRows,
@@ -74,4 +90,4 @@ def sparse_columns(
     lift: npt.NDArray[np.float64],
     K: int,
     room: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64]]: ...
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float64]]: ...

@@ -25,7 +25,8 @@ _SPARSE_SHARE = 3       # of all sums at most a third is not 0: then they are CS
 
 ctypedef struct column_lists:
     const int32_t *rows             # of the entries
-    const double *values
+    const double *values            # or NULL
+    const unsigned char *small      # the values, where all are whole numbers below 256, or NULL
     const int32_t *components       # of the lists of rows
     const double *weights
     const int64_t *starts
@@ -37,6 +38,11 @@ ctypedef struct column_lists:
     int64_t offset
     int64_t tile_rows
     Py_ssize_t K
+
+
+ctypedef fused index_kind:
+    int32_t
+    int64_t
 
 
 cdef class TileLists:
@@ -159,9 +165,9 @@ class ColumnEntries:
         self.occurring = OccurringColumns(columns, data.n_statistics) if is_copied else None
         phi = sparse.csc_array(self.narrow(data.phi_csr(0, data.n_rows)))
         self.shape = phi.shape
-        self.indptr = phi.indptr.astype(np.int64)
+        self.indptr = phi.indptr
         self.rows = phi.indices.astype(np.int32, copy=False)
-        self.values = phi.data.astype(np.float64, copy=False)
+        self.values = _small(phi.data)
 
     def narrow(self, phi):
         """Return rows of CSR statistics with the columns that are scored."""
@@ -188,11 +194,11 @@ class ColumnEntries:
         """
         K, (N, U) = n_components, self.shape
         sizes, n = (self.row_offset, segment_rows, tile_rows), np.empty((1, K))
-        every = (np.array([0, N], dtype=np.int64), np.arange(N, dtype=np.int32), np.ones(N))
+        every = (np.array([0, N], dtype=np.int64), np.arange(N, dtype=np.int32), np.ones(N, dtype=np.uint8))
         add_columns(*every, 0, listed, *sizes, _wide_lift(lift, K), n, is_count=True)
         tasks = [(first, min(first + _COLUMNS_A_TASK, U)) for first in range(0, U, _COLUMNS_A_TASK)]
         most = self._most_cells(listed, K)
-        is_sparse = most.sum() * _SPARSE_SHARE <= K * self.n_columns
+        is_sparse = int(most.sum(dtype=np.int64)) * _SPARSE_SHARE <= K * self.n_columns
         make = self._sparse_sums if is_sparse else self._dense_sums
         return n[0], make(tasks, (listed, *sizes), lift, K, most, n_threads)
 
@@ -201,7 +207,7 @@ class ColumnEntries:
     def _sparse_sums(self, tasks, rows, lift, K, most, n_threads):
         def listed_columns(first, last):
             columns = (self.indptr, self.rows, self.values, first, last)
-            return sparse_columns(*columns, *rows, lift, K, int(most[first:last].sum()))
+            return sparse_columns(*columns, *rows, lift, K, int(most[first:last].sum(dtype=np.int64)))
 
         S = _by_component(run(listed_columns, tasks, n_threads, uses_blas=False), (K, self.shape[1]))
         return S if self.occurring is None else self.occurring.widen(S)
@@ -219,9 +225,10 @@ class ColumnEntries:
         return S
 
     def _most_cells(self, listed, K):
-        """Return the largest number of sums of each column that are not 0: (U,) int64."""
-        given = np.concatenate([[0], np.cumsum(listed.lengths[self.rows], dtype=np.int64)])
-        return np.minimum(given[self.indptr[1:]] - given[self.indptr[:-1]], K)
+        """Return the largest number of sums of each column that are not 0: (U,) int32."""
+        most = np.empty(self.shape[1], dtype=np.int32)
+        given_to_columns(self.indptr, self.rows, listed.lengths, K, most)
+        return most
 
 
 def _wide_lift(lift, K):
@@ -229,19 +236,58 @@ def _wide_lift(lift, K):
     return np.ascontiguousarray(np.broadcast_to(lift[:, None], (3, K)))
 
 
+def _small(values):
+    """Return values in one byte each where all are whole numbers below 256, else in double precision."""
+    with np.errstate(invalid="ignore"):
+        small = values.astype(np.uint8)
+    return small if np.array_equal(small, values) else values.astype(np.float64, copy=False)
+
+
 def _by_component(parts, shape):
     """Return sums (K, U) as CSR from results of `sparse_columns`; the list is emptied."""
-    lengths, components, sums = zip(*parts)
+    indptr, first = np.zeros(shape[0] + 1, dtype=np.int64), 0
+    for _, components, _ in parts:
+        indptr[1:] += np.bincount(components, minlength=shape[0])
+    np.cumsum(indptr, out=indptr)
+    index = np.int32 if indptr[shape[0]] <= np.iinfo(np.int32).max else np.int64
+    columns, sums, place = np.empty(indptr[shape[0]], dtype=index), np.empty(indptr[shape[0]]), indptr[:-1].copy()
+    for numbers, components, values in parts:
+        put_by_component(numbers, components, values, first, place, columns, sums)
+        first += len(numbers)
     parts.clear()
-    index = np.int32 if sum(map(len, sums)) <= np.iinfo(np.int32).max else np.int64
-    starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(index)
-    components, sums = np.concatenate(components).astype(index, copy=False), np.concatenate(sums)
-    return sparse.csc_array((sums, components, starts), shape=shape).tocsr()
+    return sparse.csr_array((sums, columns, indptr.astype(index, copy=False)), shape=shape)
 
 
-def add_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double[::1] values, Py_ssize_t first, listed,
-                int64_t offset, int64_t segment_rows, int64_t tile_rows, const double[:, ::1] lifts,
-                double[:, ::1] table, *, bint is_count):
+def put_by_component(const int32_t[::1] numbers, const int32_t[::1] components, const double[::1] values,
+                     Py_ssize_t first, int64_t[::1] place, index_kind[::1] columns, double[::1] sums):
+    """Write sums of columns from `first` on to the places of their components, which move on."""
+    cdef Py_ssize_t w, e = 0
+    cdef int32_t k, _
+    with nogil:
+        for w in range(numbers.shape[0]):
+            for _ in range(numbers[w]):
+                k = components[e]
+                columns[place[k]], sums[place[k]] = <index_kind> (first + w), values[e]
+                place[k] += 1
+                e += 1
+
+
+def given_to_columns(const index_kind[::1] indptr, const int32_t[::1] rows, const int32_t[::1] lengths, int64_t K,
+                     int32_t[::1] most):
+    """Write how much the rows of each column give to components, at most K, to `most`."""
+    cdef Py_ssize_t w, e
+    cdef int64_t n
+    with nogil:
+        for w in range(most.shape[0]):
+            n = 0
+            for e in range(indptr[w], indptr[w + 1]):
+                n += lengths[rows[e]]
+            most[w] = <int32_t> min(n, K)
+
+
+def add_columns(const index_kind[::1] indptr, const int32_t[::1] rows, values, Py_ssize_t first, listed, int64_t offset,
+                int64_t segment_rows, int64_t tile_rows, const double[:, ::1] lifts, double[:, ::1] table, *,
+                bint is_count):
     """Write the sums of the columns from `first` on to `table` (columns, K).
 
     With `is_count` the column is that of counts, for which rough rows of a tile are added up apart.
@@ -260,7 +306,7 @@ def add_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double
     if not components.shape[0]:
         table[:, :] = 0.0
         return
-    lists.rows, lists.values = &rows[0] if rows.shape[0] else NULL, &values[0] if values.shape[0] else NULL
+    point_at_entries(&lists, rows, values)
     lists.components, lists.weights, lists.starts = &components[0], &weights[0], &starts[0]
     lists.lengths, lists.rough = &lengths[0], &rough[0]
     lists.offset, lists.tile_rows, lists.K = offset, tile_rows, K
@@ -280,9 +326,9 @@ def add_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double
                 table[w, k] = pieces[k] + (pieces[K + k] + pieces[2 * K + k])
 
 
-def sparse_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const double[::1] values, Py_ssize_t first,
-                   Py_ssize_t last, listed, int64_t offset, int64_t segment_rows, int64_t tile_rows,
-                   const double[::1] lift, Py_ssize_t K, Py_ssize_t room):
+def sparse_columns(const index_kind[::1] indptr, const int32_t[::1] rows, values, Py_ssize_t first, Py_ssize_t last,
+                   listed, int64_t offset, int64_t segment_rows, int64_t tile_rows, const double[::1] lift,
+                   Py_ssize_t K, Py_ssize_t room):
     """Return the sums of the columns first..last-1 that are not 0: how many, components, values.
 
     They have the bits of `add_columns`. A column costs what its rows give; `room` is the largest number of sums.
@@ -296,8 +342,8 @@ def sparse_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const dou
     cdef int64_t segment
     cdef int32_t label = 0
     cdef double total
-    numbers, found = np.zeros(last - first, dtype=np.int64), (np.empty(room + 1, dtype=np.int32), np.empty(room + 1))
-    cdef int64_t[::1] number = numbers
+    numbers, found = np.zeros(last - first, dtype=np.int32), (np.empty(room + 1, dtype=np.int32), np.empty(room + 1))
+    cdef int32_t[::1] number = numbers
     cdef int32_t[::1] names
     cdef double[::1] sums
     names, sums = found
@@ -307,7 +353,7 @@ def sparse_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const dou
     cdef double *lifts = &work[4, 0]
     if not components.shape[0] or not rows.shape[0]:
         return numbers, *(part[:0] for part in found)
-    lists.rows, lists.values = &rows[0], &values[0]
+    point_at_entries(&lists, rows, values)
     lists.components, lists.weights, lists.starts = &components[0], &weights[0], &starts[0]
     lists.lengths, lists.rough = &lengths[0], &rough[0]
     lists.offset, lists.tile_rows, lists.K, lists.others = offset, tile_rows, K, NULL
@@ -338,9 +384,26 @@ def sparse_columns(const int64_t[::1] indptr, const int32_t[::1] rows, const dou
                 if total != 0.0:
                     names[at + n_kept], sums[at + n_kept] = names[at + k], total
                     n_kept += 1
-            number[w] = n_kept
+            number[w] = <int32_t> n_kept
             at += n_kept
     return numbers, *(part[:at].copy() for part in found)
+
+
+cdef int point_at_entries(column_lists *lists, const int32_t[::1] rows, values) except -1:
+    """Point at the rows of the entries and at their values, in one byte or in double precision."""
+    cdef const double[::1] wide
+    cdef const unsigned char[::1] small
+    lists.rows, lists.values, lists.small = NULL, NULL, NULL
+    if not rows.shape[0]:
+        return 0
+    lists.rows = &rows[0]
+    if values.dtype == np.uint8:
+        small = values
+        lists.small = &small[0]
+    else:
+        wide = values
+        lists.values = &wide[0]
+    return 0
 
 
 cdef Py_ssize_t add_tile(const column_lists *lists, Py_ssize_t e, Py_ssize_t stop, double *sums) noexcept nogil:
@@ -375,4 +438,5 @@ cdef inline void add_entry(const column_lists *lists, Py_ssize_t e, double *sums
         for j in range(n):
             lists.places[j] = lists.slots[places[j]]
         places = lists.places
-    expfam_add_listed(sums, places, lists.weights + start, lists.values[e], n)
+    expfam_add_listed(sums, places, lists.weights + start,
+                      lists.values[e] if lists.small == NULL else <double> lists.small[e], n)

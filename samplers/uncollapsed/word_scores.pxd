@@ -7,13 +7,15 @@ from expfam.samplers.uncollapsed.dense cimport DenseScores
 
 cdef class WordScores(DenseScores):
     cdef object arrays
-    cdef const int64_t[::1] starts          # (F + 1,) of the lists of columns
+    cdef const int32_t *starts              # (F + 1,) of the lists of columns, or NULL
+    cdef const int64_t *wide_starts         # the same where there are too many entries, or NULL
     cdef const int32_t[::1] clusters        # of the entries, ascending in a list
     cdef const double[::1] above            # how much their parameters are above those of empty sums
     cdef const int32_t[::1] rows            # (F,) row of `table` of a column, or -1
     cdef const float[:, ::1] long_lists     # (H, width)
     cdef const double[::1] level
-    cdef const double[::1] empty
+    cdef const double[:] empty              # one number for all columns has no strides
     cdef const float[::1] narrow_level      # (width,) about the mean
 
+    cdef Py_ssize_t start_of(self, Py_ssize_t column) noexcept nogil
     cdef double above_of(self, Py_ssize_t column, Py_ssize_t k) noexcept nogil

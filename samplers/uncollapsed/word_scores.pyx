@@ -8,12 +8,12 @@ parameters are above those of empty sums. So a row costs O(K) and the lists of i
 import numpy as np
 
 from libc.math cimport fabs
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DENSE_LANES, DENSE_NEVER, DenseScores
 from expfam.structures.simd.dense_scores cimport expfam_add_scaled
 
-from expfam.families.counts.natural_cells import long_lists
+from expfam.families.counts.natural_cells import at_columns, long_lists
 from expfam.samplers.uncollapsed.listed_parameters import ListedParameters
 
 
@@ -34,6 +34,26 @@ def scores_of(data, state, occurring=None):
     return DenseScores(data, Theta, state.G, state.log_pi, state.n, state.S)
 
 
+ctypedef fused index_kind:
+    int32_t
+    int64_t
+
+
+def largest_of_lists(const index_kind[::1] starts, const double[::1] values, double[::1] out):
+    """Write the largest number of each list that is not empty."""
+    cdef Py_ssize_t w, e
+    cdef double most
+    with nogil:
+        for w in range(out.shape[0]):
+            if starts[w] == starts[w + 1]:
+                continue
+            most = values[starts[w]]
+            for e in range(starts[w] + 1, starts[w + 1]):
+                if not values[e] <= most:       # also true for a NaN, which is kept
+                    most = values[e]
+            out[w] = most
+
+
 cdef class WordScores(DenseScores):
     """Scores of CSR rows; the interface is that of `DenseScores`.
 
@@ -47,30 +67,38 @@ cdef class WordScores(DenseScores):
     """
 
     def __init__(self, data, parameters, log_pi, occurring):
-        cells, by_column = parameters.cells, parameters.by_column(occurring)
-        empty = cells.empty if occurring is None else cells.empty[occurring.columns]
+        empty, by_column = parameters.by_column(occurring)
+        if occurring is not None:
+            empty = np.broadcast_to(at_columns(empty, occurring.columns), occurring.columns.size)
         self.data, self.sparse, self.Theta = data, True, parameters
         self.K, self.F = by_column.shape
         self.width = (self.K + DENSE_LANES - 1) // DENSE_LANES * DENSE_LANES
-        self.bias = np.ascontiguousarray(log_pi - cells.g)
+        self.bias = np.ascontiguousarray(log_pi - parameters.g)
         self.fits = bool(np.isfinite(self.bias.max()) and not np.isnan(self.bias).any())
-        self._list(by_column, empty, cells.level)
-        self._narrow_biases(cells.level)
+        self._list(by_column, empty, parameters.level)
+        self._narrow_biases(parameters.level)
 
     def _list(self, by_column, empty, level):
         """Take the lists, and write long ones to a table."""
-        lengths, (rows, long_columns) = np.diff(by_column.indptr), long_lists(by_column)
+        cdef const int32_t[::1] starts
+        cdef const int64_t[::1] wide_starts
+        rows, long_columns = long_lists(by_column)
         table = np.zeros((len(long_columns), self.width), dtype=np.float32)
         table[:, : self.K] = long_columns
         # the largest difference of two parameters of a column, without that of their levels
         self.reach = np.zeros(self.F)
-        filled = np.flatnonzero(lengths)
-        if filled.size:
-            self.reach[filled] = np.maximum.reduceat(by_column.data, by_column.indptr[filled])
+        largest_of_lists(by_column.indptr, by_column.data, self.reach)
         self.reach += level.max() - level.min()
-        starts, clusters = by_column.indptr.astype(np.int64), by_column.indices.astype(np.int32, copy=False)
-        self.arrays = (starts, clusters, by_column.data, rows, table, level, np.ascontiguousarray(empty))
-        self.starts, self.clusters, self.above, self.rows, self.long_lists, self.level, self.empty = self.arrays
+        clusters = by_column.indices.astype(np.int32, copy=False)
+        self.arrays = (clusters, by_column.data, rows, table, level, empty)
+        self.clusters, self.above, self.rows, self.long_lists, self.level, self.empty = self.arrays
+        self.arrays += (by_column.indptr,)
+        if by_column.indptr.dtype == np.int32:
+            starts = by_column.indptr
+            self.starts, self.wide_starts = &starts[0], NULL
+        else:
+            wide_starts = by_column.indptr
+            self.starts, self.wide_starts = NULL, &wide_starts[0]
 
     def _narrow_biases(self, level):
         cdef const float[::1] narrow
@@ -84,9 +112,13 @@ cdef class WordScores(DenseScores):
         self.narrow_level = levels
         self.row_bias_at, self.reach_at, self.bias_at = &narrow[0], &reach[0], &bias[0]
 
+    cdef Py_ssize_t start_of(self, Py_ssize_t column) noexcept nogil:
+        """Return where the list of a column starts."""
+        return self.wide_starts[column] if self.starts == NULL else self.starts[column]
+
     cdef double above_of(self, Py_ssize_t column, Py_ssize_t k) noexcept nogil:
         """Return how much the parameter of component k is above that of an empty sum."""
-        cdef Py_ssize_t low = self.starts[column], high = self.starts[column + 1], stop = high, middle
+        cdef Py_ssize_t low = self.start_of(column), high = self.start_of(column + 1), stop = high, middle
         while low < high:
             middle = (low + high) // 2
             if self.clusters[middle] < k:
@@ -137,7 +169,7 @@ cdef class WordScores(DenseScores):
                 rows[m], factors[m] = &self.long_lists[self.rows[columns[t]], 0], x
                 m += 1
                 continue
-            for e in range(self.starts[columns[t]], self.starts[columns[t] + 1]):
+            for e in range(self.start_of(columns[t]), self.start_of(columns[t] + 1)):
                 out[self.clusters[e]] += x * <float> self.above[e]
         expfam_add_scaled(out, rows, factors, m, self.width)
         return bound

@@ -76,10 +76,11 @@ class NaturalCells(NamedTuple):
             The sums of these cells.
         weights : (F,) float64 ndarray
         """
+        common, total = weights @ np.ascontiguousarray(self.empty), weights.sum()
+        weights = _narrowed(weights)
         above = self.cells - at_columns(self.empty, S.indices)
         above *= at_columns(weights, S.indices)
-        sums = counts.row_sums(sparse.csr_array((above, S.indices, S.indptr), shape=S.shape))
-        return weights @ np.ascontiguousarray(self.empty) - weights.sum() * self.level + sums
+        return common - total * self.level + counts.row_sums(sparse.csr_array((above, S.indices, S.indptr), S.shape))
 
     def log_prior(self, family: Any, S: Any) -> Floats:
         """Return what `log_prior` of the family does, for modes: (K,) nats."""
@@ -111,6 +112,11 @@ def has_natural_cells(family: Any, *, mode: bool = False) -> bool:
         if _FORMULAS[mode] & ancestor.__dict__.keys():
             return False
     return False
+
+
+def _narrowed(values):
+    """Return numbers (F,) that are all the same as a view of one of them; others as they are."""
+    return np.broadcast_to(values[:1].copy(), values.shape) if (values == values[0]).all() else values
 
 
 def by_column(above: Any, S: Any, occurring: Any = None) -> Any:
@@ -174,13 +180,9 @@ def natural_cells(
     >>> np.allclose([*found.empty[:2], *found.cells] - found.level, family.expected_natural(np.ones(1), S)[0])
     True
     """
-    log, a = np.log if mode else digamma, family.pseudocounts()[0]
-    if (a == a[0]).all():
-        a = a[:1].copy()  # in place of a number for each of very many columns
-        empty, cells = np.broadcast_to(log(a), S.shape[1]), S.data + a
-    else:
-        empty, cells = log(a), a[S.indices]
-        cells += S.data
+    log, a = np.log if mode else digamma, _narrowed(family.pseudocounts()[0])
+    empty = np.broadcast_to(log(a[:1]), a.shape) if a.strides == (0,) else log(a)
+    cells = S.data + at_columns(a, S.indices)
     level, g = natural_levels(family, n, S, mode=mode) if levels is None else levels
     return NaturalCells(empty, log(cells, out=cells), level, g)
 

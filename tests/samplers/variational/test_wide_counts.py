@@ -91,10 +91,25 @@ def test_threads_do_not_change_a_bit(name):
     assert one.log_joint == two.log_joint
 
 
+def test_negative_sums_are_mended_as_in_a_table():
+    rng = np.random.default_rng(0)
+    table = rng.random((6, 400)) * (rng.random((6, 400)) < 0.3)
+    table[rng.random((6, 400)) < 0.05] = -1e-12  # rounding, which is set to 0
+    table[2, 7] = -1.0  # no rounding: it stays
+    state = run(SparseVariational(2, dtype="float64"), 0, n_steps=0)
+    S = sparse.csr_array(table)
+    state.phi.mend_sums(np.ones(6), S)
+    state.phi.mend_sums(np.ones(6), table)
+    assert np.array_equal(S.toarray(), table)
+    assert S.nnz == np.count_nonzero(table)
+    assert (table < 0).sum() == 1
+
+
 @pytest.mark.parametrize("mode", [False, True])
-@pytest.mark.parametrize("name", ["multinomial", "poisson"])
+@pytest.mark.parametrize("name", [*FAMILIES, "uneven"])
 def test_parameters_of_cells_are_those_of_the_family(name, mode):
-    family = FAMILIES[name].bind(texts())
+    uneven = ef.Multinomial(np.linspace(0.01, 0.2, 400))  # the others share one pseudo-count for all columns
+    family = (uneven if name == "uneven" else FAMILIES[name]).bind(texts())
     rng = np.random.default_rng(0)
     S = sparse.csr_array(rng.random((5, 400)) * (rng.random((5, 400)) < 0.1))
     n = rng.random(5) * 20
