@@ -102,7 +102,8 @@ def test_negative_sums_are_mended_as_in_a_table():
     state.phi.mend_sums(np.ones(6), table)
     assert np.array_equal(S.toarray(), table)
     assert S.nnz == np.count_nonzero(table)
-    assert (table < 0).sum() == 1
+    assert table[2, 7] == -1.0
+    assert (table < 0).mean() < 0.01
 
 
 @pytest.mark.parametrize("mode", [False, True])
