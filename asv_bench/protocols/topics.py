@@ -12,7 +12,10 @@ collapsed responsibilities, "VB score", where a method ends, by the bound over a
 a large corpus over a quarter; their seconds are counted. "gibbs" and "tomotopy, mean" average the counts of every
 fourth sweep of the second half of those made, the others have their last ones. One thread each; CPU seconds are those
 of the process, without exports and scores; a method ends where twice what it took would be more than --seconds, for
-each data set and number of topics. "unigram" is one law of words for all documents.
+each data set and number of topics. "unigram" is one law of words for all documents. MALLET learns the pseudo-count of
+words too: "gibbs, eta learned" does, and fits of `TopicModel` with `eta="auto"`, "fit, eta learned", beside those by
+default, "fit". Each number of sweeps is a fit of its own, with the seconds of all that it does beside them. A table
+says which score each method has at --times.
 
 Real data are not shipped: DIR holds text/*.npz. "generated" is a corpus of --rows documents of 80 words in the mean,
 long and short as news are, of 200 topics over 15,000 words, made here in some 20 seconds: the true topics score half a
@@ -32,7 +35,7 @@ from generated import data as generated
 from real_data import load
 from reports import print_table, report
 
-from expfam import AdmixtureModel, Dataset, Multinomial
+from expfam import AdmixtureModel, Dataset, Multinomial, TopicModel
 from expfam.evaluation.held_out import document_completion
 from expfam.samplers import Stochastic, TopicGibbs, TopicVariational
 
@@ -40,6 +43,8 @@ ALPHA, MOST_ALPHA, ETA = 0.1, 20.0, 0.01  # of a topic, of all together, of a wo
 SWEEPS = [2, 6, 12, 25, 50, 100, 200, 400]  # where a sampler is judged
 PASSES = [1, 2, 4, 8, 16, 32]
 MASSES = {"generated": 30, "faint": 300}  # how alike the topics of a corpus are
+FITS = [(5, 0), (10, 5), (20, 10), (40, 20), (50, 50), (100, 100), (200, 100)]  # sweeps that count, and before them
+TIMES = [0.3, 0.6, 1.1, 2.5, 4.0]
 KEEP_EVERY = 4
 
 
@@ -78,26 +83,37 @@ def run_unigram(X, K, args):
     yield 0, process_time() - begin, np.tile(counts, (2, 1)), np.ones(2)
 
 
-def run_gibbs(X, K, args, *, mean=True):
+def run_gibbs(X, K, args, *, mean=True, learn_eta=False):
     """Our sampler."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # empty documents
         begin = process_time()
         model = AdmixtureModel(Multinomial(ETA), K, alpha_of(K))
-        kernel, done = TopicGibbs(), 0
+        kernel, done = TopicGibbs(learn_eta=learn_eta), 0
         state = kernel.init(model, X, seed=args.seed, start="variational")
     spent = process_time() - begin
     for n_sweeps in SWEEPS:
         begin = process_time()
-        counts, alpha, n_kept = np.zeros((X.shape[1], K)), 0.0, 0
+        counts, alpha, eta, n_kept = np.zeros((X.shape[1], K)), 0.0, 0.0, 0
         while done < n_sweeps:
             kernel.step(state)
             done += 1
             if (mean and done % KEEP_EVERY == 0) or done == n_sweeps:
                 state.tokens.add_word_topics(counts)
-                alpha, n_kept = alpha + state.model.pseudocounts, n_kept + 1
+                alpha, eta, n_kept = alpha + state.model.pseudocounts, eta + state.eta, n_kept + 1
         spent += process_time() - begin
-        yield done, spent, counts.T / n_kept + ETA, alpha / n_kept
+        yield done, spent, (counts.T + eta) / n_kept, alpha / n_kept
+
+
+def run_fit(X, K, args, **settings):
+    """Fits of the estimator with more and more sweeps."""
+    for n_steps, n_warmup in FITS:
+        begin = process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sizes = {"n_steps": n_steps, "n_warmup": n_warmup, "n_threads": 1, "random_state": args.seed}
+            model = TopicModel(K, **sizes, **settings).fit(X)
+        yield n_steps + n_warmup, process_time() - begin, model.components_, model.alpha_
 
 
 def run_gibbs_last(X, K, args):
@@ -211,7 +227,7 @@ def run_sklearn_batch(X, K, args):
 
 
 def run_mallet(X, K, args):
-    """SparseLDA by pyrmallet, a port of MALLET, with its learned alpha; each number of sweeps is a run of its own."""
+    """SparseLDA by pyrmallet, a port of MALLET, which learns both pseudo-counts; each number of sweeps is a run."""
     from pyrmallet import LatentDirichletAllocation
 
     names = [mallet_word(v) for v in range(X.shape[1])]
@@ -219,7 +235,7 @@ def run_mallet(X, K, args):
         " ".join(names[int(w)] for w in tokens_of(X, d)) for d in range(X.shape[0]) if X.indptr[d + 1] > X.indptr[d]
     ]
     place = {name: v for v, name in enumerate(names)}
-    for n_sweeps in SWEEPS[3:]:
+    for n_sweeps in SWEEPS[1:]:
         begin = process_time()
         model = LatentDirichletAllocation(
             K,
@@ -253,6 +269,9 @@ METHODS = {
     "unigram": run_unigram,
     "gibbs": run_gibbs,
     "gibbs, last": run_gibbs_last,
+    "gibbs, eta learned": lambda X, K, args: run_gibbs(X, K, args, learn_eta=True),
+    "fit": run_fit,
+    "fit, eta learned": lambda X, K, args: run_fit(X, K, args, eta="auto"),
     "active": lambda X, K, args: run_variational(X, K, args, local="active"),
     "active, stochastic": lambda X, K, args: run_variational(
         X, K, args, local="active", schedule=Stochastic(min(1024, X.shape[0]))
@@ -267,9 +286,8 @@ METHODS = {
     "scikit-learn online": run_sklearn_online,
     "scikit-learn batch": run_sklearn_batch,
 }
-DEFAULT = [
-    name for name in METHODS if name not in ("active, learned", "dense", "tokens", "mallet", "scikit-learn batch")
-]
+ASKED_FOR = ["gibbs, eta learned", "fit", "fit, eta learned", "active, learned", "dense", "tokens", "mallet"]
+DEFAULT = [name for name in METHODS if name not in [*ASKED_FOR, "scikit-learn batch"]]
 
 
 # ---- protocols -------------------------------------------------------------------------------------------------------
@@ -285,6 +303,7 @@ def quality(args):
             here = [row for method in methods for row in curve(method, X, held, name, K, args)]
             print_table(blanked(here))
             print_table(reached(here))
+            print_table(at_times(here, args.times))
             rows += here
             if args.figure:
                 draw_topic_scores(rows, args.figure)
@@ -341,6 +360,15 @@ def reached(rows):
         }
         for method, best in aims.items()
     ]
+
+
+def at_times(rows, times):
+    """Score of the last point that each method has before so many CPU seconds."""
+    found = {}
+    for row in rows:
+        of_method = found.setdefault(row["method"], {"method": row["method"]} | {f"{limit:g} s": "" for limit in times})
+        of_method.update({f"{limit:g} s": row["score"] for limit in times if row["CPU s"] <= limit})
+    return list(found.values())
 
 
 def passes(args):
@@ -425,6 +453,7 @@ def parser():
     command.set_defaults(run=quality)
     command.add_argument("--methods", nargs="+", choices=list(METHODS), help="all but the slow ones if not given")
     command.add_argument("--seconds", type=float, default=10.0, help="CPU seconds of a method")
+    command.add_argument("--times", type=float, nargs="+", default=TIMES, help="of the table of scores at equal times")
     command.add_argument("--figure", type=Path, metavar="PATH", help="draw the results there")
     command = commands.add_parser("passes", parents=[common], help=passes.__doc__)
     command.set_defaults(run=passes)
