@@ -805,9 +805,9 @@ cdef class BoundTable:
             self.next_rows[rows[: max(0, len(rows) - ahead)], ahead - 1] = rows[ahead:]
 
     def _move(self, added, added_slots, removed, removed_slots):
-        if len(added) > 8 * self.masses.t.width:        # sorted, so that one column stays in the cache
-            order = np.argsort(added_slots, kind="stable")
-            added, added_slots = added[order], added_slots[order]
+        width = self.masses.t.width
+        if len(added) > 8 * width:      # sorted, so that one column stays in the cache
+            added, added_slots = _by_slot(added, added_slots, width)
         cdef const Py_ssize_t[::1] row_in = added, slot_in = added_slots, row_out = removed, slot_out = removed_slots
 
         def move_task(Py_ssize_t low, Py_ssize_t high):
@@ -856,6 +856,24 @@ cdef class BoundTable:
 
     def from_arrays(self, arrays):
         """Do nothing: the table is made from the statistics."""
+
+
+def _by_slot(const Py_ssize_t[::1] rows, const Py_ssize_t[::1] slots, Py_ssize_t n_slots):
+    """Return rows and their slots, below `n_slots`, by slot; rows of one slot keep their order."""
+    sorted_rows, sorted_slots = np.empty(rows.shape[0], dtype=np.intp), np.empty(rows.shape[0], dtype=np.intp)
+    cdef Py_ssize_t[::1] row = sorted_rows, slot = sorted_slots
+    cdef Py_ssize_t[::1] end = np.zeros(n_slots + 1, dtype=np.intp)
+    cdef Py_ssize_t j, k, at
+    with nogil:
+        for j in range(rows.shape[0]):
+            end[slots[j] + 1] += 1
+        for k in range(n_slots):
+            end[k + 1] += end[k]
+        for j in range(rows.shape[0]):
+            at = end[slots[j]]
+            row[at], slot[at] = rows[j], slots[j]
+            end[slots[j]] = at + 1
+    return sorted_rows, sorted_slots
 
 
 def _zeros(shape, dtype):
