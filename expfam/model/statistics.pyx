@@ -337,9 +337,9 @@ def add_sparse_rows(double[:, ::1] table, const int64_t[::1] indptr, const index
 
 def count_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] indices, const int64_t[::1] order,
                       const int32_t[::1] labels, int32_t[::1] last, Py_ssize_t n_clusters):
-    """Count the pairs of a cluster and a column that rows in `order`, which are sorted by label, have.
+    """Count the pairs of a cluster and a column in rows.
 
-    `last` has -1 for each column.
+    Rows in `order` are sorted by label. `last` has -1 for each column.
     """
     cdef Py_ssize_t place, j, i, k, n = 0
     with nogil:

@@ -1,6 +1,6 @@
-"""Steps of k-means on few means, for nested divisions: rows less a centre, nearest means, their sums, and their cells.
+"""Steps of k-means on few means, for nested divisions of rows.
 
-A division of a hundred thousand rows makes a hundred calls of each, many of them for some hundred rows.
+They are rows less a centre, nearest means, their sums, and their cells. A division of a hundred thousand rows makes a hundred calls of each, many of them for some hundred rows.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def centred_rows(const float[:, ::1] points, const Py_ssize_t[::1] rows, const f
 
 
 def best_means(float[:, ::1] products, const float[::1] bias, uint8_t[::1] out):
-    """Write the number of the largest entry of each row of `products` plus `bias`; of equal ones it is the first.
+    """Write the number of the best mean of each row; of equal ones it is the first.
 
     Parameters
     ----------
@@ -57,7 +57,10 @@ def best_means(float[:, ::1] products, const float[::1] bias, uint8_t[::1] out):
 
 
 def sums_by_mean(const float[:, ::1] sample, const uint8_t[::1] nearest, Py_ssize_t k):
-    """Return how many rows each of k means has, (k,), and their sums, (k, d): float32, added in the order of rows."""
+    """Return how many rows each of k means has, and their sums, added in the order of rows.
+
+    They are (k,) and (k, d) float32.
+    """
     sizes, sums = np.zeros(k, dtype=np.float32), np.zeros((k, sample.shape[1]), dtype=np.float32)
     cdef float[::1] size = sizes
     cdef float[:, ::1] sum_ = sums

@@ -238,7 +238,7 @@ class ExpectationState(UncollapsedState):
         return n, S, log_likelihood
 
     def _largest_term(self):
-        """Return the largest size of a weighted statistic or weight; of very many columns no more is held."""
+        """Return the largest size of a weighted statistic or weight; no more is held."""
         if self._most is None:
             self._most = float(weighted_bounds(self.data).most.max())
         return self._most

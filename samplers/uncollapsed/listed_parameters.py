@@ -75,7 +75,10 @@ class ListedParameters:
         return made if dtype is None else made.astype(dtype, copy=False)
 
     def by_column(self, occurring: OccurringColumns | None) -> tuple[Floats, Any]:
-        """Return the parameters of empty sums, and how much others are above; see `NaturalCells.by_column`."""
+        """Return the parameters of empty sums, and how much others are above.
+
+        For these see `NaturalCells.by_column`.
+        """
         cells = self.cells()
         empty, above = cells.empty, cells.above(self.S)
         del cells  # before the lists are made

@@ -237,7 +237,7 @@ def _wide_lift(lift, K):
 
 
 def _small(values):
-    """Return values in one byte each where all are whole numbers below 256, else in double precision."""
+    """Return values in one byte each where all are whole and below 256, else in double."""
     with np.errstate(invalid="ignore"):
         small = values.astype(np.uint8)
     return small if np.array_equal(small, values) else values.astype(np.float64, copy=False)

@@ -60,7 +60,7 @@ def _merge(const index_kind[::1] a_starts, const index_kind[::1] a_columns, cons
            const index_kind[::1] b_columns, const index_kind[::1] c_starts, const index_kind[::1] c_columns,
            const double[::1] a, const double[::1] b, const double[::1] c, Py_ssize_t n_columns,
            index_kind[::1] indptr, index_kind[::1] indices, double[::1] data, bint is_written):
-    """Count the entries of ``a - b + c`` that are not 0 of each row, or write them from `indptr` on."""
+    """Count the entries of ``a - b + c`` of each row, or write them from `indptr` on."""
     cdef Py_ssize_t k, i, j, h, at
     cdef Py_ssize_t column, of_a, of_b, of_c
     cdef double value
@@ -94,7 +94,7 @@ def _merge(const index_kind[::1] a_starts, const index_kind[::1] a_columns, cons
 
 
 def sums_of_shares(R, phi, numbers, const int32_t[::1] place, Py_ssize_t n_columns):
-    """Return the product ``R.T @ phi[numbers]`` of CSR arrays, with the columns of `phi` by other numbers.
+    """Return the product ``R.T @ phi[numbers]`` of CSR arrays, with other numbers of columns.
 
     Parameters
     ----------
@@ -162,9 +162,9 @@ cdef void sort_numbers(int32_t *numbers, Py_ssize_t n, int32_t *room, int32_t la
 def _multiply(const int64_t[::1] starts, const int64_t[::1] members, const double[::1] shares, phi,
               const int32_t[::1] place, Py_ssize_t n_columns, int64_t[::1] indptr, int32_t[::1] indices,
               double[::1] data, Py_ssize_t most, bint is_written):
-    """Count the columns of the rows of each cluster, or write its sums; return how many are written in all.
+    """Count the columns of the rows of each cluster, or write its sums.
 
-    `most` is the largest of these counts, which is known when sums are written.
+    Returns how many are written in all. `most` is the largest of these counts, which is known when sums are written.
     """
     cdef csr_rows rows
     cdef Py_ssize_t k, e, i, p, first, column, n, j, at = 0

@@ -256,7 +256,7 @@ def _frozen(numbers):
 
 
 def _members_of(const Py_ssize_t[::1] group, const Py_ssize_t[::1] indptr):
-    """Return the data in the order of their groups, ascending within each: (N,) read-only intp ndarray."""
+    """Return the data in the order of their groups: (N,) read-only intp ndarray."""
     members, places = np.empty(group.shape[0], dtype=np.intp), np.array(indptr)
     cdef Py_ssize_t[::1] member = members, place = places
     cdef Py_ssize_t i

@@ -63,7 +63,7 @@ class NaturalCells(NamedTuple):
         return by_column(self.above(S, dtype=dtype), S, occurring)
 
     def above(self, S: Any, *, dtype: Any = np.float64) -> Any:
-        """Return how much parameters are above those of empty sums, at the stored sums: (n,) of `dtype`."""
+        """Return how much parameters are above those of empty sums: (n,) of `dtype`."""
         above = np.empty(self.cells.shape, dtype=dtype)
         return np.subtract(self.cells, at_columns(self.empty, S.indices), out=above, casting="same_kind")
 
