@@ -1,6 +1,7 @@
 """Steps of k-means on few means, for nested divisions of rows.
 
-They are rows less a centre, nearest means, their sums, and their cells. A division of a hundred thousand rows makes a hundred calls of each, many of them for some hundred rows.
+They are rows less a centre, nearest means, their sums, and their cells. A division of a hundred thousand rows makes a
+hundred calls of each, many of them for some hundred rows.
 """
 
 import numpy as np
