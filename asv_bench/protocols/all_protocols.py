@@ -26,6 +26,8 @@ class Protocol(NamedTuple):
         return [shlex.split(f"{self.command} {more}") for more in each]
 
 
+BESIDE_MALLET = "gibbs 'gibbs, eta learned' fit 'fit, eta learned' mallet"
+
 PROTOCOLS = [
     Protocol("Tables and figures of the five papers", "reproduce.py", "--out OUTPUT/reproduced", "--quick", "", True),
     Protocol(
@@ -267,6 +269,7 @@ PROTOCOLS = [
             "--data-sets searchsnippets tweet stackoverflow bbc_news --topics 50 200 --seconds 4",
             "--data-sets bbc_news --topics 1000 --seconds 12 --methods gibbs active tomotopy gensim",
             "--data-sets searchsnippets --topics 1000 --seconds 12 --methods gibbs active tomotopy gensim",
+            f"--data-sets bbc_news --topics 50 --seconds 7 --methods {BESIDE_MALLET}",
         ),
         True,
         "--figure",

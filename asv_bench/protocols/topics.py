@@ -300,7 +300,12 @@ def quality(args):
         X, held = documents(name, args)
         for K in args.topics:
             methods = args.methods or [m for m in DEFAULT if name not in MASSES or not m.startswith("scikit-learn")]
-            here = [row for method in methods for row in curve(method, X, held, name, K, args)]
+            here = []
+            for method in methods:
+                try:
+                    here += curve(method, X, held, name, K, args)
+                except ImportError as error:  # pyrmallet is in no extra
+                    print(f"{method} is left out: {error.name} is not installed")
             print_table(blanked(here))
             print_table(reached(here))
             print_table(at_times(here, args.times))
