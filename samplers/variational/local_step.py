@@ -220,7 +220,7 @@ class Tables:
 
     def forget(self) -> None:
         """Free what only scores need."""
-        self.theta = None
+        self.theta = self.near = None
 
     def left_out(self, sums: Sums) -> float:
         """Return the part of the bound that scores by these tables leave out, nats.
