@@ -74,6 +74,20 @@ class Ending(NamedTuple):
     compared: int
 
 
+class GivenEnding(NamedTuple):
+    """Partition of a given number of clusters in which a run ends.
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+    shares : (N,) float32 ndarray or None
+        Probability of the cluster of each row among the clusters, where the last pass over the rows has told it.
+    """
+
+    labels: npt.NDArray[np.int32]
+    shares: npt.NDArray[np.float32] | None = None
+
+
 def open_ending(
     settler: Settler,
     candidates: dict[str, Any],
@@ -265,7 +279,7 @@ def given_ending(
     exchanges: bool = True,
     divisions: Divisions | None = None,
     spread: Dataset | None = None,
-) -> npt.NDArray[np.int32]:
+) -> GivenEnding:
     """Return the mode of a given number of clusters above labels or k-means.
 
     Parameters
@@ -289,8 +303,8 @@ def given_ending(
 
     Returns
     -------
-    (N,) int32 ndarray
-        See `refilled`. Of up to 6,000 rows no exchange of clusters that was tried leads to a better mode. Where there
+    GivenEnding
+        Labels as those of `refilled`. Of up to 6,000 rows no exchange of clusters that was tried leads to a better mode. Where there
         are more rows than a search looks at, a sample of the rows decides whether k-means is the better start. Where
         clusters are many, see `has_many_clusters`, many exchanges are made at once, and k-means has been the start.
     """
@@ -300,7 +314,7 @@ def given_ending(
     rows = search_rows(data.n_rows, n_clusters, seed)
     if rows is None:
         found = seek.best_of_simple(seek.mode(labels), others, divisions)
-        return seek.exchanged(found) if exchanges else found
+        return GivenEnding(seek.exchanged(found) if exchanges else found)
     part = seek.of_rows(rows)
     own = part.refill.rows.ascents.climb(labels[rows], keep_clusters=True, max_passes=max_passes).labels
     first, *more = (
@@ -309,12 +323,12 @@ def given_ending(
     )
     found = seek.best(seek.mode(first), more)
     if np.bincount(found).min() >= _CRUMBS * data.n_rows:
-        return found
+        return GivenEnding(found)
     # clusters of so few rows hold outliers, of which a sample has none: all rows decide
     divisions = Divisions(part.data, seed=seed, n_threads=n_threads)
     begun = (divisions.kmeans(metric, n_clusters) for metric in divisions.metrics)
     whole = (extended_labels(model, part.data, one, data, n_threads=n_threads) for one in begun)
-    return best_labels(seek.refill.rows, found, map(seek.mode, whole), spread=seek.spread_rows)
+    return GivenEnding(best_labels(seek.refill.rows, found, map(seek.mode, whole), spread=seek.spread_rows))
 
 
 def exchanged_ending(
@@ -329,7 +343,7 @@ def exchanged_ending(
 ) -> npt.NDArray[np.int32]:
     """Return the mode that exchanges of clusters reach from another one.
 
-    The arguments are those of `given_ending`, and so is the result.
+    The arguments are those of `given_ending`, and so are the labels.
     """
     return _GivenNumber(model, data, n_clusters, max_passes, seed, n_threads).exchanged(labels)
 
@@ -440,13 +454,14 @@ class _GivenNumber:
         """
         begun = {one.tobytes(): one for one in (compact_labels(each) for each in (labels, *others))}.values()
         exchanges = ManyExchanges(self.model, self.data, seed=self.seed, n_threads=self.n_threads)
-        risen = exchanges.risen(max(begun, key=self.refill.rows.log_joint), self.n_clusters)
-        found = self.refill.rows.climb(risen, keep_clusters=True, max_passes=self.max_passes).labels
+        begun = max(begun, key=self.refill.rows.log_joint) if len(begun) > 1 else next(iter(begun))
+        risen = exchanges.risen(begun, self.n_clusters)
+        found, _, _, shares = self.refill.rows.climb(risen, keep_clusters=True, max_passes=self.max_passes)
         # exchanges have looked for a better place of each cluster of a strange row, many at once
         is_full = np.count_nonzero(np.bincount(found)) == self.n_clusters
-        found = by_first_appearance(found)[1] if is_full else self.mode(found)
-        if self.spread_rows is not None and is_below(self.spread_rows, found, own := self.mode(labels)):
-            return own
+        found = GivenEnding(by_first_appearance(found)[1], shares) if is_full else GivenEnding(self.mode(found))
+        if self.spread_rows is not None and is_below(self.spread_rows, found.labels, own := self.mode(labels)):
+            return GivenEnding(own)
         return found
 
     def best(self, labels, begun, *, takes_first=False, refuses=None):

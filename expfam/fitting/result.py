@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.fitting.automatic import summed_out
-from expfam.fitting.endings import FEW_ROWS, best_labels, exchanged_ending, given_ending, open_ending
+from expfam.fitting.endings import FEW_ROWS, GivenEnding, best_labels, exchanged_ending, given_ending, open_ending
 from expfam.fitting.plan import LOSSES
 from expfam.fitting.predicted_endings import predicted_ending
 from expfam.fitting.spread_endings import above_simple, has_few_distinct_rows
@@ -82,7 +82,7 @@ def _mode(plan, run, start):
     data = _compared(plan, state)
     best = state.partition if run.best.labels is None else run.best.labels
     if plan.keeps_number and data.known is None:  # a cluster of known rows is never halved
-        return Chosen(state.model, _mode_of_given_number(plan, run, best, start))
+        return Chosen(state.model, *_mode_of_given_number(plan, run, best, start))
     if ending is None and plan.seeks_open_mode and not run.trace.interrupted:
         # draws are of one model, which stays
         candidates = {"chain": best} if start is None else {"chain": best, "start": start}
@@ -110,7 +110,7 @@ def _compared(plan, state):
 
 
 def _mode_of_given_number(plan, run, labels, start):
-    """Return the mode that is reached from labels, by way of the data that the chain has seen.
+    """Return the mode that is reached from labels, by way of the data that the chain has seen: GivenEnding.
 
     There repeated values are spread: the densities of the data as they are prefer clusters of single values.
     """
@@ -122,7 +122,7 @@ def _mode_of_given_number(plan, run, labels, start):
             options["divisions"] = run.divisions
             return given_ending(state.model, state.data, labels, n_clusters, run.others(), **options)
         return _mode_of_spread_rows(plan, run, labels, options)
-    return refilled(state.model, _compared(plan, state), labels, n_clusters, **options)
+    return GivenEnding(refilled(state.model, _compared(plan, state), labels, n_clusters, **options))
 
 
 def _mode_of_spread_rows(plan, run, labels, options):
@@ -132,7 +132,7 @@ def _mode_of_spread_rows(plan, run, labels, options):
     """
     state, n_clusters = run.state, plan.asked.n_components
     compared = _compared(plan, state)
-    before = given_ending(state.model, state.data, labels, n_clusters, run.others(), exchanges=False, **options)
+    before = given_ending(state.model, state.data, labels, n_clusters, run.others(), exchanges=False, **options).labels
     after = exchanged_ending(state.model, state.data, before, n_clusters, **options)
     # of more rows none are made, and to look at all of them takes time; those of categories seek no dense value
     exchanges = plan.data.n_rows <= FEW_ROWS and has_few_distinct_rows(plan.data)
@@ -140,7 +140,9 @@ def _mode_of_spread_rows(plan, run, labels, options):
     found = given_ending(state.model, compared, before, n_clusters, run.others(), **ways, **options)
     if after is not before:
         rows = EqualRows(state.model, compared, n_threads=plan.n_threads)
-        found = best_labels(rows, found, [refilled(state.model, compared, after, n_clusters, **options)])
+        other = refilled(state.model, compared, after, n_clusters, **options)
+        if best_labels(rows, found.labels, [other]) is other:
+            return GivenEnding(other)
     return found
 
 

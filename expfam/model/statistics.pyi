@@ -9,3 +9,6 @@ def sums_of_rows(data: Any, rows: NDArray[np.intp], labels: NDArray[np.int32], n
 def moved_statistics(
     data: Any, n: NDArray[np.float64], S: Any, old: NDArray[np.int32], new: NDArray[np.int32]
 ) -> tuple[NDArray[np.float64], Any]: ...
+def recounted_statistics(
+    data: Any, n: NDArray[np.float64], S: Any, old: NDArray[np.int32], new: NDArray[np.int32]
+) -> tuple[NDArray[np.float64], Any]: ...

@@ -6,7 +6,6 @@ O(nnz) time and O(N + K F) memory; the data are not copied.
 """
 
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -47,23 +46,32 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
     n = _counts(labels, n_clusters)
     if data.has_sparse_phi:
         return n, sparse_sums(data, labels, n_clusters)
-    F = data.n_statistics
+    return n, _dense_sums(data.phi, labels, _ends_of_segments(data.n_rows), n_clusters, data.n_statistics)
+
+
+def _dense_sums(phi, labels, ends, Py_ssize_t n_clusters, Py_ssize_t F):
+    """Return the sums (K, F) of ``phi(start, stop)`` by label, one segment of the rows after the other.
+
+    Segments lie between the numbers `ends`; some may be empty.
+    """
     rows = max(1, BLOCK_BYTES // (8 * F))
     S = np.zeros((n_clusters, F))
-    if data.n_rows <= rows:     # the rows of all segments together
-        add_segments(S, data.phi(0, data.n_rows), labels, _ends_of_segments(data.n_rows))
-        return n, S
-    for first, last, bounds in _segments_together(segments(data.n_rows), rows):
+    if labels.size == 0:
+        return S
+    if labels.size <= rows:     # the rows of all segments together
+        add_segments(S, phi(0, labels.size), labels, ends)
+        return S
+    for first, last, bounds in _segments_together(ends, rows):
         if bounds is not None:
-            add_segments(S, data.phi(first, last), labels[first:last], bounds - first)
+            add_segments(S, phi(first, last), labels[first:last], bounds - first)
             continue
         used, place = _occurring(labels[first:last], n_clusters)
         part = np.zeros((n_clusters if isinstance(used, slice) else used.size, F))
         for start in range(first, last, rows):
             stop = min(last, start + rows)
-            add_rows(part, data.phi(start, stop), place[start - first : stop - first])
+            add_rows(part, phi(start, stop), place[start - first : stop - first])
         S[used] += part
-    return n, S
+    return S
 
 
 def _counts(const int32_t[::1] labels, Py_ssize_t n_clusters):
@@ -89,13 +97,13 @@ def _ends_of_segments(n_rows):
     return ends
 
 
-def _segments_together(each, Py_ssize_t most):
+def _segments_together(ends, Py_ssize_t most):
     """Yield first row, last row and bounds of segments that have `most` rows together.
 
     A call costs as much as the statistics of many rows. The bounds of a segment of more rows are None.
     """
-    first, last, bounds = 0, 0, [0]
-    for start, last in each:
+    first, bounds = 0, [0]
+    for start, last in zip(ends[:-1].tolist(), ends[1:].tolist()):
         if last - first > most and len(bounds) > 1:
             yield first, start, np.array(bounds, dtype=np.intp)
             first, bounds = start, [start]
@@ -105,7 +113,7 @@ def _segments_together(each, Py_ssize_t most):
         else:
             bounds.append(last)
     if len(bounds) > 1:
-        yield first, last, np.array(bounds, dtype=np.intp)
+        yield first, bounds[len(bounds) - 1], np.array(bounds, dtype=np.intp)
 
 
 def _occurring(labels, Py_ssize_t n_clusters):
@@ -140,21 +148,8 @@ def sums_of_rows(data, rows, labels, Py_ssize_t n_clusters):
         inside = np.full(data.n_rows, -1, dtype=np.int32)
         inside[rows] = labels
         return label_statistics(data, inside, n_clusters)[1]
-    most = max(1, BLOCK_BYTES // (8 * data.n_statistics))
-    S = np.zeros((n_clusters, data.n_statistics))
-    ends = np.searchsorted(rows, _ends_of_segments(data.n_rows)).tolist()
-    for first, last, bounds in _segments_together(pairwise(ends), most):
-        if first == last:
-            continue
-        if bounds is not None:
-            add_segments(S, _phi_of(data, rows[first:last]), labels[first:last], bounds - first)
-            continue
-        part = np.zeros_like(S)
-        for start in range(first, last, most):
-            stop = min(last, start + most)
-            add_rows(part, _phi_of(data, rows[start:stop]), labels[start:stop])
-        S += part
-    return S
+    ends = np.searchsorted(rows, _ends_of_segments(data.n_rows))
+    return _dense_sums(lambda a, b: _phi_of(data, rows[a:b]), labels, ends, n_clusters, data.n_statistics)
 
 
 def _phi_of(data, rows):
@@ -217,6 +212,45 @@ def moved_statistics(data, n, S, old, new):
         move_rows(S, _phi_of(data, moved[start:stop]), old[start:stop], new[start:stop])
     S[n == 0] = 0.0     # exactly, without rounding errors
     return n, S
+
+
+def recounted_statistics(data, n, S, old, new):
+    """Compute the statistics of labels `new` from those of labels `old`, with the bits of `weighted_statistics`.
+
+    Clusters that gain or lose rows are counted anew; only their rows are read where rows are dense and have no weights.
+
+    Parameters
+    ----------
+    data : Dataset
+    n : (K,) float64 ndarray
+    S : (K, F) float64 ndarray or CSR
+        What `weighted_statistics` returns for the labels `old`.
+    old, new : (N,) int32 ndarrays
+        Labels before and after.
+    """
+    K = len(n)
+    if data.weight is not None or data.has_sparse_phi:
+        return weighted_statistics(data, new, K)
+    moved, is_changed = old != new, np.zeros(K, dtype=bool)
+    if not moved.any():
+        return n, S
+    is_changed[old[moved]] = is_changed[new[moved]] = True
+    rows, clusters = np.flatnonzero(is_changed[new]), np.flatnonzero(is_changed)
+    place = np.cumsum(is_changed, dtype=np.int32) - np.int32(1)
+
+    def phi(start, stop):
+        return _phi_of(data, rows[start:stop])
+
+    ends = np.searchsorted(rows, _ends_of_segments(data.n_rows)).astype(np.intp)
+    n, S = _counts(np.ascontiguousarray(new, dtype=np.int32), K), S.copy()
+    S[clusters] = _dense_sums(phi, place[new[rows]], ends, clusters.size, data.n_statistics)
+    return n, S
+
+
+def _phi_of(data, rows):
+    """Return the statistics of some rows, dense."""
+    phi = data.family.sufficient_statistics(data.X[rows])
+    return np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
 
 
 cdef void move_rows(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::1] old, const int32_t[::1] new):

@@ -28,6 +28,7 @@ _MANY_ROWS = 20_000  # of fewer rows a pass costs little more than its calls
 _FEW_MOVED = 0.02  # share of the rows that a pass moves, below which the rows near borders are moved by themselves
 _LAST_MOVED = 5e-4  # share of the rows that a pass over many clusters moves, after which the next one may move none
 _CERTAIN = 0.51  # probability in single precision
+_LOOKED_AT = 512  # rows none of which moves, where an ascent over many clusters begins at a mode
 _NEAR_SHARE = 0.1  # of the rows
 _FEW_READ = 0.2  # share of the rows up to which only rows that move are read
 _SPARE_CLUSTERS = 4  # without rows, which cost less than other owners of the clusters
@@ -213,6 +214,7 @@ class Ascents:
             limits = {"least": least, "least_rise": least_rise}
             return self._climb_few(few, labels, keep_clusters, max_passes, first_equal, limits)
         ascent = _Ascent(self.model, data, labels, self.n_threads)
+        ascent.is_last = ascent.has_many and ascent.may_stay()
         wanted, is_mode = ascent.labels, False
 
         def hold(wanted):
@@ -317,6 +319,12 @@ class _Ascent:
         if self.held is not None:
             wanted[self.held] = self.labels[self.held]
         return wanted
+
+    def may_stay(self):
+        """Tell whether no row of a sample moves."""
+        rows = np.arange(0, self.data.n_rows, -(-self.data.n_rows // _LOOKED_AT))
+        wanted = self.clusters.most_probable(self.data.take(rows), self._log_mass(), n_threads=self.n_threads)
+        return np.array_equal(wanted, self.labels[rows])
 
     def _stays(self):
         """Tell whether no row moves, by a pass that tells the probabilities of the labels as well.

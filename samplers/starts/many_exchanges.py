@@ -14,12 +14,12 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from expfam.model.assignment import LoadedClusters
-from expfam.model.statistics import moved_statistics, weighted_statistics
+from expfam.model.statistics import moved_statistics, recounted_statistics, weighted_statistics
 from expfam.samplers.starts.halves import Halves, best_halves
 from expfam.structures.ground.threads import single_blas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
@@ -63,6 +63,12 @@ class _Merge(NamedTuple):
     rise: float
     kept: int
     other: int
+
+
+class _Merges(NamedTuple):
+    rises: npt.NDArray[np.float64]  # the highest first
+    kept: npt.NDArray[np.int64]
+    other: npt.NDArray[np.int64]
 
 
 class _Cut(NamedTuple):
@@ -154,18 +160,22 @@ class ManyExchanges:
         return [self._cuts[name] for name in names]
 
 
-def _matched(cuts: Iterable[_Cut], merges: list[_Merge]) -> list[tuple[_Cut, _Merge]]:
+def _matched(cuts: Iterable[_Cut], merges: _Merges) -> list[tuple[_Cut, _Merge]]:
     """Pair each cut with the best merge of other clusters that is left, where both together pay."""
     taken: set[int] = set()
+    is_free = np.ones(len(merges.rises), dtype=bool)
     chosen = []
     for cut in cuts:
         if cut.cluster in taken:
             continue
-        free = (one for one in merges if not {one.kept, one.other} & (taken | {cut.cluster}))
-        merge = next(free, None)
-        if merge is not None and cut.rise + merge.rise > _LEAST_GAIN:
-            taken |= {cut.cluster, merge.kept, merge.other}
-            chosen.append((cut, merge))
+        others = np.flatnonzero(is_free & (merges.kept != cut.cluster) & (merges.other != cut.cluster))
+        if not others.size or not cut.rise + merges.rises[others[0]] > _LEAST_GAIN:
+            continue
+        merge = _Merge(*(each[others[0]].item() for each in merges))
+        for k in (cut.cluster, merge.kept, merge.other):
+            is_free &= (merges.kept != k) & (merges.other != k)
+            taken.add(k)
+        chosen.append((cut, merge))
     return chosen
 
 
@@ -174,22 +184,24 @@ class _Partition:
 
     def __init__(self, model, data, labels, before=None):
         self.model, self.data, self.labels = model, data, labels
-        self.K = int(labels.max()) + 1
-        self.n, self.S = weighted_statistics(data, labels, self.K)
-        order = np.argsort(labels, kind="stable")
-        self.rows = np.split(order, np.cumsum(np.bincount(labels, minlength=self.K))[:-1])
         self.pairs, self.together = np.empty(0, dtype=np.int64), np.empty(0)  # log evidences of pairs as one
-        self.own = np.empty(self.K)
-        changed = np.arange(self.K) if before is None else self._inherited(before)
+        if before is None:
+            self.K = int(labels.max()) + 1
+            self.n, self.S = weighted_statistics(data, labels, self.K)
+            self.rows, self.own, changed = [None] * self.K, np.empty(self.K), np.arange(self.K)
+        else:
+            changed = self._inherited(before)
+        for k, rows in zip(changed.tolist(), _rows_of(labels, changed, self.K)):
+            self.rows[k] = rows
         self.own[changed] = model.family.log_marginal_of_rows(self.n[changed], self.S[changed])
         self.log_joint = float(model.weights.log_prior(self.n) + self.own.sum())
 
     def _inherited(self, before):
-        """Take the evidences of clusters with the same statistics as before; return the others."""
-        differs = self.S != before.S
-        rows = np.asarray(differs.sum(axis=1)).ravel() > 0
-        is_changed = rows | (self.n != before.n)
-        self.own[:] = before.own
+        """Take what is known of clusters that have the same rows as before; return the others."""
+        self.K, self.rows, self.own = before.K, before.rows.copy(), before.own.copy()
+        self.n, self.S = recounted_statistics(self.data, before.n, before.S, before.labels, self.labels)
+        is_changed, moved = np.zeros(self.K, dtype=bool), self.labels != before.labels
+        is_changed[before.labels[moved]] = is_changed[self.labels[moved]] = True
         kept = ~(is_changed[before.pairs // self.K] | is_changed[before.pairs % self.K])
         self.pairs, self.together = before.pairs[kept], before.together[kept]
         return np.flatnonzero(is_changed)
@@ -211,7 +223,7 @@ class _Partition:
         rises = self._log_merged(pairs, a, b) - self.own[a] - self.own[b]
         rises += self.of_size(together) - size[a] - size[b]
         order = np.argsort(-rises, kind="stable")
-        return list(map(_Merge, rises[order].tolist(), a[order].tolist(), b[order].tolist()))
+        return _Merges(rises[order], a[order], b[order])
 
     def _log_merged(self, pairs, a, b):
         """Return the log evidence of each pair of clusters as one, and keep it: (m,)."""
@@ -233,16 +245,17 @@ class _Partition:
 
     def _near(self):
         """Return the clusters of the nearest mean statistics of each one: (K, at most 8) intp."""
-        S = self.S.toarray() if hasattr(self.S, "toarray") else self.S
-        means = S / self.n[:, None]
+        means = (self.S.toarray() if hasattr(self.S, "toarray") else self.S) / self.n[:, None]
         means -= means.mean(axis=0)
         spread = means.std(axis=0)
         means /= np.where(spread > 0.0, spread, 1.0)
         squares = np.einsum("kf,kf->k", means, means)
         with single_blas():
-            distance = squares + squares[:, None] - 2.0 * (means @ means.T)
+            distance = means @ means.T
+        distance *= -2.0
+        distance += squares + squares[:, None]
         np.fill_diagonal(distance, np.inf)
-        return np.argsort(distance, axis=1, kind="stable")[:, : min(_NEAREST, self.K - 1)]
+        return _lowest(distance, min(_NEAREST, self.K - 1))
 
     def opened(self, cuts):
         """Return the partition in which the half that leaves each cut is a cluster of its own."""
@@ -278,3 +291,25 @@ class _Partition:
             clusters.load(n, S)
         labels[rows] = own
         return _Partition(self.model, self.data, labels, before=self)
+
+
+def _rows_of(labels: npt.NDArray[np.int32], clusters: npt.NDArray[np.intp], K: int) -> Sequence[npt.NDArray[np.intp]]:
+    """Return the rows of each of some clusters, whose numbers ascend."""
+    place = np.full(K, -1, dtype=np.int32)
+    place[clusters] = np.arange(len(clusters))
+    own = place[labels]
+    rows = np.flatnonzero(own >= 0)
+    own = own[rows]
+    if K <= np.iinfo(np.uint16).max:
+        own = own.astype(np.uint16)  # which NumPy sorts by counting
+    order = rows[np.argsort(own, kind="stable")]
+    return np.split(order, np.cumsum(np.bincount(own, minlength=len(clusters)))[:-1])
+
+
+def _lowest(distance: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.intp]:
+    """Return the places of the n lowest numbers of each row, of equal ones the first, in any order."""
+    found = np.argpartition(distance, n - 1, axis=1)[:, :n]
+    largest = np.take_along_axis(distance, found, axis=1).max(axis=1)
+    is_tied = np.count_nonzero(distance <= largest[:, None], axis=1) > n
+    found[is_tied] = np.argsort(distance[is_tied], axis=1, kind="stable")[:, :n]
+    return found

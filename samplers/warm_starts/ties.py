@@ -173,7 +173,11 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
     least = _least_rows(len(few), n_clusters)
     if not (resolution > 0.0).any() and not _may_repeat(few, least):
         return {}
-    ordered = np.sort(few, axis=0).astype(np.float64)
+    ordered = np.sort(few, axis=0)
+    is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)
+    if not (resolution > 0.0).any() and not is_frequent.any():
+        return {}
+    ordered = ordered.astype(np.float64)
     variance = np.where(ordered[0] == ordered[-1], 0.0, ordered.var(axis=0))
     if not variance.any():
         return {}
@@ -181,7 +185,6 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> Ties:
     is_coarse = (resolution**2 > 12.0 * _COARSE * variance) | (
         (resolution > 0.0) & (data.n_rows > _MANY_ROWS * _n_values(ordered) ** 3) & _is_dense_value(data, few)
     )
-    is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)
     is_left = (variance == 0.0) & (getattr(data.family, "constant_", 0.0) > 0.0)  # the family knows such columns
     found = {}
     for j in np.flatnonzero(is_whole & (is_coarse | is_frequent) & ~is_left):

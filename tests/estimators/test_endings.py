@@ -103,16 +103,16 @@ def three_groups():
 def test_a_given_number_is_compared_with_k_means_and_with_others(monkeypatch):
     monkeypatch.setattr(expfam.fitting.endings.Exchanges, "best", lambda *_, **__: [])
     model, data, stuck = three_groups()
-    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
+    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS).labels, TRUTH)
     monkeypatch.setattr(expfam.fitting.endings.Divisions, "kmeans", lambda *_, **__: stuck)
-    assert not np.array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
-    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, [TRUTH], **OPTIONS), TRUTH)
+    assert not np.array_equal(given_ending(model, data, stuck, 3, **OPTIONS).labels, TRUTH)
+    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, [TRUTH], **OPTIONS).labels, TRUTH)
 
 
 def test_a_given_number_of_many_rows_is_compared_with_k_means_of_some(monkeypatch):
     monkeypatch.setattr(expfam.fitting.endings, "search_rows", lambda *_: np.arange(0, 120, 2))
     model, data, stuck = three_groups()
-    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
+    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS).labels, TRUTH)
 
 
 def watched_runs(monkeypatch):
@@ -141,7 +141,7 @@ def test_few_clusters_of_many_rows_are_compared_with_more_runs_where_these_diffe
     assert {run for _, run in made} == {0}
     made.clear()
     model, data, labels = blob(600)
-    end = given_ending(model, data, labels, 3, **OPTIONS)
+    end = given_ending(model, data, labels, 3, **OPTIONS).labels
     assert {run for _, run in made} == set(range(12))
     modes = [refilled(model, data, each, 3, **OPTIONS) for each in (labels, *made.values())]
     joints = [model.log_joint(data, mode) for mode in modes]
@@ -157,7 +157,7 @@ def test_modes_of_a_sample_are_compared_on_all_rows(monkeypatch):
     for most in (1, 3):
         monkeypatch.setattr(expfam.fitting.endings, "_MOST_MODES", most)
         joints[most] = [
-            model.log_joint(data, given_ending(model, data, labels, 3, **(OPTIONS | {"seed": seed})))
+            model.log_joint(data, given_ending(model, data, labels, 3, **(OPTIONS | {"seed": seed})).labels)
             for seed in range(6)
         ]
     gains = np.subtract(joints[3], joints[1])
@@ -169,7 +169,7 @@ def test_a_given_number_ends_after_exchanges(monkeypatch):
     model, data, stuck = three_groups()
     monkeypatch.setattr(expfam.fitting.endings.Divisions, "kmeans", lambda *_, **__: stuck)
     monkeypatch.setattr("expfam.samplers.starts.exchanges._FEWEST_SWAPPED", 3)
-    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS), TRUTH)
+    np.testing.assert_array_equal(given_ending(model, data, stuck, 3, **OPTIONS).labels, TRUTH)
 
 
 def test_an_ending_is_compared_with_simple_partitions_once(monkeypatch):

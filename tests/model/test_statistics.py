@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import expfam.model.statistics as statistics
-from expfam import Dataset, DiagonalGaussian, Multinomial, Poisson
+from expfam import Dataset, DiagonalGaussian, Multinomial, Poisson, SphericalGaussian
 from expfam.structures.ground.threads import segments
 
 
@@ -62,6 +62,21 @@ def test_sums_have_the_bits_of_their_definition(n_rows, n_clusters):
         np.add.at(part, labels[first:last][rows], phi[first:last][rows])
         expected += part
     np.testing.assert_array_equal(data.statistics(labels, n_clusters)[1], expected)
+
+
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(1, 1), (65, 2), (3000, 200), (40_000, 300)])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_a_recount_of_the_clusters_that_change_has_the_bits_of_one_of_all(n_rows, n_columns, is_weighted):
+    rng, K = np.random.default_rng(4), 50
+    X = rng.normal(size=(n_rows, n_columns)).astype(np.float32)
+    data = Dataset(X, SphericalGaussian(mean=0.0, rate=1.0), weight=np.ones(n_rows) if is_weighted else None)
+    old = rng.integers(K, size=n_rows).astype(np.int32)
+    for clusters in ([], [3, 4], range(K)):  # between which rows move
+        new = np.where(np.isin(old, clusters), np.roll(old, 1), old)
+        expected = statistics.weighted_statistics(data, new, K)
+        found = statistics.recounted_statistics(data, *statistics.weighted_statistics(data, old, K), old, new)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
 
 
 def test_the_order_of_sums_depends_on_the_size_of_the_data_alone(monkeypatch):

@@ -209,19 +209,25 @@ class OwnVariance:
 
     def _posterior(self, n, S):
         """Return posterior strength (K,), location (K, d), shape (K,) and rate (K,)."""
+        strength, about, shape, rate = self._posterior_sums(n, S)
+        return strength, self.family.mean - self.family.center_ + about / strength[:, None], shape, rate
+
+    def _posterior_sums(self, n, S):
+        """Return what `_posterior` does, but in the place of the location the sums about the prior one (K, d)."""
         family = self.family
         m0 = family.mean - family.center_
         strength = family.mean_strength + n
-        about = S[:, :-1] - n[:, None] * m0
-        # sums about the prior location do not cancel the digits of the prior rate if that lies far from the data
-        second = S[:, -1] - (S[:, :-1] + about) @ m0
+        about, second = S[:, :-1], S[:, -1]
+        if m0.any():  # sums about the prior location do not cancel the digits of a prior rate that lies far away
+            about = S[:, :-1] - n[:, None] * m0
+            second = S[:, -1] - (S[:, :-1] + about) @ m0
         rate = family.rate + 0.5 * (second - _squares(about) / strength)
         bad = np.flatnonzero(~(np.isfinite(rate) & (rate > 0)))
         if bad.size:
             raise FloatingPointError(
                 f"{family.name}: the posterior rate of cluster {bad[0]} is not finite and positive"
             )
-        return strength, m0 + about / strength[:, None], family.shape + 0.5 * n * family.n_varying, rate
+        return strength, about, family.shape + 0.5 * n * family.n_varying, rate
 
     def predictive(self, n: Floats, S: Floats) -> tuple[Floats, Floats, Floats]:
         """Return degrees of freedom, centred location and squared scale of a new row."""
@@ -231,7 +237,7 @@ class OwnVariance:
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence of each cluster: (K,) nats."""
         family = self.family
-        strength, _, shape, rate = self._posterior(n, S)
+        strength, _, shape, rate = self._posterior_sums(n, S)
         gammas = gammaln(shape) - gammaln(family.shape)
         rates = family.shape * np.log(family.rate) - shape * np.log(rate)
         return gammas + rates + 0.5 * family.n_varying * np.log(family.mean_strength / strength)

@@ -112,7 +112,10 @@ def test_what_a_round_keeps_of_the_last_one_is_what_it_would_compute():
     assert 0 < len(later.pairs) < len(state.pairs)
     anew = _Partition(model, data, later.labels)
     assert np.array_equal(later.own, anew.own)
-    assert later.merges() == anew.merges()
+    for kept, computed in zip(later.merges(), anew.merges()):
+        np.testing.assert_array_equal(kept, computed)
+    np.testing.assert_array_equal(later.S, anew.S)
+    assert all(map(np.array_equal, later.rows, anew.rows))
 
 
 def test_where_clusters_are_many():
@@ -156,7 +159,7 @@ def test_the_end_of_a_fit_opens_lost_clusters_where_groups_share_one():
     data = ef.Dataset(rows, ef.SphericalGaussian())
     model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(300, 1.0))
     lost = np.where(labels >= 297, labels - 3, labels).astype(np.int32)
-    found = given_ending(model, data, lost, 300, max_passes=10, seed=0, n_threads=1)
+    found = given_ending(model, data, lost, 300, max_passes=10, seed=0, n_threads=1).labels
     assert np.array_equal(found, labels)
 
 
@@ -166,9 +169,9 @@ def test_an_end_by_many_exchanges_is_not_below_on_spread_rows(monkeypatch):
     model, data = made(ef.DiagonalGaussian())
     wrong = with_errors(5)
     options = {"max_passes": 10, "seed": 0, "n_threads": 1}
-    assert np.array_equal(by_first_appearance(given_ending(model, data, wrong, K, **options))[1], TRUE)
+    assert np.array_equal(by_first_appearance(given_ending(model, data, wrong, K, **options).labels)[1], TRUE)
     spread = ef.Dataset(CENTRES[wrong] + 0.5 * RNG.normal(size=X.shape), data.family)
-    found = given_ending(model, data, wrong, K, spread=spread, **options)
+    found = given_ending(model, data, wrong, K, spread=spread, **options).labels
     assert np.array_equal(found, refilled(model, data, wrong, K, **options))
     assert not np.array_equal(found, TRUE)
 
