@@ -304,9 +304,10 @@ def given_ending(
     Returns
     -------
     GivenEnding
-        Labels as those of `refilled`. Of up to 6,000 rows no exchange of clusters that was tried leads to a better mode. Where there
-        are more rows than a search looks at, a sample of the rows decides whether k-means is the better start. Where
-        clusters are many, see `has_many_clusters`, many exchanges are made at once, and k-means has been the start.
+        Labels as those of `refilled`. Of up to 6,000 rows no exchange of clusters that was tried leads to a better
+        mode. Where there are more rows than a search looks at, a sample of the rows decides whether k-means is the
+        better start. Where clusters are many, see `has_many_clusters`, many exchanges are made at once, and k-means has
+        been the start.
     """
     seek = _GivenNumber(model, data, n_clusters, max_passes, seed, n_threads, spread)
     if has_many_clusters(model, data):

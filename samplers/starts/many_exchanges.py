@@ -300,9 +300,8 @@ def _rows_of(labels: npt.NDArray[np.int32], clusters: npt.NDArray[np.intp], K: i
     own = place[labels]
     rows = np.flatnonzero(own >= 0)
     own = own[rows]
-    if K <= np.iinfo(np.uint16).max:
-        own = own.astype(np.uint16)  # which NumPy sorts by counting
-    order = rows[np.argsort(own, kind="stable")]
+    small = own.astype(np.uint16) if K < 1 << 16 else own  # which NumPy sorts by counting
+    order = rows[np.argsort(small, kind="stable")]
     return np.split(order, np.cumsum(np.bincount(own, minlength=len(clusters)))[:-1])
 
 
