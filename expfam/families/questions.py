@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from expfam.families.base import Family
     from expfam.protocols import Floats
 
 _DISCRETE = ("counts", "categories", "binary")
@@ -103,6 +104,14 @@ class DataQuestions:
             "string": False,
             "real": self.support == "real",
         }
+
+    def of_one_width(self) -> Family | None:
+        """Return the unbound family of the same rows whose clusters have one width, None if there is none.
+
+        It has settings of its own: a start is looked for under it where clusters overlap. A cluster of a width of its
+        own takes in more and more of its neighbours once it is wide.
+        """
+        return None
 
     # ---- coordinates -------------------------------------------------------------------------------------------------
 

@@ -96,6 +96,28 @@ def ascend(
     return climb(model, data, labels, keep_clusters=keep_clusters, max_passes=max_passes, n_threads=n_threads).labels
 
 
+def may_be_mode(
+    model: MixtureModel, data: Dataset, labels: npt.NDArray[np.int32], *, n_threads: int | None = None
+) -> bool:
+    """Tell whether no row of a sample of at most 512 has another most probable cluster.
+
+    Parameters
+    ----------
+    model, data, labels, n_threads
+        As of `ascend`.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers.starts.ascent import may_be_mode
+    >>> data = Dataset([[0], [1], [30], [31], [2]], Poisson())
+    >>> model = MixtureModel(data.family, DirichletProcess())
+    >>> may_be_mode(model, data, [0, 0, 1, 1, 0]), may_be_mode(model, data, [0, 0, 1, 1, 1])
+    (True, False)
+    """
+    return _Ascent(model, data, _checked(labels, data.n_rows), n_threads).may_stay()
+
+
 def has_many_clusters(n_rows: int, n_clusters: int) -> bool:
     """Tell whether rows and clusters are so many that most passes score few clusters of a row.
 

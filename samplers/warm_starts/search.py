@@ -30,6 +30,7 @@ from expfam.samplers.chain.driver import advance
 from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.hyper.slice import UpdateHyper
+from expfam.samplers.starts.ascent import may_be_mode
 from expfam.samplers.starts.greedy_merge import merged_labels
 from expfam.samplers.starts.kmeans import many_labels
 from expfam.samplers.starts.many_exchanges import ManyExchanges, has_many_clusters
@@ -51,6 +52,8 @@ _SETTLED = 2  # candidates for an open number that are taken uphill, beside one 
 _INITS_A_RUN = 3  # of `n_init`, where clusters are many and exchanged: one run by default
 _RACED = 4  # candidates for a given number from which EM is run; those of the highest log joint
 _CLOSE = 0.02  # nats a row between candidates that steps of the chain are to tell apart
+_MOST_ROUNDS = 8  # of exchanges and moves of rows under one width
+_HOPE = 2.0  # times the gain of a round that all further ones may have: each gains about half as much as the last one
 _MOST_OF_A_BLOB = 0.5  # share of the rows in the largest of a given number of clusters
 
 
@@ -62,7 +65,8 @@ class FoundStart(NamedTuple):
     labels : (n,) int32 ndarray
     name : str
         Candidate that was taken: "lloyd 1" and so on for k-means in the family's coordinates, "raw", "white", "log" or
-        "column" for k-means in others, "segments" of one column, "one", "free", or "random 1".
+        "column" for k-means in others, "segments" of one column, "one", "one width" where clusters are many and
+        overlap, "free", or "random 1".
     model : MixtureModel
         The given one with the hyper-parameters that fit the labels, and the shape of the prior that the family makes of
         them.
@@ -289,7 +293,8 @@ class _Search:
     def of_many_clusters(self):
         """Take the best of few k-means runs, after exchanges of clusters.
 
-        An exchange mends at once what one run does wrong in one place; further runs do as much wrong in others.
+        An exchange mends at once what one run does wrong in one place; further runs do as much wrong in others. Where
+        clusters overlap, the best one is compared with what exchanges reach under one width of all clusters.
         """
         n_runs = -(-self.n_init // _INITS_A_RUN)
         runs = {
@@ -301,7 +306,34 @@ class _Search:
             exchanges = ManyExchanges(one.model, self.data, seed=self.seed, n_threads=self.n_threads)
             fitted[name] = self.settler.fitted(exchanges.risen(one.labels))
         name = _highest(fitted)
+        best = fitted[name]
+        if not may_be_mode(best.model, self.data, best.labels, n_threads=self.n_threads):
+            fitted |= self._of_one_width(name, self.settler.ascended(best, max_passes=1), runs[name])
+            name = _highest(fitted)
         return FoundStart(fitted[name].labels, name, fitted[name].model, _log_joints(fitted))
+
+    def _of_one_width(self, name, best, begun):
+        """Return the best run where clusters overlap, and what is reached where all clusters have one width.
+
+        One that has become wide takes in its neighbours, and no move of rows or exchange of clusters leads back. Under
+        one width, exchanges and moves of rows go on in turn as long as they may yet be the better start.
+        """
+        family = self.model.family.of_one_width()
+        if family is None:
+            return {}
+        data, options = Dataset(self.data.X, family), {"seed": self.seed, "n_threads": self.n_threads}
+        model, learned = MixtureModel(data.family, self.model.weights), tuple(data.family.learned_by_default)
+        narrow = Settler(model, data, learned, **options)
+        present, found = narrow.fitted(begun), self.settler.fitted(begun)
+        for _ in range(_MOST_ROUNDS):
+            before = found.log_joint
+            risen = ManyExchanges(present.model, data, **options).risen(present.labels)
+            present = narrow.ascended(narrow.fitted(risen), max_passes=1)
+            found = self.settler.fitted(present.labels)
+            gain = found.log_joint - before
+            if gain < _CLOSE * data.n_rows or found.log_joint + _HOPE * gain < best.log_joint:
+                break
+        return {name: best, "one width": found}
 
     def of_counts(self):
         """Take the candidate of the highest log joint after some sweeps."""

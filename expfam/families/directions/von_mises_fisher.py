@@ -153,6 +153,10 @@ class VonMisesFisher(Family):
         """
         return tuple(self.hyper) if self.kappa in ("cluster", "shared") else ()
 
+    def of_one_width(self) -> VonMisesFisher | None:
+        """Return the unbound family with one concentration for all clusters, None if this one has none a cluster."""
+        return VonMisesFisher(kappa="shared", normalize=self.normalize) if self.kappa == "cluster" else None
+
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def bind(self, X: Any, weight: npt.ArrayLike | None = None) -> Self:

@@ -183,6 +183,10 @@ class SphericalGaussian(RealFamily):
         """Return True: likelihoods depend on squared distances of the rows."""
         return True
 
+    def of_one_width(self) -> SphericalGaussian | None:
+        """Return the unbound family with one variance for all clusters, None if this one has no variance a cluster."""
+        return SphericalGaussian(variance="shared") if is_auto(self.variance) else None
+
     def validate(self, X: Any) -> Any:
         """Check data and return them as a dense array or canonical CSR; see `Family.validate`."""
         X = super().validate(X)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import normalized_mutual_info_score
 
 import expfam as ef
 from expfam.fitting.endings import given_ending
@@ -187,5 +188,54 @@ def test_a_third_of_the_starts_is_tried():
     rows, _ = directions(300, 4, 256)
     data = ef.Dataset(rows, ef.SphericalGaussian())
     model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(300, 1.0))
-    assert len(search_start(model, data, n_init=3, seed=0).scores) == 1
-    assert len(search_start(model, data, n_init=4, seed=0).scores) == 2
+    for n_init, n_runs in ((3, 1), (4, 2)):
+        names = search_start(model, data, n_init=n_init, seed=0).scores
+        assert [name for name in names if name != "one width"] == [f"lloyd {run + 1}" for run in range(n_runs)]
+
+
+def overlapping(spread, n_rows=2000, n_clusters=100, n_columns=300):
+    rng, labels = np.random.default_rng(0), np.arange(n_rows) % n_clusters
+    return rng.normal(size=(n_clusters, n_columns))[labels] + spread * rng.normal(size=(n_rows, n_columns)), labels
+
+
+def start_of(family, rows, n_threads=1):
+    data = ef.Dataset(rows, family)
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(100, 1.0))
+    return search_start(model, data, learned=data.family.learned_by_default, seed=0, n_threads=n_threads)
+
+
+@pytest.mark.parametrize("family", [ef.SphericalGaussian(), ef.load_family("von_mises_fisher", normalize=True)])
+def test_overlapping_clusters_start_under_one_width(family, monkeypatch):
+    """With widths of their own, one cluster takes in its neighbours, which no exchange mends."""
+    rows, labels = overlapping(2.2)
+    found = start_of(family, rows)
+    assert found.name == "one width"
+    assert np.bincount(found.labels).max() < 40
+    assert normalized_mutual_info_score(labels, found.labels) > 0.97
+    assert np.array_equal(start_of(family, rows, n_threads=2).labels, found.labels)
+    monkeypatch.setattr(type(family), "of_one_width", lambda self: None)
+    own = start_of(family, rows)
+    assert own.name == "lloyd 1"
+    assert found.scores["one width"] > found.scores["lloyd 1"] >= own.scores["lloyd 1"]
+
+
+def test_clusters_that_lie_apart_are_not_looked_for_under_one_width(monkeypatch):
+    monkeypatch.setattr(ef.SphericalGaussian, "of_one_width", lambda self: pytest.fail("it was asked for"))
+    rows, labels = overlapping(0.5)
+    assert normalized_mutual_info_score(labels, start_of(ef.SphericalGaussian(), rows).labels) > 0.99
+
+
+@pytest.mark.parametrize("spread", [2.4, 3.5])
+def test_the_start_under_one_width_is_taken_only_where_it_is_better(spread):
+    found = start_of(ef.SphericalGaussian(), overlapping(spread)[0])
+    assert found.scores[found.name] == max(found.scores.values())
+
+
+def test_families_of_one_width():
+    assert ef.SphericalGaussian().of_one_width().variance == "shared"
+    rows = overlapping(1.0)[0]
+    own = ef.load_family("von_mises_fisher", normalize=True).bind(rows).of_one_width()
+    assert (own.kappa, own.normalize, own.is_bound) == ("shared", True, False)
+    others = [ef.DiagonalGaussian(), ef.SphericalGaussian(variance=1.0), ef.SphericalGaussian(variance="shared")]
+    others += [ef.load_family("von_mises_fisher", kappa=kappa) for kappa in ("shared", "auto", 9.0)]
+    assert [family.of_one_width() for family in others] == [None] * 6
