@@ -106,7 +106,7 @@ class DataQuestions:
         }
 
     def of_one_width(self) -> Family | None:
-        """Return the unbound family of the same rows whose clusters have one width, None if there is none.
+        """Return the unbound family of the same rows whose clusters have one width, or None.
 
         It has settings of its own: a start is looked for under it where clusters overlap. A cluster of a width of its
         own takes in more and more of its neighbours once it is wide.

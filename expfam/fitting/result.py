@@ -110,9 +110,10 @@ def _compared(plan, state):
 
 
 def _mode_of_given_number(plan, run, labels, start):
-    """Return the mode that is reached from labels, by way of the data that the chain has seen: GivenEnding.
+    """Return the mode that is reached from labels, by way of the data that the chain has seen.
 
-    There repeated values are spread: the densities of the data as they are prefer clusters of single values.
+    It is a `GivenEnding`. On the data that the chain has seen repeated values are spread: the densities of the data as
+    they are prefer clusters of single values.
     """
     state, n_clusters = run.state, plan.asked.n_components
     options = {"max_passes": _MOST_PASSES, "seed": state.seed, "n_threads": plan.n_threads}

@@ -50,7 +50,7 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
 
 
 def _dense_sums(phi, labels, ends, Py_ssize_t n_clusters, Py_ssize_t F):
-    """Return the sums (K, F) of ``phi(start, stop)`` by label, one segment of the rows after the other.
+    """Return the sums (K, F) of ``phi(start, stop)`` by label, segment by segment of the rows.
 
     Segments lie between the numbers `ends`; some may be empty.
     """
@@ -215,9 +215,10 @@ def moved_statistics(data, n, S, old, new):
 
 
 def recounted_statistics(data, n, S, old, new):
-    """Compute the statistics of labels `new` from those of labels `old`, with the bits of `weighted_statistics`.
+    """Compute what `weighted_statistics` does for labels `new` from what it does for `old`.
 
-    Clusters that gain or lose rows are counted anew; only their rows are read where rows are dense and have no weights.
+    The bits are the same: clusters that gain or lose rows are counted anew. Only their rows are read where rows are
+    dense and have no weights.
 
     Parameters
     ----------

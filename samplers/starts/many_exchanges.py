@@ -306,7 +306,7 @@ def _rows_of(labels: npt.NDArray[np.int32], clusters: npt.NDArray[np.intp], K: i
 
 
 def _lowest(distance: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.intp]:
-    """Return the places of the n lowest numbers of each row, of equal ones the first, in any order."""
+    """Return the places of the n lowest numbers of each row, of equal ones the first."""
     found = np.argpartition(distance, n - 1, axis=1)[:, :n]
     largest = np.take_along_axis(distance, found, axis=1).max(axis=1)
     is_tied = np.count_nonzero(distance <= largest[:, None], axis=1) > n

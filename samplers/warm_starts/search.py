@@ -313,10 +313,11 @@ class _Search:
         return FoundStart(fitted[name].labels, name, fitted[name].model, _log_joints(fitted))
 
     def _of_one_width(self, name, best, begun):
-        """Return the best run where clusters overlap, and what is reached where all clusters have one width.
+        """Return the best run, and what is reached under one width of all clusters.
 
-        One that has become wide takes in its neighbours, and no move of rows or exchange of clusters leads back. Under
-        one width, exchanges and moves of rows go on in turn as long as they may yet be the better start.
+        Where clusters overlap, one that has become wide takes in its neighbours, and no move of rows or exchange of
+        clusters leads back. Under one width, exchanges and moves of rows go on in turn as long as they may yet be the
+        better start. Without a family of one width there are none of both.
         """
         family = self.model.family.of_one_width()
         if family is None:

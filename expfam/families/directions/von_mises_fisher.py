@@ -154,7 +154,7 @@ class VonMisesFisher(Family):
         return tuple(self.hyper) if self.kappa in ("cluster", "shared") else ()
 
     def of_one_width(self) -> VonMisesFisher | None:
-        """Return the unbound family with one concentration for all clusters, None if this one has none a cluster."""
+        """Return the unbound family with one concentration; None if clusters have none of their own."""
         return VonMisesFisher(kappa="shared", normalize=self.normalize) if self.kappa == "cluster" else None
 
     # ---- rows --------------------------------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ class SphericalGaussian(RealFamily):
         return True
 
     def of_one_width(self) -> SphericalGaussian | None:
-        """Return the unbound family with one variance for all clusters, None if this one has no variance a cluster."""
+        """Return the unbound family with one variance; None if clusters have none of their own."""
         return SphericalGaussian(variance="shared") if is_auto(self.variance) else None
 
     def validate(self, X: Any) -> Any:

@@ -213,7 +213,7 @@ class OwnVariance:
         return strength, self.family.mean - self.family.center_ + about / strength[:, None], shape, rate
 
     def _posterior_sums(self, n, S):
-        """Return what `_posterior` does, but in the place of the location the sums about the prior one (K, d)."""
+        """Return what `_posterior` does, with sums about the prior location for the location."""
         family = self.family
         m0 = family.mean - family.center_
         strength = family.mean_strength + n
