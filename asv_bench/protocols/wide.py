@@ -13,10 +13,10 @@ as many directions; the goal is 3 times their time.
 
 `embeddings`: the default call with a given number of clusters beside faiss' spherical k-means of ten passes and
 superkmeans (both of the extra `bench`). They take turns; medians. Goals: at 20,000 x 384 and K = 1,024 an NMI of .995
-in at most 4 times the time of faiss, at 50,000 x 384 and K = 256 at least the NMI of faiss in 3 times its time.
+in at most 1.6 times the time of faiss, at 50,000 x 384 and K = 256 at least the NMI of faiss in 1.7 times its time.
 
 `noisy`: 50,000 rows in 1,000 groups that lie near each other, under one variance for all clusters, under variances of
-their own and beside faiss; the goal is its NMI. Then a million such rows on two threads.
+their own and beside faiss; the goal of both is its NMI. Then a million such rows on two threads.
 
 `narrow`: memory beside 150,000 rows of float32, float16 and int8 in 256 clusters, by tracemalloc: binding, a sweep, a
 draw, a default fit and `predict`; the goal is that none makes the copy of float16 and int8 in single precision.
@@ -169,7 +169,7 @@ class Embeddings(NamedTuple):
     most_of_faiss: float
 
 
-SHAPES = (Embeddings(20_000, 1024, 0.995, 4.0), Embeddings(50_000, 256, None, 3.0))
+SHAPES = (Embeddings(20_000, 1024, 0.995, 1.6), Embeddings(50_000, 256, None, 1.7))
 QUICK_SHAPES = (Embeddings(4_000, 256, 0.995, 15.0),)  # much of a fit does not grow with the rows
 ROUNDS = 3
 
@@ -256,16 +256,16 @@ def noisy(is_quick):
     X, labels = directions(n_rows, n_clusters)
     found = {name: timed_labels(side, X, labels, n_clusters) for name, side in NOISY_SIDES.items()}
     size = f"{n_rows:,} x {COLUMNS}, K = {n_clusters:,}"
-    goals = {"one variance": "NMI >= that of faiss"}
+    ours = ("one variance", "gaussian_spherical")
     print_table(
         [
-            {size: name, "CPU s": seconds, "NMI": nmi, "goal": goals.get(name, "")}
+            {size: name, "CPU s": seconds, "NMI": nmi, "goal": "NMI >= that of faiss" if name in ours else ""}
             for name, (seconds, nmi) in found.items()
         ]
     )
     if not is_quick:
         print_table([million()])
-    return found["one variance"][1] >= found["faiss"][1]
+    return min(found[name][1] for name in ours) >= found["faiss"][1]
 
 
 def million(n_clusters=1000, n_block=50_000):
