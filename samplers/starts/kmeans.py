@@ -105,16 +105,24 @@ def many_labels(
     >>> labels[0] == labels[1] != labels[2] == labels[3]
     np.True_
     """
-    tiles = part = row_tiles(data, seed=seed, n_threads=n_threads)
+    coordinates = Rows(data)  # once: they follow from all rows
+    tiles = part = row_tiles(data, seed=seed, coordinates=coordinates, n_threads=n_threads)
     rng = generator(seed, "start", unit=_SEED_UNIT, step=run)
     if data.n_rows > _SEED_ROWS * K:
         chosen = np.sort(rng.choice(data.n_rows, _SEED_ROWS * K, replace=False, shuffle=False))
-        part = row_tiles(data, seed=seed, rows=chosen, n_threads=n_threads)
+        part = row_tiles(data, seed=seed, rows=chosen, coordinates=coordinates, n_threads=n_threads)
     seeds = part.seeds(min(K, part.n_rows), rng, n_trials=_SEED_TRIALS, n_threads=n_threads)
     return tiles.lloyd(part.take(seeds), n_threads=n_threads)[0]
 
 
-def row_tiles(data: Dataset, *, seed: int, rows: npt.ArrayLike | None = None, n_threads: int | None = None) -> RowTiles:
+def row_tiles(
+    data: Dataset,
+    *,
+    seed: int,
+    rows: npt.ArrayLike | None = None,
+    coordinates: Rows | None = None,
+    n_threads: int | None = None,
+) -> RowTiles:
     """Store the coordinates of rows for Lloyd runs.
 
     Parameters
@@ -125,13 +133,15 @@ def row_tiles(data: Dataset, *, seed: int, rows: npt.ArrayLike | None = None, n_
         Decides the projection of sparse rows.
     rows : (M,) array_like of int, optional
         All rows if not given.
+    coordinates : Rows, optional
+        Those of the data, where they are made already.
     n_threads : int or None
 
     Returns
     -------
     RowTiles
     """
-    coordinates = Rows(data)
+    coordinates = Rows(data) if coordinates is None else coordinates
     chosen: Any = slice(None) if rows is None else np.asarray(rows)
     weight = None if data.weight is None else data.weight[chosen]
     return RowTiles(coordinates.dense(chosen, coordinates.projection(seed)), weight=weight, n_threads=n_threads)
