@@ -317,7 +317,7 @@ class _Search:
 
         Where clusters overlap, one that has become wide takes in its neighbours, and no move of rows or exchange of
         clusters leads back. Under one width, exchanges and moves of rows go on in turn as long as they may yet be the
-        better start. Without a family of one width there are none of both.
+        better start. The result is empty where there is no family of one width.
         """
         family = self.model.family.of_one_width()
         if family is None:
