@@ -16,9 +16,10 @@ from expfam.model.data import Dataset
 from expfam.samplers.geometry.coordinates import Rows
 from expfam.structures.ground.rng import UniformStream, generator
 from expfam.structures.ground.threads import run as run_tasks
-from expfam.structures.rows.kmeans import RowTiles, nearest_centres
+from expfam.structures.rows.kmeans import RowBlocks, RowTiles, nearest_centres
 
 _FEWEST_ROWS = 20_000
+_BLOCK_ROWS = 4096  # coordinates of more rows are made block by block
 _ROWS_A_CLUSTER = 20
 _RUN_UNIT, _SAMPLE_UNIT, _SEED_UNIT = 5, 6, 11  # streams of the purpose "start"
 _SEED_ROWS, _SEED_TRIALS = 8, 2  # rows for each seed among which seeds of many clusters are picked, and tried
@@ -106,13 +107,15 @@ def many_labels(
     np.True_
     """
     coordinates = Rows(data)  # once: they follow from all rows
-    tiles = part = row_tiles(data, seed=seed, coordinates=coordinates, n_threads=n_threads)
     rng = generator(seed, "start", unit=_SEED_UNIT, step=run)
+    chosen = None
     if data.n_rows > _SEED_ROWS * K:
         chosen = np.sort(rng.choice(data.n_rows, _SEED_ROWS * K, replace=False, shuffle=False))
-        part = row_tiles(data, seed=seed, rows=chosen, coordinates=coordinates, n_threads=n_threads)
-    seeds = part.seeds(min(K, part.n_rows), rng, n_trials=_SEED_TRIALS, n_threads=n_threads)
-    return tiles.lloyd(part.take(seeds), n_threads=n_threads)[0]
+    tiles = row_tiles(data, seed=seed, rows=chosen, coordinates=coordinates, n_threads=n_threads)
+    seeds = tiles.take(tiles.seeds(min(K, tiles.n_rows), rng, n_trials=_SEED_TRIALS, n_threads=n_threads))
+    if chosen is not None:
+        tiles = row_tiles(data, seed=seed, coordinates=coordinates, n_threads=n_threads)
+    return tiles.lloyd(seeds, n_threads=n_threads)[0]
 
 
 def row_tiles(
@@ -142,9 +145,21 @@ def row_tiles(
     RowTiles
     """
     coordinates = Rows(data) if coordinates is None else coordinates
-    chosen: Any = slice(None) if rows is None else np.asarray(rows)
-    weight = None if data.weight is None else data.weight[chosen]
-    return RowTiles(coordinates.dense(chosen, coordinates.projection(seed)), weight=weight, n_threads=n_threads)
+    chosen = None if rows is None else np.asarray(rows)
+    return _tiles_of(coordinates, chosen, coordinates.projection(seed), n_threads)
+
+
+def _tiles_of(coordinates, chosen, project, n_threads):
+    """Store the coordinates of all or of chosen rows; those of many are made in blocks."""
+    data = coordinates.data
+    weight = data.weight if chosen is None or data.weight is None else data.weight[chosen]
+    n_rows = data.n_rows if chosen is None else len(chosen)
+    rows: Any
+    if project is None and n_rows > _BLOCK_ROWS:
+        rows = RowBlocks(lambda part: coordinates.dense(part if chosen is None else chosen[part], None), n_rows)
+    else:
+        rows = coordinates.dense(slice(None) if chosen is None else chosen, project)
+    return RowTiles(rows, weight=weight, n_threads=n_threads)
 
 
 def kmeans_labels(data: Dataset, K: int, *, seed: int, n_threads: int | None = None) -> npt.NDArray[np.int32]:
@@ -181,9 +196,7 @@ def kmeans_labels(data: Dataset, K: int, *, seed: int, n_threads: int | None = N
     coordinates = Rows(data)
     project = coordinates.projection(seed)
     chosen = np.sort(rng.choice(data.n_rows, n_sampled, replace=False, shuffle=False))
-    weight = None if data.weight is None else data.weight[chosen]
-    tiles = RowTiles(coordinates.dense(chosen, project), weight=weight, n_threads=n_threads)
-    centres = _run(tiles, K, seed, 0, n_threads)[1]
+    centres = _run(_tiles_of(coordinates, chosen, project, n_threads), K, seed, 0, n_threads)[1]
 
     def labels_of(start: int, stop: int) -> npt.NDArray[np.int32]:
         return nearest_centres(coordinates.dense(slice(start, stop), project), centres)

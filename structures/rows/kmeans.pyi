@@ -1,14 +1,23 @@
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from expfam.structures.ground.rng import UniformStream
+
+class RowBlocks:
+    shape: tuple[int, int]
+    def __init__(self, read: Callable[[slice], NDArray[np.floating]], n_rows: int) -> None: ...
+    def __getitem__(self, part: slice) -> NDArray[np.floating]: ...
 
 class RowTiles:
     @property
     def n_rows(self) -> int: ...
     @property
     def n_columns(self) -> int: ...
-    def __init__(self, X: ArrayLike, *, weight: ArrayLike | None = None, n_threads: int | None = None) -> None: ...
+    def __init__(
+        self, X: ArrayLike | RowBlocks, *, weight: ArrayLike | None = None, n_threads: int | None = None
+    ) -> None: ...
     def take(self, rows: ArrayLike) -> NDArray[np.float64]: ...
     def seeds(
         self,

@@ -221,13 +221,35 @@ cdef void nearest_of_group(const float *tiles, Py_ssize_t n_tiles, Py_ssize_t C,
         p += step
 
 
+class RowBlocks:
+    """Rows for `RowTiles` that are made when they are read; few are held at a time.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(part)`` returns the rows of a slice: (m, C) ndarray of float. They do not depend on the other rows.
+    n_rows : int
+        At least 1.
+
+    Attributes
+    ----------
+    shape : (int, int)
+    """
+
+    def __init__(self, read, n_rows):
+        self.read, self.shape = read, (n_rows, read(slice(0, 1)).shape[1])
+
+    def __getitem__(self, part):
+        return _matrix(self.read(part), "X")
+
+
 @final
 cdef class RowTiles:
     """Dense rows, stored for k-means; several runs on the same rows share them.
 
     Parameters
     ----------
-    X : (N, C) array_like of float
+    X : (N, C) array_like of float, or RowBlocks
         float32 stays float32; all other types are read as float64, and rounded to float32 after the subtraction of an
         origin near the middle of the rows. Entries are finite, and their squares are in the range of float32.
     weight : (N,) array_like of positive float, optional
@@ -265,8 +287,8 @@ cdef class RowTiles:
     cdef dict free          # of few rows: working memory of runs that have ended, by the sizes of the run
 
     def __init__(self, X, *, weight=None, n_threads=None):
-        self.X = X = _matrix(X, "X")
-        if not X.size:
+        self.X = X = X if isinstance(X, RowBlocks) else _matrix(X, "X")
+        if 0 in X.shape:
             raise DataError(f"X must have at least one row and one column; got shape {X.shape}")
         self.n_rows, self.n_columns = X.shape
         self.weight = None if weight is None else _positive(weight, self.n_rows)
@@ -283,14 +305,15 @@ cdef class RowTiles:
         cdef float *to = &self.tiles[first * GROUP_ROWS * self.n_columns]
         cdef Py_ssize_t start = first * GROUP_ROWS, stop = min(last * GROUP_ROWS, self.n_rows)
         cdef Py_ssize_t size = ceiling(stop - start, EXPFAM_TILE_ROWS) * EXPFAM_TILE_ROWS * self.n_columns
-        if self.X.dtype == np.float32:
-            single = self.X
+        X = self.X[start:stop]
+        if X.dtype == np.float32:
+            single = X
             with nogil:
-                fill(single, start, stop, self.origin, to)
+                fill(single, 0, stop - start, self.origin, to)
         else:
-            double_ = self.X
+            double_ = X
             with nogil:
-                fill(double_, start, stop, self.origin, to)
+                fill(double_, 0, stop - start, self.origin, to)
         if self.weight is None:
             return squares(to, size)
         return weighted_squares(to, stop - start, self.n_columns, &self.weight[start])

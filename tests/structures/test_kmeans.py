@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from expfam.errors import DataError
 from expfam.structures import RowTiles, nearest_centres
+from expfam.structures.rows.kmeans import RowBlocks
 
 SHAPES = [(1, 1, 1), (5, 2, 5), (31, 3, 4), (33, 1, 3), (150, 4, 3), (257, 7, 9), (700, 33, 40), (5000, 5, 6)]
 
@@ -348,3 +349,21 @@ for kind in ("planted", "noise", "ties", "far"):
 print("same")
 """
     assert output_under(isa, code, file=__file__).strip() == "same"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 31, 5000])
+def test_rows_that_are_made_when_they_are_read(n, dtype):
+    X, sizes = blobs(n, 5, 4).astype(dtype), []
+    weight = 1.0 + np.arange(n) % 3
+
+    def read(part):
+        sizes.append(len(X[part]))
+        return X[part]
+
+    tiles = RowTiles(RowBlocks(read, n), weight=weight)
+    whole = RowTiles(X, weight=weight)
+    k = min(n, 4)
+    for one, other in zip(tiles.kmeans(k, np.random.default_rng(0)), whole.kmeans(k, np.random.default_rng(0))):
+        np.testing.assert_array_equal(one, other)
+    assert max(sizes) <= 4096
