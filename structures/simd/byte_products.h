@@ -41,8 +41,13 @@ static void expfam_byte_products_base EXPFAM_BYTE_PRODUCTS_OF {
     }
 }
 
-#if EXPFAM_DISPATCH && (defined(__clang__) ? __clang_major__ >= 16 : __GNUC__ >= 12)
-#define EXPFAM_BYTE_DISPATCH 1
+#if EXPFAM_DISPATCH
+/* VNNI without AVX-512: older compilers do not know its instructions, and clang does not know how to ask for it. */
+#if !defined(__clang__) && __GNUC__ >= 12
+#define EXPFAM_HAS_AVX_VNNI __builtin_cpu_supports("avxvnni")
+#else
+#define EXPFAM_HAS_AVX_VNNI 0
+#endif
 /* One body for both widths: the sums of four rows and two vectors of points stay in registers. */
 #define EXPFAM_BYTE_PRODUCTS(NAME, TARGET, INTS, FLOATS, LOAD, ALL, MULTIPLY, TO_FLOATS, TIMES, ALL_FLOATS, FLOAT_LOAD, \
                              STORE, ROWS, LANES)                                                            \
@@ -56,28 +61,32 @@ static void expfam_byte_products_base EXPFAM_BYTE_PRODUCTS_OF {
                     INTS low[ROWS], high[ROWS];                                                             \
                     for (int r = 0; r < ROWS; r++) low[r] = high[r] = ALL(-128 * sums[first + r]);          \
                     for (ptrdiff_t g = 0; g < n_groups; g++, four += EXPFAM_CODE_GROUP, x += 4) {           \
-                        const INTS a = LOAD((const void *)four), b = LOAD((const void *)(four + 4 * LANES)); \
+                        const INTS u = LOAD((const void *)four), v = LOAD((const void *)(four + 4 * LANES)); \
                         EXPFAM_PRAGMA(GCC unroll 8)                                                         \
                         for (int r = 0; r < ROWS; r++) {                                                    \
                             int32_t entries;                                                                \
                             memcpy(&entries, x + 4 * n_groups * r, 4);                                      \
                             const INTS row = ALL(entries);                                                  \
-                            low[r] = MULTIPLY(low[r], a, row), high[r] = MULTIPLY(high[r], b, row);         \
+                            low[r] = MULTIPLY(low[r], u, row), high[r] = MULTIPLY(high[r], v, row);         \
                         }                                                                                   \
                     }                                                                                       \
-                    const FLOATS a = FLOAT_LOAD(point_scales + place), b = FLOAT_LOAD(point_scales + place + LANES); \
+                    const FLOATS u = FLOAT_LOAD(point_scales + place), v = FLOAT_LOAD(point_scales + place + LANES); \
                     for (int r = 0; r < ROWS; r++) {                                                        \
                         const FLOATS scale = ALL_FLOATS(row_scales[first + r]);                             \
                         float *to = out + (first + r) * stride + place;                                     \
-                        STORE(to, TIMES(TO_FLOATS(low[r]), TIMES(scale, a)));                               \
-                        STORE(to + LANES, TIMES(TO_FLOATS(high[r]), TIMES(scale, b)));                      \
+                        STORE(to, TIMES(TO_FLOATS(low[r]), TIMES(scale, u)));                               \
+                        STORE(to + LANES, TIMES(TO_FLOATS(high[r]), TIMES(scale, v)));                      \
                     }                                                                                       \
                 }                                                                                           \
     }
+#if !defined(__clang__) && __GNUC__ >= 12
 #define EXPFAM_LOAD_256(address) _mm256_loadu_si256((const __m256i *)(address))
 EXPFAM_BYTE_PRODUCTS(expfam_byte_products_avx2, __attribute__((target("avxvnni,avx2,fma"))), __m256i, __m256,
                      EXPFAM_LOAD_256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32, _mm256_cvtepi32_ps, _mm256_mul_ps,
                      _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, 4, 8)
+#else
+#define expfam_byte_products_avx2 expfam_byte_products_base
+#endif
 EXPFAM_BYTE_PRODUCTS(
     expfam_byte_products_avx512,
     __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,prefer-vector-width=512"))), __m512i,
@@ -87,11 +96,10 @@ EXPFAM_BYTE_PRODUCTS(
 EXPFAM_UNUSED static int expfam_byte_isa(void) {
     const int level = expfam_isa();
     if (level == 2 && __builtin_cpu_supports("avx512vnni")) return 2;
-    return level && __builtin_cpu_supports("avxvnni") ? 1 : 0;
+    return level && EXPFAM_HAS_AVX_VNNI ? 1 : 0;
 }
 EXPFAM_CALLED(void, expfam_byte_products, EXPFAM_BYTE_PRODUCTS_OF, expfam_byte_isa)
 #else
-#define EXPFAM_BYTE_DISPATCH 0
 EXPFAM_UNUSED static void(*expfam_byte_products) EXPFAM_BYTE_PRODUCTS_OF = expfam_byte_products_base;
 EXPFAM_UNUSED static int expfam_byte_isa(void) { return 0; }
 #endif
