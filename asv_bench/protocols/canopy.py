@@ -214,7 +214,8 @@ def fitted_state(K, d, separation, args):
 def exact_drawers(state, args):
     """Function that draws labels, and how many, by each exact method."""
     found = {}
-    for method in ["dense", "tree", *(["rejection"] if args.rejection else [])]:
+    pruned = [] if state.data.has_sparse_phi else ["pruned"]
+    for method in ["dense", *pruned, "tree", *(["rejection"] if args.rejection else [])]:
         kernel = samplers.StochasticEM(draw=method, n_threads=args.threads)
         found[method] = (partial(kernel.draw_labels, state), state.data.n_rows)
     return found

@@ -320,7 +320,7 @@ FORCED = {
     "samplers/collapsed/test_metropolis.py": "expfam_(byte_scores|float_rows|between|max_float)",
     "structures/test_top_l.py": "top_\\w+",
     "samplers/hierarchy/test_bounded_pairs.py": "expfam_(rate_logs|upper_scores|ward_bounds)",
-    "samplers/proposals/test_int8.py": "expfam_int8_(dots|scores)",
+    "samplers/proposals/test_int8.py": "expfam_(int8_(dots|scores)|add_squares)",
     "samplers/uncollapsed/test_gibbs.py": "expfam_(narrow|tops|near_\\w+|add_scaled|add_near)",
     "samplers/uncollapsed/test_em_few_rows.py": "expfam_(row_(scores|weights)|add_weighed)",
     "samplers/uncollapsed/test_listed_rows.py": "expfam_add_listed",

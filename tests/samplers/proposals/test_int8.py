@@ -387,6 +387,16 @@ def test_a_shift_has_the_bits_of_single_moves(name, n_threads):
         np.testing.assert_array_equal(law(handle, i, 12), law(single, i, 12))
 
 
+@pytest.mark.parametrize("isa", ["base", "avx2"])
+def test_a_shift_has_the_bits_of_single_moves_under_other_instructions(isa):
+    code = """
+from test_int8 import test_a_shift_has_the_bits_of_single_moves as check
+check("gaussian_diag", 1)
+print("same")
+"""
+    assert output_under(isa, code, file=__file__).strip() == "same"
+
+
 @pytest.mark.parametrize("name", DENSE)
 @pytest.mark.parametrize("shortlist", [0, 2])
 def test_single_moves_agree_with_a_refresh(name, shortlist):
