@@ -25,6 +25,7 @@ MOST_COLUMNS = 1 << 16                  # whose products stay within 32 bits
 
 cdef enum:
     OFFSET = 128                        # of stored entries of points
+    BLOCK_BYTES = 1 << 15               # points that stay in a near cache while rows are multiplied
 cdef float LARGEST_CODE = 127.0
 cdef float LEAST_SCALE = 1e-15          # products and squares of smaller ones could underflow
 cdef double ROUNDING = 2.0 ** -19       # more than all roundings of a product and of the codes, relative to |x| |w|
@@ -154,12 +155,17 @@ cdef class CodedPoints:
         self.scales[k], self.errors[k], self.lengths[k] = point.scale, point.error, point.length
 
     cdef void multiply(self, CodedRows rows, Py_ssize_t n, float *out, Py_ssize_t stride) noexcept nogil:
-        cdef Py_ssize_t i = 0
-        while i < n:
-            expfam_byte_products(&rows.codes[i * rows.row_bytes], &rows.scales[i], &rows.sums[i], &self.codes[0],
-                                 &self.scales[0], self.n_groups, self.width // EXPFAM_CODE_POINTS, out + i * stride,
-                                 stride)
-            i += EXPFAM_CODE_ROWS
+        cdef Py_ssize_t i, b = 0, n_blocks = self.width // EXPFAM_CODE_POINTS, step
+        step = max(1, BLOCK_BYTES // (EXPFAM_CODE_GROUP * self.n_groups))
+        while b < n_blocks:
+            i = 0
+            while i < n:
+                expfam_byte_products(&rows.codes[i * rows.row_bytes], &rows.scales[i], &rows.sums[i],
+                                     &self.codes[b * EXPFAM_CODE_GROUP * self.n_groups],
+                                     &self.scales[b * EXPFAM_CODE_POINTS], self.n_groups, min(step, n_blocks - b),
+                                     out + i * stride + b * EXPFAM_CODE_POINTS, stride)
+                i += EXPFAM_CODE_ROWS
+            b += step
 
 
 cdef class ScoredPoints(CodedPoints):
