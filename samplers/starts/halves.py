@@ -37,6 +37,7 @@ _MOST_ROWS = 2000  # of a cluster, in which cuts are looked for
 _HOPE = 1.5  # times the rise of a sample of the rows that all may have
 _FEWEST_ROWS = 4
 _PASSES = 4  # of the ascent from each cut
+_CELLS_AT_ONCE = 1 << 24  # of the rows of clusters that are cut together: 64 MiB in single precision
 _MOST_COLUMNS = 4096
 _FEWEST_OF_SEGMENTS = 20  # rows of a cluster
 _LIGHT = 2.4  # fourth moment over squared variance: 3 of a normal column, 1.8 of many groups at equal distances
@@ -122,9 +123,7 @@ def best_halves(
     looked_at = [rows if chosen is None else rows[chosen] for rows, chosen in zip(clusters, drawn)]
     cut = [c for c, rows in enumerate(looked_at) if len(rows) >= _FEWEST_ROWS]
     found: list[Halves | None] = [None] * len(clusters)
-    at_once = max(1, _SCORED_AT_ONCE // (2 * data.n_statistics))
-    for start in range(0, len(cut), at_once):
-        block = cut[start : start + at_once]
+    for block in _blocks(cut, looked_at, data):
         cuts = _Cuts(free, data, [looked_at[c] for c in block], block, seed, by_columns)
         for c, halves in zip(block, cuts.best()):
             found[c] = halves
@@ -132,6 +131,20 @@ def best_halves(
         if halves is not None and drawn[c] is not None:
             found[c] = _of_all_rows(free, data, clusters[c], looked_at[c], halves, n_threads, forced)
     return found
+
+
+def _blocks(cut, looked_at, data):
+    """Yield lists of clusters whose cuts are looked for together: few statistics, and few rows that are copied."""
+    at_once, most_rows = max(1, _SCORED_AT_ONCE // (2 * data.n_statistics)), _CELLS_AT_ONCE // data.n_features
+    block, n_rows = [], 0
+    for c in cut:
+        if block and (len(block) == at_once or n_rows + len(looked_at[c]) > most_rows):
+            yield block
+            block, n_rows = [], 0
+        block.append(c)
+        n_rows += len(looked_at[c])
+    if block:
+        yield block
 
 
 def _of_all_rows(free, data, rows, looked_at, halves, n_threads, forced):
