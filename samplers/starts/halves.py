@@ -134,7 +134,7 @@ def best_halves(
 
 
 def _blocks(cut, looked_at, data):
-    """Yield lists of clusters whose cuts are looked for together: few statistics, and few rows that are copied."""
+    """Yield lists of clusters that are cut together: few statistics, few copied rows."""
     at_once, most_rows = max(1, _SCORED_AT_ONCE // (2 * data.n_statistics)), _CELLS_AT_ONCE // data.n_features
     block, n_rows = [], 0
     for c in cut:

@@ -63,7 +63,7 @@ def draw_pruned(
     return coded_draw.draw_labels(state, n_threads, coded)
 
 
-def preferred_codes(state: Any) -> tuple[coded_draw.CodedScores | None, float]:
+def preferred_codes(state: Any) -> tuple[coded_draw.CodedScores | None, float | None]:
     """Make codes of the parameters if they should draw labels faster than a dense pass.
 
     A few rows at regular distances show how many clusters matter. The costs are constants of the package: a choice by
@@ -77,13 +77,13 @@ def preferred_codes(state: Any) -> tuple[coded_draw.CodedScores | None, float]:
     Returns
     -------
     coded : CodedScores or None
-    cost : float
-        Nanoseconds for a datum, of the faster way.
+    cost : float or None
+        Nanoseconds for a datum, of the faster way; None where codes are out of the question.
     """
     data, K = state.data, state.K
-    dense = dense_cost(data, K)
     if data.has_sparse_phi or K < _LEAST_CLUSTERS or not _LEAST_COLUMNS <= data.n_statistics <= MOST_COLUMNS:
-        return None, dense
+        return None, None
+    dense = dense_cost(data, K)
     making = _CODE_COST * K * data.n_statistics / max(1, data.n_rows)
     if not has_byte_products() or making > _MOST_FOR_CODES * dense:
         return None, dense
