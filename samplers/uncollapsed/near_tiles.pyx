@@ -20,7 +20,6 @@ cdef float APART = 60.0         # between the means of clusters, whose rows lie 
 
 _LEAST_WEIGHT = 4096.0          # of the data: codes of parameters take the time of a few hundred rows
 _MEANS = 64                     # clusters at whose means the numbers of near scores are counted
-_MOST_SHARE = 12.0              # a score alone takes the time that integers save in so many
 
 
 def near_scores(DenseScores scores, state):
@@ -46,7 +45,7 @@ def near_scores(DenseScores scores, state):
     cdef NearScratch scratch = NearScratch(near)
     cdef NearScores each = near
     each.write(scratch, &rows[0, 0], scores.F, rows.shape[0], APART, &out[0, 0], scores.K, &is_open[0])
-    return near if scratch.n_near * _MOST_SHARE <= scratch.n_rows * scores.K else None
+    return near if scratch.pays(scores.K) else None
 
 
 cdef class NearTile:

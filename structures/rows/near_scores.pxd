@@ -28,3 +28,4 @@ cdef class NearScratch:
     cdef Py_ssize_t skips, n_skipped            # calls that are to be skipped, and those that were
     cdef readonly Py_ssize_t n_rows, n_near     # rows of the last call, and their scores that were near
     cdef readonly Py_ssize_t n_tried            # rows of all calls
+    cdef bint pays(self, Py_ssize_t K) noexcept nogil   # whether so few scores were near that bounds save time

@@ -106,7 +106,7 @@ cdef class NearScores:
                 last = min(first + ROWS, n)
                 n_open = self.write(scratch, &X[first, 0], self.F, last - first, reach, &out[first, 0], self.K,
                                     &scratch.is_open[0])
-                pays = scratch.n_near * MOST_SHARE <= scratch.n_rows * self.K
+                pays = scratch.pays(self.K)
                 if pays and n_open:
                     self.complete(scratch, X, first, last, out)
                 first = last
@@ -135,3 +135,6 @@ cdef class NearScratch:
         self.products, self.dots = np.empty((ROWS, width), np.float32), np.empty(width, np.float32)
         self.places, self.every = np.empty(width + 1, dtype=np.int32), np.arange(scores.K, dtype=np.int32)
         self.is_open, self.skips, self.n_skipped = np.empty(ROWS, dtype=np.uint8), 0, 0
+
+    cdef bint pays(self, Py_ssize_t K) noexcept nogil:
+        return self.n_near * MOST_SHARE <= self.n_rows * K
