@@ -63,6 +63,16 @@ def with_peak_beside_files(action, seconds=0.05):
         watcher.join()
 
 
+def asked_for(command, subjects):
+    """Parse the options of a command whose arguments are subjects; all of them if none is named."""
+    arguments = command.parse_args()
+    unknown = set(arguments.subjects) - set(subjects)
+    if unknown:
+        command.error(f"unknown subject {sorted(unknown)[0]!r}; known: {', '.join(subjects)}")
+    arguments.subjects = arguments.subjects or list(subjects)
+    return arguments
+
+
 def print_table(rows):
     """Rows with the same keys as aligned columns."""
     cells = [list(rows[0])] + [[shown(value) for value in row.values()] for row in rows]

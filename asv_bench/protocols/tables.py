@@ -24,7 +24,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
 
-from reports import print_growing, resident, with_peak
+from reports import asked_for, print_growing, resident, with_peak
 from table_cells import cells_of_mixture, cells_of_stepmix, resolutions
 
 from expfam import Columns, Dataset, DirichletProcess, Mixture, MixtureModel
@@ -311,14 +311,10 @@ def parser():
 
 def main():
     """Run what is asked for."""
-    command = parser()
-    arguments = command.parse_args()
-    unknown = set(arguments.subjects) - set(SUBJECTS)
-    if unknown:
-        command.error(f"unknown subject {sorted(unknown)[0]!r}; known: {', '.join(SUBJECTS)}")
+    arguments = asked_for(parser(), SUBJECTS)
     arguments.tables = arguments.tables or (QUICK if arguments.quick else tuple(TABLES))
     rows = []
-    for subject in arguments.subjects or SUBJECTS:
+    for subject in arguments.subjects:
         found = print_growing(SUBJECTS[subject](arguments), first=28)
         rows += found
         if subject == "score" and len(found) == len(TABLES):

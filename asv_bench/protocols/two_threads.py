@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
 
-from reports import print_table
+from reports import asked_for, print_table
 
 from expfam import AdmixtureModel, Dataset, DiagonalGaussian, MixtureModel, Multinomial, SymmetricDirichlet
 from expfam.samplers import (
@@ -150,15 +150,11 @@ def parser():
 
 def main():
     """Print a table of the steps that are asked for."""
-    command = parser()
-    arguments = command.parse_args()
-    unknown = set(arguments.subjects) - set(PROTOCOLS)
-    if unknown:
-        command.error(f"unknown subject {sorted(unknown)[0]!r}; known: {', '.join(PROTOCOLS)}")
+    arguments = asked_for(parser(), PROTOCOLS)
     scale, n_rounds = (0.1, 3) if arguments.quick else (1.0, 7)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        steps = [step for subject in arguments.subjects or PROTOCOLS for step in PROTOCOLS[subject].items()]
+        steps = [step for subject in arguments.subjects for step in PROTOCOLS[subject].items()]
         found = [compared(*step, scale, arguments.rounds or n_rounds) for step in steps]
     print_table([line for line, _ in found])
     sys.exit(0 if all(is_reached for _, is_reached in found) else 1)

@@ -49,7 +49,7 @@ from threadpoolctl import threadpool_limits
 
 sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
 
-from reports import print_table, timed_step
+from reports import asked_for, print_table, timed_step
 from wide_draws import draws
 
 from expfam import (
@@ -420,13 +420,9 @@ def parser():
 
 def main():
     """Run what is asked for."""
-    command = parser()
-    arguments = command.parse_args()
-    unknown = set(arguments.subjects) - set(PROTOCOLS)
-    if unknown:
-        command.error(f"unknown subject {sorted(unknown)[0]!r}; known: {', '.join(PROTOCOLS)}")
+    arguments = asked_for(parser(), PROTOCOLS)
     with threadpool_limits(1):
-        are_reached = [PROTOCOLS[name](arguments.quick) for name in arguments.subjects or PROTOCOLS]
+        are_reached = [PROTOCOLS[name](arguments.quick) for name in arguments.subjects]
     sys.exit(0 if all(are_reached) else 1)
 
 
