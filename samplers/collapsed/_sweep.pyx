@@ -13,6 +13,7 @@ from expfam.families.components cimport Components
 from expfam.samplers.states.classes cimport ClassTable
 from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
+from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
 from expfam.errors import CapabilityError
 from expfam.model.statistics import sums_of_rows
@@ -22,6 +23,7 @@ from expfam.structures.ground.threads import run
 
 cdef enum:
     TASK_ROWS = 32              # least number of data in a task of parallel draws; a block has at most 16 tasks
+    AHEAD = 12                  # number of data by which labels are prefetched ahead
 
 
 cdef int draw_rows(const sweep_state *m, const Py_ssize_t *rows, Py_ssize_t n, bint by_block, Py_ssize_t *drawn,
@@ -36,6 +38,8 @@ cdef int draw_rows(const sweep_state *m, const Py_ssize_t *rows, Py_ssize_t n, b
     philox_init(&rng, m.seed, MOVE)
     for j in range(n):
         at[0] = j
+        if j + AHEAD < n:
+            EXPFAM_PREFETCH(m.labels + rows[j + AHEAD])
         old = m.labels[rows[j]]
         if by_block and m.outside[old] == 0:
             old = EXPFAM_NEW

@@ -30,6 +30,7 @@ from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.states.classes cimport class_allows
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_claim, slot_find_spare, slot_table
 from expfam.structures.ground.rng cimport ACCEPT, MOVE, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
 from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.params import Integer, refuse_unused
@@ -43,7 +44,9 @@ from expfam.user_warnings import warn
 
 cdef enum:
     PARALLEL_WORK = 2000000     # entries times clusters of a block that several threads need: some tenths of a ms
-    AHEAD = 3                   # number of data by which memory is prefetched ahead
+    AHEAD = 5                   # number of data by which memory is prefetched ahead
+    WORDS_AHEAD = 2             # number of data by which counts of their clusters are prefetched ahead
+    LABELS_AHEAD = 12           # number of data by which labels are prefetched ahead
 
 _ONE_BY_ONE = ("removed", "included", "published", "asynchronous")
 _FINITE_ONLY = ("included", "frozen", "published", "asynchronous")
@@ -154,15 +157,18 @@ cdef inline void prefetch_rows(sweep_state *m, const Py_ssize_t *rows, const Py_
                                Py_ssize_t stop) noexcept nogil:
     """Prefetch the memory of the next data: the writer waits for memory, not for arithmetic."""
     cdef Py_ssize_t old
-    if j + AHEAD < stop:
+    if j + LABELS_AHEAD < stop:
+        EXPFAM_PREFETCH(m.labels + rows[j + LABELS_AHEAD])
+    if j + AHEAD < stop and drawn[j + AHEAD] != m.labels[rows[j + AHEAD]]:
         m.c.expect(m.c.self, rows[j + AHEAD], EXPFAM_NEW)
-    if j + 1 < stop:
-        old = m.labels[rows[j + 1]]
-        if drawn[j + 1] == old:
+    if j + WORDS_AHEAD < stop:
+        j += WORDS_AHEAD
+        old = m.labels[rows[j]]
+        if drawn[j] == old:
             return
-        m.c.expect(m.c.self, rows[j + 1], old)
-        if drawn[j + 1] != EXPFAM_NEW:
-            m.c.expect(m.c.self, rows[j + 1], drawn[j + 1])
+        m.c.expect(m.c.self, rows[j], old)
+        if drawn[j] != EXPFAM_NEW:
+            m.c.expect(m.c.self, rows[j], drawn[j])
 
 
 cdef int decide_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, const double *log_back,

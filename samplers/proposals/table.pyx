@@ -18,15 +18,15 @@ from numpy.random cimport bitgen_t
 
 from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
-from expfam.families.rows cimport (
-    ROWS_FLOAT32, ROWS_INT32, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
-)
+from expfam.families.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.samplers.proposals.block_rows cimport BlockRows, counted_rows, expect_row, expect_start
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
+from expfam.samplers.proposals.moved cimport MovedRows, moved_rows
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.byte_logs cimport expfam_between, expfam_byte_scores, expfam_float_rows, expfam_max_float
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising
-from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH, expfam_prefetch
+from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 from expfam.structures.simd.vectors cimport expfam_add_row
 
 from expfam.errors import CapabilityError, DataError
@@ -47,6 +47,11 @@ cdef enum:
     MOST_SEEN = 65536           # smaller counts are listed without sorting
     LINE = 64                   # bytes of a cache line
     AHEAD = 3                   # number of data by which memory is prefetched ahead
+    WORDS_AHEAD = 16            # number of words by which cells of the table are prefetched ahead
+    LEAST_SUMMED = 12           # moves for each column from which they are summed before they are written
+    N_PARTS = 8                 # parts of the columns that tasks change
+    MOST_COPIED = 65536         # number of data, and
+    ENTRIES_COPIED = 1 << 21    # number of their entries in the mean, that are copied at a time
 
 cdef double FLOOR_NEW = 0.01        # least share of the draws for a new cluster
 
@@ -61,9 +66,12 @@ ctypedef struct log_table:
     Py_ssize_t n_rows
     Py_ssize_t n_words
     Py_ssize_t width            # number of columns
-    csr_rows x
-    const double *length        # (n_rows,) sum of each datum
-    const Py_ssize_t *next_rows     # (n_rows, 2) data for which the next two draws are probably made
+    counted_rows all
+    counted_rows block          # copies of the data of the block
+    const Py_ssize_t *block_rows    # (n_block,) data for which the next draws are made, in this order
+    Py_ssize_t n_block
+    bint is_copied
+    const int32_t *block_at     # (n_rows,) place of each datum in the block, if the datum there is this one
     void *logs                  # (n_words, width) uint8 or float: log((n + a) / a); bytes are in units of `step`
     # with float logs of the same shape as `logs`; with bytes (width, n_words + n_heavy) uint16: first the 16 low bits,
     # ordered by `place`, then the high bits of heavy words
@@ -83,10 +91,9 @@ ctypedef struct log_table:
     double *total               # (width,) sum of the counts of each column
     double *level               # (width,) multinomial: total + a; Poisson: (a + total) log((b + n) / (b + n + 1))
     double *slope               # (width,) Poisson: log(b + n + 1)
-    const int32_t *length_place     # (n_rows,) row of `length_rows` of the same or the next smaller length
-    const float *length_part    # (n_rows,) position of the length between this row (0) and the next (1)
     float *length_rows          # (lengths, width) log prior weight and length term of each column
     uint8_t *length_ready       # (lengths,) whether the row is computed
+    bint has_lengths            # whether `length_ready` is valid
 
 
 # ---- entries -------------------------------------------------------------------------------------------------------
@@ -167,15 +174,14 @@ cdef void add_tabled(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcep
     """
     cdef uint8_t *logs = <uint8_t *> t.logs + k
     cdef uint16_t *counts = counts_of(t, k)
-    cdef csr_rows x = t.x
+    cdef csr_rows x = t.all.x
     cdef const int32_t *place = t.place
-    cdef const uint8_t *byte_of = t.byte_of
-    cdef Py_ssize_t p, w, count, width = t.width, n_tabled = t.n_tabled, n_words = t.n_words, n_heavy = t.n_heavy
+    cdef Py_ssize_t p, w, count, width = t.width, n_words = t.n_words, n_heavy = t.n_heavy
     for p in range(row_start(&x, i), row_start(&x, i + 1)):
         w = entry_column(&x, p)
         count = read_count(counts, place[w], n_words, n_heavy) + sign * <Py_ssize_t> entry_value(&x, p)
         write_count(counts, place[w], n_words, n_heavy, count)
-        logs[w * width] = byte_of[count] if count < n_tabled else <uint8_t> log_of(t, w, count)
+        logs[w * width] = byte_at(t, w, count)
 
 
 cdef void add_words(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcept nogil:
@@ -184,18 +190,9 @@ cdef void add_words(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcept
     if t.byte_of != NULL:
         add_tabled(t, i, k, sign)
         return
-    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
-        w = entry_column(&t.x, p)
-        put_count(t, w, k, count_at(t, w, k) + sign * entry_value(&t.x, p))
-
-
-cdef inline void expect_row(const csr_rows *x, Py_ssize_t i) noexcept nogil:
-    """Prefetch the entries of datum i."""
-    cdef Py_ssize_t first = row_start(x, i), n = row_start(x, i + 1) - first
-    cdef Py_ssize_t wide = 8 if x.wide_columns else 4, size = 4 if x.kind == ROWS_INT32 or x.kind == ROWS_FLOAT32 else 8
-    expfam_prefetch(<const uint8_t *> x.columns + first * wide, n * wide)
-    if x.kind != ROWS_ONES:
-        expfam_prefetch(<const uint8_t *> x.values + first * size, n * size)
+    for p in range(row_start(&t.all.x, i), row_start(&t.all.x, i + 1)):
+        w = entry_column(&t.all.x, p)
+        put_count(t, w, k, count_at(t, w, k) + sign * entry_value(&t.all.x, p))
 
 
 cdef void expect_words(const log_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
@@ -204,7 +201,7 @@ cdef void expect_words(const log_table *t, Py_ssize_t i, Py_ssize_t k) noexcept 
     cdef const uint8_t *logs = <const uint8_t *> t.logs + k
     cdef const uint16_t *counts = counts_of(t, k)
     cdef const int32_t *place = t.place
-    cdef csr_rows x = t.x
+    cdef csr_rows x = t.all.x
     for p in range(row_start(&x, i), row_start(&x, i + 1)):
         w = entry_column(&x, p)
         EXPFAM_PREFETCH(logs + w * width)
@@ -213,16 +210,122 @@ cdef void expect_words(const log_table *t, Py_ssize_t i, Py_ssize_t k) noexcept 
 
 cdef void add_data(log_table *t, const Py_ssize_t *rows, const Py_ssize_t *slots, Py_ssize_t n, Py_ssize_t low,
                    Py_ssize_t high, int sign) noexcept nogil:
-    """Add the data whose slot lies in low..high-1, or subtract them if `sign` is -1."""
+    """Add the data whose slot lies in low..high-1 one by one, or subtract them if `sign` is -1."""
     cdef Py_ssize_t j
     for j in range(n):
         if j + AHEAD < n and low <= slots[j + AHEAD] < high:
-            expect_row(&t.x, rows[j + AHEAD])
+            expect_row(&t.all.x, rows[j + AHEAD])
         if not t.is_float and j + 1 < n and low <= slots[j + 1] < high:
             expect_words(t, rows[j + 1], slots[j + 1])
         if low <= slots[j] < high:
             add_words(t, rows[j], slots[j], sign)
-            t.total[slots[j]] += sign * t.length[rows[j]]
+            t.total[slots[j]] += sign * t.all.length[rows[j]]
+
+
+# ---- many changes at once ------------------------------------------------------------------------------------------
+
+ctypedef struct changes:
+    int32_t *sums               # (n_words,) change of each word's count; all are 0 between columns
+    int32_t *words              # (n_words,) words whose sum has left 0, some of them twice
+    uint8_t *bytes              # (n_words,) new bytes
+    Py_ssize_t n
+
+
+cdef inline uint8_t byte_at(const log_table *t, Py_ssize_t w, Py_ssize_t count) noexcept nogil:
+    return t.byte_of[count] if count < t.n_tabled else <uint8_t> log_of(t, w, count)
+
+
+cdef void put_changes(log_table *t, Py_ssize_t k, changes *c) noexcept nogil:
+    """Write the counts of column k that have changed."""
+    cdef Py_ssize_t j, w, change
+    for j in range(c.n):
+        w = c.words[j]
+        change = c.sums[w]
+        if change:
+            c.sums[w] = 0
+            put_count(t, w, k, count_at(t, w, k) + change)
+    c.n = 0
+
+
+cdef void put_tabled(log_table *t, Py_ssize_t k, changes *c) noexcept nogil:
+    """Do the work of put_changes if bytes are tabled by count.
+
+    A large count often keeps its byte; the distant memory of the byte is then not touched.
+    """
+    cdef uint8_t *logs = <uint8_t *> t.logs + k
+    cdef uint16_t *counts = counts_of(t, k)
+    cdef int32_t *sums = c.sums
+    cdef int32_t *words = c.words
+    cdef const int32_t *place = t.place
+    cdef Py_ssize_t j, w, n = c.n, m = 0, old, new, width = t.width, n_words = t.n_words, n_heavy = t.n_heavy
+    cdef uint8_t byte
+    for j in range(n):
+        if j + WORDS_AHEAD < n:
+            EXPFAM_PREFETCH(counts + place[words[j + WORDS_AHEAD]])
+        w = words[j]
+        if sums[w]:
+            old = read_count(counts, place[w], n_words, n_heavy)
+            new = old + sums[w]
+            sums[w] = 0
+            write_count(counts, place[w], n_words, n_heavy, new)
+            byte = byte_at(t, w, new)
+            if byte != byte_at(t, w, old):
+                EXPFAM_PREFETCH(logs + w * width)
+                words[m], c.bytes[m] = <int32_t> w, byte
+                m += 1
+    for j in range(m):
+        logs[words[j] * width] = c.bytes[j]
+    c.n = 0
+
+
+cdef inline void put(log_table *t, Py_ssize_t k, changes *c) noexcept nogil:
+    if t.byte_of == NULL:
+        put_changes(t, k, c)
+    else:
+        put_tabled(t, k, c)
+
+
+cdef void sum_words(log_table *t, const counted_rows *block, const Py_ssize_t *places, Py_ssize_t n, Py_ssize_t k,
+                    int sign, changes *c) noexcept nogil:
+    """Add the words of n rows of a block to the changes of column k; `sign` -1 subtracts."""
+    cdef const int64_t *starts = <const int64_t *> block.x.starts       # the types of `BlockRows`
+    cdef const int32_t *columns = <const int32_t *> block.x.columns
+    cdef const int32_t *values = <const int32_t *> block.x.values
+    cdef int32_t *sums = c.sums
+    cdef int32_t *words = c.words
+    cdef Py_ssize_t j, p, w, listed = c.n, most = t.n_words
+    for j in range(n):
+        if j + AHEAD < n:
+            expect_row(&block.x, places[j + AHEAD])
+        t.total[k] += sign * block.length[places[j]]
+        for p in range(starts[places[j]], starts[places[j] + 1]):
+            w = columns[p]
+            if not sums[w]:
+                if listed == most:
+                    c.n = listed
+                    put(t, k, c)
+                    listed = 0
+                words[listed] = <int32_t> w
+                listed += 1
+            sums[w] += sign * values[p]
+    c.n = listed
+
+
+cdef void change_columns(log_table *t, const moved_rows *m, const counted_rows *entering, const counted_rows *leaving,
+                         Py_ssize_t start, Py_ssize_t stop, changes *c) noexcept nogil:
+    """Change the columns of the slots start..stop-1 of `m` by their rows of two blocks.
+
+    Data of one column have many words in common, and those that enter are like those that leave: a cell of the table
+    is written once for many of them, or not at all.
+    """
+    cdef Py_ssize_t j, k, first
+    for j in range(start, stop):
+        k = m.slots[j]
+        first = m.first_entering[j]
+        sum_words(t, entering, m.entering + first, m.first_entering[j + 1] - first, k, 1, c)
+        first = m.first_leaving[j]
+        sum_words(t, leaving, m.leaving + first, m.first_leaving[j + 1] - first, k, -1, c)
+        put(t, k, c)
 
 
 cdef bint survey(const csr_rows *x, Py_ssize_t n_rows, double *rows, double *columns, uint8_t *seen) noexcept nogil:
@@ -274,14 +377,15 @@ cdef void length_terms(const log_table *t, double length, Py_ssize_t m, float *o
         out[j] = <float> (t.mass.bias[j] - terms[j])
 
 
-cdef void begin_scores(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *out, double *terms) noexcept nogil:
+cdef void begin_scores(const log_table *t, const counted_rows *all, Py_ssize_t i, Py_ssize_t m, float *out,
+                       double *terms) noexcept nogil:
     cdef Py_ssize_t place
     cdef float part
     cdef const float *low
-    if t.length_place == NULL or not t.length_ready[t.length_place[i]]:
-        length_terms(t, t.length[i], m, out, terms)
+    if not t.has_lengths or not t.length_ready[all.length_place[i]]:
+        length_terms(t, all.length[i], m, out, terms)
         return
-    place, part = t.length_place[i], t.length_part[i]
+    place, part = all.length_place[i], all.length_part[i]
     low = t.length_rows + place * t.width
     if part == 0:
         expfam_between(low, low, 0.5, out, m)
@@ -303,9 +407,10 @@ cdef inline void add_rows(const log_table *t, row_block *block, Py_ssize_t m, fl
     block.n = block.n_repeated = block.tokens = 0
 
 
-cdef void score_bytes(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *scores) noexcept nogil:
-    """Add the words of datum i to the scores of the first m columns."""
-    cdef csr_rows x = t.x
+cdef void score_bytes(const log_table *t, const csr_rows *rows, Py_ssize_t i, Py_ssize_t m,
+                      float *scores) noexcept nogil:
+    """Add the words of a row to the scores of the first m columns."""
+    cdef csr_rows x = rows[0]
     cdef row_block block
     cdef Py_ssize_t p, w, count, tokens
     cdef const uint8_t *row
@@ -349,16 +454,16 @@ cdef void multiply_rising(const log_table *t, Py_ssize_t w, double count, Py_ssi
                 product[j] = 1.0
 
 
-cdef void score_floats(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *scores, double *terms,
+cdef void score_floats(const log_table *t, const csr_rows *x, Py_ssize_t i, Py_ssize_t m, float *scores, double *terms,
                        double *product) noexcept nogil:
-    """Add the words of datum i to the scores, from logs in single precision and counts."""
+    """Add the words of a row to the scores, from logs in single precision and counts."""
     cdef const float *rows[MOST_TOKENS]
     cdef Py_ssize_t p, w, j, n = 0
     cdef double count
     cdef bint has_terms = False
-    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
-        count = entry_value(&t.x, p)
-        w = entry_column(&t.x, p)
+    for p in range(row_start(x, i), row_start(x, i + 1)):
+        count = entry_value(x, p)
+        w = entry_column(x, p)
         if count == 1:
             rows[n] = <const float *> t.logs + w * t.width
             n += 1
@@ -398,32 +503,39 @@ cdef inline double missing_new(const log_table *t, const scratch *s, double tota
     return max(FLOOR_NEW * total - s.scores[t.mass.new_column], 0.0)
 
 
-cdef inline void expect_next(const log_table *t, Py_ssize_t i) noexcept nogil:
-    """Prefetch the memory that the two draws after that for datum i read first."""
-    cdef Py_ssize_t after = t.next_rows[2 * i], then = t.next_rows[2 * i + 1]
-    expect_row(&t.x, after)
-    expfam_prefetch(<const uint8_t *> t.x.starts + then * (8 if t.x.wide_starts else 4), 1)
-    expfam_prefetch(t.next_rows + 2 * then, 1)
-    expfam_prefetch(t.length + then, 1)
-    if t.length_place != NULL:
-        expfam_prefetch(t.length_place + then, 1)
-        expfam_prefetch(t.length_part + then, 1)
+cdef inline const counted_rows *row_of(const log_table *t, Py_ssize_t *i) noexcept nogil:
+    """Return the rows with datum i, copies if there is one, and set i to its place there.
+
+    Memory that the next draws read first is prefetched.
+    """
+    cdef Py_ssize_t j = t.block_at[i[0]], next_row = i[0] + 1
+    if j < t.n_block and t.block_rows[j] == i[0]:
+        if j + AHEAD < t.n_block:
+            EXPFAM_PREFETCH(t.block_at + t.block_rows[j + AHEAD])
+            if not t.is_copied:
+                expect_start(&t.all, t.block_rows[j + AHEAD])
+        if t.is_copied:
+            i[0] = j
+            return &t.block
+        next_row = t.block_rows[min(j + 1, t.n_block - 1)]
+    expect_row(&t.all.x, min(next_row, t.n_rows - 1))
+    return &t.all
 
 
 cdef int weigh(const log_table *t, Py_ssize_t i, scratch *s, double *work) noexcept nogil:
     """Compute the weights of all columns for datum i, their sums by block, and the total."""
+    cdef const counted_rows *all = row_of(t, &i)
     cdef float best
-    expect_next(t, i)
     s.m = scored(t)
     s.scores = <float *> work
     s.sums = s.scores + t.width
     s.terms = work + t.width // 2 + t.width // EXPFAM_BLOCK
     s.product = s.terms + t.width
-    begin_scores(t, i, s.m, s.scores, s.terms)
+    begin_scores(t, all, i, s.m, s.scores, s.terms)
     if t.is_float:
-        score_floats(t, i, s.m, s.scores, s.terms, s.product)
+        score_floats(t, &all.x, i, s.m, s.scores, s.terms, s.product)
     else:
-        score_bytes(t, i, s.m, s.scores)
+        score_bytes(t, &all.x, i, s.m, s.scores)
     best = expfam_max_float(s.scores, s.m)
     if not -3.4e38 < best < 3.4e38:
         return EXPFAM_NUMERICAL
@@ -483,7 +595,7 @@ cdef int table_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_ssi
 
 cdef void enter(log_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     add_words(t, i, k, 1)
-    t.total[k] += t.length[i]
+    t.total[k] += t.all.length[i]
     mass_enter(t.mass, k)
     set_level(t, k)
 
@@ -492,9 +604,9 @@ cdef int table_hold_out(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     cdef log_table *t = <log_table *> self
     if not 0 <= i < t.n_rows or not 0 <= k < t.width or t.mass.n[k] < 1:
         return EXPFAM_RANGE
-    t.length_place = NULL           # rows of lengths are not updated by single moves
+    t.has_lengths = False           # rows of lengths are not updated by single moves
     add_words(t, i, k, -1)
-    t.total[k] -= t.length[i]
+    t.total[k] -= t.all.length[i]
     mass_leave(t.mass, k)
     set_level(t, k)
     return EXPFAM_OK
@@ -576,7 +688,9 @@ class TableProposal(Proposal):
         width = (n_clusters + EXPFAM_BLOCK) // EXPFAM_BLOCK * EXPFAM_BLOCK
         entry = 8 if self.dtype == "float32" else 3
         fixed = LOOK_UP * MOST_LOOK_UPS + MOST_SEEN
-        return int(data.n_statistics * width * entry + 64 * data.n_rows + 4 * MOST_LENGTHS * width + fixed)
+        words = data.n_statistics * (width * entry + 9 * N_PARTS)       # with the changes that parts of columns sum
+        copied = data.X.nnz if data.is_sparse else data.X.size      # entries of two blocks, at 8 bytes: sixteenths
+        return int(words + copied + 64 * data.n_rows + 4 * MOST_LENGTHS * width + fixed)
 
     def bind(self, model, data, *, seed):
         """Make the bound proposal; the seed is not used."""
@@ -601,7 +715,8 @@ cdef class BoundTable:
     cdef object arrays, logs, counts, place, prior, byte_of, look_ups, repeat_place, word_level, columns
     cdef object lengths, length_place, length_part, length_rows, length_ready
     cdef double[::1] sums
-    cdef object next_rows, most, repeats
+    cdef object most, repeats, block_at, block_rows, changed_sums, changed_words, new_bytes
+    cdef BlockRows block, former
 
     def __init__(self, model, data, *, is_float):
         family = model.family
@@ -629,12 +744,15 @@ cdef class BoundTable:
         else:
             values, columns, starts = count_rows(X)[:3]
         self.arrays = (values, columns, starts)
-        open_rows(&self.t.x, values, columns, starts)
+        open_rows(&self.t.all.x, values, columns, starts)
         self._survey()
         self.t.is_narrow = self.most.max(initial=0) < 65536
-        self.next_rows = np.minimum(np.arange(data.n_rows)[:, None] + [1, 2], data.n_rows - 1)
-        cdef const Py_ssize_t[:, ::1] next_rows = self.next_rows
-        self.t.next_rows = &next_rows[0, 0]
+        cdef const int32_t[::1] block_at
+        self.block, self.former = BlockRows(), BlockRows()
+        self.block_at = np.zeros(data.n_rows, dtype=np.int32)
+        block_at = self.block_at
+        self.t.block_at, self.t.n_block = &block_at[0], 0
+        self.changed_sums, self.changed_words, self.new_bytes = [], [], []
 
     def _survey(self):
         """Compute sums of rows and columns, and list the counts of at least 2 that occur."""
@@ -644,9 +762,9 @@ cdef class BoundTable:
         cdef uint8_t[::1] seen_view = seen
         cdef bint is_complete
         with nogil:
-            is_complete = survey(&self.t.x, self.t.n_rows, &row_sums[0], &column_sums[0], &seen_view[0])
+            is_complete = survey(&self.t.all.x, self.t.n_rows, &row_sums[0], &column_sums[0], &seen_view[0])
         self.sums, self.most = row_sums, most
-        self.t.length = &self.sums[0]
+        self.t.all.length = &self.sums[0]
         self.repeats = np.flatnonzero(seen[2:]) + 2
         if not is_complete:
             values = self.arrays[0]
@@ -707,7 +825,7 @@ cdef class BoundTable:
 
         The length term of a Poisson family needs no rows.
         """
-        self.t.length_place = NULL
+        self.t.has_lengths, self.t.all.length_place = False, NULL
         if self.t.model == POISSON:
             return
         own = np.asarray(self.sums)
@@ -720,6 +838,10 @@ cdef class BoundTable:
         self.length_place = np.ascontiguousarray(place, dtype=np.int32)
         self.length_part = part
         self.length_ready = np.zeros(lengths.size, dtype=np.uint8)
+        cdef const int32_t[::1] places = self.length_place
+        cdef const float[::1] parts = self.length_part
+        cdef uint8_t[::1] ready = self.length_ready
+        self.t.all.length_place, self.t.all.length_part, self.t.length_ready = &places[0], &parts[0], &ready[0]
 
     def _allocate(self):
         """Allocate tables of the present width, and copy the old columns."""
@@ -769,7 +891,7 @@ cdef class BoundTable:
             self.counts.fill(0)
         self._load(snapshot.slots, sparse.csr_array(snapshot.S))
         self._set_levels()
-        self.t.length_place = NULL
+        self.t.has_lengths = False
 
     def _load(self, slots, S):
         cdef const Py_ssize_t[::1] slot = slots
@@ -796,20 +918,28 @@ cdef class BoundTable:
         grew = self.masses.reserve(int(max(snapshot.slots.max(initial=0), added[1].max(initial=0))) + 1)
         if grew:
             self._allocate()
-        self._move(*added, *removed)
+        self.former, self.block = self.block, self.former
+        if len(added[0]) + len(removed[0]) < LEAST_SUMMED * max(self.masses.t.n_live, 1):
+            self._begin_block(removed[0], False)
+            self._move_rows(*added, *removed)
+        else:
+            self._move_columns(added, removed)
         self.masses.set(snapshot)
         self._set_levels()
         self._make_lengths(removed[0])
-        rows = removed[0]               # the next draws are for these data, in this order
-        for ahead in (1, 2):
-            self.next_rows[rows[: max(0, len(rows) - ahead)], ahead - 1] = rows[ahead:]
 
-    def _move(self, added, added_slots, removed, removed_slots):
-        width = self.masses.t.width
-        if len(added) > 8 * width:      # sorted, so that one column stays in the cache
-            added, added_slots = _by_slot(added, added_slots, width)
-        cdef const Py_ssize_t[::1] row_in = added, slot_in = added_slots, row_out = removed, slot_out = removed_slots
+    def _begin_block(self, rows, is_copied):
+        """Note for which data the next draws are made, in this order; copy their rows if that pays."""
+        cdef const Py_ssize_t[::1] block_rows = rows
+        self.block.copy(&self.t.all, rows if is_copied else rows[:0], self.n_threads)
+        self.block_rows, self.t.n_block, self.t.is_copied = rows, len(rows), is_copied
+        if len(rows):
+            self.block_at[rows] = np.arange(len(rows), dtype=np.int32)
+            self.t.block, self.t.block_rows = self.block.c, &block_rows[0]
 
+    def _move_rows(self, const Py_ssize_t[::1] row_in, const Py_ssize_t[::1] slot_in, const Py_ssize_t[::1] row_out,
+                   const Py_ssize_t[::1] slot_out):
+        """Change the columns row by row, in parallel over columns."""
         def move_task(Py_ssize_t low, Py_ssize_t high):
             with nogil:
                 if row_in.shape[0]:
@@ -821,17 +951,52 @@ cdef class BoundTable:
         n_tasks = 1 if self.n_threads == 1 else 4
         run(move_task, _stretches(self.masses.t.width, n_tasks), self.n_threads, uses_blas=False)
 
+    def _move_columns(self, added, removed):
+        """Change each column by the sums of its rows, from copies of the rows."""
+        rows, slots = added
+        cdef Py_ssize_t most = min(MOST_COPIED, max(1, ENTRIES_COPIED * self.t.n_rows // max(len(self.arrays[1]), 1)))
+        if not np.array_equal(rows, self.former.rows):
+            while len(rows) > most:
+                self.former.copy(&self.t.all, rows[:most], self.n_threads)
+                self._add_sums(slots[:most], slots[:0])
+                rows, slots = rows[most:], slots[most:]
+            self.former.copy(&self.t.all, rows, self.n_threads)
+        self._begin_block(removed[0], True)
+        self._add_sums(slots, removed[1])
+
+    def _add_sums(self, added_slots, removed_slots):
+        """Let the rows of `former` enter and those of `block` leave the columns, in parallel."""
+        cdef MovedRows moved = MovedRows((np.arange(len(added_slots)), added_slots),
+                                         (np.arange(len(removed_slots)), removed_slots), self.masses.t.width)
+        # Few columns share cache lines, which threads would take from each other.
+        parts = moved.parts(1 if self.n_threads == 1 or self.t.width <= 2 * LINE else N_PARTS)
+        while len(self.changed_sums) < len(parts):
+            self.changed_sums.append(np.zeros(self.t.n_words, dtype=np.int32))
+            self.changed_words.append(np.empty(self.t.n_words, dtype=np.int32))
+            self.new_bytes.append(np.empty(self.t.n_words, dtype=np.uint8))
+
+        def move_task(Py_ssize_t part, Py_ssize_t start, Py_ssize_t stop):
+            cdef int32_t[::1] sums = self.changed_sums[part], words = self.changed_words[part]
+            cdef uint8_t[::1] new_bytes = self.new_bytes[part]
+            cdef changes c
+            c.sums, c.words, c.bytes, c.n = &sums[0], &words[0], &new_bytes[0], 0
+            with nogil:
+                change_columns(&self.t, &moved.m, &self.former.c, &self.block.c, start, stop, &c)
+
+        tasks = [(part, *bounds) for part, bounds in enumerate(parts)]
+        run(move_task, tasks, self.n_threads, uses_blas=False)
+
     def _make_lengths(self, rows):
-        """Compute the rows of the lengths that draws for the data `rows` need."""
+        """Compute the rows of the lengths that draws for the data of the block need."""
         if self.t.model == POISSON:
             return
-        cdef const int32_t[::1] place = self.length_place
-        cdef const float[::1] part = self.length_part
-        cdef uint8_t[::1] ready = self.length_ready
-        self.t.length_place, self.t.length_part, self.t.length_ready = &place[0], &part[0], &ready[0]
-        places = self.length_place[rows]
+        if self.t.is_copied:
+            places, parts = self.block.places[: len(rows)], self.block.parts[: len(rows)]
+        else:
+            places, parts = self.length_place[rows], self.length_part[rows]
+        self.t.has_lengths = True
         needed = np.bincount(places, minlength=len(self.lengths)) > 0
-        between = np.bincount(places[self.length_part[rows] > 0], minlength=len(self.lengths)) > 0
+        between = np.bincount(places[parts > 0], minlength=len(self.lengths)) > 0
         needed[1:] |= between[: needed.size - 1]
         self.length_ready[:] = needed
         cdef const double[::1] lengths = self.lengths
@@ -856,24 +1021,6 @@ cdef class BoundTable:
 
     def from_arrays(self, arrays):
         """Do nothing: the table is made from the statistics."""
-
-
-def _by_slot(const Py_ssize_t[::1] rows, const Py_ssize_t[::1] slots, Py_ssize_t n_slots):
-    """Return rows and their slots, below `n_slots`, by slot; rows of one slot keep their order."""
-    sorted_rows, sorted_slots = np.empty(rows.shape[0], dtype=np.intp), np.empty(rows.shape[0], dtype=np.intp)
-    cdef Py_ssize_t[::1] row = sorted_rows, slot = sorted_slots
-    cdef Py_ssize_t[::1] end = np.zeros(n_slots + 1, dtype=np.intp)
-    cdef Py_ssize_t j, k, at
-    with nogil:
-        for j in range(rows.shape[0]):
-            end[slots[j] + 1] += 1
-        for k in range(n_slots):
-            end[k + 1] += end[k]
-        for j in range(rows.shape[0]):
-            at = end[slots[j]]
-            row[at], slot[at] = rows[j], slots[j]
-            end[slots[j]] = at + 1
-    return sorted_rows, sorted_slots
 
 
 def _zeros(shape, dtype):
