@@ -104,7 +104,7 @@ def _statistics(family, name, phi, X):
 
     The values are not checked here, but where they are summed.
     """
-    is_sparse = sparse.issparse(phi)
+    is_sparse = type(phi) is not np.ndarray and sparse.issparse(phi)  # thousands of calls: the type alone is cheap
     N, F = np.shape(X)[0], family.__dict__.get("n_statistics_")  # None while `bind` runs
     if not (is_sparse or isinstance(phi, np.ndarray)) or phi.dtype.kind not in "buif" or phi.ndim != 2:
         _refuse(family, name, phi, (N, F or "F"))

@@ -284,7 +284,8 @@ class Dataset:
                 return block
         else:
             block = self.family.sufficient_statistics(self.X[start:stop])
-        block = block.toarray() if sparse.issparse(block) else np.asarray(block)
+        if type(block) is not np.ndarray:
+            block = block.toarray() if sparse.issparse(block) else np.asarray(block)
         if out is None:
             return np.ascontiguousarray(block, dtype=dtype)
         out[:] = block

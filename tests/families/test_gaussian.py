@@ -1051,3 +1051,24 @@ def test_modes_and_prior_densities_are_those_of_general_solvers(d):
     S[2, d] = -1e9
     with pytest.raises(FloatingPointError, match="gaussian: the posterior scale of cluster 2 is not positive definite"):
         family.map_natural(n, S)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "int8", "uint16", "int32"])
+@pytest.mark.parametrize("d", [1, 3, 8, 17, 40])
+def test_statistics_are_those_of_rows_in_double_precision(kind, d):
+    X = (make_data(d) * 9.0).astype(kind)
+    wide = X.astype(np.float64)
+    for make in (DiagonalGaussian, *SPHERICAL, Gaussian):
+        family = make().bind(X)
+        x = wide - family.center_
+        phi = family.sufficient_statistics(X)
+        assert phi.dtype == np.float64
+        np.testing.assert_array_equal(phi[:, :d], x)
+        if make is DiagonalGaussian:
+            np.testing.assert_array_equal(phi[:, d:], x * x)
+        elif make is Gaussian:
+            np.testing.assert_allclose(unsvec(phi[:, d:], d), x[:, :, None] * x[:, None, :], rtol=1e-15, atol=1e-300)
+        elif make is not Known:
+            np.testing.assert_allclose(phi[:, d], (x * x).sum(axis=1), rtol=1e-14)
+        np.testing.assert_array_equal(family.sufficient_statistics(X[7:9]), phi[7:9])
+        np.testing.assert_array_equal(family.sufficient_statistics(np.asfortranarray(X)), phi)

@@ -8,6 +8,13 @@ import numpy as np
 
 from libc.math cimport isnan
 
+from expfam.families.support import NARROW_KINDS
+
+cdef enum:
+    LANES = 8
+
+_SINGLE = (np.float32, *NARROW_KINDS)     # a float32 holds their values exactly
+
 cdef extern from *:
     """
     #include "dispatch.h"
@@ -27,7 +34,51 @@ cdef extern from *:
     void (*expfam_products)(const double *x, Py_ssize_t n, double *out) noexcept nogil
 
 
-def columns_and_squares(const double[:, ::1] X, const double[::1] center):
+ctypedef fused real:
+    float
+    double
+
+
+def as_floats(X):
+    """Return contiguous dense rows, in single precision where it holds them exactly."""
+    return np.ascontiguousarray(X, dtype=np.float32 if X.dtype in _SINGLE else np.float64)
+
+
+cdef double squared_length(const double *x, Py_ssize_t n) noexcept nogil:
+    """Return the sum of squares, with the same bits on machines with other instructions."""
+    cdef double lanes[LANES]
+    cdef double total = 0.0
+    cdef Py_ssize_t j = 0, lane
+    for lane in range(LANES):
+        lanes[lane] = 0.0
+    while j + LANES <= n:
+        for lane in range(LANES):
+            lanes[lane] += x[j + lane] * x[j + lane]
+        j += LANES
+    while j < n:
+        total += x[j] * x[j]
+        j += 1
+    for lane in range(LANES):
+        total += lanes[lane]
+    return total
+
+
+def columns_and_length(const real[:, ::1] X, const double[::1] center):
+    """Return x of each row about `center`, and its squared length: (N, V) to (N, V + 1) float64."""
+    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i, j
+    out = np.empty((N, V + 1))
+    cdef double[:, ::1] to = out
+    cdef double *row
+    with nogil:
+        for i in range(N):
+            row = &to[i, 0]
+            for j in range(V):
+                row[j] = <double> X[i, j] - center[j]
+            row[V] = squared_length(row, V)
+    return out
+
+
+def columns_and_squares(const real[:, ::1] X, const double[::1] center):
     """Return (x, x^2) of each row about `center`: (N, V) to (N, 2 V) float64."""
     cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i, j
     out = np.empty((N, 2 * V))
@@ -36,13 +87,13 @@ def columns_and_squares(const double[:, ::1] X, const double[::1] center):
     with nogil:
         for i in range(N):
             for j in range(V):
-                x = X[i, j] - center[j]
+                x = <double> X[i, j] - center[j]
                 to[i, j] = x
                 to[i, V + j] = x * x
     return out
 
 
-def seen_columns_and_squares(const double[:, ::1] X, const double[::1] center):
+def seen_columns_and_squares(const real[:, ::1] X, const double[::1] center):
     """Return (o, o x, o x^2) of each row about `center`: (N, V) to (N, 3 V) float64.
 
     o is 0 where x is NaN, else 1.
@@ -56,14 +107,14 @@ def seen_columns_and_squares(const double[:, ::1] X, const double[::1] center):
             for j in range(V):
                 if isnan(X[i, j]):
                     continue
-                x = X[i, j] - center[j]
+                x = <double> X[i, j] - center[j]
                 to[i, j] = 1.0
                 to[i, V + j] = x
                 to[i, 2 * V + j] = x * x
     return out
 
 
-def columns_and_products(const double[:, ::1] X, const double[::1] center, bint with_columns):
+def columns_and_products(const real[:, ::1] X, const double[::1] center, bint with_columns):
     """Return (x, x x') of each row about `center`, or x x' alone, packed as by `svec`.
 
     The result is (N, V + V (V + 1) / 2) or (N, V (V + 1) / 2) float64.
@@ -75,7 +126,7 @@ def columns_and_products(const double[:, ::1] X, const double[::1] center, bint 
     with nogil:
         for i in range(N):
             for a in range(V):
-                row[a] = X[i, a] - center[a]
+                row[a] = <double> X[i, a] - center[a]
             for a in range(begin):
                 to[i, a] = row[a]
             expfam_products(&row[0], V, &to[i, begin])

@@ -21,7 +21,7 @@ from expfam.families.gaussian._mode_law import ColumnModeLaw
 from expfam.families.gaussian._modes import log_prior_of_columns, modes_of_columns
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
-from expfam.families.gaussian._statistics import columns_and_squares, seen_columns_and_squares
+from expfam.families.gaussian._statistics import as_floats, columns_and_squares, seen_columns_and_squares
 from expfam.families.gaussian.columns import (
     LEARNED_SHARE,
     LOG_2PI,
@@ -348,7 +348,7 @@ class DiagonalGaussian(RealFamily):
 
         It is (x, x^2), or (o, o x, o x^2) if cells may be missing: (N, 2 V) or (N, 3 V).
         """
-        X = np.ascontiguousarray(self._values(X))
+        X = np.ascontiguousarray(self._values(X)) if self.of_logs else as_floats(X)
         return (seen_columns_and_squares if self.missing else columns_and_squares)(X, self.center_)
 
     def log_base(self, X: Any) -> Floats:

@@ -16,7 +16,7 @@ from expfam.families.gaussian._evidence import LocationEvidence, ScaleEvidence
 from expfam.families.gaussian._full import GaussianComponents
 from expfam.families.gaussian._modes import log_prior_of_full, modes_of_full, posterior_of_full
 from expfam.families.gaussian._natural import GaussianLaw
-from expfam.families.gaussian._statistics import columns_and_products
+from expfam.families.gaussian._statistics import as_floats, columns_and_products
 from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
@@ -295,7 +295,7 @@ class Gaussian(_Wishart):
 
     def sufficient_statistics(self, X: Any) -> Floats:
         """Return phi of each row, (x, svec xx') about center_: (N, V + V (V + 1) / 2) float64."""
-        return columns_and_products(X.astype(np.float64, order="C"), self.center_, True)
+        return columns_and_products(as_floats(X), self.center_, True)
 
     def _moved(self, linear_map):
         moved = self.with_hyper(mean=linear_map @ (self.mean - self.center_))
@@ -509,7 +509,7 @@ class ZeroMeanGaussian(_Wishart):
 
     def sufficient_statistics(self, X: Any) -> Floats:
         """Return phi of each row, svec xx': (N, V (V + 1) / 2) float64."""
-        return columns_and_products(X.astype(np.float64, order="C"), np.zeros(X.shape[1]), False)
+        return columns_and_products(as_floats(X), np.zeros(X.shape[1]), False)
 
     def _posterior(self, n, S):
         """Return the posterior scale (K, d, d)."""

@@ -10,6 +10,7 @@ from scipy import sparse
 from expfam.errors import DataTypeError
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._spherical import KnownComponents, OwnComponents
+from expfam.families.gaussian._statistics import as_floats
 from expfam.families.gaussian.columns import (
     RealFamily,
     per_column,
@@ -246,7 +247,9 @@ class SphericalGaussian(RealFamily):
 
         It is x about center_, followed by its squared length if the variance is unknown; float64, CSR for sparse X.
         """
-        return self._law.statistics(X.astype(np.float64) if sparse.issparse(X) else X.astype(np.float64) - self.center_)
+        if sparse.issparse(X):
+            return self._law.sparse_statistics(X.astype(np.float64))
+        return self._law.statistics(as_floats(X))
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row: (N,) nats.

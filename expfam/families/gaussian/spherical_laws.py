@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, psi
 
+from expfam.families.gaussian._statistics import columns_and_length
 from expfam.families.gaussian.columns import LOG_2PI, PRIOR_SHARE
 from expfam.params import is_auto
 
@@ -46,8 +47,12 @@ class KnownVariance:
         """Return how many variances of some clusters are unknown."""
         return 0
 
-    def statistics(self, X: Any) -> Any:
-        """Return phi of centred rows (N, V): the rows."""
+    def statistics(self, X: Any) -> Floats:
+        """Return phi of dense rows (N, V): the centred rows."""
+        return np.subtract(X, self.family.center_, dtype=np.float64)
+
+    def sparse_statistics(self, X: Any) -> Any:
+        """Return phi of CSR rows (N, V), which have no center: the rows."""
         return X
 
     def log_base(self, X: Any) -> Floats:
@@ -134,8 +139,12 @@ class SharedVariance(KnownVariance):
         """Return how many variances of some clusters are unknown."""
         return 1
 
-    def statistics(self, X: Any) -> Any:
-        """Return phi of centred rows (N, V): the rows and their squared lengths."""
+    def statistics(self, X: Any) -> Floats:
+        """Return phi of dense rows (N, V): the centred rows and their squared lengths."""
+        return columns_and_length(X, self.family.center_)
+
+    def sparse_statistics(self, X: Any) -> Any:
+        """Return phi of CSR rows (N, V), which have no center: the rows and their squared lengths."""
         return _with_squares(X)
 
     def log_base(self, X: Any) -> Floats:
@@ -199,8 +208,12 @@ class OwnVariance:
         """Return how many variances of some clusters are unknown."""
         return n_clusters
 
-    def statistics(self, X: Any) -> Any:
-        """Return phi of centred rows (N, V): the rows and their squared lengths."""
+    def statistics(self, X: Any) -> Floats:
+        """Return phi of dense rows (N, V): the centred rows and their squared lengths."""
+        return columns_and_length(X, self.family.center_)
+
+    def sparse_statistics(self, X: Any) -> Any:
+        """Return phi of CSR rows (N, V), which have no center: the rows and their squared lengths."""
         return _with_squares(X)
 
     def log_base(self, X: Any) -> Floats:
@@ -299,11 +312,9 @@ class OwnVariance:
         return self.natural(mean, np.broadcast_to(1.0 / np.asarray(variance, dtype=np.float64), mean.shape[:1]))
 
 
-def _with_squares(X: Any) -> Any:
-    """Return rows (N, V) with their squared lengths as a further column, CSR for CSR."""
-    if sparse.issparse(X):
-        return sparse.csr_array(sparse.hstack([X, sparse.csr_array(_squares(X)[:, None])], format="csr"))
-    return np.concatenate([X, _squares(X)[:, None]], axis=1)
+def _with_squares(X):
+    """Return CSR rows (N, V) with their squared lengths as a further column."""
+    return sparse.csr_array(sparse.hstack([X, sparse.csr_array(_squares(X)[:, None])], format="csr"))
 
 
 def _squares(X):
