@@ -27,7 +27,8 @@ def topic_difference(a: Any, b: Any) -> str:
         return f"another number of topics ({len(b.components_)}, not {len(a.components_)})"
     for name, what in (("alpha_", "topics in documents"), ("eta_", "words in topics")):
         mine, theirs = getattr(a, name), getattr(b, name)
-        if not np.array_equal(mine, theirs):
+        is_open = name == "eta_" and a.eta is None and b.eta is None  # each learned its own: see `_shared_eta`
+        if not np.array_equal(mine, theirs) and not is_open:
             return (
                 f"other pseudo-counts of {what} ({_shown(theirs)}, not {_shown(mine)}; give {name.rstrip('_')} a"
                 " number, the same to every fit, so that none is learned)"
@@ -56,22 +57,37 @@ def merged_topics(models: list, clusters: Literal["apart", "merged"], common: An
     else:
         counts = _paired(models, clusters)
     first = models[0]
-    prior = first._fitted_model()
+    prior, learned = first._fitted_model(), _shared_eta(models)
+    prior = prior.with_family(prior.family.with_hyper(concentration=learned))
     eta, seeds = prior.family.pseudocounts()[0], prior.seeds
     merged = type(first)(**first.get_params(deep=False))
     merged.components_ = np.ascontiguousarray((prior.seeded(counts) + eta[:, None]).T)
     if seeds is not None:
         merged.seeds_ = seeds
-    merged.alpha_, merged.eta_ = first.alpha_.copy(), np.copy(first.eta_)[()]
+    merged.alpha_, merged.eta_ = first.alpha_.copy(), np.copy(learned)[()]
     merged.n_documents_ = _sum_since("n_documents_", models, common)
     merged.log_joint_ = np.nan
     if all(_knows_its_bound(model) for model in everyone):
-        rest = [model.log_joint_ - log_evidence_of_topics(_counts(model), eta, seeds) for model in everyone]
+        rest = [model.log_joint_ - _evidence(model) for model in everyone]
         documents = sum(rest) if common is None else sum(rest[1:]) - (len(models) - 1) * rest[0]
         merged.log_joint_ = float(documents + log_evidence_of_topics(counts, eta, seeds))
     merged.method_ = first.method_
     merged._n_features_out = len(merged.components_)
     return merged
+
+
+def _shared_eta(models):
+    """Return the pseudo-count of words of all parts: where each learned its own, their mean by tokens."""
+    etas = [model.eta_ for model in models]
+    if all(np.array_equal(eta, etas[0]) for eta in etas):
+        return etas[0]
+    return float(np.average(etas, weights=[_counts(model).sum() for model in models]))
+
+
+def _evidence(model):
+    """Return the log evidence of the words of a model given the topics of its tokens."""
+    prior = model._fitted_model()
+    return log_evidence_of_topics(_counts(model), prior.family.pseudocounts()[0], prior.seeds)
 
 
 def _counts(model):

@@ -13,7 +13,7 @@ from expfam.estimators.topic_draws import draws_to_keep, refuse_draws
 from expfam.estimators.topic_places import draws_documents, planned_places
 from expfam.estimators.topic_results import SweepMeans
 from expfam.estimators.topic_seeds import seed_matrix
-from expfam.estimators.topic_words import documents_of, learns_eta, names_of_words
+from expfam.estimators.topic_words import documents_of, learns_eta, names_of_words, sampled_eta
 from expfam.estimators.unknown_topics import planned_unknown
 from expfam.families.support import first_where, repeated
 from expfam.fitting.phases import Phase
@@ -97,13 +97,11 @@ def kernel_of_topics(topics: Any, method: Any) -> Any:
         why = "a kernel, which says itself what it learns,"
         refuse_unused(topics, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
         return method
-    learn_eta = learns_eta(topics)
-    if method is TopicGibbs:
-        return TopicGibbs(learn_alpha=is_auto(topics.alpha), learn_eta=learn_eta)
-    if method is DocumentGibbs:
-        return DocumentGibbs(learn_alpha=is_auto(topics.alpha), learn_eta=learn_eta, n_threads=topics.n_threads)
-    # the bound of variational inference prefers a smaller alpha than predicts best
-    return TopicVariational(learn_eta=learn_eta, n_threads=topics.n_threads)
+    if method in _SAMPLERS:
+        own = {} if method is TopicGibbs else {"n_threads": topics.n_threads}
+        return method(learn_alpha=is_auto(topics.alpha), **sampled_eta(topics), **own)
+    # the bound of variational inference prefers smaller pseudo-counts than predict best
+    return TopicVariational(learn_eta=learns_eta(topics), n_threads=topics.n_threads)
 
 
 def _sweeps(kernel, n_warmup, n_steps):

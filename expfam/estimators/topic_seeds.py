@@ -17,7 +17,7 @@ _SHARE = 0.01  # of all tokens, divided among the topics: pseudo-tokens of the s
 def seed_matrix(
     seeds: Any, seed_tokens: Any, X: Any, n_topics: int, names: Any, n_shares: int | None = None
 ) -> sparse.csr_array | None:
-    """Return the seeds as pseudo-counts of words in topics: (V, K) CSR, or None without seeds.
+    """Return the seeds as pseudo-counts of words in topics: (V, K) CSR, or None without a seed.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def seed_matrix(
         places = sorted({_column(word, topic, columns, X.shape[1], names is not None) for word in words})
         if places:
             found[places, topic] = _tokens(seed_tokens, X, n_shares or n_topics, len(places))
-    return found.tocsr().astype(np.int32)
+    return found.tocsr().astype(np.int32) if found.nnz else None
 
 
 def _tokens(seed_tokens, X, n_topics, n_words):

@@ -11,6 +11,7 @@ from expfam.estimators.loaded import names_of_fit
 from expfam.families.counts.multinomial import Multinomial
 from expfam.model.data import Dataset
 from expfam.params import is_auto
+from expfam.samplers.topics.corpus import LEAST_ETA
 
 _ETA = 0.01  # where learning begins
 
@@ -28,6 +29,17 @@ def learns_eta(topics: Any) -> bool:
     """Return whether the pseudo-count of words is learned."""
     by_default = is_auto(topics.learn_hyper)
     return is_auto(pseudocount_of_words(topics)) if by_default else bool(topics.learn_hyper)
+
+
+def sampled_eta(topics: Any) -> dict[str, Any]:
+    """Return what a sampler of a given number of topics learns of the pseudo-count of words.
+
+    By default it is learned, but for topics with seeds, and never below `LEAST_ETA`.
+    """
+    has_seeds = topics.seeds is not None and any(len(words) > 0 for words in topics.seeds.values())
+    is_open = topics.eta is None and not has_seeds and is_auto(topics.learn_hyper)
+    learns = is_open or learns_eta(topics)
+    return {"learn_eta": learns, "least_eta": LEAST_ETA if learns and topics.eta is None else 0.0}
 
 
 def documents_of(topics: Any, X: Any, **options: Any) -> Dataset:

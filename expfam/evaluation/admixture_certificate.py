@@ -37,6 +37,9 @@ from expfam.samplers.nonparametric.group_moves import GroupedProcessSplitMerge
 from expfam.samplers.nonparametric.groups import GroupedProcessGibbs
 from expfam.samplers.nonparametric.topic_moves import TopicProcessSplitMerge
 from expfam.samplers.nonparametric.topics import TopicProcessGibbs
+from expfam.samplers.topics.corpus import LEAST_ETA
+from expfam.samplers.topics.document_gibbs import DocumentGibbs
+from expfam.samplers.topics.gibbs import TopicGibbs
 
 TOPICS, GROUPED = "topic_model", "grouped_mixture"  # kinds of estimators
 _NAME = {TOPICS: "TopicModel", GROUPED: "GroupedMixture"}
@@ -289,6 +292,8 @@ def _kernel(kind, estimator, sampler, data):
     learns = {"learn_alpha": False} if estimator is None else _learned(estimator)
     if kind == GROUPED:
         learns.pop("learn_eta", None)
+    elif estimator is not None and issubclass(found, (TopicGibbs, DocumentGibbs)):
+        learns |= _sampled_eta(estimator)
     return found(**learns)
 
 
@@ -300,6 +305,13 @@ def _learned(estimator):
         for name in ("alpha", "eta")
         if hasattr(estimator, name)
     }
+
+
+def _sampled_eta(estimator):
+    """Return what a sampler learns of the pseudo-count of words where the estimator leaves that open."""
+    is_open = estimator.eta is None and estimator.seeds is None
+    learns = is_auto(estimator.learn_hyper) or estimator.learn_hyper
+    return {"learn_eta": True, "least_eta": LEAST_ETA} if is_open and learns else {}
 
 
 def _is_fractional(X):
@@ -346,7 +358,8 @@ def _prior_of(kernel):
     """Return the prior of the pseudo-counts that a kernel redraws, or None."""
     parts = kernel.kernels if isinstance(kernel, Cycle) else [kernel]
     alpha, eta = (any(getattr(part, name, False) for part in parts) for name in ("learn_alpha", "learn_eta"))
-    return PriorOfCounts(alpha, eta) if alpha or eta else None
+    least_eta = max(getattr(part, "least_eta", 0.0) for part in parts)
+    return PriorOfCounts(alpha, eta, least_eta) if alpha or eta else None
 
 
 def _cold_run(kind, estimator, kernel):

@@ -61,10 +61,13 @@ class PriorOfCounts(NamedTuple):
     ----------
     alpha, eta : bool
         Which of them it redraws.
+    least_eta : float
+        Smallest `eta`, above which its prior is the same.
     """
 
     alpha: bool
     eta: bool
+    least_eta: float = 0.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +80,7 @@ class PriorOfCounts(NamedTuple):
         if self.alpha:
             model = model.with_alpha(positive(rng.standard_gamma(1.0, model.n_components)))
         if self.eta:
-            eta = float(positive(rng.standard_gamma(1.0)))
+            eta = float(positive(self.least_eta + rng.standard_gamma(1.0)))  # an exponential law has no memory
             model = model.with_family(model.family.with_hyper(concentration=eta))
         return model
 

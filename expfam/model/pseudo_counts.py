@@ -8,6 +8,7 @@ to the largest count of a topic, and one beta draw for each document.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -198,6 +199,42 @@ def draw_pseudocounts(
     return positive(rng.standard_gamma(PRIOR_SHAPE + table.draw_tables(a, rng)) / (PRIOR_RATE - logs.sum()))
 
 
+def draw_gamma_above(shape: float, rate: float, least: float, rng: np.random.Generator) -> float:
+    """Draw a gamma variable given that it is at least `least`.
+
+    Parameters
+    ----------
+    shape : float
+        At least 1.
+    rate, least : float
+    rng : numpy Generator
+
+    Notes
+    -----
+    Beyond the mode the proposals are exponential variables from the bound on, with the rate of Dagpunar 1978, "Sampling
+    of variates from a truncated gamma distribution", for which most are accepted however far out the bound lies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.model.pseudo_counts import draw_gamma_above
+    >>> 0.01 <= draw_gamma_above(1000.0, 1e6, 0.01, np.random.default_rng(0)) < 0.0101
+    True
+    """
+    low = rate * least
+    if low <= shape:  # nearly half of all gamma variables, or more, are above
+        while (x := float(rng.standard_gamma(shape))) < low:
+            pass
+        return x / rate
+    falls = (low - shape + math.sqrt((low - shape) ** 2 + 4.0 * low)) / (2.0 * low)
+    rises = max(1.0 - falls, LEAST)
+    top = max(low, (shape - 1.0) / rises)  # where the density is largest beside that of the proposals
+    while True:
+        x = low + rng.standard_exponential() / falls
+        if -rng.standard_exponential() <= (shape - 1.0) * math.log(x / top) - rises * (x - top):
+            return x / rate
+
+
 def draw_shared_pseudocount(
     a: float,
     size: int,
@@ -205,6 +242,7 @@ def draw_shared_pseudocount(
     totals: npt.ArrayLike,
     rng: np.random.Generator,
     *,
+    least: float = 0.0,
     seeds: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None = None,
 ) -> float:
     """Draw the one pseudo-count that all categories share, given all counts.
@@ -219,6 +257,8 @@ def draw_shared_pseudocount(
         Counts, in one group.
     totals, rng
         As in `draw_pseudocounts`.
+    least : float
+        Smallest value; above it the prior is Gamma(1, 1).
     seeds : tuple of three ndarrays, optional
         What some cells have beside the pseudo-count: count and seeds of each such cell, which `table` counts as any
         other, and the sum of the seeds for each of `totals`.
@@ -236,7 +276,7 @@ def draw_shared_pseudocount(
         i = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         drawn += np.count_nonzero(rng.random(len(i)) * (a + np.repeat(seeds[1], counts) + i) < a)
     shape = PRIOR_SHAPE + drawn
-    return float(positive(rng.standard_gamma(shape) / (PRIOR_RATE - size * logs.sum())))
+    return float(positive(draw_gamma_above(shape, PRIOR_RATE - size * logs.sum(), least, rng)))
 
 
 def positive(a: Any) -> Any:

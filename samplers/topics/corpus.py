@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 
+# of words, that estimators learn by sampling: topics of few tokens repeat their words, and by their counts alone new
+# words would get too little (docs/measured.md)
+LEAST_ETA = 0.015
 SEEDED_ETA = "{}: the pseudo-count of words cannot be learned beside seeds: give eta a number, or no seeds"
 
 

@@ -28,7 +28,7 @@ from expfam.model.finite_process import (
     with_first_weights,
 )
 from expfam.model.pseudo_counts import CountTable, draw_shared_pseudocount
-from expfam.params import Integer
+from expfam.params import NON_NEGATIVE, Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.large import count_large
 from expfam.samplers.states.storage import UnsharedState
@@ -329,6 +329,8 @@ class DocumentGibbs(Kernel):
         `FiniteProcess`, whose weights are drawn in any case. Their priors are Gamma(1, 1).
     learn_eta : bool
         Draw the pseudo-count of words in topics, one for all words, from its conditional law; see `TopicGibbs`.
+    least_eta : float
+        Smallest pseudo-count of words that is learned.
     learn_every : int
         Sweeps from one draw of the pseudo-counts to the next.
     n_threads : int or None
@@ -356,18 +358,19 @@ class DocumentGibbs(Kernel):
 
     state_type = DocumentState
     on_shards = True
-    _constraints: ClassVar = {"learn_every": Integer(1)}
+    _constraints: ClassVar = {"least_eta": NON_NEGATIVE, "learn_every": Integer(1)}
 
     def __init__(
         self,
         *,
         learn_alpha: bool = True,
         learn_eta: bool = False,
+        least_eta: float = 0.0,
         learn_every: int = 10,
         n_threads: int | None = None,
     ) -> None:
-        self.learn_alpha, self.learn_eta, self.learn_every = learn_alpha, learn_eta, learn_every
-        self.n_threads = n_threads
+        self.learn_alpha, self.learn_eta, self.least_eta = learn_alpha, learn_eta, least_eta
+        self.learn_every, self.n_threads = learn_every, n_threads
 
     def check(self, model: Any, data: Any) -> None:
         """Raise an error for models that are no admixtures of words, and for fractional counts."""
@@ -460,7 +463,7 @@ class DocumentGibbs(Kernel):
         model = redrawn_pseudocounts(state.model, *counts, rng, learn=self.learn_alpha)
         if self.learn_eta:
             rng, family = generator(state.seed, "hyper", unit=1, step=state.n_steps), model.family
-            V = state.data.n_features
-            eta = draw_shared_pseudocount(family.concentration, V, state.word_table, state.sizes, rng)
+            counts = (state.data.n_features, state.word_table, state.sizes)
+            eta = draw_shared_pseudocount(family.concentration, *counts, rng, least=self.least_eta)
             model = model.with_family(family.with_hyper(concentration=eta))
         state.set_model(model)

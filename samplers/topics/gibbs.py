@@ -17,7 +17,7 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
-from expfam.params import Integer
+from expfam.params import NON_NEGATIVE, Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.storage import UnsharedState
 from expfam.samplers.topics.corpus import SEEDED_ETA, check_admixture, count_tokens, memory_of_tokens
@@ -222,6 +222,8 @@ class TopicGibbs(Kernel):
         Draw the pseudo-count of words in topics, one for all words, from its conditional law. Its prior is Gamma(1, 1).
         A chain that starts from random topics learns a pseudo-count that keeps many topics as they were at the start:
         use this with few topics, or late in a run.
+    least_eta : float
+        Smallest pseudo-count of words that is learned.
     learn_every : int
         Sweeps from one draw of the pseudo-counts to the next.
     backward : bool
@@ -250,13 +252,19 @@ class TopicGibbs(Kernel):
     """
 
     state_type = TokenState
-    _constraints: ClassVar = {"learn_every": Integer(1), "backward": bool}
+    _constraints: ClassVar = {"least_eta": NON_NEGATIVE, "learn_every": Integer(1), "backward": bool}
 
     def __init__(
-        self, *, learn_alpha: bool = True, learn_eta: bool = False, learn_every: int = 10, backward: bool = False
+        self,
+        *,
+        learn_alpha: bool = True,
+        learn_eta: bool = False,
+        least_eta: float = 0.0,
+        learn_every: int = 10,
+        backward: bool = False,
     ) -> None:
-        self.learn_alpha, self.learn_eta, self.learn_every = learn_alpha, learn_eta, learn_every
-        self.backward = backward
+        self.learn_alpha, self.learn_eta, self.least_eta = learn_alpha, learn_eta, least_eta
+        self.learn_every, self.backward = learn_every, backward
 
     def reversed(self) -> Kernel | None:
         """Return the kernel with the opposite order; None where a subclass moves in another way.
@@ -338,7 +346,7 @@ class TopicGibbs(Kernel):
         if self.learn_eta:
             rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
             eta, V, sizes = model.family.concentration, state.tokens.n_words, state.tokens.topic_size
-            eta = draw_shared_pseudocount(eta, V, state.word_table, sizes, rng)
+            eta = draw_shared_pseudocount(eta, V, state.word_table, sizes, rng, least=self.least_eta)
             model = model.with_family(model.family.with_hyper(concentration=eta))
         if model is not state.model:
             state.set_model(model)

@@ -363,6 +363,7 @@ def test_learned_pseudocounts_are_near_those_of_the_planted_documents():
     words = TopicModel(4, learn_hyper=True, **quick).fit(X)
     assert (words.alpha_ == 0.1).all()
     assert words.eta_ != 0.01
+    assert TopicModel(4, **quick).fit(X).eta_ == 0.01
     neither = TopicModel(4, alpha=0.1, eta="auto", learn_hyper=False, n_steps=30).fit(X[:50])
     assert (neither.alpha_.round(12) == 0.1).all()
     assert neither.eta_ == 0.01

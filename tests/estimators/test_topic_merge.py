@@ -66,6 +66,19 @@ def test_topics_are_paired_so_that_the_words_have_most_evidence(sampler):
     assert np.isnan(merged.log_joint_) == (sampler == "gibbs")
 
 
+def test_pseudo_counts_of_words_that_each_part_has_learned_are_averaged():
+    settings = {"alpha": 0.5, "random_state": 0, "n_steps": 20}
+    models = [TopicModel(3, **settings).fit(part) for part in (PARTS[0], np.concatenate(PARTS[1:]))]
+    assert models[0].eta_ != models[1].eta_
+    merged = merge(models, clusters="merged")
+    assert merged.eta_ == pytest.approx((models[0].eta_ + 2 * models[1].eta_) / 3)
+    assert counts_of(merged).sum() == pytest.approx(1800)
+    assert merge([models[0]] * 2, clusters="merged").eta_ == models[0].eta_
+    fixed = TopicModel(3, eta=0.1, **settings).fit(PARTS[1])
+    with pytest.raises(CapabilityError, match="other pseudo-counts of words in topics"):
+        merge([models[0], fixed], clusters="merged")
+
+
 def test_the_bound_is_that_of_all_documents():
     """One topic leaves nothing to choose; documents of one topic each leave nothing in doubt."""
     single = [TopicModel(1, sampler=TopicVariational(local="dense"), n_steps=5, **FIXED).fit(part) for part in PARTS]

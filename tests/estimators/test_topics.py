@@ -69,6 +69,21 @@ def test_the_mean_over_sweeps_predicts_better_than_the_last_one(planted):
     assert long > last
 
 
+@pytest.mark.parametrize("sampler", ["gibbs", "documents"])
+def test_a_sampler_learns_the_pseudo_count_of_words_but_holds_it_up(sampler):
+    quick = {"sampler": sampler, "n_steps": 20, "random_state": 0}
+    rng = np.random.default_rng(0)
+    broad, narrow = rng.dirichlet(np.full(60, 2.0), size=3), rng.dirichlet(np.full(3000, 1e-3), size=3)
+    X, Z = (np.array([rng.multinomial(60, phi[d % 3]) for d in range(90)]) for phi in (broad, narrow))
+    Z = np.pad(Z[:, Z.any(axis=0)], ((0, 0), (0, 3000)))
+    assert TopicModel(3, **quick).fit(X).eta_ > 0.5
+    held, free = TopicModel(3, **quick).fit(Z), TopicModel(3, eta="auto", **quick).fit(Z)
+    assert 0.015 <= held.eta_ < 0.02
+    assert free.eta_ < 0.01
+    for settings in ({"learn_hyper": False}, {"eta": 0.01}, *([{"seeds": {0: [1]}}] if sampler == "gibbs" else [])):
+        assert TopicModel(3, **settings, **quick).fit(X).eta_ == 0.01
+
+
 def test_gibbs_is_for_whole_counts():
     X = np.random.default_rng(0).gamma(0.3, 2.0, size=(30, 10))
     assert TopicModel(3, **QUICK).fit(X).method_ == "dense"

@@ -43,6 +43,16 @@ def test_pseudo_counts_that_are_learned_come_from_their_prior():
     assert found.is_exact
 
 
+def test_by_default_the_pseudo_count_of_words_is_checked_as_it_is_learned():
+    found = check_model(TopicModel(2, **SHORT), WORDS, checks=["rows", "truth"], **FEW)
+    assert "learn_eta=True, least_eta=0.015" in found.sampler
+    assert "pseudo-counts from their prior: alpha, eta" in str(found)
+    assert found.is_exact
+    for settings in ({"eta": 0.3}, {"learn_hyper": False}, {"seeds": {0: [1]}}):
+        found = check_model(TopicModel(2, **settings, **SHORT), WORDS, checks=["rows"], **FEW)
+        assert "learn_eta=True" not in found.sampler
+
+
 def test_seeds_and_many_topics():
     model = AdmixtureModel(Multinomial(0.4), 3, 0.5, SEEDS)
     assert check_model(model, sparse.csr_array(WORDS), checks=["rows", "truth", "data"], **FEW).is_exact

@@ -57,6 +57,7 @@ def test_statistics_out_of_date_are_named():
         (TopicGibbs(), {}),
         (TopicGibbs(learn_alpha=False), {}),
         (TopicGibbs(learn_eta=True), {}),
+        (TopicGibbs(learn_eta=True, least_eta=0.4), {}),
         (Cycle(TopicGibbs(learn_alpha=False)), {}),
         (GroupedGibbs(learn_alpha=False), {"of_groups": True}),
         (GroupedGibbs(order="random"), {"of_groups": True}),

@@ -218,18 +218,21 @@ def test_an_empty_topic_of_small_pseudo_counts_has_probabilities():
     assert (phi >= 0).all()
 
 
-def test_a_learned_pseudo_count_of_words_follows_its_conditional_law():
-    X, kernel = np.array([[1, 2, 0], [0, 2, 1]]), DocumentGibbs(learn_alpha=False, learn_eta=True, learn_every=1)
+@pytest.mark.parametrize("least", [0.0, 0.6])
+def test_a_learned_pseudo_count_of_words_follows_its_conditional_law(least):
+    settings = {"learn_alpha": False, "learn_eta": True, "least_eta": least, "learn_every": 1}
+    X, kernel = np.array([[1, 2, 0], [0, 2, 1]]), DocumentGibbs(**settings)
     model = AdmixtureModel(Multinomial(0.4), 2, alpha=[0.5, 0.9]).bind(X)
     state, etas, ones = kernel.init(model, X, seed=0), [], []
     for _ in range(12_000):
         kernel.step(state)
         etas.append(state.model.family.concentration)
         ones.append(state.n_clusters == 1)
-    nodes, weights = np.polynomial.laguerre.laggauss(40)  # its prior is Gamma(1, 1)
+    assert min(etas) >= least
+    nodes, weights = np.polynomial.laguerre.laggauss(40)  # its prior is Gamma(1, 1), which has no memory
     docs, words = (np.repeat(index, X[X > 0]) for index in np.nonzero(X))
     order, total, mean, one = np.lexsort((docs, words)), 0.0, 0.0, 0.0
-    for eta, weight in zip(nodes, weights):
+    for eta, weight in zip(least + nodes, weights):
         for topics in itertools.product((0, 1), repeat=6):
             bound = model.with_family(model.family.with_hyper(concentration=eta))
             p = weight * np.exp(bound.log_joint(X, np.array(topics)[order]))

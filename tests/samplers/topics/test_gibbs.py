@@ -12,6 +12,7 @@ from expfam import AdmixtureModel, Categorical, Dataset, MixtureModel, Multinomi
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.model.pseudo_counts import (
     CountTable,
+    draw_gamma_above,
     draw_log_beta,
     draw_log_beta_sum,
     draw_pseudocounts,
@@ -217,15 +218,35 @@ def test_pseudocounts_have_their_posterior_law():
         assert stats.kstest(np.interp(1.2 * drawn[:, axis], grid, marginal / marginal[-1]), "uniform").statistic > 0.04
 
 
-def test_a_shared_pseudocount_has_its_posterior_law():
+@pytest.mark.parametrize("least", [0.0, 0.3, 1.5])  # below the mode, and where a few per cent are left
+def test_a_shared_pseudocount_has_its_posterior_law(least):
     counts = counts_of_documents()
     table = CountTable.of_counts(np.zeros(counts.size, dtype=int), counts.ravel(), 1)
-    rng, a = np.random.default_rng(1), 1.0
-    drawn = np.array([a := draw_shared_pseudocount(a, 2, table, counts.sum(axis=1), rng) for _ in range(40_000)])[::8]
-    grid = np.linspace(0.002, 8, 4000)
+    rng, a, totals = np.random.default_rng(1), 1.0, counts.sum(axis=1)
+    drawn = [a := draw_shared_pseudocount(a, 2, table, totals, rng, least=least) for _ in range(40_000)]
+    drawn = np.array(drawn)[::8]
+    assert drawn.min() >= least
+    grid = np.linspace(max(least, 0.002), 8 + least, 4000)
     density = np.exp(log_density(np.column_stack([grid, grid]), counts) + grid + 25)  # one prior factor, not two
     mass = integrate.cumulative_trapezoid(density, grid, initial=0)
     assert stats.kstest(drawn, lambda x: np.interp(x, grid, mass / mass[-1])).statistic < 0.025
+
+
+@pytest.mark.parametrize(("shape", "share"), [(1, 0.9), (1, 1e-9), (3, 0.5), (3, 1e-4), (5000, 0.99), (5000, 0.3)])
+def test_gamma_variables_above_a_bound_have_its_law(shape, share):
+    law, rng = stats.gamma(shape), np.random.default_rng(0)
+    least = law.isf(share)
+    drawn = np.array([draw_gamma_above(shape, 2.0, least / 2, rng) for _ in range(5000)])
+    assert drawn.min() >= least / 2
+    assert stats.kstest(law.sf(2 * drawn) / share, "uniform").pvalue > 1e-3
+    assert stats.kstest(law.sf(2 * drawn - 0.1 * law.std()) / share, "uniform").pvalue < 1e-3
+
+
+def test_gamma_variables_far_beyond_the_mode_lie_just_above_the_bound():
+    rng = np.random.default_rng(0)
+    drawn = np.array([draw_gamma_above(1e4, 1e6, 0.05, rng) for _ in range(2000)])  # no double is left of this tail
+    # the density falls there as an exponential one with the rate of its logarithm
+    assert stats.kstest(drawn - 0.05, stats.expon(scale=1 / (1e6 - 1e4 / 0.05)).cdf).pvalue > 1e-3
 
 
 def test_count_tables_agree_whichever_way_they_are_made():
@@ -271,6 +292,7 @@ def test_sums_of_logs_of_beta_variables_have_the_law_of_their_terms(a, totals):
     ("settings", "model", "X", "error", "words"),
     [
         ({"learn_every": 0}, tiny_model(), TINY, ValueError, "learn_every"),
+        ({"least_eta": -1.0}, tiny_model(), TINY, ValueError, "least_eta"),
         ({"learn_eta": True}, tiny_model(), TINY, CapabilityError, "one concentration"),
         ({}, AdmixtureModel(Multinomial(0.1, allow_fractional=True), 2), TINY + 0.5, DataError, "whole counts"),
         ({}, AdmixtureModel(Categorical(0.1), 2), TINY, CapabilityError, "Multinomial"),
