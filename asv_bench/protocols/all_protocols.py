@@ -26,7 +26,7 @@ class Protocol(NamedTuple):
         return [shlex.split(f"{self.command} {more}") for more in each]
 
 
-BESIDE_MALLET = "gibbs 'gibbs, eta learned' fit 'fit, eta learned' mallet"
+BESIDE_MALLET = "gibbs 'gibbs, eta learned' fit 'fit, eta held' mallet"
 
 PROTOCOLS = [
     Protocol("Tables and figures of the five papers", "reproduce.py", "--out OUTPUT/reproduced", "--quick", "", True),

@@ -117,7 +117,7 @@ TOPIC_STYLES = {
     "gibbs, last": ("#009e73", "--"),
     "gibbs, eta learned": ("#009e73", "-."),
     "fit": ("#0072b2", "-"),
-    "fit, eta learned": ("#0072b2", "-."),
+    "fit, eta held": ("#0072b2", "-."),
     "active": ("#d55e00", "-"),
     "active, stochastic": ("#d55e00", ":"),
     "active, learned": ("#d55e00", "--"),

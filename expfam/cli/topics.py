@@ -76,7 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alpha", type=concentration, default="auto", metavar="A", help="pseudo-count of a topic in a document"
     )
     model.add_argument(
-        "--eta", type=concentration, metavar="E", help="pseudo-count of a word in a topic, or auto; default: 0.01"
+        "--eta",
+        type=concentration,
+        metavar="E",
+        help="pseudo-count of a word in a topic, or auto; default: learned by sampling, 0.015 or more",
     )
     group = parser.add_argument_group("run")
     add_numbers_of_steps(group)

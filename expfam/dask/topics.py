@@ -33,11 +33,12 @@ from expfam.model.finite_process import FiniteProcess
 from expfam.params import is_auto
 from expfam.samplers.shards.checkpoint import stored_seed
 from expfam.samplers.shards.sample import chosen_rows
+from expfam.samplers.topics.corpus import LEAST_ETA
 from expfam.samplers.topics.document_gibbs import DocumentGibbs
 from expfam.samplers.topics.document_parts import DocumentParts
 from expfam.structures.ground.rng import resolve_seed
 
-_ALPHA, _ETA = 0.1, 0.01  # where learning begins, and the pseudo-count of words, as of one machine
+_ALPHA, _ETA = 0.1, 0.01  # where learning begins
 _SAMPLED_DOCUMENTS = 4000  # in which a start looks for topics
 _TABLES = 6  # of words and topics that a worker, or the client, holds at a time
 
@@ -60,7 +61,8 @@ class TopicModel(BaseEstimator):
         Pseudo-counts of topics in documents; "auto" draws them with the topics. Of an unknown number one number, the
         concentration of documents.
     eta : float or (V,) array_like, optional
-        Pseudo-counts of words in topics. If not given 0.01, and of an unknown number what 4,000 documents tell.
+        Pseudo-counts of words in topics. If not given they are learned, but never below 0.015, from topics that are not
+        random, and 0.01 from those that are; of an unknown number they are what 4,000 documents tell.
     n_steps : int
         Sweeps that count.
     n_warmup : int
@@ -213,8 +215,11 @@ class TopicModel(BaseEstimator):
             )
 
     def _learned(self):
-        every = {"learn_every": 1} if self.n_components is None else {}  # topics die by the draws of their weights
-        return {"learn_alpha": is_auto(self.alpha), **every}
+        if self.n_components is None:  # topics die by the draws of their weights
+            return {"learn_alpha": is_auto(self.alpha), "learn_every": 1}
+        is_random = isinstance(self.start, str) and self.start == "random"  # topics that are would stay so
+        of_words = {"learn_eta": True, "least_eta": LEAST_ETA} if self.eta is None and not is_random else {}
+        return {"learn_alpha": is_auto(self.alpha), **of_words}
 
     def _start(self, data, seed):
         """Return the start of the kernel."""

@@ -75,13 +75,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     n_components : int or None
         Number of topics; None: it is unknown, and found under a hierarchical Dirichlet process.
     alpha, eta : "auto", float or array_like
-        Pseudo-counts of topics in documents and of words in topics; "auto" learns them. `eta` None is 0.01.
+        Pseudo-counts of topics in documents and words in topics; "auto" learns them, None if sampled: 0.015 or more.
     sampler : str, TopicGibbs, DocumentGibbs or TopicVariational
         "gibbs" and, on threads, "documents" are exact; "variational" takes fractions, weights and chunks; or "auto".
     n_steps, n_warmup, n_draws : int or "auto"
         Steps that count, 100 by default, steps before them, and draws that are kept for the probabilities of words.
     learn_hyper : bool or "auto"
-        Learn `eta`, the hyper-parameter of the words: always, never, or where it was left at "auto".
+        Learn `eta`, the hyper-parameter of the words: always, never, or as `eta` says.
     seeds, seed_tokens, vocabulary : dict of int to sequence of str, int or "auto", (V,) array_like
         Words that belong to a topic, as in ``{0: ["goal", "match"]}``, pseudo-tokens of each; names of the columns.
     start : str or array_like

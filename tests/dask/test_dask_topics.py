@@ -65,6 +65,7 @@ def test_a_start_from_some_documents_finds_the_topics(client, monkeypatch):
     shares = found.components_ / found.components_.sum(axis=1, keepdims=True)
     distance = 0.5 * abs(shares[:, None] - WORDS).sum(axis=2)
     assert distance.min(axis=0).max() < 0.25
+    assert found.to_local().eta_ > 0.015  # learned; topics that begin at random hold 0.01
 
 
 def test_results_are_lazy_and_those_of_the_local_model(client, whole, tmp_path):
