@@ -77,7 +77,7 @@ def merged_topics(models: list, clusters: Literal["apart", "merged"], common: An
 
 
 def _shared_eta(models):
-    """Return the pseudo-count of words of all parts: where each learned its own, their mean by tokens."""
+    """Return the pseudo-count of words of all parts: the mean by tokens of those learned."""
     etas = [model.eta_ for model in models]
     if all(np.array_equal(eta, etas[0]) for eta in etas):
         return etas[0]

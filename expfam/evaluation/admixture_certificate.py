@@ -308,7 +308,7 @@ def _learned(estimator):
 
 
 def _sampled_eta(estimator):
-    """Return what a sampler learns of the pseudo-count of words where the estimator leaves that open."""
+    """Return what a sampler learns of the pseudo-count of words that is left open."""
     is_open = estimator.eta is None and estimator.seeds is None
     learns = is_auto(estimator.learn_hyper) or estimator.learn_hyper
     return {"learn_eta": True, "least_eta": LEAST_ETA} if is_open and learns else {}

@@ -62,7 +62,7 @@ class PriorOfCounts(NamedTuple):
     alpha, eta : bool
         Which of them it redraws.
     least_eta : float
-        Smallest `eta`, above which its prior is the same.
+        Smallest `eta`; if it is not 0, that prior is exponential from there on, with this mean beyond it.
     """
 
     alpha: bool
@@ -80,7 +80,7 @@ class PriorOfCounts(NamedTuple):
         if self.alpha:
             model = model.with_alpha(positive(rng.standard_gamma(1.0, model.n_components)))
         if self.eta:
-            eta = float(positive(self.least_eta + rng.standard_gamma(1.0)))  # an exponential law has no memory
+            eta = float(positive(self.least_eta + (self.least_eta or 1.0) * rng.standard_gamma(1.0)))
             model = model.with_family(model.family.with_hyper(concentration=eta))
         return model
 

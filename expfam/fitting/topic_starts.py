@@ -1,8 +1,9 @@
 """Starts of topic models: documents divided by k-means, or the kernel's own.
 
 Documents of one topic each are told by k-means at once, while topics that begin as mixtures of all stay so for many
-sweeps. Where documents mix many topics, sweeps from the division predict as well as from other starts, and sooner.
-Variational passes stay nearer to where they begin: there a few passes from each start decide.
+sweeps. Sweeps over many documents, also over those that mix many topics, predict as well from the division as from
+other starts, and sooner. Few documents may be divided by chance, and variational passes stay near to where they begin:
+there a few steps from each start decide.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from expfam.model.admixture import AdmixtureModel
 
 _MOST_CELLS = 1 << 22  # of sparse counts that are looked at as they are
-_PASSES = 10
+_STEPS = 10
 _CLEARLY = 0.002  # of the bound: where it is no more, passes from the division predict better
+_FEW_DOCUMENTS = 1000
 _RUNS = 4  # of k-means in each metric
 _DOCUMENTS, _DOCUMENTS_EACH = 500, 50  # that are looked at, and of these for each topic
 _UNIT = 11  # stream of the purpose "start"
@@ -59,7 +61,7 @@ def topic_start(
     seed: int,
     n_threads: int | None,
 ) -> Any:
-    """Return the start of documents divided by k-means, or one that reaches a clearly higher bound.
+    """Return the start of documents divided by k-means, or the kernel's own if that is better.
 
     Parameters
     ----------
@@ -87,13 +89,16 @@ def topic_start(
     labels = document_clusters(model, part, seed=seed, n_threads=n_threads)
     if labels is None:
         return own
-    if isinstance(kernel, TopicGibbs):
-        if rows is not None:
-            labels = extended_labels(_mixture(model), part, labels, data, n_threads=n_threads)
-        return _topics_of_tokens(data, labels)
-    divided = clusters_as_topics(part, labels, model.n_components)
-    bound, by_division = (_reached(kernel, model, part, start, seed) for start in (own, divided))
-    return own if bound > by_division + _CLEARLY * abs(by_division) else divided
+    is_sampled = isinstance(kernel, TopicGibbs)
+    if is_sampled and rows is not None:
+        labels = extended_labels(_mixture(model), part, labels, data, n_threads=n_threads)
+        part = data
+    divided = _topics_of_tokens(part, labels) if is_sampled else clusters_as_topics(part, labels, model.n_components)
+    if is_sampled and part.n_rows > _FEW_DOCUMENTS:
+        return divided
+    reached, by_division = (_reached(kernel, model, part, start, seed) for start in (own, divided))
+    more = 0.0 if is_sampled else _CLEARLY * abs(by_division)
+    return own if reached >= by_division + more else divided
 
 
 def document_clusters(
@@ -175,15 +180,17 @@ def _mixture(model):
 
 
 def _reached(kernel, model, data, start, seed):
-    """Return the bound after a few passes over all documents at once."""
-    kernel = type(kernel)(**kernel.get_params() | {"schedule": None})
+    """Return the log joint or bound after a few steps."""
+    # without what waits for topics that have settled
+    plain = {"learn_eta": False} if isinstance(kernel, TopicGibbs) else {"schedule": None}
+    kernel = type(kernel)(**kernel.get_params() | plain)
     state = kernel.init(model, data, seed=seed, start=start)
-    advance(kernel, state, _PASSES)
+    advance(kernel, state, _STEPS)
     return state.log_joint
 
 
 def _topics_of_tokens(data, labels):
-    """Return the topics of tokens, sorted by word and then by document, which are those of their documents."""
+    """Return the topics of documents as those of their tokens, sorted by word, then by document."""
     X = sparse.csc_array(data.X)
     X.sort_indices()
     return np.repeat(labels[X.indices], X.data.astype(np.int64)).astype(np.int32)

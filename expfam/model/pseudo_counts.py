@@ -222,7 +222,7 @@ def draw_gamma_above(shape: float, rate: float, least: float, rng: np.random.Gen
     True
     """
     low = rate * least
-    if low <= shape:  # nearly half of all gamma variables, or more, are above
+    if low <= shape:  # more than a third of all gamma variables are above
         while (x := float(rng.standard_gamma(shape))) < low:
             pass
         return x / rate
@@ -258,7 +258,8 @@ def draw_shared_pseudocount(
     totals, rng
         As in `draw_pseudocounts`.
     least : float
-        Smallest value; above it the prior is Gamma(1, 1).
+        Smallest value. If it is not 0, the prior is exponential from there on, with this mean beyond it; else it is
+        Gamma(1, 1).
     seeds : tuple of three ndarrays, optional
         What some cells have beside the pseudo-count: count and seeds of each such cell, which `table` counts as any
         other, and the sum of the seeds for each of `totals`.
@@ -275,8 +276,8 @@ def draw_shared_pseudocount(
         counts = np.asarray(seeds[0], dtype=np.int64)
         i = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         drawn += np.count_nonzero(rng.random(len(i)) * (a + np.repeat(seeds[1], counts) + i) < a)
-    shape = PRIOR_SHAPE + drawn
-    return float(positive(draw_gamma_above(shape, PRIOR_RATE - size * logs.sum(), least, rng)))
+    shape, rate = PRIOR_SHAPE + drawn, 1.0 / least if least else PRIOR_RATE
+    return float(positive(draw_gamma_above(shape, rate - size * logs.sum(), least, rng)))
 
 
 def positive(a: Any) -> Any:

@@ -330,7 +330,8 @@ class DocumentGibbs(Kernel):
     learn_eta : bool
         Draw the pseudo-count of words in topics, one for all words, from its conditional law; see `TopicGibbs`.
     least_eta : float
-        Smallest pseudo-count of words that is learned.
+        Smallest pseudo-count of words that is learned. If it is not 0, the prior is exponential from there on, with
+        this mean beyond it, so that few documents hardly move it.
     learn_every : int
         Sweeps from one draw of the pseudo-counts to the next.
     n_threads : int or None

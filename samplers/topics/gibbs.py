@@ -223,7 +223,8 @@ class TopicGibbs(Kernel):
         A chain that starts from random topics learns a pseudo-count that keeps many topics as they were at the start:
         use this with few topics, or late in a run.
     least_eta : float
-        Smallest pseudo-count of words that is learned.
+        Smallest pseudo-count of words that is learned. If it is not 0, the prior is exponential from there on, with
+        this mean beyond it, so that few documents hardly move it.
     learn_every : int
         Sweeps from one draw of the pseudo-counts to the next.
     backward : bool

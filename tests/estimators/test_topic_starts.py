@@ -63,11 +63,12 @@ def start_of(X, kernel=None, K=6, **settings):
     return topic_start(kernel or TopicGibbs(), model, data, own, seed=0, n_threads=None)
 
 
-def test_sweeps_begin_with_the_division_and_passes_where_nothing_is_clearly_higher(monkeypatch):
+def test_sweeps_over_many_documents_begin_with_the_division_and_passes_unless_their_own_is_clearly_higher(monkeypatch):
     X, kernel = words(200, 6, 40, 100)(0)[0], TopicVariational()
     data = Dataset(X, Multinomial(0.01, allow_fractional=True))
     model = AdmixtureModel(data.family, 6)
     labels = document_clusters(model, data, seed=0, n_threads=None)
+    monkeypatch.setattr(expfam.fitting.topic_starts, "_FEW_DOCUMENTS", 199)
     np.testing.assert_array_equal(start_of(X), topics_of_tokens(X, labels))
     reached, higher = expfam.fitting.topic_starts._reached, {"own": 0.0}
 

@@ -229,10 +229,10 @@ def test_a_learned_pseudo_count_of_words_follows_its_conditional_law(least):
         etas.append(state.model.family.concentration)
         ones.append(state.n_clusters == 1)
     assert min(etas) >= least
-    nodes, weights = np.polynomial.laguerre.laggauss(40)  # its prior is Gamma(1, 1), which has no memory
+    nodes, weights = np.polynomial.laguerre.laggauss(40)  # of an exponential prior
     docs, words = (np.repeat(index, X[X > 0]) for index in np.nonzero(X))
     order, total, mean, one = np.lexsort((docs, words)), 0.0, 0.0, 0.0
-    for eta, weight in zip(least + nodes, weights):
+    for eta, weight in zip(least + (least or 1.0) * nodes, weights):
         for topics in itertools.product((0, 1), repeat=6):
             bound = model.with_family(model.family.with_hyper(concentration=eta))
             p = weight * np.exp(bound.log_joint(X, np.array(topics)[order]))

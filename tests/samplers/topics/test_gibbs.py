@@ -227,7 +227,9 @@ def test_a_shared_pseudocount_has_its_posterior_law(least):
     drawn = np.array(drawn)[::8]
     assert drawn.min() >= least
     grid = np.linspace(max(least, 0.002), 8 + least, 4000)
-    density = np.exp(log_density(np.column_stack([grid, grid]), counts) + grid + 25)  # one prior factor, not two
+    rate = 1.0 / least if least else 1.0
+    density = log_density(np.column_stack([grid, grid]), counts) + (2.0 - rate) * grid  # one prior factor, not two
+    density = np.exp(density - density.max())
     mass = integrate.cumulative_trapezoid(density, grid, initial=0)
     assert stats.kstest(drawn, lambda x: np.interp(x, grid, mass / mass[-1])).statistic < 0.025
 
