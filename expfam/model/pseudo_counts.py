@@ -276,7 +276,8 @@ def draw_shared_pseudocount(
         counts = np.asarray(seeds[0], dtype=np.int64)
         i = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         drawn += np.count_nonzero(rng.random(len(i)) * (a + np.repeat(seeds[1], counts) + i) < a)
-    shape, rate = PRIOR_SHAPE + drawn, 1.0 / least if least else PRIOR_RATE
+    shape = PRIOR_SHAPE + drawn
+    rate = 1.0 / least if least else PRIOR_RATE
     return float(positive(draw_gamma_above(shape, rate - size * logs.sum(), least, rng)))
 
 

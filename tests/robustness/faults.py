@@ -696,6 +696,13 @@ FAULTS = [
         "tests/exactness/test_calibration.py -k pseudocounts",
     ),
     Fault(
+        "gamma variables beyond a bound: accepted too often",
+        CONCENTRATION,
+        "- rises * (x - top)",
+        "- 0.9 * rises * (x - top)",
+        "tests/samplers/topics/test_gibbs.py -k gamma_variables",
+    ),
+    Fault(
         "pseudo-counts without the rate of their prior",
         CONCENTRATION,
         "table.draw_tables(a, rng)) / (PRIOR_RATE - logs.sum())",
