@@ -171,13 +171,16 @@ class LabelSums:
         made = [kept @ piece + place @ sparse.csr_array(table[:, p]) for p, piece in enumerate(wide.pieces)]
         return LabelSums(n, tuple(map(sparse.csr_array, made)))
 
-    def total(self) -> tuple[Floats, Any]:
-        """Return the counts n (K,) and the sums S (K, F): dense, or CSR without stored zeros."""
+    def total(self, *, in_place: bool = False) -> tuple[Floats, Any]:
+        """Return the counts n (K,) and the sums S (K, F): dense, or CSR without stored zeros.
+
+        With `in_place` sparse sums may be those of a piece, and the pieces are of no more use.
+        """
         if not isinstance(self.pieces, tuple):
             p = self.pieces
             return self.n, np.ascontiguousarray(p[:, 0] if p.shape[1] == 1 else p[:, 0] + (p[:, 1] + p[:, 2]))
         S = self.pieces[0] if len(self.pieces) == 1 else self.pieces[0] + (self.pieces[1] + self.pieces[2])
-        S = sparse.csr_array(S, copy=True)
+        S = sparse.csr_array(S, copy=len(self.pieces) == 1 and not in_place)
         S.eliminate_zeros()
         S.sort_indices()
         return self.n, S

@@ -32,7 +32,7 @@ from expfam.structures.simd.vectors cimport expfam_add_row
 from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows
 from expfam.model.partitions import fitted_labels
-from expfam.model.label_sums import weighted_bounds, weighted_label_sums
+from expfam.model.label_sums import label_sums, phi_bounds, weighted_bounds, weighted_label_sums
 from expfam.model.statistics import weighted_statistics
 from expfam.params import Real
 from expfam.samplers.uncollapsed.dense import grid, sparse_arrays
@@ -108,7 +108,14 @@ class ExpectationState(UncollapsedState):
     def set_labels(self, labels):
         """Start again from labels."""
         self.labels = labels
-        self._begin(self._weighted_sums(labels))
+        if not self._is_by_column() or self.data.weight is not None:
+            self._begin(self._weighted_sums(labels))
+            return
+        # no second copy of wide sums: the counts are not a column of theirs
+        bounds = phi_bounds(self.data)
+        self._most = max(float(bounds.most.max()), 1.0)
+        sums = label_sums(self.data, labels, self.K, bounds.scale(self.data.n_rows))
+        self._take_first(*sums.total(in_place=True))
 
     def _weighted_sums(self, labels):
         """Return the exact sums of labels, counts last."""
@@ -124,10 +131,14 @@ class ExpectationState(UncollapsedState):
         """Take the exact sums of labels, counts last, as the first soft statistics."""
         S, F = sums.total()[1], self.data.n_statistics
         if self._is_by_column():
-            self.n, self.S = S[:, [F]].toarray().ravel(), S[:, :F]
+            self._take_first(S[:, [F]].toarray().ravel(), S[:, :F])
         else:
             S = dense_rows(S)
-            self.n, self.S = S[:, F].copy(), np.ascontiguousarray(S[:, :F])
+            self._take_first(S[:, F].copy(), np.ascontiguousarray(S[:, :F]))
+
+    def _take_first(self, n, S):
+        """Take the first soft statistics: those of labels."""
+        self.n, self.S = n, S
         self.log_likelihood, self.converged = -np.inf, False
         self._log_joint = -np.inf
         self.stamp += 1
@@ -165,6 +176,8 @@ class ExpectationState(UncollapsedState):
 
     def draw_parameters(self, theta="map"):
         """Set parameters and weights to their modes; sparse sums of very many columns give lists."""
+        if isinstance(self.Theta, ListedParameters):
+            self.Theta = None       # with the sums of the step before
         listed = listed_parameters(self.data, self.model.family, self.n, self.S)
         if listed is None:
             super().draw_parameters(theta)
@@ -485,7 +498,8 @@ def listed_rows(data, state, columns, sizes, n_threads, labels):
     tiles = [tile for _, of_segment in found for tile in of_segment]
     del found
     spare.clear()
-    return ListedRows(tiles), log_likelihood, scores.tile_rows
+    tile_rows, scores = scores.tile_rows, None     # which take as much memory as the sums of the next step
+    return ListedRows(tiles), log_likelihood, tile_rows
 
 
 cdef class _Weighed:
@@ -727,6 +741,9 @@ def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32
             expfam_near_floor(x, <float> (weight[i] * NEGLIGIBLE), &tile.sums[0], s.width)  # lists stay short
             log_likelihood += weight[i] * (s.sparse_score(where, what, length, k) + log(total))
             if lists is not None:
+                if lists.is_full():
+                    with gil:
+                        lists.grow(lists.width)
                 lists.put(i, x, &tile.sums[0], s.width)
                 continue
             expfam_add_near(&near[s.F, 0], x, 1.0, &tile.sums[0], s.width)

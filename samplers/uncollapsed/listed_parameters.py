@@ -14,8 +14,9 @@ from scipy import sparse
 
 from expfam.families.counts.natural_cells import (
     NaturalCells,
-    by_column,
+    above_by_column,
     has_natural_cells,
+    log_prior_of_modes,
     natural_cells,
     natural_levels,
 )
@@ -62,6 +63,8 @@ class ListedParameters:
     def __init__(self, family: Any, n: Floats, S: Any) -> None:
         self.family, self.n, self.S, self.shape = family, n, S, S.shape
         self.level, self.g = natural_levels(family, n, S, mode=True)
+        # each step asks for it when it has the next sums, beside which there is less room than now
+        self._log_prior = log_prior_of_modes(family, n, S, (self.level, self.g))
 
     def cells(self) -> NaturalCells:
         """Compute the parameters at the sums that are not 0; they are not held."""
@@ -79,14 +82,11 @@ class ListedParameters:
 
         For these see `NaturalCells.by_column`.
         """
-        cells = self.cells()
-        empty, above = cells.empty, cells.above(self.S)
-        del cells  # before the lists are made
-        return empty, by_column(above, self.S, occurring)
+        return above_by_column(self.family, self.S, occurring, mode=True)
 
     def log_prior(self) -> Floats:
         """Return the log prior density of each component, up to a constant: (K,) nats."""
-        return self.cells().log_prior(self.family, self.S)
+        return self._log_prior
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the sums as a dict of arrays."""

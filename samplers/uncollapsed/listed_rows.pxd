@@ -10,6 +10,7 @@ cdef class TileLists:
     cdef int64_t[::1] starts
     cdef int32_t[::1] lengths
     cdef unsigned char[::1] rough
-    cdef readonly Py_ssize_t size, n_rows
+    cdef readonly Py_ssize_t size, n_rows, width
 
+    cdef bint is_full(self) noexcept nogil
     cdef void put(self, Py_ssize_t i, const float *x, const double *sums, Py_ssize_t width) noexcept nogil

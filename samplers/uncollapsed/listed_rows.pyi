@@ -9,7 +9,9 @@ from expfam.model.occurring import OccurringColumns
 class TileLists:
     size: int
     n_rows: int
+    width: int
     def __init__(self, n_rows: int, width: int) -> None: ...
+    def grow(self, more: int) -> None: ...
     def put_rough(self, rows: npt.NDArray[np.intp], p: npt.NDArray[np.float64]) -> None: ...
     def take(self, n_rows: int) -> tuple[npt.NDArray[Any], ...]: ...
 
@@ -61,7 +63,15 @@ def given_to_columns(
     rows: npt.NDArray[np.int32],
     lengths: npt.NDArray[np.int32],
     K: int,
-    most: npt.NDArray[np.int32],
+) -> int: ...
+def cells_of_columns(
+    indptr: npt.NDArray[np.integer],
+    rows: npt.NDArray[np.int32],
+    listed: ListedRows,
+    first: int,
+    last: int,
+    rooms: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.int64],
 ) -> None: ...
 def add_columns(
     indptr: npt.NDArray[np.integer],

@@ -18,7 +18,10 @@ from expfam.structures.simd.dense_scores cimport expfam_add_listed
 from expfam.model.occurring import OccurringColumns, occurring_columns
 from expfam.structures.ground.threads import run
 
-_COLUMNS_A_TASK = 256
+cdef Py_ssize_t COLUMNS_A_TASK = 256
+_TASKS_COUNTED = 64     # whose sums are counted together
+_CELLS_AT_ONCE = 1 << 17    # sums that are held beside all sums
+_FEW_COMPONENTS = 4     # for which there is room in each row of a tile, on average
 _COPIED_SHARE = 3       # 12 bytes of a column that occurs are less than 4 of all columns
 _SPARSE_SHARE = 3       # of all sums at most a third is not 0: then they are CSR
 
@@ -48,16 +51,30 @@ ctypedef fused index_kind:
 cdef class TileLists:
     """What the rows of one tile give to the components, without what is 0.
 
-    There is room for `n_rows` rows and `width` components.
+    There is room for `n_rows` rows, and for what a few components of each get; `grow` makes more.
     """
 
     def __init__(self, Py_ssize_t n_rows, Py_ssize_t width):
+        room = _FEW_COMPONENTS * n_rows + width
         self.arrays = (
-            np.empty(n_rows * width, dtype=np.int32), np.empty(n_rows * width), np.zeros(n_rows, dtype=np.int64),
+            np.empty(room, dtype=np.int32), np.empty(room), np.zeros(n_rows, dtype=np.int64),
             np.zeros(n_rows, dtype=np.int32), np.zeros(n_rows, dtype=np.uint8),
         )
         self.components, self.weights, self.starts, self.lengths, self.rough = self.arrays
-        self.size, self.n_rows = 0, n_rows
+        self.size, self.n_rows, self.width = 0, n_rows, width
+
+    cdef bint is_full(self) noexcept nogil:
+        """Tell whether a row may give more than there is room for."""
+        return self.components.shape[0] - self.size < self.width
+
+    def grow(self, Py_ssize_t more):
+        """Make room for what is there and `more`, at least twice as much as before."""
+        room = max(2 * self.components.shape[0], self.size + more)
+        grown = (np.empty(room, dtype=np.int32), np.empty(room))
+        for new, old in zip(grown, self.arrays):
+            new[: self.size] = old[: self.size]
+        self.arrays = (*grown, *self.arrays[2:])
+        self.components, self.weights = grown
 
     cdef void put(self, Py_ssize_t i, const float *x, const double *sums, Py_ssize_t width) noexcept nogil:
         """Keep the responsibilities of row i; a block of components whose sum is 0 has none."""
@@ -77,6 +94,8 @@ cdef class TileLists:
     def put_rough(self, const Py_ssize_t[::1] rows, const double[:, ::1] p):
         """Keep the responsibilities (rows, K) of rows that were weighed in double precision."""
         cdef Py_ssize_t j, k, n
+        if self.components.shape[0] - self.size < np.count_nonzero(p):
+            self.grow(np.count_nonzero(p))
         for j in range(rows.shape[0]):
             n = self.starts[rows[j]] = self.size
             for k in range(p.shape[1]):
@@ -196,23 +215,39 @@ class ColumnEntries:
         sizes, n = (self.row_offset, segment_rows, tile_rows), np.empty((1, K))
         every = (np.array([0, N], dtype=np.int64), np.arange(N, dtype=np.int32), np.ones(N, dtype=np.uint8))
         add_columns(*every, 0, listed, *sizes, _wide_lift(lift, K), n, is_count=True)
-        tasks = [(first, min(first + _COLUMNS_A_TASK, U)) for first in range(0, U, _COLUMNS_A_TASK)]
-        most = self._most_cells(listed, K)
-        is_sparse = int(most.sum(dtype=np.int64)) * _SPARSE_SHARE <= K * self.n_columns
+        tasks = [(first, min(first + COLUMNS_A_TASK, U)) for first in range(0, U, COLUMNS_A_TASK)]
+        is_sparse = given_to_columns(self.indptr, self.rows, listed.lengths, K) * _SPARSE_SHARE <= K * self.n_columns
         make = self._sparse_sums if is_sparse else self._dense_sums
-        return n[0], make(tasks, (listed, *sizes), lift, K, most, n_threads)
+        return n[0], make(tasks, (listed, *sizes), lift, K, n_threads)
 
     # each method has one inner function: functions that name each other would keep the sums of former steps
 
-    def _sparse_sums(self, tasks, rows, lift, K, most, n_threads):
-        def listed_columns(first, last):
+    def _sparse_sums(self, tasks, rows, lift, K, n_threads):
+        def listed_columns(first, last, room):
             columns = (self.indptr, self.rows, self.values, first, last)
-            return sparse_columns(*columns, *rows, lift, K, int(most[first:last].sum(dtype=np.int64)))
+            return sparse_columns(*columns, *rows, lift, K, room)
 
-        S = _by_component(run(listed_columns, tasks, n_threads, uses_blas=False), (K, self.shape[1]))
-        return S if self.occurring is None else self.occurring.widen(S)
+        cells, rooms = self._cells(tasks, rows[0], K, n_threads)
+        made = _ByComponent(cells, self.shape[1])
+        for first, last in _together(rooms, _CELLS_AT_ONCE):
+            of_columns = [(*task, room) for task, room in zip(tasks[first:last], rooms[first:last].tolist())]
+            made.put(run(listed_columns, of_columns, n_threads, uses_blas=False))
+        S = made.sums()
+        return S if self.occurring is None else self.occurring.widen(S, in_place=True)
 
-    def _dense_sums(self, tasks, rows, lift, K, most, n_threads):
+    def _cells(self, tasks, listed, K, n_threads):
+        """Return the largest numbers of sums that are not 0, of each component and of each task."""
+        rooms = np.zeros(len(tasks), dtype=np.int64)
+
+        def count(first, last):
+            numbers, own = np.zeros(K, dtype=np.int64), rooms[first:last]
+            cells_of_columns(self.indptr, self.rows, listed, tasks[first][0], tasks[last - 1][1], own, numbers)
+            return numbers
+
+        parts = [(first, min(first + _TASKS_COUNTED, len(tasks))) for first in range(0, len(tasks), _TASKS_COUNTED)]
+        return sum(run(count, parts, n_threads, uses_blas=False)), rooms
+
+    def _dense_sums(self, tasks, rows, lift, K, n_threads):
         S, lifts = np.zeros((K, self.n_columns)), _wide_lift(lift, K)
 
         def fill(first, last):
@@ -223,12 +258,6 @@ class ColumnEntries:
 
         run(fill, tasks, n_threads, uses_blas=False)
         return S
-
-    def _most_cells(self, listed, K):
-        """Return the largest number of sums of each column that are not 0: (U,) int32."""
-        most = np.empty(self.shape[1], dtype=np.int32)
-        given_to_columns(self.indptr, self.rows, listed.lengths, K, most)
-        return most
 
 
 def _wide_lift(lift, K):
@@ -243,19 +272,53 @@ def _small(values):
     return small if np.array_equal(small, values) else values.astype(np.float64, copy=False)
 
 
-def _by_component(parts, shape):
-    """Return sums (K, U) as CSR from results of `sparse_columns`; the list is emptied."""
-    indptr, first = np.zeros(shape[0] + 1, dtype=np.int64), 0
-    for _, components, _ in parts:
-        indptr[1:] += np.bincount(components, minlength=shape[0])
-    np.cumsum(indptr, out=indptr)
-    index = np.int32 if indptr[shape[0]] <= np.iinfo(np.int32).max else np.int64
-    columns, sums, place = np.empty(indptr[shape[0]], dtype=index), np.empty(indptr[shape[0]]), indptr[:-1].copy()
-    for numbers, components, values in parts:
-        put_by_component(numbers, components, values, first, place, columns, sums)
-        first += len(numbers)
-    parts.clear()
-    return sparse.csr_array((sums, columns, indptr.astype(index, copy=False)), shape=shape)
+def _together(sizes, most):
+    """Yield bounds of runs of numbers whose sums are at most `most`, or of one number."""
+    ends, first = np.cumsum(sizes), 0
+    while first < len(sizes):
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield first, last
+        first = last
+
+
+class _ByComponent:
+    """Sums of columns, which come in their order, put in the order of the components.
+
+    Parameters
+    ----------
+    cells : (K,) int64 ndarray
+        Largest number of sums of each component that are not 0.
+    n_columns : int
+        U.
+    """
+
+    def __init__(self, cells, n_columns):
+        self.shape, self.first = (len(cells), n_columns), 0
+        self.starts = np.concatenate([[0], np.cumsum(cells)])
+        size = int(self.starts[len(cells)])
+        self.place, self.values = self.starts[:-1].copy(), np.empty(size)
+        self.columns = np.empty(size, dtype=np.int32 if size <= np.iinfo(np.int32).max else np.int64)
+
+    def put(self, parts):
+        """Take results of `sparse_columns`."""
+        for numbers, components, values in parts:
+            put_by_component(numbers, components, values, self.first, self.place, self.columns, self.values)
+            self.first += len(numbers)
+
+    def sums(self):
+        """Return the sums: (K, U) CSR."""
+        if (self.place < self.starts[1:]).any():
+            self._close()
+        indptr = self.starts.astype(self.columns.dtype, copy=False)
+        return sparse.csr_array((self.values, self.columns, indptr), shape=self.shape)
+
+    def _close(self):
+        """Leave out the places of sums that are 0 after all."""
+        lengths = self.place - self.starts[:-1]
+        kept = np.repeat(self.starts[:-1] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+        self.values, self.columns = self.values[kept], self.columns[kept]
+        self.starts[1:] = np.cumsum(lengths)
 
 
 def put_by_component(const int32_t[::1] numbers, const int32_t[::1] components, const double[::1] values,
@@ -272,17 +335,41 @@ def put_by_component(const int32_t[::1] numbers, const int32_t[::1] components, 
                 e += 1
 
 
-def given_to_columns(const index_kind[::1] indptr, const int32_t[::1] rows, const int32_t[::1] lengths, int64_t K,
-                     int32_t[::1] most):
-    """Write how much the rows of each column give to components, at most K, to `most`."""
+def given_to_columns(const index_kind[::1] indptr, const int32_t[::1] rows, const int32_t[::1] lengths, int64_t K):
+    """Return the sum over the columns of how many components their rows give to, at most K for each column."""
     cdef Py_ssize_t w, e
-    cdef int64_t n
+    cdef int64_t n, total = 0
     with nogil:
-        for w in range(most.shape[0]):
+        for w in range(indptr.shape[0] - 1):
             n = 0
             for e in range(indptr[w], indptr[w + 1]):
                 n += lengths[rows[e]]
-            most[w] = <int32_t> min(n, K)
+            total += min(n, K)
+    return total
+
+
+def cells_of_columns(const index_kind[::1] indptr, const int32_t[::1] rows, listed, Py_ssize_t first, Py_ssize_t last,
+                     int64_t[::1] rooms, int64_t[::1] numbers):
+    """Count the pairs of a column, from `first` to `last` - 1, and a component to which its rows give.
+
+    `rooms` gets the numbers of the tasks of these columns, `numbers` (K,) those of the components.
+    """
+    cdef const int32_t[::1] components = listed.components, lengths = listed.lengths
+    cdef const int64_t[::1] starts = listed.starts
+    cdef int32_t[::1] seen = np.full(numbers.shape[0], -1, dtype=np.int32)     # the column that saw a component last
+    cdef Py_ssize_t w, e, t
+    cdef int32_t k, n
+    with nogil:
+        for w in range(first, last):
+            n = 0
+            for e in range(indptr[w], indptr[w + 1]):
+                for t in range(starts[rows[e]], starts[rows[e]] + lengths[rows[e]]):
+                    k = components[t]
+                    if seen[k] != w - first:
+                        seen[k] = <int32_t> (w - first)
+                        numbers[k] += 1
+                        n += 1
+            rooms[(w - first) // COLUMNS_A_TASK] += n
 
 
 def add_columns(const index_kind[::1] indptr, const int32_t[::1] rows, values, Py_ssize_t first, listed, int64_t offset,

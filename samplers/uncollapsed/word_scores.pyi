@@ -9,7 +9,9 @@ from expfam.samplers.uncollapsed.dense import DenseScores
 from expfam.samplers.uncollapsed.listed_parameters import ListedParameters
 
 def scores_of(data: Any, state: Any, occurring: OccurringColumns | None = None) -> DenseScores: ...
-def largest_of_lists(starts: npt.NDArray[np.integer], values: Floats, out: Floats) -> None: ...
+def largest_of_lists(
+    starts: npt.NDArray[np.integer], values: Floats, step: float, out: npt.NDArray[np.uint16]
+) -> None: ...
 
 class WordScores(DenseScores):
     def __init__(

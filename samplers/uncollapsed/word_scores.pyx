@@ -7,14 +7,18 @@ parameters are above those of empty sums. So a row costs O(K) and the lists of i
 
 import numpy as np
 
-from libc.math cimport fabs
-from libc.stdint cimport int32_t, int64_t
+from libc.math cimport ceil, fabs
+from libc.stdint cimport int32_t, int64_t, uint16_t
 
 from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DENSE_LANES, DENSE_NEVER, DenseScores
 from expfam.structures.simd.dense_scores cimport expfam_add_scaled
 
-from expfam.families.counts.natural_cells import at_columns, long_lists
+from expfam.families.counts.natural_cells import LIST_SHARE, at_columns, long_lists
 from expfam.samplers.uncollapsed.listed_parameters import ListedParameters
+
+
+cdef enum:
+    MOST_STEPS = 65535      # of a number of 16 bits
 
 
 def scores_of(data, state, occurring=None):
@@ -39,19 +43,16 @@ ctypedef fused index_kind:
     int64_t
 
 
-def largest_of_lists(const index_kind[::1] starts, const double[::1] values, double[::1] out):
-    """Write the largest number of each list that is not empty."""
+def largest_of_lists(const index_kind[::1] starts, const double[::1] values, double step, uint16_t[::1] out):
+    """Write the largest number of each list in whole steps, rounded up; numbers of 65,535 steps and less are finite."""
     cdef Py_ssize_t w, e
     cdef double most
     with nogil:
         for w in range(out.shape[0]):
-            if starts[w] == starts[w + 1]:
-                continue
-            most = values[starts[w]]
-            for e in range(starts[w] + 1, starts[w + 1]):
-                if not values[e] <= most:       # also true for a NaN, which is kept
-                    most = values[e]
-            out[w] = most
+            most = 0.0
+            for e in range(starts[w], starts[w + 1]):
+                most = max(most, values[e])
+            out[w] = <uint16_t> min(ceil(most / step), <double> MOST_STEPS)
 
 
 cdef class WordScores(DenseScores):
@@ -67,42 +68,62 @@ cdef class WordScores(DenseScores):
     """
 
     def __init__(self, data, parameters, log_pi, occurring):
-        empty, by_column = parameters.by_column(occurring)
+        empty, starts, clusters, above = self._lists_of(parameters, occurring)
         if occurring is not None:
             empty = np.broadcast_to(at_columns(empty, occurring.columns), occurring.columns.size)
         self.data, self.sparse, self.Theta = data, True, parameters
-        self.K, self.F = by_column.shape
+        self.K, self.F = parameters.shape[0], len(starts) - 1
         self.width = (self.K + DENSE_LANES - 1) // DENSE_LANES * DENSE_LANES
         self.bias = np.ascontiguousarray(log_pi - parameters.g)
         self.fits = bool(np.isfinite(self.bias.max()) and not np.isnan(self.bias).any())
-        self._list(by_column, empty, parameters.level)
+        self._bound(starts, above, parameters.level)
+        self._list(starts, clusters, above, empty, parameters.level)
         self._narrow_biases(parameters.level)
 
-    def _list(self, by_column, empty, level):
+    @staticmethod
+    def _lists_of(parameters, occurring):
+        """Return the parameters of empty sums, and the lists: starts, components and what is above."""
+        empty, by_column = parameters.by_column(occurring)
+        kind = np.uint16 if by_column.shape[0] <= MOST_STEPS else np.int32
+        return empty, by_column.indptr, by_column.indices.astype(kind, copy=False), by_column.data
+
+    def _bound(self, starts, above, level):
+        """Take bounds of the differences of two parameters of a column, in two bytes each.
+
+        They tell only which rows single precision cannot hold, and are too large by 2e-5 of the largest one at most.
+        """
+        largest = float(above.max(initial=0.0))
+        self.fits = self.fits and np.isfinite(largest)
+        self.step = max(largest, 1e-300) / MOST_STEPS
+        steps = np.zeros(self.F, dtype=np.uint16)
+        if self.fits:
+            largest_of_lists(starts, above, self.step, steps)
+        self.steps, self.level_range = steps, level.max() - level.min()
+
+    def _list(self, starts, clusters, above, empty, level):
         """Take the lists, and write long ones to a table."""
-        cdef const int32_t[::1] starts
-        cdef const int64_t[::1] wide_starts
-        rows, long_columns = long_lists(by_column)
-        table = np.zeros((len(long_columns), self.width), dtype=np.float32)
-        table[:, : self.K] = long_columns
-        # the largest difference of two parameters of a column, without that of their levels
-        self.reach = np.zeros(self.F)
-        largest_of_lists(by_column.indptr, by_column.data, self.reach)
-        self.reach += level.max() - level.min()
-        clusters = by_column.indices.astype(np.int32, copy=False)
-        self.arrays = (clusters, by_column.data, rows, table, level, empty)
-        self.clusters, self.above, self.rows, self.long_lists, self.level, self.empty = self.arrays
-        self.arrays += (by_column.indptr,)
-        if by_column.indptr.dtype == np.int32:
-            starts = by_column.indptr
-            self.starts, self.wide_starts = &starts[0], NULL
+        cdef const int32_t[::1] narrow
+        cdef const int64_t[::1] wide
+        self.long_columns, rows = long_lists(self.K, starts, clusters, above)
+        table = np.zeros((len(rows), self.width), dtype=np.float32)
+        table[:, : self.K] = rows
+        self.most, self.long_lists, self.level, self.empty = self.K // LIST_SHARE, table, level, empty
+        self.is_narrow = clusters.dtype == np.uint16
+        if self.is_narrow:
+            self.clusters = clusters
         else:
-            wide_starts = by_column.indptr
-            self.starts, self.wide_starts = NULL, &wide_starts[0]
+            self.wide_clusters = clusters
+        self.above, self.arrays = above, starts     # whose first number is pointed at
+        if starts.dtype == np.int32:
+            narrow = starts
+            self.starts, self.wide_starts = &narrow[0], NULL
+        else:
+            wide = starts
+            self.starts, self.wide_starts = NULL, &wide[0]
 
     def _narrow_biases(self, level):
         cdef const float[::1] narrow
-        cdef const double[::1] reach = self.reach, bias = self.bias
+        cdef const double[::1] bias = self.bias
         row_bias = np.full(self.width, DENSE_NEVER, dtype=np.float32)
         if self.fits:
             row_bias[: self.K] = np.maximum(self.bias - self.bias.max(), DENSE_NEVER)
@@ -110,22 +131,26 @@ cdef class WordScores(DenseScores):
         levels[: self.K] = level - level.mean()
         self.row_bias = narrow = row_bias
         self.narrow_level = levels
-        self.row_bias_at, self.reach_at, self.bias_at = &narrow[0], &reach[0], &bias[0]
+        self.row_bias_at, self.bias_at = &narrow[0], &bias[0]
 
     cdef Py_ssize_t start_of(self, Py_ssize_t column) noexcept nogil:
         """Return where the list of a column starts."""
         return self.wide_starts[column] if self.starts == NULL else self.starts[column]
+
+    cdef Py_ssize_t cluster_of(self, Py_ssize_t e) noexcept nogil:
+        """Return the component of an entry."""
+        return self.clusters[e] if self.is_narrow else self.wide_clusters[e]
 
     cdef double above_of(self, Py_ssize_t column, Py_ssize_t k) noexcept nogil:
         """Return how much the parameter of component k is above that of an empty sum."""
         cdef Py_ssize_t low = self.start_of(column), high = self.start_of(column + 1), stop = high, middle
         while low < high:
             middle = (low + high) // 2
-            if self.clusters[middle] < k:
+            if self.cluster_of(middle) < k:
                 low = middle + 1
             else:
                 high = middle
-        return self.above[low] if low < stop and self.clusters[low] == k else 0.0
+        return self.above[low] if low < stop and self.cluster_of(low) == k else 0.0
 
     cdef double sparse_size(self, const int64_t *columns, const double *values, Py_ssize_t n,
                             Py_ssize_t k) noexcept nogil:
@@ -150,11 +175,11 @@ cdef class WordScores(DenseScores):
     cdef double sparse_row(self, const int64_t *columns, const double *values, Py_ssize_t n, const float **rows,
                            float *factors, float *out) noexcept nogil:
         """Score one row in single precision; return a bound on |<phi, theta>|."""
-        cdef Py_ssize_t t, e, k, m = 0
+        cdef Py_ssize_t t, e, k, first, last, m = 0
         cdef double bound = 0.0, length = 0.0
         cdef float x
         for t in range(n):
-            bound += fabs(values[t]) * self.reach_at[columns[t]]
+            bound += fabs(values[t]) * (self.steps[columns[t]] * self.step + self.level_range)
             length += values[t]
         x = <float> length
         for k in range(self.width):
@@ -165,11 +190,15 @@ cdef class WordScores(DenseScores):
             if values[t] == 0.0:
                 continue
             x = <float> values[t]
-            if self.rows[columns[t]] >= 0:
-                rows[m], factors[m] = &self.long_lists[self.rows[columns[t]], 0], x
+            first, last = self.start_of(columns[t]), self.start_of(columns[t] + 1)
+            if last - first > self.most:
+                rows[m], factors[m] = &self.long_lists[place_of(self.long_columns, columns[t]), 0], x
                 m += 1
-                continue
-            for e in range(self.start_of(columns[t]), self.start_of(columns[t] + 1)):
-                out[self.clusters[e]] += x * <float> self.above[e]
+            elif self.is_narrow:
+                for e in range(first, last):
+                    out[self.clusters[e]] += x * <float> self.above[e]
+            else:
+                for e in range(first, last):
+                    out[self.wide_clusters[e]] += x * <float> self.above[e]
         expfam_add_scaled(out, rows, factors, m, self.width)
         return bound

@@ -171,9 +171,10 @@ def _multiply(const int64_t[::1] starts, const int64_t[::1] members, const doubl
     cdef double share
     values = phi.data if phi.data.dtype.name in _KINDS else phi.data.astype(np.float64)
     open_rows(&rows, values, phi.indices, phi.indptr)
-    cdef int32_t[::1] seen = np.full(n_columns, -1, dtype=np.int32)     # the cluster that saw a column last
+    # counting, the cluster that saw a column last; writing, the place in `sums` of a column of a cluster
+    cdef int32_t[::1] seen = np.full(n_columns, -1, dtype=np.int32)
     cdef int32_t[::1] names = np.empty(most, dtype=np.int32), room = np.empty(most, dtype=np.int32)
-    cdef double[::1] sums = np.zeros(n_columns if is_written else 0)
+    cdef double[::1] sums = np.empty(most)
     with nogil:
         for k in range(starts.shape[0] - 1):
             n = 0
@@ -182,13 +183,14 @@ def _multiply(const int64_t[::1] starts, const int64_t[::1] members, const doubl
                 share = shares[e]
                 for p in range(row_start(&rows, i), row_start(&rows, i + 1)):
                     column = place[entry_column(&rows, p)]
-                    if seen[column] != k:
+                    if not is_written:
+                        n += seen[column] != k
                         seen[column] = <int32_t> k
-                        if is_written:
-                            names[n] = <int32_t> column
+                        continue
+                    if seen[column] < 0:
+                        seen[column], names[n], sums[n] = <int32_t> n, <int32_t> column, 0.0
                         n += 1
-                    if is_written:
-                        sums[column] += share * entry_value(&rows, p)
+                    sums[seen[column]] += share * entry_value(&rows, p)
             if not is_written:
                 indptr[k + 1] = n
                 continue
@@ -196,10 +198,10 @@ def _multiply(const int64_t[::1] starts, const int64_t[::1] members, const doubl
             if n:
                 sort_numbers(&names[0], n, &room[0], <int32_t> n_columns - 1)
             for j in range(n):
-                if sums[names[j]] != 0.0:
-                    indices[at], data[at] = names[j], sums[names[j]]
+                if sums[seen[names[j]]] != 0.0:
+                    indices[at], data[at] = names[j], sums[seen[names[j]]]
                     at += 1
-                sums[names[j]] = 0.0
+                seen[names[j]] = -1
             indptr[k] = first
     if is_written:
         indptr[starts.shape[0] - 1] = at

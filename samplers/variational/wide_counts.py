@@ -235,23 +235,24 @@ class WideTables(Tables):
     def _divide(self, listed):
         """Keep the short columns as lists, and the others as rows of a table."""
         lengths = np.diff(listed.indptr)
-        self.rows, self.table = long_lists(listed)
-        is_short = self.rows < 0
+        self.columns, self.table = long_lists(listed.shape[0], listed.indptr, listed.indices, listed.data)
+        is_short = np.ones(lengths.size, dtype=bool)
+        is_short[self.columns] = False
         kept = np.repeat(is_short, lengths)
-        lengths[~is_short] = 0
+        lengths[self.columns] = 0
         self.starts: Any = np.zeros(lengths.size + 1, dtype=np.int64)
         self.starts[1:] = lengths
-        np.cumsum(self.starts, out=self.starts)
+        np.cumsum(self.starts, out=self.starts)  # of one type: NumPy would copy others
         clusters, self.above = _kept_part(listed.indices, kept), _kept_part(listed.data, kept)
         self.clusters = clusters.astype(np.int32, copy=False)
 
     def forget(self) -> None:
         """Free the lists and the table."""
-        self.starts = self.clusters = self.above = self.rows = self.table = None
+        self.starts = self.clusters = self.above = self.columns = self.table = None
 
     @property
     def _lists(self):
-        return self.starts, self.clusters, self.above, self.rows, self.table, self.c, self.level
+        return self.starts, self.clusters, self.above, self.columns, self.table, self.c, self.level
 
     def score(self, rows: Any, out: npt.NDArray[Any], scratch: NearScratch | None = None) -> None:
         """Write the scores (R, K) of rows; see `Tables.score`."""
@@ -265,8 +266,12 @@ class WideTables(Tables):
 
     def left_out(self, sums: Sums) -> float:
         """Return the part of the bound that scores leave out; see `Tables.left_out`."""
-        total = (sums.S.T @ np.ones(len(sums.n))) @ np.ascontiguousarray(self.theta_0)
-        return float(total - sums.n.sum() * self.g_0) - self.level_0 * float(sums.S.sum())
+        size = float(sums.S.sum())
+        if self.theta_0.strides == (0,):  # one number for all columns: no array of their size is made
+            total = float(self.theta_0[0]) * size
+        else:
+            total = float((sums.S.T @ np.ones(len(sums.n))) @ self.theta_0)
+        return total - float(sums.n.sum()) * self.g_0 - self.level_0 * size
 
 
 class WidePass(SparsePass):
@@ -299,13 +304,17 @@ class WidePass(SparsePass):
         self, rows: slice | npt.NDArray[np.integer], indices: npt.NDArray[np.int32], values: npt.NDArray[Any]
     ) -> WideSums:
         """Return the sums of given responsibilities of some rows; see `SparsePass.sums_of`."""
-        m, kept = len(indices), values > 0
+        R = self._weighted_shares(rows, indices, values)
+        return WideSums(np.asarray(R.sum(axis=0), dtype=np.float64).ravel(), self.phi.sums(R, rows))
+
+    def _weighted_shares(self, rows, indices, values):
+        """Return the responsibilities that are not 0, times the weights of the rows: (m, K) CSR."""
+        kept = values > 0
         lengths, shares = kept.sum(axis=1), values[kept].astype(np.float64)
         if self.weight is not None:
             shares *= np.repeat(self.weight[rows], lengths)
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        R = sparse.csr_array((shares, indices[kept], _narrow(starts)), shape=(m, self.K))
-        return WideSums(np.asarray(R.sum(axis=0), dtype=np.float64).ravel(), self.phi.sums(R, rows))
+        return sparse.csr_array((shares, indices[kept], _narrow(starts)), shape=(len(indices), self.K))
 
 
 def _kept_part(values, kept):

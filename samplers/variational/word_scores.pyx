@@ -10,6 +10,8 @@ import numpy as np
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 
+from expfam.samplers.uncollapsed.word_scores cimport place_of
+
 ctypedef fused value_t:
     float
     double
@@ -21,9 +23,9 @@ ctypedef fused index_kind:
 
 cdef inline void score_row(const int64_t[::1] indptr, const index_kind[::1] indices, const double[::1] values,
                            Py_ssize_t i, const int64_t[::1] starts, const int32_t[::1] clusters,
-                           const value_t[::1] above, const int32_t[::1] rows, const value_t[:, ::1] table,
+                           const value_t[::1] above, const int64_t[::1] columns, const value_t[:, ::1] table,
                            const value_t[::1] c, const value_t[::1] level, value_t *out) noexcept nogil:
-    cdef Py_ssize_t j, e, k, K = c.shape[0]
+    cdef Py_ssize_t j, e, k, first, last, place, K = c.shape[0]
     cdef double length = 0.0
     cdef value_t x
     cdef const value_t *row
@@ -34,17 +36,20 @@ cdef inline void score_row(const int64_t[::1] indptr, const index_kind[::1] indi
         out[k] = c[k] - x * level[k]
     for j in range(indptr[i], indptr[i + 1]):
         x = <value_t> values[j]
-        if rows[indices[j]] >= 0:
-            row = &table[rows[indices[j]], 0]
-            for k in range(K):
-                out[k] += x * row[k]
-        for e in range(starts[indices[j]], starts[indices[j] + 1]):
+        first, last = starts[indices[j]], starts[indices[j] + 1]
+        if first == last:
+            place = place_of(columns, indices[j])
+            if place >= 0:
+                row = &table[place, 0]
+                for k in range(K):
+                    out[k] += x * row[k]
+        for e in range(first, last):
             out[clusters[e]] += x * above[e]
 
 
 def listed_scores(const int64_t[::1] indptr, const index_kind[::1] indices, const double[::1] values,
                   const int64_t[::1] starts, const int32_t[::1] clusters, const value_t[::1] above,
-                  const int32_t[::1] rows, const value_t[:, ::1] table, const value_t[::1] c,
+                  const int64_t[::1] columns, const value_t[:, ::1] table, const value_t[::1] c,
                   const value_t[::1] level, value_t[:, ::1] out):
     """Write the scores (R, K) of CSR rows.
 
@@ -56,8 +61,8 @@ def listed_scores(const int64_t[::1] indptr, const index_kind[::1] indices, cons
         First entry of the list of each column.
     clusters, above : (n,) int32 and float
         Entries: a cluster, and how much its parameter is above that of an empty sum.
-    rows : (U,) int32
-        Row of `table` of each column that has one in place of a list, -1 for the others.
+    columns : (H,) int64
+        Columns without a list that have a row of `table`, ascending.
     table : (H, K)
         What is above an empty sum at these columns.
     c, level : (K,)
@@ -67,12 +72,12 @@ def listed_scores(const int64_t[::1] indptr, const index_kind[::1] indices, cons
     cdef Py_ssize_t i
     with nogil:
         for i in range(out.shape[0]):
-            score_row(indptr, indices, values, i, starts, clusters, above, rows, table, c, level, &out[i, 0])
+            score_row(indptr, indices, values, i, starts, clusters, above, columns, table, c, level, &out[i, 0])
 
 
 def listed_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, const double[::1] values,
                       const int64_t[::1] starts, const int32_t[::1] clusters, const value_t[::1] above,
-                      const int32_t[::1] rows, const value_t[:, ::1] table, const value_t[::1] c,
+                      const int64_t[::1] columns, const value_t[:, ::1] table, const value_t[::1] c,
                       const value_t[::1] level, const int32_t[::1] buckets, const int32_t[:, ::1] graph,
                       const int32_t[:, ::1] last, bint scores_last, value_t[:, ::1] out):
     """Write scores of candidates and of last clusters of rows, as `sparse_candidates` does.
@@ -84,7 +89,7 @@ def listed_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, 
     cdef value_t[::1] scores = np.empty(c.shape[0], dtype=np.float32 if value_t is float else np.float64)
     with nogil:
         for i in range(out.shape[0]):
-            score_row(indptr, indices, values, i, starts, clusters, above, rows, table, c, level, &scores[0])
+            score_row(indptr, indices, values, i, starts, clusters, above, columns, table, c, level, &scores[0])
             for g in range(G):
                 out[i, g] = scores[graph[buckets[i], g]]
             for e in range(last.shape[1]):

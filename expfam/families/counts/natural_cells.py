@@ -16,8 +16,12 @@ from expfam.families.counts.multinomial import Multinomial
 from expfam.families.counts.poisson import Poisson
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from expfam.protocols import Floats
 
+_CELLS_AT_ONCE = 1 << 18  # sums that are not 0 of clusters whose prior densities are computed together
+_COLUMNS_AT_ONCE = 1 << 12  # whose parameters are computed together
 LIST_SHARE = 4  # of the clusters: columns with longer lists are scored faster from a table
 
 _FORMULAS = {
@@ -77,10 +81,13 @@ class NaturalCells(NamedTuple):
         weights : (F,) float64 ndarray
         """
         common, total = weights @ np.ascontiguousarray(self.empty), weights.sum()
-        weights = _narrowed(weights)
+        return common - total * self.level + self._weighed_above(S, _narrowed(weights))
+
+    def _weighed_above(self, S, weights):
+        """Return the weighted sums of what parameters are above those of empty sums: (K,)."""
         above = self.cells - at_columns(self.empty, S.indices)
         above *= at_columns(weights, S.indices)
-        return common - total * self.level + counts.row_sums(sparse.csr_array((above, S.indices, S.indptr), S.shape))
+        return counts.row_sums(sparse.csr_array((above, S.indices, S.indptr), S.shape))
 
     def log_prior(self, family: Any, S: Any) -> Floats:
         """Return what `log_prior` of the family does, for modes: (K,) nats."""
@@ -124,6 +131,93 @@ def by_column(above: Any, S: Any, occurring: Any = None) -> Any:
     columns = S.indices if occurring is None else occurring.place[S.indices]
     n_columns = S.shape[1] if occurring is None else occurring.columns.size
     return sparse.csr_array((above, columns, S.indptr), shape=(S.shape[0], n_columns)).tocsc()
+
+
+def log_prior_of_modes(family: Any, n: Floats, S: Any, levels: tuple[Floats, Floats]) -> Floats:
+    """Return `NaturalCells.log_prior` of modes, which are computed for a few clusters at a time.
+
+    Parameters
+    ----------
+    family : Multinomial or Poisson
+        Bound.
+    n : (K,) float64 ndarray
+    S : (K, F) CSR
+    levels : tuple of (K,) float64 ndarrays
+        Result of `natural_levels` for modes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from expfam import Multinomial
+    >>> from expfam.families.counts.natural_cells import log_prior_of_modes, natural_cells, natural_levels
+    >>> family, n, S = Multinomial(1.0).bind([[2, 0, 1]]), np.ones(1), sparse.csr_array([[0.0, 2.0, 3.0]])
+    >>> found = log_prior_of_modes(family, n, S, natural_levels(family, n, S, mode=True))
+    >>> bool(found == natural_cells(family, n, S, mode=True).log_prior(family, S))
+    True
+    """
+    (level, g), K = levels, S.shape[0]
+    size = max(1, _CELLS_AT_ONCE * K // max(S.nnz, 1))
+    weights, empty = np.asarray(family.pseudocounts()[0], dtype=np.float64), _empty_parameters(family, mode=True)[2]
+    common, total, weights = weights @ np.ascontiguousarray(empty), weights.sum(), _narrowed(weights)
+    above = np.empty(K)
+    for first in range(0, K, size):
+        block = slice(first, min(first + size, K))
+        sums = S[block]
+        cells = natural_cells(family, n[block], sums, mode=True, levels=(level[block], g[block]))
+        above[block] = cells._weighed_above(sums, weights)
+    return common - total * level + above - (family.rate if isinstance(family, Poisson) else 0.0) * g
+
+
+def above_by_column(family: Any, S: Any, occurring: Any = None, *, mode: bool = False) -> tuple[Floats, Any]:
+    """Return `empty` of `natural_cells`, and `NaturalCells.by_column` with no array beside it.
+
+    The sums are put in the order of the columns first, and the parameters are written over them.
+
+    Parameters
+    ----------
+    family : Multinomial or Poisson
+        Bound.
+    S : (K, F) CSR
+    occurring : OccurringColumns, optional
+        As of `NaturalCells.by_column`.
+    mode : bool
+        As of `natural_cells`.
+
+    Returns
+    -------
+    empty : (F,) float64 ndarray
+    above : (K, F) or (K, U) CSC
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from expfam import Multinomial
+    >>> from expfam.families.counts.natural_cells import above_by_column, natural_cells
+    >>> family, S = Multinomial(1.0).bind([[2, 0, 1]]), sparse.csr_array([[0.0, 0.0, 3.0], [0.0, 2.0, 0.0]])
+    >>> above, cells = above_by_column(family, S)[1], natural_cells(family, np.ones(2), S)
+    >>> bool((above.toarray() == cells.by_column(S).toarray()).all())
+    True
+    """
+    log, a, empty = _empty_parameters(family, mode)
+    above = by_column(S.data, S, occurring)
+    starts, values = above.indptr, above.data
+    for first in range(0, above.shape[1], _COLUMNS_AT_ONCE):
+        last = min(first + _COLUMNS_AT_ONCE, above.shape[1])
+        columns = slice(first, last) if occurring is None else occurring.columns[first:last]
+        part, lengths = values[starts[first] : starts[last]], np.diff(starts[first : last + 1])
+        is_one = a.strides == (0,)
+        part += a[0] if is_one else np.repeat(a[columns], lengths)
+        log(part, out=part)
+        part -= empty[0] if is_one else np.repeat(empty[columns], lengths)
+    return empty, above
+
+
+def _empty_parameters(family, mode):
+    """Return the function of sums and pseudo-counts, these, and the parameters of empty sums, less their levels."""
+    log, a = np.log if mode else digamma, _narrowed(family.pseudocounts()[0])
+    return log, a, np.broadcast_to(log(a[:1]), a.shape) if a.strides == (0,) else log(a)
 
 
 def at_columns(values: Floats, columns: Any) -> Floats:
@@ -180,35 +274,44 @@ def natural_cells(
     >>> np.allclose([*found.empty[:2], *found.cells] - found.level, family.expected_natural(np.ones(1), S)[0])
     True
     """
-    log, a = np.log if mode else digamma, _narrowed(family.pseudocounts()[0])
-    empty = np.broadcast_to(log(a[:1]), a.shape) if a.strides == (0,) else log(a)
+    log, a, empty = _empty_parameters(family, mode)
     cells = S.data + at_columns(a, S.indices)
     level, g = natural_levels(family, n, S, mode=mode) if levels is None else levels
     return NaturalCells(empty, log(cells, out=cells), level, g)
 
 
-def long_lists(by_column: Any) -> tuple[Any, Any]:
-    """Return the columns with long lists as rows of a table.
+def long_lists(n_clusters: int, starts: Any, clusters: Any, values: Any) -> tuple[npt.NDArray[np.int64], Any]:
+    """Return the columns with long lists, and these as rows of a table.
 
     Parameters
     ----------
-    by_column : (K, F) CSC
-        Result of `NaturalCells.by_column`.
+    n_clusters : int
+        K.
+    starts, clusters, values : (F + 1,), (n,) and (n,) ndarray
+        The lists: `indptr`, `indices` and `data` of `NaturalCells.by_column`.
 
     Returns
     -------
-    rows : (F,) int32 ndarray
-        Row of the table of each column, -1 for one with a short list.
+    columns : (H,) int64 ndarray
+        Ascending.
     table : (H, K) ndarray
 
     Examples
     --------
     >>> from scipy import sparse
     >>> from expfam.families.counts.natural_cells import long_lists
-    >>> rows, table = long_lists(sparse.csc_array([[0.0, 5.0], [2.0, 7.0], [0.0, 0.0], [0.0, 0.0]]))
-    >>> rows.tolist(), table.tolist()
-    ([-1, 0], [[5.0, 7.0, 0.0, 0.0]])
+    >>> lists = sparse.csc_array([[0.0, 5.0], [2.0, 7.0], [0.0, 0.0], [0.0, 0.0]])
+    >>> columns, table = long_lists(4, lists.indptr, lists.indices, lists.data)
+    >>> columns.tolist(), table.tolist()
+    ([1], [[5.0, 7.0, 0.0, 0.0]])
     """
-    is_long = np.diff(by_column.indptr) > by_column.shape[0] // LIST_SHARE
-    rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
-    return rows, np.ascontiguousarray(by_column[:, is_long].toarray().T)
+    most, found = n_clusters // LIST_SHARE, [np.zeros(0, dtype=np.int64)]
+    for first in range(0, len(starts) - 1, _COLUMNS_AT_ONCE):
+        lengths = np.diff(starts[first : first + _COLUMNS_AT_ONCE + 1])
+        found.append(first + np.flatnonzero(lengths > most))
+    columns = np.concatenate(found)
+    table = np.zeros((len(columns), n_clusters), dtype=values.dtype)
+    for row, column in zip(table, columns):
+        cells = slice(starts[column], starts[column + 1])
+        row[clusters[cells]] = values[cells]
+    return columns, table

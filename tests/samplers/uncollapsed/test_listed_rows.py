@@ -6,14 +6,14 @@ import tracemalloc
 import numpy as np
 import pytest
 from allocated import peak_of_steps
-from counts_of_words import BY_COLUMN, BY_ROW, CASES, K
+from counts_of_words import BY_COLUMN, BY_ROW, CASES, K, texts
 from instruction_sets import SETS, output_under
 from scipy import sparse
 
 import expfam as ef
 from expfam.families.support import dense_rows
 from expfam.samplers import ExpectationMaximization, StochasticEM
-from expfam.samplers.uncollapsed import soft_sums
+from expfam.samplers.uncollapsed import em, listed_parameters, listed_rows, soft_sums
 from expfam.samplers.uncollapsed.em import sizes_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
@@ -143,6 +143,59 @@ def test_a_checkpoint_of_sparse_sums_goes_on_bit_for_bit():
     np.testing.assert_array_equal(whole.n, half.n)
     np.testing.assert_array_equal(dense_rows(whole.S), dense_rows(half.S))
     assert whole.log_joint == half.log_joint
+
+
+def test_more_components_than_two_bytes_hold_have_the_scores_of_an_array():
+    X = texts(n_rows=200, n_words=70, per_row=12)
+    data, n_clusters = ef.Dataset(X, ef.Multinomial(0.1)), (1 << 16) + 100
+    model, kernel = ef.MixtureModel(data.family, ef.SymmetricDirichlet(n_clusters)), ExpectationMaximization(tol=0.0)
+    found = {}
+    for least in (0, 1 << 60):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(em, "has_few_rows", lambda data, n_components: False)
+            patch.setattr(listed_parameters, "_LEAST_CELLS", least)
+            for constant, value in BY_COLUMN.items():
+                patch.setattr(soft_sums, constant, value)
+            state = kernel.init(model, data, seed=0, start=n_clusters - 7 + np.arange(data.n_rows) % 7)
+            kernel.step(state)
+        assert isinstance(state.Theta, listed_parameters.ListedParameters) == (least == 0)
+        found[least] = state
+    lists, array = found.values()
+    assert (lists.labels == array.labels).all()
+    np.testing.assert_allclose(lists.n, array.n, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(lists.log_likelihood, array.log_likelihood, rtol=1e-7)  # of sums in single precision
+
+
+def test_rows_that_give_to_all_components_have_the_sums_of_few():
+    data = ef.Dataset(texts(), ef.Multinomial(0.1))
+    model = ef.MixtureModel(data.family, ef.SymmetricDirichlet(K))
+    sums = []
+    for n_few, n_cells in ((4, 1 << 17), (0, 1)):  # small lists grow, and the sums of each task are put away alone
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(listed_rows, "_FEW_COMPONENTS", n_few)
+            patch.setattr(listed_rows, "_CELLS_AT_ONCE", n_cells)
+            patch.setattr(listed_rows, "_SPARSE_SHARE", 0)
+            for constant, value in BY_COLUMN.items():
+                patch.setattr(soft_sums, constant, value)
+            state = ExpectationMaximization(tol=0.0).init(model, data, seed=0, start=np.arange(data.n_rows) % 2)
+            ExpectationMaximization(tol=0.0).step(state)
+        sums.append(state)
+    assert sparse.issparse(sums[0].S)
+    for a, b in zip((sums[0].n, *_csr(sums[0].S)), (sums[1].n, *_csr(sums[1].S))):
+        np.testing.assert_array_equal(a, b)
+
+
+def _csr(S):
+    return S.data, S.indices, S.indptr
+
+
+def test_sums_that_cancel_are_left_out():
+    made = listed_rows._ByComponent(np.array([2, 1, 3]), 4)
+    numbers, components = np.array([2, 1, 1], dtype=np.int32), np.array([0, 2, 1, 2], dtype=np.int32)
+    made.put([(numbers, components, np.array([1.0, 2.0, 3.0, 4.0]))])  # of six sums four are not 0
+    found = made.sums()
+    np.testing.assert_array_equal(found.toarray(), [[1, 0, 0, 0], [0, 3, 0, 0], [2, 0, 4, 0]])
+    assert found.nnz == len(found.data) == 4
 
 
 @pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
