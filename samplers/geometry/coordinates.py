@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.families.coordinates import in_one_form, with_float64
+from expfam.families.coordinates import StandardisedColumns, in_one_form, with_float64
 from expfam.families.weighing import counted_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
@@ -167,6 +167,12 @@ class Rows:
         points = self._map(self.data.X[rows])
         points = points if points.dtype == np.float64 else with_float64(points)
         return in_one_form(points, widest=_PROJECTED) if self._is_discrete else points
+
+    def standardised(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
+        """Return centres and scales (V,) if coordinates are ``(X - centre) * scale``, else None."""
+        known = self._map
+        is_plain = isinstance(known, StandardisedColumns) and not (known.may_miss or known.of_logs)
+        return (known.centre, known.scale) if is_plain and not self._is_discrete else None
 
     def blocks(self, n_columns: int) -> list[tuple[int, int]]:
         """Return bounds of blocks of rows that are small enough for temporaries of `n_columns`.

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from expfam.model.data import Dataset
 from expfam.samplers.geometry.coordinates import Rows
 from expfam.structures.ground.rng import UniformStream, generator
 from expfam.structures.ground.threads import run as run_tasks
-from expfam.structures.rows.kmeans import RowBlocks, RowTiles, nearest_centres
+from expfam.structures.rows.kmeans import RowBlocks, RowsInPlace, RowTiles, nearest_centres
 
 _FEWEST_ROWS = 20_000
 _BLOCK_ROWS = 4096  # coordinates of more rows are made block by block
@@ -114,8 +115,18 @@ def many_labels(
     tiles = row_tiles(data, seed=seed, rows=chosen, coordinates=coordinates, n_threads=n_threads)
     seeds = tiles.take(tiles.seeds(min(K, tiles.n_rows), rng, n_trials=_SEED_TRIALS, n_threads=n_threads))
     if chosen is not None:
-        tiles = row_tiles(data, seed=seed, coordinates=coordinates, n_threads=n_threads)
+        del tiles  # before those of all rows are made
+        tiles = _tiles_of_all(coordinates, seed, n_threads)
     return tiles.lloyd(seeds, n_threads=n_threads)[0]
+
+
+def _tiles_of_all(coordinates, seed, n_threads):
+    """Store all rows, but those of single precision that are scaled: passes over many clusters read these again."""
+    X, standardised = coordinates.data.X, coordinates.standardised()
+    if standardised is None or sparse.issparse(X) or X.dtype != np.float32 or not X.flags.c_contiguous:
+        return row_tiles(coordinates.data, seed=seed, coordinates=coordinates, n_threads=n_threads)
+    rows = RowsInPlace(lambda part: coordinates.dense(part, None), len(X), X, *standardised)
+    return RowTiles(rows, weight=coordinates.data.weight, n_threads=n_threads)
 
 
 def row_tiles(

@@ -10,6 +10,19 @@ class RowBlocks:
     def __init__(self, read: Callable[[slice], NDArray[np.floating]], n_rows: int) -> None: ...
     def __getitem__(self, part: slice) -> NDArray[np.floating]: ...
 
+class RowsInPlace(RowBlocks):
+    X: NDArray[np.float32]
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    def __init__(
+        self,
+        read: Callable[[slice], NDArray[np.floating]],
+        n_rows: int,
+        X: NDArray[np.float32],
+        centre: NDArray[np.float64],
+        scale: NDArray[np.float64],
+    ) -> None: ...
+
 class RowTiles:
     @property
     def n_rows(self) -> int: ...

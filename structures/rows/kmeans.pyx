@@ -16,6 +16,7 @@ import numpy as np
 from cython cimport final
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
 from expfam.amounts import counted
 from expfam.errors import DataError
@@ -65,9 +66,10 @@ cdef void fill(const real_t[:, ::1] X, Py_ssize_t first, Py_ssize_t last, const 
                 tile[j * EXPFAM_TILE_ROWS] = 0.0
 
 
-cdef double weighted_squares(const float *tiles, Py_ssize_t n_rows, Py_ssize_t C, const double *weight) noexcept nogil:
-    """Return the weighted sum of the squares of rows in tiles."""
-    cdef double total = 0.0, square
+cdef double weighted_squares(const float *tiles, Py_ssize_t n_rows, Py_ssize_t C, const double *weight,
+                             double total) noexcept nogil:
+    """Return a total plus the weighted sum of the squares of rows in tiles."""
+    cdef double square
     cdef const float *x
     cdef Py_ssize_t i, j
     for i in range(n_rows):
@@ -79,20 +81,13 @@ cdef double weighted_squares(const float *tiles, Py_ssize_t n_rows, Py_ssize_t C
     return total
 
 
-cdef double squares(const float *tiles, Py_ssize_t n) noexcept nogil:
-    """Return the sum of the squares of n entries of tiles."""
-    cdef double lanes[LANES]
-    cdef double total = 0.0
+cdef void add_squares(const float *tiles, Py_ssize_t n, double *lanes) noexcept nogil:
+    """Add the squares of n entries of tiles to LANES sums."""
     cdef Py_ssize_t i = 0, r
-    for r in range(LANES):
-        lanes[r] = 0.0
     while i < n:
         for r in range(LANES):
             lanes[r] += <double> tiles[i + r] * tiles[i + r]
         i += LANES
-    for r in range(LANES):
-        total += lanes[r]
-    return total
 
 
 @final
@@ -151,12 +146,32 @@ cdef class _Centres:
             nearest_of_group(tiles + t * EXPFAM_TILE_ROWS * self.C, n_tiles - t, self.C, &self.packs[0],
                              &self.norms[0], self.n_packs, owner + t * EXPFAM_TILE_ROWS)
 
+    cdef void nearest_read(self, _Near w, RowTiles rows, Py_ssize_t group, int32_t *owner) noexcept nogil:
+        """Do the same for a group of rows that are read where they lie."""
+        cdef Py_ssize_t i, t = 0, n_tiles = rows.tiles_of(group), first = group * GROUP_ROWS
+        if self.points is not None:
+            while t < n_tiles and w.pays(self.K, self.C):
+                for i in range(EXPFAM_TILE_ROWS):
+                    rows.read_row(first + t * EXPFAM_TILE_ROWS + i, &w.rows[i, 0])
+                self.nearest_of_coded(w, owner + t * EXPFAM_TILE_ROWS)
+                t += 1
+        if t < n_tiles:
+            rows.read_tiles(group * GROUP_TILES + t, n_tiles - t, &w.tiles[0])
+            nearest_of_group(&w.tiles[0], n_tiles - t, self.C, &self.packs[0], &self.norms[0], self.n_packs,
+                             owner + t * EXPFAM_TILE_ROWS)
+
     cdef void nearest_by_codes(self, _Near w, const float *tile, int32_t *owner) noexcept nogil:
         """Do the same for the rows of one tile, by bounds."""
-        cdef Py_ssize_t i, j, n
+        cdef Py_ssize_t i, j
         for i in range(EXPFAM_TILE_ROWS):
             for j in range(self.C):
                 w.rows[i, j] = tile[j * EXPFAM_TILE_ROWS + i]
+        self.nearest_of_coded(w, owner)
+
+    cdef void nearest_of_coded(self, _Near w, int32_t *owner) noexcept nogil:
+        """Do the same for the rows in `w.rows`."""
+        cdef Py_ssize_t i, n
+        for i in range(EXPFAM_TILE_ROWS):
             w.coded.put(i, &w.rows[i, 0])
         self.points.multiply(w.coded, EXPFAM_TILE_ROWS, &w.products[0, 0], self.points.width)
         for i in range(EXPFAM_TILE_ROWS):
@@ -190,12 +205,15 @@ cdef class _Near:
     """Working memory of one thread, and how many scores it has computed for how many rows."""
 
     cdef float[:, ::1] rows, products
+    cdef float[::1] tiles, row             # of rows that are read where they lie
     cdef CodedRows coded
     cdef int32_t[::1] places
     cdef Py_ssize_t n_rows, n_scored
 
-    def __init__(self, _Centres centres):
+    def __init__(self, _Centres centres, *, bint is_read=False):
         self.n_rows = self.n_scored = 0
+        if is_read:
+            self.tiles, self.row = _aligned(GROUP_ROWS * centres.C), _aligned(centres.C)
         if centres.points is not None:
             width = centres.points.width
             self.coded = CodedRows(EXPFAM_TILE_ROWS, centres.C)
@@ -243,13 +261,30 @@ class RowBlocks:
         return _matrix(self.read(part), "X")
 
 
+class RowsInPlace(RowBlocks):
+    """Rows for `RowTiles` that are read where they lie, in each pass: no copy of them is held.
+
+    Parameters
+    ----------
+    read, n_rows
+        As of `RowBlocks`.
+    X : (N, C) float32 ndarray, contiguous
+    centre, scale : (C,) float64 ndarray
+        The rows are ``(X - centre) * scale`` in double precision.
+    """
+
+    def __init__(self, read, n_rows, X, centre, scale):
+        super().__init__(read, n_rows)
+        self.X, self.centre, self.scale = X, centre, scale
+
+
 @final
 cdef class RowTiles:
     """Dense rows, stored for k-means; several runs on the same rows share them.
 
     Parameters
     ----------
-    X : (N, C) array_like of float, or RowBlocks
+    X : (N, C) array_like of float, RowBlocks or RowsInPlace
         float32 stays float32; all other types are read as float64, and rounded to float32 after the subtraction of an
         origin near the middle of the rows. Entries are finite, and their squares are in the range of float32.
     weight : (N,) array_like of positive float, optional
@@ -280,7 +315,9 @@ cdef class RowTiles:
     cdef readonly Py_ssize_t n_rows, n_columns
     cdef Py_ssize_t n_tiles, n_groups
     cdef double[::1] origin
-    cdef float[::1] tiles
+    cdef float[::1] tiles           # None where rows are read where they lie
+    cdef const float[:, ::1] source
+    cdef const double[::1] centre, scale
     cdef double square      # sum of the squared lengths of the rows
     cdef const double[::1] weight     # None where each row counts once
     cdef object X
@@ -295,28 +332,92 @@ cdef class RowTiles:
         self.n_tiles = ceiling(self.n_rows, EXPFAM_TILE_ROWS)
         self.n_groups = ceiling(self.n_tiles, GROUP_TILES)
         self.origin = X[:: ceiling(self.n_rows, _ORIGIN_ROWS)].mean(axis=0, dtype=np.float64)
-        self.tiles = _aligned(self.n_tiles * EXPFAM_TILE_ROWS * self.n_columns)
+        if isinstance(X, RowsInPlace):
+            self.source, self.centre, self.scale = X.X, X.centre, X.scale
+            self.tiles = None
+        else:
+            self.tiles = _aligned(self.n_tiles * EXPFAM_TILE_ROWS * self.n_columns)
         self.square = math.fsum(run(self._fill, self._tasks(_TASK_GROUPS), n_threads, uses_blas=False))
         self.X, self.free = None, {}
 
     def _fill(self, Py_ssize_t first, Py_ssize_t last):
+        """Write the tiles of some groups, if they are stored; return the sum of the squares of their entries."""
+        cdef double lanes[LANES]
+        cdef double total = 0.0
+        cdef Py_ssize_t g, r, n_rows, C = self.n_columns
+        cdef float[::1] room = self.room()
+        cdef const float *tiles
+        for r in range(LANES):
+            lanes[r] = 0.0
+        for g in range(first, last):
+            n_rows = self.stop_of(g) - g * GROUP_ROWS
+            if self.tiles is not None:
+                self._store(g)
+            tiles = self.group(g, room)
+            if self.weight is None:
+                add_squares(tiles, self.tiles_of(g) * EXPFAM_TILE_ROWS * C, lanes)
+            else:
+                total = weighted_squares(tiles, n_rows, C, &self.weight[g * GROUP_ROWS], total)
+        for r in range(LANES):
+            total += lanes[r]
+        return total
+
+    cdef int _store(self, Py_ssize_t g) except -1:
+        """Write the tiles of a group: rows that are made when they are read take little memory."""
         cdef const float[:, ::1] single
         cdef const double[:, ::1] double_
-        cdef float *to = &self.tiles[first * GROUP_ROWS * self.n_columns]
-        cdef Py_ssize_t start = first * GROUP_ROWS, stop = min(last * GROUP_ROWS, self.n_rows)
-        cdef Py_ssize_t size = ceiling(stop - start, EXPFAM_TILE_ROWS) * EXPFAM_TILE_ROWS * self.n_columns
+        cdef Py_ssize_t start = g * GROUP_ROWS, stop = self.stop_of(g)
         X = self.X[start:stop]
         if X.dtype == np.float32:
             single = X
             with nogil:
-                fill(single, 0, stop - start, self.origin, to)
+                fill(single, 0, stop - start, self.origin, self.tile(g * GROUP_TILES))
         else:
             double_ = X
             with nogil:
-                fill(double_, 0, stop - start, self.origin, to)
-        if self.weight is None:
-            return squares(to, size)
-        return weighted_squares(to, stop - start, self.n_columns, &self.weight[start])
+                fill(double_, 0, stop - start, self.origin, self.tile(g * GROUP_TILES))
+        return 0
+
+    cdef float[::1] room(self):
+        """Return memory for the tiles of a group of rows that are read where they lie, else None."""
+        return _aligned(GROUP_ROWS * self.n_columns) if self.tiles is None else None
+
+    cdef void read_row(self, Py_ssize_t i, float *out) noexcept nogil:
+        """Read a row where it lies; one beyond the last is 0."""
+        cdef Py_ssize_t j
+        if i >= self.n_rows:
+            memset(out, 0, self.n_columns * sizeof(float))
+            return
+        for j in range(self.n_columns):
+            out[j] = <float> ((self.source[i, j] - self.centre[j]) * self.scale[j] - self.origin[j])
+
+    cdef void read_tiles(self, Py_ssize_t first, Py_ssize_t n, float *out) noexcept nogil:
+        """Write `n` tiles from `first` on, of rows that are read where they lie."""
+        cdef Py_ssize_t i, j
+        cdef float *to
+        memset(out, 0, n * EXPFAM_TILE_ROWS * self.n_columns * sizeof(float))
+        for i in range(first * EXPFAM_TILE_ROWS, min((first + n) * EXPFAM_TILE_ROWS, self.n_rows)):
+            to = out + (i // EXPFAM_TILE_ROWS - first) * EXPFAM_TILE_ROWS * self.n_columns + i % EXPFAM_TILE_ROWS
+            for j in range(self.n_columns):
+                to[j * EXPFAM_TILE_ROWS] = <float> (
+                    (self.source[i, j] - self.centre[j]) * self.scale[j] - self.origin[j]
+                )
+
+    cdef const float *group(self, Py_ssize_t g, float[::1] room) noexcept nogil:
+        """Return the tiles of a group; those of rows that are read where they lie are written to `room`."""
+        if self.tiles is not None:
+            return self.tile(g * GROUP_TILES)
+        self.read_tiles(g * GROUP_TILES, self.tiles_of(g), &room[0])
+        return &room[0]
+
+    cdef const float *row(self, Py_ssize_t i, float[::1] room, Py_ssize_t *stride) noexcept nogil:
+        """Return where the entries of a row are, and how far apart; rows that are not stored are read to `room`."""
+        if self.tiles is not None:
+            stride[0] = EXPFAM_TILE_ROWS
+            return self.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS
+        stride[0] = 1
+        self.read_row(i, &room[0])
+        return &room[0]
 
     def _tasks(self, Py_ssize_t step):
         """Return bounds of runs of groups; they depend on sizes only."""
@@ -337,8 +438,12 @@ cdef class RowTiles:
         return 1.0 if self.weight is None else self.weight[i]
 
     cdef void copy_row(self, Py_ssize_t i, float *out) noexcept nogil:
-        cdef const float *x = self.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS
+        cdef const float *x
         cdef Py_ssize_t j
+        if self.tiles is None:
+            self.read_row(i, out)
+            return
+        x = self.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS
         for j in range(self.n_columns):
             out[j] = x[j * EXPFAM_TILE_ROWS]
 
@@ -592,9 +697,10 @@ cdef class _Seeding:
         """Compute for some groups what each drawn row would leave."""
         cdef RowTiles rows = self.rows
         cdef Py_ssize_t g, t, i
+        cdef float[::1] room = rows.room()
         with nogil:
             for g in range(first, last):
-                expfam_rows_reach(rows.tile(g * GROUP_TILES), rows.tiles_of(g), rows.n_columns, &self.points[0, 0],
+                expfam_rows_reach(rows.group(g, room), rows.tiles_of(g), rows.n_columns, &self.points[0, 0],
                                   self.n_trials, &self.near[g * GROUP_ROWS], &self.trial[0, g * GROUP_ROWS],
                                   self.trial.shape[1], &self.sums[0, g], self.sums.shape[1])
                 if rows.weight is not None:
@@ -663,34 +769,38 @@ cdef class _Lloyd:
         """Move the rows of a segment to their nearest centres."""
         cdef int32_t owner[GROUP_ROWS]
         cdef RowTiles rows = self.rows
-        cdef _Near near = _Near(self.packed)
+        cdef bint is_read = rows.tiles is None
+        cdef _Near near = _Near(self.packed, is_read=is_read)
         cdef Py_ssize_t g, i
         cdef int64_t changed = 0
         with nogil:
             for g in range(first, last):
-                self.packed.nearest(near, rows.tile(g * GROUP_TILES), rows.tiles_of(g), owner)
+                if is_read:
+                    self.packed.nearest_read(near, rows, g, owner)
+                else:
+                    self.packed.nearest(near, rows.tile(g * GROUP_TILES), rows.tiles_of(g), owner)
                 for i in range(g * GROUP_ROWS, rows.stop_of(g)):
                     if owner[i - g * GROUP_ROWS] != self.labels[i]:
-                        self.move(segment, i, owner[i - g * GROUP_ROWS])
+                        self.move(segment, i, owner[i - g * GROUP_ROWS], near.row)
                         changed += 1
             self.changed[segment] = changed
 
-    cdef void move(self, Py_ssize_t segment, Py_ssize_t i, int32_t label) noexcept nogil:
-        """Give a row another label."""
-        cdef const float *x = self.rows.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS
-        cdef Py_ssize_t j, C = self.rows.n_columns
+    cdef void move(self, Py_ssize_t segment, Py_ssize_t i, int32_t label, float[::1] room) noexcept nogil:
+        """Give a row another label; `room` is for one that is not stored."""
+        cdef Py_ssize_t j, stride, C = self.rows.n_columns
+        cdef const float *x = self.rows.row(i, room, &stride)
         cdef int32_t old = self.labels[i]
         cdef double *to = &self.sums[segment, label, 0]
         cdef double *source
         cdef double weight = self.rows.weight_of(i)
         for j in range(C):
-            to[j] += weight * x[j * EXPFAM_TILE_ROWS]
+            to[j] += weight * x[j * stride]
         self.counts[segment, label] += 1
         self.masses[segment, label] += weight
         if old >= 0:
             source = &self.sums[segment, old, 0]
             for j in range(C):
-                source[j] -= weight * x[j * EXPFAM_TILE_ROWS]
+                source[j] -= weight * x[j * stride]
             self.counts[segment, old] -= 1
             self.masses[segment, old] -= weight
         self.labels[i] = label
@@ -762,29 +872,30 @@ cdef class _Lloyd:
         cdef double[::1] to = distance
         cdef int64_t i
         cdef Py_ssize_t n = 0, step = self.tasks[0][2] * GROUP_ROWS
+        cdef float[::1] room = _aligned(self.rows.n_columns)
         with nogil:
-            self.own_distances(to)
+            self.own_distances(to, room)
         empty = np.flatnonzero(np.asarray(self.count) == 0)
         for i in np.argsort(-distance, kind="stable"):
             if n == len(empty) or not distance[i] > 0.0:
                 break
             if self.count[self.labels[i]] > 1:
                 self.count[self.labels[i]] -= 1
-                self.move(i // step, i, empty[n])
+                self.move(i // step, i, empty[n], room)
                 n += 1
         return n
 
-    cdef void own_distances(self, double[::1] out) noexcept nogil:
+    cdef void own_distances(self, double[::1] out, float[::1] room) noexcept nogil:
         """Compute the squared distance of each row to the mean of its cluster, in single precision."""
-        cdef Py_ssize_t i, j, k
+        cdef Py_ssize_t i, j, k, stride
         cdef const float *x
         cdef float gap
         for i in range(self.rows.n_rows):
-            x = self.rows.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS
+            x = self.rows.row(i, room, &stride)
             k = self.labels[i]
             out[i] = 0.0
             for j in range(self.rows.n_columns):
-                gap = x[j * EXPFAM_TILE_ROWS] - <float> (self.total[k, j] / self.mass[k])
+                gap = x[j * stride] - <float> (self.total[k, j] / self.mass[k])
                 out[i] += <double> gap * gap
 
     def result(self):

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from expfam.errors import DataError
 from expfam.structures import RowTiles, nearest_centres
-from expfam.structures.rows.kmeans import RowBlocks
+from expfam.structures.rows.kmeans import RowBlocks, RowsInPlace
 
 SHAPES = [(1, 1, 1), (5, 2, 5), (31, 3, 4), (33, 1, 3), (150, 4, 3), (257, 7, 9), (700, 33, 40), (5000, 5, 6)]
 
@@ -336,6 +336,28 @@ def test_integers_change_no_label(monkeypatch, kind):
     exact = squares(X.astype(np.float64), centres)
     own = exact[np.arange(len(X)), nearest_centres(X, centres)]
     assert (own <= exact.min(axis=1) + 1e-5 * (1.0 + np.square(X.astype(np.float64) - X.mean()).sum(axis=1))).all()
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize(("n", "d", "k"), [(33, 1, 3), (700, 33, 40), (5000, 5, 6), (700, 61, 130), (4500, 64, 70)])
+def test_rows_that_are_read_where_they_lie_have_the_bits_of_stored_rows(n, d, k, is_weighted):
+    X, rng = blobs(n, d, k).astype(np.float32), np.random.default_rng(5)
+    weight = rng.integers(1, 4, n).astype(float) if is_weighted else None
+    centre, scale = X.mean(axis=0, dtype=np.float64), rng.random(d)
+    scale[0] = 0.0 if d > 1 else 1.0
+
+    def read(part):
+        return (X[part] - centre) * scale
+
+    found = []
+    for rows in (read(slice(None)), RowBlocks(read, n), RowsInPlace(read, n, X, centre, scale)):
+        tiles = RowTiles(rows, weight=weight, n_threads=2)
+        seeds = tiles.seeds(k, np.random.default_rng(1), n_threads=2)
+        begun = tiles.take(seeds)
+        begun[::3] = 1e3  # centres that get no row: refilled
+        labels, centres = tiles.lloyd(begun, n_threads=2)
+        found.append([part.tobytes() for part in (seeds, begun, labels, centres)])
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("isa", ["base", "avx2"])

@@ -1,5 +1,7 @@
 """Starting labels from Lloyd runs: runs, rows, coordinates, threads and the named rule."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from kmeans_slow import inertia, squares
@@ -112,6 +114,22 @@ def test_passes_gain_over_the_seeds():
     for seed in range(5):
         found = [inertia(X, starting_labels(name, model, data, seed=seed)) for name in ("kmeans", "kmeans++")]
         assert found[0] < 0.9 * found[1]
+
+
+def test_many_clusters_of_rows_in_single_precision_are_divided_without_a_copy_of_these(monkeypatch):
+    X = np.random.default_rng(3).normal(size=(30_000, 64)).astype(np.float32)
+    data, found = Dataset(X, DiagonalGaussian()), []
+    monkeypatch.setattr("expfam.families.coordinates._BLOCK_BYTES", 1 << 16)
+    for is_stored in (True, False):
+        with monkeypatch.context() as patch:
+            if is_stored:
+                patch.setattr(starts.Rows, "standardised", lambda rows: None)
+            tracemalloc.start()
+            found.append(many_labels(data, 70, seed=0, run=0, n_threads=2))
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert (peak > X.nbytes) == is_stored
+    np.testing.assert_array_equal(*found)
 
 
 def test_seeds_of_many_clusters_come_from_a_sample_and_the_passes_see_all_rows():
