@@ -23,7 +23,7 @@ from expfam.structures.simd.softmax cimport expfam_exp_blocks
 from expfam.structures.simd.vectors cimport expfam_dot
 
 from expfam.amounts import counted
-from expfam.structures.rows.byte_codes import has_byte_products
+from expfam.structures.rows.byte_codes import has_byte_products, suits_codes
 
 cdef extern from *:
     """
@@ -99,9 +99,6 @@ cdef extern from *:
 cdef enum:
     TILE = 128              # rows of a product
     TRIED = 16              # rows of the first one of a call, which shows whether products pay
-    CODED_SLOTS = 64        # with fewer, or fewer columns, products of integers save nothing
-    CODED_COLUMNS = 48
-    MOST_CODED = 16384
 
 cdef size_t FIRST_SIZE = <size_t> &(<distance_scores_v1 *> NULL).own    # of the struct, before `own` was appended
 cdef double DEPTH = 46.0            # slots that lie this many nats below the best one have no probability
@@ -377,7 +374,7 @@ cdef class FilteredScores:
         self.s.centre, self.s.squares, self.s.lengths = &centre[0], &squares[0], &lengths[0]
         self.s.terms = &numbers[0, 0]
         self.place, self.narrow, self.columns = &place[0], &narrow[0], &columns[0, 0]
-        if has_byte_products() and CODED_SLOTS <= m and CODED_COLUMNS <= self.d <= MOST_CODED:
+        if has_byte_products() and suits_codes(m, self.d):
             self.points, self.is_coded = CodedPoints(m, self.d), True
         with nogil:
             for k in range(m):

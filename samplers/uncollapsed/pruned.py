@@ -8,6 +8,8 @@ from expfam.errors import CapabilityError
 from expfam.samplers.uncollapsed import coded as coded_draw
 from expfam.samplers.uncollapsed import dense as dense_draw
 from expfam.samplers.uncollapsed.tree import dense_cost, sample_blocks
+from expfam.structures.rows.byte_codes import LEAST_COLUMNS as _LEAST_COLUMNS
+from expfam.structures.rows.byte_codes import LEAST_POINTS as _LEAST_CLUSTERS
 from expfam.structures.rows.byte_codes import MOST_COLUMNS, has_byte_products
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
     from expfam.model.data import Dataset
 
-_LEAST_CLUSTERS, _LEAST_COLUMNS = 64, 48  # with fewer, a dense pass takes as long
 _FIRST_TRIALS, _TRIALS = 16, 128  # rows; the first ones show where far too many clusters matter
 _HOPELESS = 2.0  # times the cost of a dense pass
 

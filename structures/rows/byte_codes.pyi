@@ -2,8 +2,11 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_COLUMNS: int
+LEAST_COLUMNS: int
+LEAST_POINTS: int
 
 def has_byte_products() -> bool: ...
+def suits_codes(n_points: int, n_columns: int, *, is_soft: bool = False) -> bool: ...
 def column_scales(reach: npt.NDArray[np.floating], spread: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]: ...
 
 class CodedRows:

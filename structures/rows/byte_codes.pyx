@@ -22,6 +22,9 @@ from expfam.structures.simd.byte_products cimport (
 from expfam.structures.simd.dense_scores cimport expfam_code_bounds, expfam_places_above
 
 MOST_COLUMNS = 1 << 16                  # whose products stay within 32 bits
+LEAST_COLUMNS = 48                      # to code a row of fewer takes what its products save
+LEAST_POINTS = 64                       # the same of points
+_LEAST_SOFT_POINTS = 128                # where all scores are written too, be they bounds or not
 
 cdef enum:
     OFFSET = 128                        # of stored entries of points
@@ -39,6 +42,27 @@ cdef float NEVER = -1e30                # bias of places without a point
 def has_byte_products():
     """Tell whether products of bytes take less time here than products in single precision."""
     return expfam_byte_isa() > 0
+
+
+def suits_codes(n_points, n_columns, *, is_soft=False):
+    """Tell whether rows and points are wide and many enough for codes to save time, where products of bytes do.
+
+    Each row saves alike; those who code points for a few hundred rows alone look at the number of rows themselves.
+
+    Parameters
+    ----------
+    n_points, n_columns : int
+    is_soft : bool
+        Whether scores of all points are asked for, not only those of the best.
+
+    Examples
+    --------
+    >>> from expfam.structures.rows.byte_codes import suits_codes
+    >>> suits_codes(64, 48), suits_codes(64, 48, is_soft=True), suits_codes(1000, 10)
+    (True, False, False)
+    """
+    least = _LEAST_SOFT_POINTS if is_soft else LEAST_POINTS
+    return n_points >= least and LEAST_COLUMNS <= n_columns <= MOST_COLUMNS
 
 
 cdef Py_ssize_t _width(Py_ssize_t d) except -1:

@@ -21,7 +21,7 @@ from libc.string cimport memset
 from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.structures.ground.threads import run
-from expfam.structures.rows.byte_codes import has_byte_products
+from expfam.structures.rows.byte_codes import has_byte_products, suits_codes
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.row_tiles cimport (
     EXPFAM_PACK, EXPFAM_TILE_ROWS, expfam_rows_listed, expfam_rows_nearest, expfam_rows_reach,
@@ -33,9 +33,6 @@ cdef enum:
     GROUP_ROWS = GROUP_TILES * EXPFAM_TILE_ROWS
     BLOCK_BYTES = 1 << 16                           # centres that stay in a near cache meanwhile
     ALIGNMENT = 64                                  # bytes of a line of the cache
-    CODED_CENTRES = 64                              # with fewer, or fewer columns, integers save nothing
-    CODED_COLUMNS = 48
-    MOST_CODED = 16384
     DEAR = 48                                       # a score alone takes the time that integers save in so many
 cdef double UNIT = 2.0 ** -24                       # rounding of single precision
 _TASK_GROUPS = 16                                   # least work of a task
@@ -107,7 +104,7 @@ cdef class _Centres:
     def __init__(self, Py_ssize_t K, Py_ssize_t C):
         self.K, self.C, self.n_packs = K, C, ceiling(K, EXPFAM_PACK)
         self.packs, self.norms = _aligned(self.n_packs * EXPFAM_PACK * C), _aligned(self.n_packs * EXPFAM_PACK)
-        if has_byte_products() and K >= CODED_CENTRES and CODED_COLUMNS <= C <= MOST_CODED:
+        if has_byte_products() and suits_codes(K, C):
             self.points, self.entries = ScoredPoints(K, C), np.empty((K, C), dtype=np.float32)
 
     cdef void pack(self, const double[:, ::1] centres, const double[::1] origin) noexcept nogil:

@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.float_dots cimport expfam_float_dots
 
-from expfam.structures.rows.byte_codes import MOST_COLUMNS, column_scales, has_byte_products
+from expfam.structures.rows.byte_codes import column_scales, has_byte_products, suits_codes
 
 cdef enum:
     ROWS = 32               # that are multiplied together
@@ -19,12 +19,10 @@ cdef enum:
     MOST_SKIPPED = 63
 cdef float NEVER = -1e30    # bias of points without weight
 
-_LEAST_POINTS, _LEAST_COLUMNS = 128, 48     # with fewer, integers save nothing
-
 
 def may_code(n_points, n_columns):
     """Tell whether integers may save time for rows of so many columns and so many points."""
-    return has_byte_products() and n_points >= _LEAST_POINTS and _LEAST_COLUMNS <= n_columns <= MOST_COLUMNS
+    return has_byte_products() and suits_codes(n_points, n_columns, is_soft=True)
 
 
 cdef class NearScores:

@@ -8,10 +8,7 @@
  */
 #ifndef EXPFAM_BYTE_PRODUCTS_H
 #define EXPFAM_BYTE_PRODUCTS_H
-#include "dispatch.h"
-#if EXPFAM_DISPATCH
-#include <immintrin.h>
-#endif
+#include "vnni.h"
 
 #define EXPFAM_CODE_POINTS 32
 #define EXPFAM_CODE_ROWS 8
@@ -87,16 +84,13 @@ EXPFAM_BYTE_PRODUCTS(expfam_byte_products_avx2, __attribute__((target("avxvnni,a
 #else
 #define expfam_byte_products_avx2 expfam_byte_products_base
 #endif
-EXPFAM_BYTE_PRODUCTS(
-    expfam_byte_products_avx512,
-    __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,prefer-vector-width=512"))), __m512i,
-    __m512, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_dpbusd_epi32, _mm512_cvtepi32_ps, _mm512_mul_ps,
-    _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, 8, 16)
+EXPFAM_BYTE_PRODUCTS(expfam_byte_products_avx512, EXPFAM_AVX512_VNNI, __m512i, __m512, _mm512_loadu_si512,
+                     _mm512_set1_epi32, _mm512_dpbusd_epi32, _mm512_cvtepi32_ps, _mm512_mul_ps, _mm512_set1_ps,
+                     _mm512_loadu_ps, _mm512_storeu_ps, 8, 16)
 
 EXPFAM_UNUSED static int expfam_byte_isa(void) {
-    const int level = expfam_isa();
-    if (level == 2 && __builtin_cpu_supports("avx512vnni")) return 2;
-    return level && EXPFAM_HAS_AVX_VNNI ? 1 : 0;
+    if (expfam_has_avx512_vnni()) return 2;
+    return expfam_isa() && EXPFAM_HAS_AVX_VNNI ? 1 : 0;
 }
 EXPFAM_CALLED(void, expfam_byte_products, EXPFAM_BYTE_PRODUCTS_OF, expfam_byte_isa)
 #else

@@ -8,10 +8,7 @@
  */
 #ifndef EXPFAM_INT8_H
 #define EXPFAM_INT8_H
-#include "dispatch.h"
-#if EXPFAM_DISPATCH
-#include <immintrin.h>
-#endif
+#include "vnni.h"
 
 #define EXPFAM_INT8_GROUP 256
 EXPFAM_INLINE void expfam_int8_block_base(const uint8_t *rows, const int8_t *query, ptrdiff_t n_groups, int32_t *dots) {
@@ -25,9 +22,6 @@ EXPFAM_INLINE void expfam_int8_block_base(const uint8_t *rows, const int8_t *que
 }
 
 #if EXPFAM_DISPATCH
-#define EXPFAM_AVX512_VNNI                                                                                  \
-    __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,prefer-vector-width=512")))
-
 /* The instruction multiplies unsigned by signed bytes, so the sign of the query is moved to the rows. */
 EXPFAM_AVX2 EXPFAM_INLINE void expfam_int8_block_avx2(const uint8_t *rows, const int8_t *query, ptrdiff_t n_groups,
                                                       int32_t *dots) {
@@ -68,8 +62,8 @@ EXPFAM_AVX512_VNNI EXPFAM_INLINE void expfam_int8_block_avx512(const uint8_t *ro
 }
 
 EXPFAM_UNUSED static int expfam_int8_isa(void) {
-    int level = expfam_isa();
-    return level == 2 && !__builtin_cpu_supports("avx512vnni") ? 1 : level;
+    const int level = expfam_isa();
+    return level == 2 && !expfam_has_avx512_vnni() ? 1 : level;
 }
 /* As EXPFAM_INSTANCES; BODY takes one more argument, the product with a block of its instance. */
 #define EXPFAM_INT8_INSTANCES(BODY, result, name, arguments)                                                \
