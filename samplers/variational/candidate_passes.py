@@ -23,6 +23,10 @@ _SAMPLED_ROWS = 1024
 # Cost of one score, in units of one product of the graph. The numbers are fixed: measured times would make the results
 # depend on the load of the machine.
 _DENSE_COST, _SPARSE_COST = 0.25, 10.0
+# The same where products of integers bound the scores: of a cluster and of each of its columns, in a pass over all
+# clusters; of a column of a candidate; of a column of a cluster whose parameters are gathered for its rows; and of what
+# the graph takes for a pair of clusters beside its product, in columns.
+_BOUND_COST, _CANDIDATE_COST, _GATHERED_COST, _PAIR_COLUMNS = (15.0, 0.095), 0.55, 1400.0, 40
 
 
 class CandidatePasses(StreamKernel):
@@ -111,12 +115,38 @@ class CandidatePasses(StreamKernel):
 
 
 def graph_pays(state: Any) -> bool:
-    """Tell whether the graph of near clusters costs less than scores of the data.
+    """Tell whether the graph of near clusters and scores of candidates cost less than scores of all clusters.
 
-    The graph is a product K x F x K in double precision. Sizes alone decide.
+    The graph is a product K x F x K in double precision. Sizes alone decide, and whether the machine has products of
+    bytes.
     """
     K, N, phi = state.K, state.data.n_rows, state.phi
+    if state.passes.has_bounds:
+        return cheaper_than_bounds(N, K, phi.n_statistics, state.settings.n_candidates_of(K))
     if not phi.is_sparse:
         return _DENSE_COST * N > K
     rows = np.arange(0, N, max(1, N // _SAMPLED_ROWS))
     return _SPARSE_COST * phi.entries(rows)[0][-1] / len(rows) * N > K * phi.n_statistics
+
+
+def cheaper_than_bounds(n_rows: int, n_clusters: int, n_statistics: int, n_candidates: int) -> bool:
+    """Tell whether a pass over candidates costs less than one whose scores integers bound.
+
+    Both take the same time for a row beside scores. Candidates need the graph, and the parameters of those of each
+    cluster together, for its rows: they pay where many clusters have many rows each.
+
+    Parameters
+    ----------
+    n_rows, n_clusters, n_statistics, n_candidates : int
+
+    Examples
+    --------
+    >>> from expfam.samplers.variational.candidate_passes import cheaper_than_bounds
+    >>> cheaper_than_bounds(12_000, 1024, 385, 48), cheaper_than_bounds(60_000, 1024, 385, 48)
+    (False, True)
+    """
+    fixed, each = _BOUND_COST
+    bounds = n_clusters * (fixed + each * n_statistics)
+    graph = n_clusters**2 * (n_statistics + _PAIR_COLUMNS) / n_rows
+    gathered = _GATHERED_COST * n_clusters * n_statistics / n_rows
+    return _CANDIDATE_COST * n_candidates * n_statistics + graph + gathered < bounds

@@ -195,7 +195,7 @@ class Tables:
             c = c + theta @ phi.origin
         self.c = np.ascontiguousarray(c, dtype=phi.dtype)
         self.theta: Any = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
-        if not phi.is_sparse and phi.dtype == np.float32 and may_code(len(theta), phi.n_statistics):
+        if has_codes(phi, len(theta)):
             self.near = NearScores(self.theta, self.c, _sizes(phi))
 
     def score(self, rows: Any, out: npt.NDArray[Any], scratch: NearScratch | None = None) -> None:
@@ -230,6 +230,17 @@ class Tables:
         if self.theta_0 is None:
             return 0.0
         return float(sums.S.sum(axis=0) @ self.theta_0 - sums.n.sum() * self.g_0)
+
+
+def has_codes(phi: Any, n_clusters: int) -> bool:
+    """Tell whether products of integers bound scores of all clusters: of dense rows, in single precision.
+
+    Parameters
+    ----------
+    phi : PhiBlocks
+    n_clusters : int
+    """
+    return not phi.is_sparse and phi.dtype == np.float32 and may_code(n_clusters, phi.n_statistics)
 
 
 def _sizes(phi):
@@ -278,6 +289,11 @@ class SparsePass:
     def is_dense(self) -> bool:
         """Tell whether rows keep all clusters."""
         return self.L >= self.K
+
+    @property
+    def has_bounds(self) -> bool:
+        """Tell whether passes over all clusters compute the scores near the best one, and bounds of others."""
+        return self.held is None and self.links is None and has_codes(self.phi, self.K)
 
     def local_step(
         self,
@@ -498,9 +514,8 @@ class PassPart:
 
     def _near_scratch(self):
         """Return what scores near the best one need, or None where all scores are wanted."""
-        owner, near = self.owner, self.tables.near
-        is_wanted = owner.held is not None or owner.links is not None or self.candidates is not None
-        return None if near is None or is_wanted else NearScratch(near)
+        near = self.tables.near
+        return NearScratch(near) if near is not None and self.owner.has_bounds and self.candidates is None else None
 
     def _finished(self):
         if self.transposed is not None:

@@ -55,9 +55,11 @@ class SparseVariational(CandidatePasses):
     n_candidates : "auto", int or None
         Number of clusters against which a row is scored between passes over all clusters; None for all clusters.
         "auto" is 48, but all clusters if these are fewer than 128, or if the data are so few and wide that the graph of
-        near clusters would cost more than a pass. The candidates are the nearest clusters of the cluster that the row
-        had last. The row's last clusters are scored too. The candidates may lack a better cluster, and then the bound
-        may stay below the one that passes over all clusters reach.
+        near clusters and the scores of candidates would cost more than a pass. Where products of integers bound scores
+        (dense data in float32, on machines with products of bytes), such a pass costs less, and counts of rows, columns
+        and clusters say whether candidates still do. The candidates are the nearest clusters of the cluster that the
+        row had last. The row's last clusters are scored too. The candidates may lack a better cluster, and then the
+        bound may stay below the one that passes over all clusters reach.
     full_every : int
         Passes from one that scores all clusters to the next. The first passes score all clusters too, until one
         changes less than a tenth of the labels.
