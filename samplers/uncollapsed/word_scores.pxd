@@ -5,18 +5,6 @@ from libc.stdint cimport int32_t, int64_t, uint16_t
 from expfam.samplers.uncollapsed.dense cimport DenseScores
 
 
-cdef inline Py_ssize_t place_of(const int64_t[::1] ascending, Py_ssize_t column) noexcept nogil:
-    """Return the place of a column among some, or -1."""
-    cdef Py_ssize_t low = 0, high = ascending.shape[0], middle
-    while low < high:
-        middle = (low + high) // 2
-        if ascending[middle] < column:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < ascending.shape[0] and ascending[low] == column else -1
-
-
 cdef class WordScores(DenseScores):
     cdef object arrays
     cdef const int32_t *starts              # (F + 1,) of the lists of columns, or NULL

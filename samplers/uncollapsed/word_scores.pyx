@@ -10,6 +10,7 @@ import numpy as np
 from libc.math cimport ceil, fabs
 from libc.stdint cimport int32_t, int64_t, uint16_t
 
+from expfam.families.counts.long_lists cimport place_of
 from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DENSE_LANES, DENSE_NEVER, DenseScores
 from expfam.structures.simd.dense_scores cimport expfam_add_scaled
 

@@ -10,7 +10,7 @@ import numpy as np
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 
-from expfam.samplers.uncollapsed.word_scores cimport place_of
+from expfam.families.counts.long_lists cimport place_of
 
 ctypedef fused value_t:
     float
