@@ -121,7 +121,7 @@ def many_labels(
 
 
 def _tiles_of_all(coordinates, seed, n_threads):
-    """Store all rows, but those of single precision that are scaled: passes over many clusters read these again."""
+    """Store all rows; standardised rows of single precision are read anew in each pass."""
     X, standardised = coordinates.data.X, coordinates.standardised()
     if standardised is None or sparse.issparse(X) or X.dtype != np.float32 or not X.flags.c_contiguous:
         return row_tiles(coordinates.data, seed=seed, coordinates=coordinates, n_threads=n_threads)

@@ -336,7 +336,7 @@ def put_by_component(const int32_t[::1] numbers, const int32_t[::1] components, 
 
 
 def given_to_columns(const index_kind[::1] indptr, const int32_t[::1] rows, const int32_t[::1] lengths, int64_t K):
-    """Return the sum over the columns of how many components their rows give to, at most K for each column."""
+    """Return to how many components the rows of each column give, at most K, over all columns."""
     cdef Py_ssize_t w, e
     cdef int64_t n, total = 0
     with nogil:
@@ -350,8 +350,9 @@ def given_to_columns(const index_kind[::1] indptr, const int32_t[::1] rows, cons
 
 def cells_of_columns(const index_kind[::1] indptr, const int32_t[::1] rows, listed, Py_ssize_t first, Py_ssize_t last,
                      int64_t[::1] rooms, int64_t[::1] numbers):
-    """Count the pairs of a column, from `first` to `last` - 1, and a component to which its rows give.
+    """Count the pairs of a column and a component to which its rows give.
 
+    The columns are those from `first` to `last` - 1.
     `rooms` gets the numbers of the tasks of these columns, `numbers` (K,) those of the components.
     """
     cdef const int32_t[::1] components = listed.components, lengths = listed.lengths

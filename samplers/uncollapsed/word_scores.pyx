@@ -45,7 +45,7 @@ ctypedef fused index_kind:
 
 
 def largest_of_lists(const index_kind[::1] starts, const double[::1] values, double step, uint16_t[::1] out):
-    """Write the largest number of each list in whole steps, rounded up; numbers of 65,535 steps and less are finite."""
+    """Write the largest number of each list in whole steps, rounded up: at most 65,535."""
     cdef Py_ssize_t w, e
     cdef double most
     with nogil:

@@ -115,7 +115,7 @@ class CandidatePasses(StreamKernel):
 
 
 def graph_pays(state: Any) -> bool:
-    """Tell whether the graph of near clusters and scores of candidates cost less than scores of all clusters.
+    """Tell whether a graph of near clusters costs less than what its candidates save.
 
     The graph is a product K x F x K in double precision. Sizes alone decide, and whether the machine has products of
     bytes.

@@ -233,7 +233,9 @@ class Tables:
 
 
 def has_codes(phi: Any, n_clusters: int) -> bool:
-    """Tell whether products of integers bound scores of all clusters: of dense rows, in single precision.
+    """Tell whether products of integers bound the scores of all clusters.
+
+    They do, of dense rows in single precision.
 
     Parameters
     ----------
@@ -292,7 +294,7 @@ class SparsePass:
 
     @property
     def has_bounds(self) -> bool:
-        """Tell whether passes over all clusters compute the scores near the best one, and bounds of others."""
+        """Tell whether passes over all clusters bound the scores that lie far below the best one."""
         return self.held is None and self.links is None and has_codes(self.phi, self.K)
 
     def local_step(

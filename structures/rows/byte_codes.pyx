@@ -45,7 +45,7 @@ def has_byte_products():
 
 
 def suits_codes(n_points, n_columns, *, is_soft=False):
-    """Tell whether rows and points are wide and many enough for codes to save time, where products of bytes do.
+    """Tell whether points are many and wide enough for codes to save time.
 
     Each row saves alike; those who code points for a few hundred rows alone look at the number of rows themselves.
 

@@ -338,7 +338,7 @@ cdef class RowTiles:
         self.X, self.free = None, {}
 
     def _fill(self, Py_ssize_t first, Py_ssize_t last):
-        """Write the tiles of some groups, if they are stored; return the sum of the squares of their entries."""
+        """Write the tiles of some groups, if they are stored; return the sum of their squares."""
         cdef double lanes[LANES]
         cdef double total = 0.0
         cdef Py_ssize_t g, r, n_rows, C = self.n_columns
@@ -401,14 +401,14 @@ cdef class RowTiles:
                 )
 
     cdef const float *group(self, Py_ssize_t g, float[::1] room) noexcept nogil:
-        """Return the tiles of a group; those of rows that are read where they lie are written to `room`."""
+        """Return the tiles of a group; those that are not stored are written to `room`."""
         if self.tiles is not None:
             return self.tile(g * GROUP_TILES)
         self.read_tiles(g * GROUP_TILES, self.tiles_of(g), &room[0])
         return &room[0]
 
     cdef const float *row(self, Py_ssize_t i, float[::1] room, Py_ssize_t *stride) noexcept nogil:
-        """Return where the entries of a row are, and how far apart; rows that are not stored are read to `room`."""
+        """Return where the entries of a row are, and how far apart; `room` is for one not stored."""
         if self.tiles is not None:
             stride[0] = EXPFAM_TILE_ROWS
             return self.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS

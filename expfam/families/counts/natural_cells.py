@@ -215,7 +215,7 @@ def above_by_column(family: Any, S: Any, occurring: Any = None, *, mode: bool = 
 
 
 def _empty_parameters(family, mode):
-    """Return the function of sums and pseudo-counts, these, and the parameters of empty sums, less their levels."""
+    """Return the log or digamma function, the pseudo-counts, and this function of these."""
     log, a = np.log if mode else digamma, _narrowed(family.pseudocounts()[0])
     return log, a, np.broadcast_to(log(a[:1]), a.shape) if a.strides == (0,) else log(a)
 
