@@ -209,6 +209,7 @@ cdef class _Near:
 
     def __init__(self, _Centres centres, *, bint is_read=False):
         self.n_rows = self.n_scored = 0
+        self.tiles = self.row = None
         if is_read:
             self.tiles, self.row = _aligned(GROUP_ROWS * centres.C), _aligned(centres.C)
         if centres.points is not None:
