@@ -10,15 +10,17 @@ label of each row is that of its uniform number among all weights in double prec
 import numpy as np
 
 from libc.math cimport INFINITY, exp
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DenseScores
+from expfam.samplers.uncollapsed.kept_lists cimport KeptLists
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.dense_scores cimport expfam_narrow
 from expfam.structures.simd.float_dots cimport EXPFAM_FLOAT_CHUNK, expfam_float_dots
 
 from expfam.samplers.uncollapsed.dense import draw_rows
+from expfam.samplers.uncollapsed.kept_lists import NEEDS_PASS
 from expfam.samplers.uncollapsed.tree import sample_blocks
 from expfam.structures.ground.threads import run
 from expfam.structures.rows.byte_codes import column_scales
@@ -32,6 +34,7 @@ cdef double ROUNDING = 1e-12        # more than rounding in double precision can
 
 _TASK_ROWS = 2048
 _SAMPLED_ROWS = 128
+_LEFT_ROWS = 512            # whose statistics are computed together
 _BLOCK_ENTRIES = 1 << 17    # of parameters that are coded together
 
 
@@ -50,6 +53,7 @@ cdef class CodedScores:
     cdef ScoredPoints points
     cdef float[:, ::1] theta        # (K, F) of narrowed rows
     cdef const double[::1] scale
+    cdef readonly object column_scale   # (F,)
     cdef double rounding            # of products in single precision, for each unit of |x| |theta|
 
     def __init__(self, DenseScores scores, spread):
@@ -61,7 +65,7 @@ cdef class CodedScores:
         for start in range(0, scores.K, rows):
             part = slice(start, start + rows)
             theta[part] = (scores.Theta[part] - scores.origin) / scale
-        self.theta, self.scale = theta, scale
+        self.theta, self.scale, self.column_scale = theta, scale, scale
         self.rounding = (EXPFAM_FLOAT_CHUNK + scores.F / EXPFAM_FLOAT_CHUNK + 16.0) * UNIT
         for k in range(scores.K):
             self.points.put_scored(k, &self.theta[k, 0], bias[k], 0.0)
@@ -72,7 +76,7 @@ cdef class Scratch:
 
     cdef CodedRows rows
     cdef float[:, ::1] narrow, products
-    cdef int32_t[::1] near
+    cdef int32_t[::1] near, found
     cdef double[::1] weights
     cdef float[::1] dots
     cdef unsigned char[::1] undecided
@@ -86,9 +90,10 @@ cdef class Scratch:
         self.arrays = (
             np.empty((ROWS, F), dtype=np.float32), np.empty((ROWS, width), dtype=np.float32),
             np.empty(width + 1, dtype=np.int32), np.empty(width), np.empty(ROWS, dtype=np.uint8),
-            np.empty(width, dtype=np.float32),
+            np.empty(width, dtype=np.float32), np.empty(width + 1, dtype=np.int32),
         )
-        self.narrow, self.products, self.near, self.weights, self.undecided, self.dots = self.arrays
+        self.narrow, self.products, self.near, self.weights, self.undecided, self.dots, self.found = \
+            self.arrays
         self.is_undecided = self.arrays[4]
 
 
@@ -134,9 +139,10 @@ cdef Py_ssize_t drawn(DenseScores s, Scratch w, const double *phi, Py_ssize_t n,
     return -1
 
 
-cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const double[:, ::1] phi, int32_t[::1] labels,
-                           uint64_t seed, uint64_t step, uint64_t first_row) noexcept nogil:
-    """Draw the labels of at most ROWS rows; mark and count those that are not decided."""
+cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const double[:, ::1] phi,
+                           const int64_t[::1] rows, int32_t[::1] labels, uint64_t seed, uint64_t step,
+                           uint64_t first_row, KeptLists lists) noexcept nogil:
+    """Draw the labels of at most ROWS rows, and keep their lists; mark and count those that are not decided."""
     cdef Py_ssize_t i, n, label, n_open = 0
     cdef philox_stream rng
     philox_init(&rng, seed, MOVE)
@@ -151,63 +157,125 @@ cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const do
         if not w.undecided[i]:
             n = coded.points.near(w.rows, i, &w.products[i, 0], DEPTH, 0.0, &w.near[0])
             w.n_near += n
+            if lists is not None:
+                lists.write(rows[i], w.rows, i, coded.points, &w.products[i, 0], &w.narrow[i, 0], &coded.theta[0, 0],
+                            coded.rounding, &w.near[0], n, &w.found[0])
             if n > FEW:
                 n = nearer(coded, w, i, n)
             w.n_exact += n
-            philox_aim(&rng, first_row + <uint64_t> i, step)
+            philox_aim(&rng, first_row + <uint64_t> rows[i], step)
             label = drawn(s, w, &phi[i, 0], n, philox_double(&rng))
             w.undecided[i] = label < 0
-            labels[i] = <int32_t> label
+            labels[rows[i]] = <int32_t> label
+        n_open += w.undecided[i]
+    return n_open
+
+
+cdef Py_ssize_t draw_listed(DenseScores s, Scratch w, const double[:, ::1] phi, const int64_t[::1] rows,
+                            int32_t[::1] labels, uint64_t seed, uint64_t step, uint64_t first_row, KeptLists lists,
+                            const float[:, ::1] need) noexcept nogil:
+    """Draw the labels of at most ROWS rows among the clusters of their lists; mark those that are not decided."""
+    cdef Py_ssize_t i, n, label, n_open = 0
+    cdef philox_stream rng
+    philox_init(&rng, seed, MOVE)
+    for i in range(phi.shape[0]):
+        n = lists.candidates(rows[i], &need[0, 0], &w.near[0])
+        philox_aim(&rng, first_row + <uint64_t> rows[i], step)
+        label = drawn(s, w, &phi[i, 0], n, philox_double(&rng))
+        w.undecided[i] = label < 0
+        labels[rows[i]] = <int32_t> label
         n_open += w.undecided[i]
     return n_open
 
 
 cdef class _Pass:
-    """One draw of the labels of rows."""
+    """One draw of the labels of rows; `lists` receives what a later pass may use."""
 
     cdef CodedScores coded
+    cdef KeptLists lists
     cdef object data, labels, spare
     cdef uint64_t seed, step
 
-    def __init__(self, coded, state, labels):
-        self.coded, self.data, self.labels = coded, state.data, labels
+    def __init__(self, coded, state, labels, lists=None):
+        self.coded, self.data, self.labels, self.lists = coded, state.data, labels, lists
         self.seed, self.step, self.spare = state.seed, state.n_steps, []
 
     def draw(self, start, stop):
         """Draw the labels of rows start..stop-1; return the numbers of scores, see `Scratch`."""
-        cdef Scratch w
+        cdef Scratch w = self.scratch()
+        for first in range(start, stop, ROWS):
+            last = min(first + ROWS, stop)
+            self.draw_rows(w, self.data.phi(first, last), np.arange(first, last))
+        return self.finish(w)
+
+    def draw_some(self, rows):
+        """Draw the labels of some rows in the same way."""
+        cdef Scratch w = self.scratch()
+        phi = statistics_of(self.data, rows)
+        for first in range(0, len(rows), ROWS):
+            self.draw_rows(w, phi[first : first + ROWS], rows[first : first + ROWS])
+        return self.finish(w)
+
+    def draw_listed(self, rows, need):
+        """Draw the labels of rows whose lists tell enough."""
+        cdef Scratch w = self.scratch()
         cdef const double[:, ::1] phi
-        cdef int32_t[::1] labels
+        cdef const int64_t[::1] some
+        cdef const float[:, ::1] most = need
+        cdef int32_t[::1] labels = self.labels
         cdef Py_ssize_t n_open
-        cdef uint64_t row
-        cdef DenseScores scores = self.coded.scores
+        cdef uint64_t offset = self.data.row_offset
+        whole = statistics_of(self.data, rows)
+        for first in range(0, len(rows), ROWS):
+            phi, some = whole[first : first + ROWS], rows[first : first + ROWS]
+            with nogil:
+                n_open = draw_listed(self.coded.scores, w, phi, some, labels, self.seed, self.step, offset, self.lists,
+                                     most)
+            if n_open:
+                self.draw_whole(w, np.asarray(phi), np.asarray(some))
+        return self.finish(w)
+
+    cdef Scratch scratch(self):
+        cdef Scratch w
         try:
             w = self.spare.pop()
         except IndexError:
             w = Scratch(self.coded)
         w.n_near = w.n_exact = 0
-        for first in range(start, stop, ROWS):
-            last = min(first + ROWS, stop)
-            phi, labels, row = self.data.phi(first, last), self.labels[first:last], self.data.row_offset + first
-            with nogil:
-                n_open = draw_block(self.coded, scores, w, phi, labels, self.seed, self.step, row)
-            if n_open:
-                self.draw_whole(w, np.asarray(phi), first, last)
+        return w
+
+    cdef finish(self, Scratch w):
         counts = w.n_near, w.n_exact
         self.spare.append(w)
         return counts
 
-    def draw_whole(self, Scratch w, phi, first, last):
+    cdef draw_rows(self, Scratch w, const double[:, ::1] phi, const int64_t[::1] rows):
+        """Draw the labels of at most ROWS rows from bounds of all scores."""
+        cdef int32_t[::1] labels = self.labels
+        cdef Py_ssize_t n_open
+        cdef uint64_t offset = self.data.row_offset
+        with nogil:
+            n_open = draw_block(self.coded, self.coded.scores, w, phi, rows, labels, self.seed, self.step, offset,
+                                self.lists)
+        if n_open:
+            self.draw_whole(w, np.asarray(phi), np.asarray(rows))
+
+    def draw_whole(self, Scratch w, phi, rows):
         """Draw the labels of rows that are not decided from all weights in double precision."""
-        rows = np.flatnonzero(w.is_undecided[: last - first])
-        first_row = self.data.row_offset + first
-        bad = draw_rows(self.coded.scores.exact_scores(phi[rows]), rows, self.labels[first:last], self.seed, self.step,
-                        first_row)
+        open_rows = np.flatnonzero(w.is_undecided[: len(rows)])
+        first_row = self.data.row_offset
+        bad = draw_rows(self.coded.scores.exact_scores(phi[open_rows]), rows[open_rows], self.labels, self.seed,
+                        self.step, first_row)
         if bad >= 0:
             raise FloatingPointError(
                 f"family {self.data.family.name!r}, datum {first_row + bad}: no component has a finite score under"
                 " the drawn parameters"
             )
+
+
+def statistics_of(data, rows):
+    """Compute the statistics of some rows: (n, F) float64."""
+    return data.without_known().take(rows).phi(0, len(rows))
 
 
 def coded_scores(state):
@@ -220,7 +288,7 @@ def coded_scores(state):
     return CodedScores(scores, np.sqrt(sum(squares) / sum(stop - start for start, stop in blocks)))
 
 
-def draw_labels(state, n_threads, CodedScores coded):
+def draw_labels(state, n_threads, CodedScores coded, lists=None, share=1):
     """Draw labels (N,) int32 of all data from their exact law given Theta, G and log pi.
 
     The label of a datum is the one that its uniform number picks among all weights in double precision. A datum without
@@ -234,6 +302,10 @@ def draw_labels(state, n_threads, CodedScores coded):
         Number of threads; the labels do not depend on it.
     coded : CodedScores
         Of the state, see `coded_scores`.
+    lists : KeptLists, optional
+        Receives the lists of rows.
+    share : int
+        Of so many tasks one has lists.
 
     Returns
     -------
@@ -243,9 +315,41 @@ def draw_labels(state, n_threads, CodedScores coded):
     """
     N = state.data.n_rows
     labels = np.empty(N, dtype=np.int32)
-    tasks = [(start, min(start + _TASK_ROWS, N)) for start in range(0, N, _TASK_ROWS)]
-    counts = run(_Pass(coded, state, labels).draw, tasks, n_threads, uses_blas=False)
+    with_lists, without = _Pass(coded, state, labels, lists), _Pass(coded, state, labels)
+    tasks = [(with_lists if place % share == 0 else without, *rows) for place, rows in enumerate(task_rows(N))]
+    counts = run(_Pass.draw, tasks, n_threads, uses_blas=False)
     return labels, {"visits": sum(n_near for n_near, _ in counts) / N}
+
+
+def task_rows(N):
+    """Return the first and last rows of the tasks of a pass."""
+    return [(start, min(start + _TASK_ROWS, N)) for start in range(0, N, _TASK_ROWS)]
+
+
+def draw_left(state, n_threads, CodedScores coded, lists, need, labels, left):
+    """Draw the labels of rows that lists did not decide, see `KeptLists.sift`; return the scored clusters.
+
+    Parameters
+    ----------
+    lists : KeptLists
+    need : (K, KEPT_LEVELS) float32 ndarray
+    labels : (N,) int32 ndarray
+    left : (N,) uint8 ndarray
+    """
+    listed, others = np.flatnonzero((left > 0) & (left < NEEDS_PASS)), np.flatnonzero(left == NEEDS_PASS)
+    tasks = [(listed[start : start + _LEFT_ROWS], need) for start in range(0, len(listed), _LEFT_ROWS)]
+    run(_Pass(coded, state, labels, lists).draw_listed, tasks, n_threads, uses_blas=False)
+    tasks = [(others[start : start + _LEFT_ROWS],) for start in range(0, len(others), _LEFT_ROWS)]
+    counts = run(_Pass(coded, state, labels).draw_some, tasks, n_threads, uses_blas=False)
+    return sum(n_near for n_near, _ in counts)
+
+
+SCORED_DEPTH = float(DEPTH)     # nats below the best cluster down to which scores are computed
+
+
+def others_weight(K):
+    """Return a bound on the weight of all clusters but the best one, where none of these lies near it."""
+    return K * exp(-DEPTH) + 2.0 * ROUNDING
 
 
 def mean_visits(state, CodedScores coded, blocks):

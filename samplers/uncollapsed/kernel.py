@@ -22,6 +22,7 @@ from expfam.samplers.states.uncollapsed import UncollapsedState, converted
 from expfam.samplers.uncollapsed import slices
 from expfam.samplers.uncollapsed.known import with_known
 from expfam.samplers.uncollapsed.pruned import check_pruned, draw_densely, draw_pruned, preferred_codes
+from expfam.samplers.uncollapsed.remembered import bytes_of_lists
 from expfam.samplers.uncollapsed.tree import draw_labels, preferred_tree
 
 if TYPE_CHECKING:
@@ -241,6 +242,11 @@ class UncollapsedGibbs(UncollapsedKernel):
     def max_clusters(self, model: Any) -> int | None:
         """Return the number of components; None if it is open."""
         return None if self.sticks == "slice" else super().max_clusters(model)
+
+    def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
+        """Return the bytes of the parameters and statistics, and of lists that draws by integers keep."""
+        may_keep = self.draw in ("auto", "pruned") and not data.has_sparse_phi
+        return super().memory(model, data, n_clusters) + may_keep * bytes_of_lists(data, n_clusters)
 
     def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> Any:
         """Make a state with labels; the first step makes its parameters."""

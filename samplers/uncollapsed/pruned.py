@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from expfam.errors import CapabilityError
 from expfam.samplers.uncollapsed import coded as coded_draw
 from expfam.samplers.uncollapsed import dense as dense_draw
+from expfam.samplers.uncollapsed.remembered import memory_of
 from expfam.samplers.uncollapsed.tree import dense_cost, sample_blocks
 from expfam.structures.rows.byte_codes import LEAST_COLUMNS as _LEAST_COLUMNS
 from expfam.structures.rows.byte_codes import LEAST_POINTS as _LEAST_CLUSTERS
@@ -61,7 +62,7 @@ def draw_pruned(
     coded = coded_draw.coded_scores(state) if coded is None else coded
     if coded is None:
         return draw_densely(state, n_threads)
-    return coded_draw.draw_labels(state, n_threads, coded)
+    return memory_of(state).draw(state, n_threads, coded)
 
 
 def preferred_codes(state: Any) -> tuple[coded_draw.CodedScores | None, float | None]:

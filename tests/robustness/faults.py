@@ -435,6 +435,27 @@ FAULTS = [
         "float((best + np.log(total)).sum())",
         "tests/samplers/uncollapsed/test_em.py -k 'repetitions or in_double'",
     ),
+    Fault(
+        "kept lists: half of the distance that parameters moved",
+        "samplers/uncollapsed/kept_moves.pyx",
+        "most[j] = max(most[j], change + ends[j] * step)",
+        "most[j] = max(most[j], change + 0.5 * ends[j] * step)",
+        "tests/samplers/uncollapsed/test_kept_lists.py -k close_as_can_be",
+    ),
+    Fault(
+        "kept lists: the bound on all other clusters is forgotten",
+        "samplers/uncollapsed/kept_lists.pyx",
+        "if not widened(self.gaps[row, KEPT_PLACES - 1]) > least:",
+        "if not widened(self.gaps[row, KEPT_PLACES - 1]) > 0.0:",
+        "tests/samplers/uncollapsed/test_kept_lists.py -k 'close_as_can_be or over_many_sweeps'",
+    ),
+    Fault(
+        "kept lists: a far cluster is left out by too short a distance",
+        "samplers/uncollapsed/kept_moves.pyx",
+        "least += w.apart[i, k] * squares[j] < here * here",
+        "least += 0.3 * w.apart[i, k] * squares[j] < here * here",
+        "tests/samplers/uncollapsed/test_kept_lists.py -k 'close_as_can_be or over_many_sweeps or that_matters'",
+    ),
     # ---- split-merge
     Fault(
         "anchors by members: wrong multiplicity",
