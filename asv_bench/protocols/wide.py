@@ -1,8 +1,8 @@
 """Wide rows: von Mises-Fisher clusters beside spherical Gaussians and k-means, on generated directions.
 
-Run by hand: `python -m asv_bench.protocols.wide [vmf blocks embeddings noisy narrow counts levels draws]`; `--quick`
-takes few rows. The exit status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns and unit
-length, float32. CPU seconds of one thread.
+Run by hand: `python -m asv_bench.protocols.wide [vmf blocks embeddings noisy narrow counts levels draws lists]`.
+`--quick` takes few rows. The exit status is 1 where a goal is missed. Real rows have K isotropic centres in 384 columns
+and unit length, float32. CPU seconds of one thread.
 
 `vmf`: three collapsed sweeps from the true labels, which take turns with those of the spherical Gaussian; the goal is
 1.2 times its time. Then the default call with K clusters, at most 90 s for 100,000 rows and K = 100, and its NMI beside
@@ -27,6 +27,8 @@ draw, a default fit and `predict`; the goal is that none makes the copy of float
 `draws`: exact draws of labels by all scores, by bounds of integers and by what the default chooses, beside faiss'
 nearest centres; see `wide_draws.py`.
 
+`lists`: the same draws where rows keep lists of their clusters from step to step; see `wide_lists.py`.
+
 `levels`: a tree of 500 categorical rows of 1,619 columns, of which 2 % of the cells are off the most frequent level.
 """
 
@@ -50,6 +52,7 @@ sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which 
 
 from reports import asked_for, print_table, timed_step
 from wide_draws import draws
+from wide_lists import lists
 
 from expfam import (
     Categorical,
@@ -404,6 +407,7 @@ PROTOCOLS = {
     "counts": counts,
     "levels": levels,
     "draws": draws,
+    "lists": lists,
 }
 
 

@@ -205,7 +205,7 @@ cdef class _Pass:
         cdef Scratch w = self.scratch()
         for first in range(start, stop, ROWS):
             last = min(first + ROWS, stop)
-            self.draw_rows(w, self.data.phi(first, last), np.arange(first, last))
+            self.draw_few(w, self.data.phi(first, last), np.arange(first, last, dtype=np.int64))
         return self.finish(w)
 
     def draw_some(self, rows):
@@ -213,10 +213,10 @@ cdef class _Pass:
         cdef Scratch w = self.scratch()
         phi = statistics_of(self.data, rows)
         for first in range(0, len(rows), ROWS):
-            self.draw_rows(w, phi[first : first + ROWS], rows[first : first + ROWS])
+            self.draw_few(w, phi[first : first + ROWS], rows[first : first + ROWS])
         return self.finish(w)
 
-    def draw_listed(self, rows, need):
+    def draw_from_lists(self, rows, need):
         """Draw the labels of rows whose lists tell enough."""
         cdef Scratch w = self.scratch()
         cdef const double[:, ::1] phi
@@ -249,7 +249,7 @@ cdef class _Pass:
         self.spare.append(w)
         return counts
 
-    cdef draw_rows(self, Scratch w, const double[:, ::1] phi, const int64_t[::1] rows):
+    cdef draw_few(self, Scratch w, const double[:, ::1] phi, const int64_t[::1] rows):
         """Draw the labels of at most ROWS rows from bounds of all scores."""
         cdef int32_t[::1] labels = self.labels
         cdef Py_ssize_t n_open
@@ -338,7 +338,7 @@ def draw_left(state, n_threads, CodedScores coded, lists, need, labels, left):
     """
     listed, others = np.flatnonzero((left > 0) & (left < NEEDS_PASS)), np.flatnonzero(left == NEEDS_PASS)
     tasks = [(listed[start : start + _LEFT_ROWS], need) for start in range(0, len(listed), _LEFT_ROWS)]
-    run(_Pass(coded, state, labels, lists).draw_listed, tasks, n_threads, uses_blas=False)
+    run(_Pass(coded, state, labels, lists).draw_from_lists, tasks, n_threads, uses_blas=False)
     tasks = [(others[start : start + _LEFT_ROWS],) for start in range(0, len(others), _LEFT_ROWS)]
     counts = run(_Pass(coded, state, labels).draw_some, tasks, n_threads, uses_blas=False)
     return sum(n_near for n_near, _ in counts)

@@ -66,8 +66,10 @@ cdef class KeptLists:
         self.N, self.K, self.F = state.data.n_rows, state.K, state.data.n_statistics
         self.data, self.centre, self.scale = state.data, centre, scale
         self.Theta, self.bias = np.array(state.Theta), np.array(state.log_pi - state.G)
-        n = np.maximum(state.n, 1.0)[:, None]
-        self.means = ((np.asarray(state.S) / n - centre) * scale).astype(np.float32)
+        means = np.asarray(state.S) / np.maximum(state.n, 1.0)[:, None]
+        means -= centre
+        means *= scale
+        self.means = means.astype(np.float32)
         self.means[state.n == 0] = 0.0
         self.arrays = (
             np.zeros((self.N, KEPT_PLACES), dtype=np.uint16), np.zeros((self.N, KEPT_PLACES), dtype=np.uint16),
@@ -177,7 +179,7 @@ cdef class KeptLists:
         if not widened(self.gaps[row, KEPT_PLACES - 1]) > least:
             return 0
         out[0] = self.places[row, 0]
-        while not widened(self.gaps[row, t]) > least:
+        while t < KEPT_PLACES - 1 and not widened(self.gaps[row, t]) > least:
             k, j = self.places[row, t + 1], n
             while j > 0 and out[j - 1] > k:
                 out[j] = out[j - 1]

@@ -118,7 +118,6 @@ cdef class Moves:
 
     cdef void fill_block(self, Scratch w, const Py_ssize_t *firsts, Py_ssize_t n) noexcept nogil:
         cdef Py_ssize_t i, j, n_near = 0
-        cdef bint all_products
         for i in range(n):
             w.means.put(i, &self.means[firsts[i], 0])
             for j in range(self.F):

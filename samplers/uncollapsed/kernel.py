@@ -149,7 +149,8 @@ class UncollapsedGibbs(UncollapsedKernel):
     ----------
     draw : {"auto", "dense", "pruned", "tree", "rejection"}
         How labels are drawn from their exact law. "dense" scores all clusters; "pruned" bounds all scores by products
-        of integers of eight bits and computes those that matter, for dense data; "tree" is branch and bound over a tree
+        of integers of eight bits and computes those that matter, for dense data, and where clusters have many rows it
+        keeps for each row a list of those that matter from step to step; "tree" is branch and bound over a tree
         of the clusters; "rejection" is rejection sampling from the bounds of this tree. "auto" is dense below 64
         clusters; above it depends on how many clusters the others would score for a few data: "pruned" is tried where
         the machine has products of bytes, a tree from 512 clusters on.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from expfam.errors import CapabilityError
 from expfam.samplers.uncollapsed import coded as coded_draw
 from expfam.samplers.uncollapsed import dense as dense_draw
+from expfam.samplers.uncollapsed.coded_costs import BOUND_COST, CODE_COST, NARROW_COST, ROW_COST, SCORE_COST
 from expfam.samplers.uncollapsed.remembered import memory_of
 from expfam.samplers.uncollapsed.tree import dense_cost, sample_blocks
 from expfam.structures.rows.byte_codes import LEAST_COLUMNS as _LEAST_COLUMNS
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
 _FIRST_TRIALS, _TRIALS = 16, 128  # rows; the first ones show where far too many clusters matter
 _HOPELESS = 2.0  # times the cost of a dense pass
 
-# Nanoseconds with AVX-512: of a row, of a bound, of a score in single and in double precision, with those of each
-# column; of making codes.
-_ROW_COST = 700.0
-_BOUND_COST = 0.0036
-_NARROW_COST = (5.0, 0.03)
-_SCORE_COST = (20.0, 0.09)
-_CODE_COST = 5.0
 _MOST_FOR_CODES = 0.125  # of a dense pass
 
 
@@ -86,7 +80,7 @@ def preferred_codes(state: Any) -> tuple[coded_draw.CodedScores | None, float | 
     if data.has_sparse_phi or K < _LEAST_CLUSTERS or not _LEAST_COLUMNS <= data.n_statistics <= MOST_COLUMNS:
         return None, None
     dense = dense_cost(data, K)
-    making = _CODE_COST * K * data.n_statistics / max(1, data.n_rows)
+    making = CODE_COST * K * data.n_statistics / max(1, data.n_rows)
     if not has_byte_products() or making > _MOST_FOR_CODES * dense:
         return None, dense
     coded = coded_draw.coded_scores(state)
@@ -102,5 +96,5 @@ def _trial_cost(state, coded, n_rows):
     """Return the nanoseconds that the pass takes for a datum, from the scores of a few."""
     F = state.data.n_statistics
     n_near, n_exact = coded_draw.mean_visits(state, coded, sample_blocks(state.data.n_rows, n_rows, block=n_rows // 8))
-    narrow, exact = (fixed + slope * F for fixed, slope in (_NARROW_COST, _SCORE_COST))
-    return float(_ROW_COST + _BOUND_COST * state.K * F + n_near * narrow + n_exact * exact)
+    narrow, exact = (fixed + slope * F for fixed, slope in (NARROW_COST, SCORE_COST))
+    return float(ROW_COST + BOUND_COST * state.K * F + n_near * narrow + n_exact * exact)

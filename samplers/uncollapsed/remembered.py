@@ -12,6 +12,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from expfam.samplers.uncollapsed import coded as coded_draw
+from expfam.samplers.uncollapsed.coded_costs import (
+    BOUND_COST,
+    LISTED_COST,
+    PAIR_COST,
+    READ_COST,
+    ROW_COST,
+    SCATTERED,
+    SCORE_COST,
+)
 from expfam.samplers.uncollapsed.kept_lists import MOST_CLUSTERS, NEEDS_PASS, KeptLists
 from expfam.samplers.uncollapsed.kept_moves import Moves
 from expfam.structures.ground.threads import run
@@ -26,14 +35,6 @@ _MOST_FOR_PAIRS = 0.25  # of a pass without lists
 _TRIAL_SHARE = 8  # of so many tasks one has lists at first
 _FIRST_WAIT, _MOST_WAIT = 8, 64  # steps without lists after they did not pay
 _WORTH, _WORTH_TRIED = 0.85, 0.5  # of the cost of a pass without lists, and of what a trial shows
-
-# Nanoseconds with AVX-512: of a pass for each row and each bound, of a row decided by its list or scored among its
-# clusters, of a score with that of each column, and of comparing two clusters with that of each column.
-_PASS_COST, _BOUND_COST = 700.0, 0.0036
-_LISTED_COST, _READ_COST = 30.0, 550.0
-_SCORE_COST = (20.0, 0.09)
-_PAIR_COST = (8.0, 0.03)
-_SCATTERED = 1.1  # cost of a row that takes the pass alone, beside that of one among others
 
 _memories: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
 
@@ -133,12 +134,12 @@ def bytes_of_lists(data: Dataset, K: int) -> int:
 
 def _pass_cost(data, K):
     """Return the nanoseconds of a pass without lists for a row."""
-    return _PASS_COST + _BOUND_COST * K * data.n_statistics
+    return ROW_COST + BOUND_COST * K * data.n_statistics
 
 
 def _pairs_cost(data, K):
     """Return the nanoseconds of comparing all clusters for a row."""
-    fixed, slope = _PAIR_COST
+    fixed, slope = PAIR_COST
     return K**2 * (fixed + slope * data.n_statistics) / max(1, data.n_rows)
 
 
@@ -157,7 +158,7 @@ def relative_cost(state: Any, left: npt.NDArray[np.uint8], n_visits: int, n_rows
     """
     F, n_left, n_passed = state.data.n_statistics, np.count_nonzero(left), np.count_nonzero(left == NEEDS_PASS)
     n_scores = n_visits - (n_rows - n_left)
-    fixed, slope = _SCORE_COST
-    cost = _LISTED_COST * n_rows + _READ_COST * (n_left - n_passed) + (fixed + slope * F) * n_scores
+    fixed, slope = SCORE_COST
+    cost = LISTED_COST * n_rows + READ_COST * (n_left - n_passed) + (fixed + slope * F) * n_scores
     cost = cost / n_rows + _pairs_cost(state.data, state.K)
-    return float(cost / _pass_cost(state.data, state.K) + _SCATTERED * n_passed / n_rows)
+    return float(cost / _pass_cost(state.data, state.K) + SCATTERED * n_passed / n_rows)

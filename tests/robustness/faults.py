@@ -446,7 +446,7 @@ FAULTS = [
         "kept lists: the bound on all other clusters is forgotten",
         "samplers/uncollapsed/kept_lists.pyx",
         "if not widened(self.gaps[row, KEPT_PLACES - 1]) > least:",
-        "if not widened(self.gaps[row, KEPT_PLACES - 1]) > 0.0:",
+        "if not widened(self.gaps[row, KEPT_PLACES - 1]) > 0.0 * least:",
         "tests/samplers/uncollapsed/test_kept_lists.py -k 'close_as_can_be or over_many_sweeps'",
     ),
     Fault(

@@ -15,6 +15,7 @@ from expfam.samplers import StochasticEM, UncollapsedGibbs
 from expfam.samplers.uncollapsed import pruned
 from expfam.samplers.uncollapsed.coded import coded_scores, draw_labels
 
+
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("kind", ["planted", "near", "noise", "ties", "zeros", "one cluster"])
 def test_labels_are_those_of_all_scores(name, kind):
