@@ -20,7 +20,7 @@ def draw_left(
     n_threads: int | None,
     coded: CodedScores,
     lists: Any,
-    need: npt.NDArray[np.float32],
+    needs: Any,
     labels: npt.NDArray[np.int32],
     left: npt.NDArray[np.uint8],
 ) -> int: ...

@@ -13,7 +13,7 @@ from libc.math cimport INFINITY, exp
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DenseScores
-from expfam.samplers.uncollapsed.kept_lists cimport KeptLists
+from expfam.samplers.uncollapsed.kept_lists cimport KEPT_MOST, KeptLists, Needs
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.dense_scores cimport expfam_narrow
@@ -89,7 +89,7 @@ cdef class Scratch:
         self.rows, self.n_near, self.n_exact = CodedRows(ROWS, F), 0, 0
         self.arrays = (
             np.empty((ROWS, F), dtype=np.float32), np.empty((ROWS, width), dtype=np.float32),
-            np.empty(width + 1, dtype=np.int32), np.empty(width), np.empty(ROWS, dtype=np.uint8),
+            np.empty(width + KEPT_MOST, dtype=np.int32), np.empty(width + KEPT_MOST), np.empty(ROWS, dtype=np.uint8),
             np.empty(width, dtype=np.float32), np.empty(width + 1, dtype=np.int32),
         )
         self.narrow, self.products, self.near, self.weights, self.undecided, self.dots, self.found = \
@@ -173,13 +173,13 @@ cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const do
 
 cdef Py_ssize_t draw_listed(DenseScores s, Scratch w, const double[:, ::1] phi, const int64_t[::1] rows,
                             int32_t[::1] labels, uint64_t seed, uint64_t step, uint64_t first_row, KeptLists lists,
-                            const float[:, ::1] need) noexcept nogil:
+                            Needs needs) noexcept nogil:
     """Draw the labels of at most ROWS rows among the clusters of their lists; mark those that are not decided."""
     cdef Py_ssize_t i, n, label, n_open = 0
     cdef philox_stream rng
     philox_init(&rng, seed, MOVE)
     for i in range(phi.shape[0]):
-        n = lists.candidates(rows[i], &need[0, 0], &w.near[0])
+        n = lists.candidates(rows[i], needs, &w.near[0])
         philox_aim(&rng, first_row + <uint64_t> rows[i], step)
         label = drawn(s, w, &phi[i, 0], n, philox_double(&rng))
         w.undecided[i] = label < 0
@@ -216,12 +216,11 @@ cdef class _Pass:
             self.draw_few(w, phi[first : first + ROWS], rows[first : first + ROWS])
         return self.finish(w)
 
-    def draw_from_lists(self, rows, need):
+    def draw_from_lists(self, rows, Needs needs):
         """Draw the labels of rows whose lists tell enough."""
         cdef Scratch w = self.scratch()
         cdef const double[:, ::1] phi
         cdef const int64_t[::1] some
-        cdef const float[:, ::1] most = need
         cdef int32_t[::1] labels = self.labels
         cdef Py_ssize_t n_open
         cdef uint64_t offset = self.data.row_offset
@@ -230,7 +229,7 @@ cdef class _Pass:
             phi, some = whole[first : first + ROWS], rows[first : first + ROWS]
             with nogil:
                 n_open = draw_listed(self.coded.scores, w, phi, some, labels, self.seed, self.step, offset, self.lists,
-                                     most)
+                                     needs)
             if n_open:
                 self.draw_whole(w, np.asarray(phi), np.asarray(some))
         return self.finish(w)
@@ -326,18 +325,18 @@ def task_rows(N):
     return [(start, min(start + _TASK_ROWS, N)) for start in range(0, N, _TASK_ROWS)]
 
 
-def draw_left(state, n_threads, CodedScores coded, lists, need, labels, left):
+def draw_left(state, n_threads, CodedScores coded, lists, needs, labels, left):
     """Draw the labels of rows that lists did not decide, see `KeptLists.sift`; return the scored clusters.
 
     Parameters
     ----------
     lists : KeptLists
-    need : (K, KEPT_LEVELS) float32 ndarray
+    needs : Needs
     labels : (N,) int32 ndarray
     left : (N,) uint8 ndarray
     """
     listed, others = np.flatnonzero((left > 0) & (left < NEEDS_PASS)), np.flatnonzero(left == NEEDS_PASS)
-    tasks = [(listed[start : start + _LEFT_ROWS], need) for start in range(0, len(listed), _LEFT_ROWS)]
+    tasks = [(listed[start : start + _LEFT_ROWS], needs) for start in range(0, len(listed), _LEFT_ROWS)]
     run(_Pass(coded, state, labels, lists).draw_from_lists, tasks, n_threads, uses_blas=False)
     tasks = [(others[start : start + _LEFT_ROWS],) for start in range(0, len(others), _LEFT_ROWS)]
     counts = run(_Pass(coded, state, labels).draw_some, tasks, n_threads, uses_blas=False)

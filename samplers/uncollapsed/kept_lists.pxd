@@ -7,6 +7,18 @@ from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 cdef enum:
     KEPT_LEVELS = 8         # of distances of rows from the means of their clusters
     KEPT_PLACES = 8         # clusters that a row keeps
+    KEPT_RESTLESS = 4       # clusters that are scored wherever they may matter
+    KEPT_MOST = KEPT_PLACES + KEPT_RESTLESS
+
+
+cdef class Needs:
+    cdef readonly object least                  # (K, KEPT_LEVELS) float32, see kept_lists.pyx
+    cdef readonly object restless               # a tuple
+    cdef object from_array
+    cdef float[:, ::1] least_view
+    cdef uint8_t[::1] from_level                # (K,) from which on restless clusters may matter
+    cdef int32_t[KEPT_RESTLESS] some            # the restless clusters
+    cdef Py_ssize_t n_restless
 
 
 cdef class KeptLists:
@@ -26,4 +38,5 @@ cdef class KeptLists:
                     int32_t *room) noexcept nogil
     cdef void keep(self, Py_ssize_t row, Py_ssize_t first, double low, float rest, const float *upper,
                    const int32_t *found, Py_ssize_t n) noexcept nogil
-    cdef Py_ssize_t candidates(self, Py_ssize_t row, const float *need, int32_t *out) noexcept nogil
+    # Writes the clusters that may matter, in order; returns their number, 0 where others may. Room: KEPT_MOST places.
+    cdef Py_ssize_t candidates(self, Py_ssize_t row, Needs needs, int32_t *out) noexcept nogil

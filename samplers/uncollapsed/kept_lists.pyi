@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -5,6 +6,11 @@ import numpy.typing as npt
 
 MOST_CLUSTERS: int
 NEEDS_PASS: int
+
+class Needs:
+    least: npt.NDArray[np.float32]
+    restless: tuple[int, ...]
+    def __init__(self, K: int, restless: Sequence[int] = ()) -> None: ...
 
 class KeptLists:
     N: int
@@ -21,10 +27,10 @@ class KeptLists:
     def __init__(self, state: Any, centre: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]) -> None: ...
     def suit(self, state: Any) -> bool: ...
     def close(self) -> None: ...
-    def listed(self, row: int, need: npt.NDArray[np.float32]) -> npt.NDArray[np.int32] | None: ...
+    def listed(self, row: int, needs: Needs) -> npt.NDArray[np.int32] | None: ...
     def sift(
         self,
-        need: npt.NDArray[np.float32],
+        needs: Needs,
         labels: npt.NDArray[np.int32],
         left: npt.NDArray[np.uint8],
         start: int,

@@ -6,8 +6,9 @@ d_k = theta_k - theta0_k and biases by b_k. With the mean m_l of cluster l, by C
 
     s_k - s_l <= -g_k + b_k - b_l + <m_l, d_k - d_l> + |x - m_l| |d_k - d_l|.
 
-The largest such change over all k is a number for each l and each of a few distances of rows; see `kept_moves`. So two
-look-ups tell which clusters can lie less than a given depth below the best one. Mostly that is the first one alone, and
+The largest such change over all k is a number for each l and each of a few distances of rows; see `kept_moves`. A few
+clusters may change so much that no list would tell anything: these are restless, and count as listed. So two look-ups
+tell which clusters can lie less than a given depth below the best one. Mostly that is the first one alone, and
 then the row itself is not read.
 """
 
@@ -49,6 +50,32 @@ cdef inline float widened(uint16_t half) noexcept nogil:
     cdef float x
     memcpy(&x, &bits, sizeof(uint32_t))
     return x
+
+
+cdef class Needs:
+    """What lists need to tell which clusters matter now.
+
+    Parameters
+    ----------
+    K : int
+    restless : sequence of int
+        At most KEPT_RESTLESS clusters, in order, that `least` does not cover: they are scored for each row to which
+        they may matter.
+
+    Attributes
+    ----------
+    least : (K, KEPT_LEVELS) float32 ndarray
+        Nats by which clusters must have been below the first one of a row to be left out, for each first cluster and
+        each level of the distance of a row.
+    """
+
+    def __init__(self, K, restless=()):
+        cdef Py_ssize_t t
+        self.least, self.from_array = np.full((K, KEPT_LEVELS), np.inf, np.float32), np.full(K, KEPT_LEVELS, np.uint8)
+        self.least_view, self.from_level = self.least, self.from_array
+        self.restless, self.n_restless = tuple(int(k) for k in restless), len(restless)
+        for t in range(self.n_restless):
+            self.some[t] = restless[t]
 
 
 cdef class KeptLists:
@@ -168,41 +195,37 @@ cdef class KeptLists:
         relative = np.divide(np.asarray(self.distances)[some], mean, out=np.ones(len(some)), where=mean > 0.0)
         return np.quantile(relative, _SHARES) if len(some) else np.ones(KEPT_LEVELS)
 
-    cdef Py_ssize_t candidates(self, Py_ssize_t row, const float *need, int32_t *out) noexcept nogil:
-        """Write the clusters that may matter, in order; return their number, 0 where others may."""
-        cdef Py_ssize_t n = 1, t = 0, j
-        cdef int32_t k
+    cdef Py_ssize_t candidates(self, Py_ssize_t row, Needs needs, int32_t *out) noexcept nogil:
+        cdef Py_ssize_t n = 1, t = 0, first = self.places[row, 0]
         cdef float least
         if self.levels[row] == NO_LIST:
             return 0
-        least = need[self.places[row, 0] * KEPT_LEVELS + self.levels[row]]
+        least = needs.least_view[first, self.levels[row]]
         if not widened(self.gaps[row, KEPT_PLACES - 1]) > least:
             return 0
-        out[0] = self.places[row, 0]
+        out[0] = <int32_t> first
         while t < KEPT_PLACES - 1 and not widened(self.gaps[row, t]) > least:
-            k, j = self.places[row, t + 1], n
-            while j > 0 and out[j - 1] > k:
-                out[j] = out[j - 1]
-                j -= 1
-            out[j] = k
-            n += 1
+            n = with_cluster(out, n, self.places[row, t + 1])
             t += 1
+        if self.levels[row] >= needs.from_level[first]:
+            for t in range(needs.n_restless):
+                n = with_cluster(out, n, needs.some[t])
         return n
 
-    def listed(self, Py_ssize_t row, const float[:, ::1] need):
+    def listed(self, Py_ssize_t row, Needs needs):
         """Return the clusters that may matter to a row, in order; None where the list does not tell."""
-        cdef int32_t[::1] found = np.empty(KEPT_PLACES, dtype=np.int32)
-        cdef Py_ssize_t n = self.candidates(row, &need[0, 0], &found[0])
+        cdef int32_t[::1] found = np.empty(KEPT_MOST, dtype=np.int32)
+        cdef Py_ssize_t n = self.candidates(row, needs, &found[0])
         return np.asarray(found)[:n] if n else None
 
-    def sift(self, const float[:, ::1] need, int32_t[::1] labels, uint8_t[::1] left, start, stop, uint64_t seed,
+    def sift(self, Needs needs, int32_t[::1] labels, uint8_t[::1] left, start, stop, uint64_t seed,
              uint64_t step, double depth_weight):
         """Draw the labels of rows start..stop-1 to which one cluster alone can matter.
 
         Parameters
         ----------
-        need : (K, KEPT_LEVELS) float32 ndarray
-            Nats by which clusters must be below the first one; from `kept_moves`.
+        needs : Needs
+            Of the parameters of now, see `kept_moves`.
         labels : (N,) int32 ndarray
         left : (N,) uint8 ndarray
             Receives 0 for rows with a label, and the number of clusters to be scored for the others, or NEEDS_PASS.
@@ -219,13 +242,13 @@ cdef class KeptLists:
         """
         cdef Py_ssize_t i, n, first = start, last = stop, n_visits = 0
         cdef uint64_t offset = self.data.row_offset
-        cdef int32_t found[KEPT_PLACES]
+        cdef int32_t found[KEPT_MOST]
         cdef double uniform, highest = 1.0 - depth_weight
         cdef philox_stream rng
         with nogil:
             philox_init(&rng, seed, MOVE)
             for i in range(first, last):
-                n = self.candidates(i, &need[0, 0], found)
+                n = self.candidates(i, needs, found)
                 left[i] = <uint8_t> (n if n else UNREAD)
                 n_visits += n
                 if n == 1:
@@ -245,3 +268,16 @@ cdef inline float second_of_some(const float *x, Py_ssize_t n) noexcept nogil:
             second, first = min(x[k], first), max(x[k], first)
         k += STRIDE
     return second
+
+
+cdef inline Py_ssize_t with_cluster(int32_t *out, Py_ssize_t n, int32_t k) noexcept nogil:
+    """Put a cluster into an ordered list that may have it; return the length."""
+    cdef Py_ssize_t j = n, t
+    while j > 0 and out[j - 1] > k:
+        j -= 1
+    if j > 0 and out[j - 1] == k:
+        return n
+    for t in range(n, j, -1):
+        out[t] = out[t - 1]
+    out[j] = k
+    return n + 1

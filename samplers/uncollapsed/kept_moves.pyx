@@ -12,9 +12,9 @@ Products of integers of eight bits find the clusters that are left.
 import numpy as np
 
 from libc.math cimport INFINITY, fabs, sqrt
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 
-from expfam.samplers.uncollapsed.kept_lists cimport KEPT_LEVELS, KeptLists
+from expfam.samplers.uncollapsed.kept_lists cimport KEPT_LEVELS, KEPT_RESTLESS, KeptLists, Needs
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.byte_products cimport EXPFAM_CODE_POINTS
 from expfam.structures.simd.dense_scores cimport expfam_code_bounds
@@ -24,11 +24,13 @@ from expfam.structures.ground.threads import run
 
 cdef enum:
     ROWS = 16               # that are multiplied together
+    MIDDLE = 3              # level that shows which cluster has risen most
     SHARE = 16              # products one by one take less time for one of so many clusters
 cdef double UP = 2.0 ** -20         # more than the rounding of what is computed, relative to it
 cdef double UNIT = 2.0 ** -24       # rounding of single precision
 cdef float NEVER = -1e30            # bias of impossible clusters
 _OWN_ROUNDING = 2.0**-36            # more than that of sums over columns
+_LEADS = 0.125                      # share of all rows beside whose first cluster a restless one rises most
 
 
 cdef class Moves:
@@ -45,16 +47,16 @@ cdef class Moves:
 
     Attributes
     ----------
-    need : (K, KEPT_LEVELS) float32 ndarray
-        Nats by which clusters must have been below the first one of a row to be left out; infinite before `compute`.
     fits : bool
         Whether single precision can hold the parameters.
     """
 
     cdef KeptLists lists
-    cdef readonly object need
     cdef readonly bint fits
-    cdef float[:, ::1] need_view
+    cdef Needs needs
+    cdef object leading_array, restless_array
+    cdef int32_t[::1] leading           # (K,) the cluster that has risen most beside each first one
+    cdef uint8_t[::1] is_restless       # (K,)
     cdef const float[:, ::1] means, moved, now, ends    # (K, F), (K, F), (K, F), (K, KEPT_LEVELS)
     cdef float[:, ::1] now_squares, moved_squares       # (2, width) halves of squared lengths, and their errors
     cdef ScoredPoints now_points, moved_points
@@ -64,8 +66,9 @@ cdef class Moves:
     def __init__(self, KeptLists lists, Theta, bias, double depth):
         self.lists, self.depth, self.K, self.F = lists, depth, lists.K, lists.F
         self.means, self.ends = lists.means, lists.ends
-        self.need = np.full((lists.K, KEPT_LEVELS), np.inf, dtype=np.float32)
-        self.need_view = self.need
+        self.needs, self.restless_array = Needs(lists.K), np.zeros(lists.K, dtype=np.uint8)
+        self.leading_array = np.full(lists.K, -1, dtype=np.int32)
+        self.leading, self.is_restless = self.leading_array, self.restless_array
         self.rounding = (EXPFAM_FLOAT_CHUNK + self.F / EXPFAM_FLOAT_CHUNK + 16.0) * UNIT
         origin = lists.counts @ Theta / max(1, lists.counts.sum())
         self.moved, rises, rise_errors = self.taken(Theta, lists.Theta, bias, lists.bias)
@@ -101,11 +104,26 @@ cdef class Moves:
         return gaps, rises.astype(np.float32), (sizes + np.abs(bias) + np.abs(former_bias)) * _OWN_ROUNDING
 
     def compute(self, n_threads):
-        """Fill `need` and return it."""
+        """Return what the lists need."""
+        self._fill_all(n_threads)
+        return self.needs
+
+    def compute_restless(self, n_threads):
+        """Return what they need if clusters that rise most beside many others are restless; None if there are none."""
+        leads = self.leading_array >= 0
+        rows = np.bincount(self.leading_array[leads], self.lists.counts[leads], self.K)
+        most = np.argsort(-rows, kind="stable")[:KEPT_RESTLESS].astype(np.int32)
+        restless = np.sort(most[rows[most] > _LEADS * self.lists.counts.sum()])
+        if len(restless) == 0:
+            return None
+        self.restless_array[restless], self.needs = True, Needs(self.K, restless)
+        self._fill_all(n_threads)
+        return self.needs
+
+    def _fill_all(self, n_threads):
         firsts = np.flatnonzero(self.lists.counts).astype(np.intp)
         tasks = [(firsts[start : start + 4 * ROWS],) for start in range(0, len(firsts), 4 * ROWS)]
         run(self._fill, tasks, n_threads, uses_blas=False)
-        return self.need
 
     def _fill(self, const Py_ssize_t[::1] firsts):
         cdef Scratch w = Scratch(self.K, self.F, self.width)
@@ -207,18 +225,23 @@ cdef class Moves:
             here = min(<double> w.at[i, k], 0.0)
             for j in range(KEPT_LEVELS - 1):    # a cluster that matters at one distance does at all larger ones
                 least += w.apart[i, k] * squares[j] < here * here
+            if self.is_restless[k]:
+                self.needs.from_level[first] = <uint8_t> min(<Py_ssize_t> self.needs.from_level[first], least)
+                continue
             change = w.rise[i, k] - w.base[i]
             step = 2.0 * max(w.gap[i, k] + half, 0.0) * (1.0 + UP)
             room = most[least] - change
             if room >= 0.0 and squares[KEPT_LEVELS - 1] * step <= room * room:
                 continue
             step = sqrt(step)
+            if least <= MIDDLE and change + ends[MIDDLE] * step > most[MIDDLE]:
+                self.leading[first] = <int32_t> k
             for j in range(least, KEPT_LEVELS):
                 most[j] = max(most[j], change + ends[j] * step)
         for j in range(KEPT_LEVELS):
             if most[j] > -INFINITY:
                 most[j] += self.depth + (fabs(most[j]) + fabs(w.base[i]) + self.depth) * UP
-            self.need_view[first, j] = <float> most[j]
+            self.needs.least_view[first, j] = <float> most[j]
 
 
 cdef class Scratch:

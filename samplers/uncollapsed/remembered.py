@@ -21,7 +21,7 @@ from expfam.samplers.uncollapsed.coded_costs import (
     SCATTERED,
     SCORE_COST,
 )
-from expfam.samplers.uncollapsed.kept_lists import MOST_CLUSTERS, NEEDS_PASS, KeptLists
+from expfam.samplers.uncollapsed.kept_lists import MOST_CLUSTERS, NEEDS_PASS, KeptLists, Needs
 from expfam.samplers.uncollapsed.kept_moves import Moves
 from expfam.structures.ground.threads import run
 
@@ -35,6 +35,7 @@ _MOST_FOR_PAIRS = 0.25  # of a pass without lists
 _TRIAL_SHARE = 8  # of so many tasks one has lists at first
 _FIRST_WAIT, _MOST_WAIT = 8, 64  # steps without lists after they did not pay
 _WORTH, _WORTH_TRIED = 0.85, 0.5  # of the cost of a pass without lists, and of what a trial shows
+_FINE = 0.25  # of it, up to which no restless clusters are looked for
 
 _memories: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
 
@@ -49,7 +50,7 @@ def memory_of(state: Any) -> Memory:
 class _Found(NamedTuple):
     """What lists tell of rows."""
 
-    need: npt.NDArray[np.float32]
+    needs: Needs
     labels: npt.NDArray[np.int32]
     left: npt.NDArray[np.uint8]
     n_visits: int
@@ -105,14 +106,21 @@ class Memory:
         moves = Moves(self.lists, state.Theta, state.log_pi - state.G, coded_draw.SCORED_DEPTH)
         if not moves.fits:
             return None
-        need, N = moves.compute(n_threads), state.data.n_rows
+        found = self._sifted_by(state, n_threads, moves.compute(n_threads))
+        restless = moves.compute_restless(n_threads) if found.cost > _FINE else None
+        if restless is None:
+            return found
+        return min(found, self._sifted_by(state, n_threads, restless), key=lambda each: each.cost)
+
+    def _sifted_by(self, state, n_threads, needs):
+        N = state.data.n_rows
         labels, left = np.empty(N, dtype=np.int32), np.zeros(N, dtype=np.uint8)
         weight = coded_draw.others_weight(state.K)
         rows = coded_draw.task_rows(N)[:: _TRIAL_SHARE if self.is_trial else 1]
-        tasks = [(need, labels, left, *task, state.seed, state.n_steps, weight) for task in rows]
+        tasks = [(needs, labels, left, *task, state.seed, state.n_steps, weight) for task in rows]
         n_visits = sum(run(self.lists.sift, tasks, n_threads, uses_blas=False))
         cost = relative_cost(state, left, n_visits, sum(stop - start for start, stop in rows))
-        return _Found(need, labels, left, n_visits, cost)
+        return _Found(needs, labels, left, n_visits, cost)
 
     def _finished(self, state, n_threads, coded, found):
         """Draw all other labels."""
@@ -129,7 +137,7 @@ def may_pay(data: Dataset, K: int) -> bool:
 
 def bytes_of_lists(data: Dataset, K: int) -> int:
     """Return the bytes of lists, and of what compares parameters with those of before."""
-    return 48 * data.n_rows + 24 * K * data.n_statistics if may_pay(data, K) else 0
+    return 54 * data.n_rows + 24 * K * data.n_statistics if may_pay(data, K) else 0
 
 
 def _pass_cost(data, K):

@@ -33,9 +33,16 @@ def lists_of(state):
     return lists
 
 
-def labels_by_lists(state, lists, n_threads=1):
+def needs_of(state, lists, n_threads=1, is_restless=False):
+    """What lists need, with restless clusters where there are any and they are asked for."""
+    moves = Moves(lists, state.Theta, state.log_pi - state.G, SCORED_DEPTH)
+    needs = moves.compute(n_threads)
+    return (is_restless and moves.compute_restless(n_threads)) or needs
+
+
+def labels_by_lists(state, lists, n_threads=1, is_restless=False):
     """Labels of all rows, and what lists left of each."""
-    need = Moves(lists, state.Theta, state.log_pi - state.G, SCORED_DEPTH).compute(n_threads)
+    need = needs_of(state, lists, n_threads, is_restless)
     labels, left = np.full(state.data.n_rows, -1, dtype=np.int32), np.zeros(state.data.n_rows, dtype=np.uint8)
     for start, stop in task_rows(state.data.n_rows):
         lists.sift(need, labels, left, start, stop, state.seed, state.n_steps, others_weight(state.K))
@@ -66,7 +73,7 @@ def test_labels_are_those_of_all_scores_over_many_sweeps(name, kind):
         if sweep % 6 == 0:
             lists = lists_of(state)
         disturb(state, sweep, rng)
-        labels, left = labels_by_lists(state, lists)
+        labels, left = labels_by_lists(state, lists, is_restless=sweep % 2 == 1)
         np.testing.assert_array_equal(labels, whole_labels(state))
         state.move_labels(labels)
         n_decided += np.count_nonzero(left != NEEDS_PASS)
@@ -120,9 +127,9 @@ def wide_scores(state, rows):
     return phi @ state.Theta.T.astype(np.longdouble) + (state.log_pi - state.G).astype(np.longdouble)
 
 
-def missed(state, lists, rows):
+def missed(state, lists, rows, is_restless=False):
     """Number of clusters that may matter and are not in the lists of rows; number of rows whose lists tell enough."""
-    need, scores = Moves(lists, state.Theta, state.log_pi - state.G, SCORED_DEPTH).compute(1), wide_scores(state, rows)
+    need, scores = needs_of(state, lists, is_restless=is_restless), wide_scores(state, rows)
     n_missed = n_told = 0
     for row, score in zip(rows, scores, strict=True):
         listed = lists.listed(row, need)
@@ -143,6 +150,7 @@ def test_no_cluster_that_matters_is_missed(name, kind):
         state.draw_parameters()
         n_missed, n = missed(state, lists, np.arange(800))
         assert not n_missed
+        assert not missed(state, lists, np.arange(800), is_restless=True)[0]
         n_told += n
     assert n_told > 2000 or kind != "planted" or name == "full"
 
@@ -173,6 +181,20 @@ def test_bounds_hold_where_they_are_as_close_as_can_be():
     found = np.sum([missed(state, lists, [row]) for row in rises_towards_rows(lists, state)], axis=0)
     assert found[0] == 0
     assert found[1] > 20
+
+
+def test_a_cluster_that_changes_much_is_scored_for_every_row():
+    state = state_of("spherical", "planted", K=20, n=800)
+    lists, rows = lists_of(state), np.arange(800)
+    state.n_steps += 1
+    state.draw_parameters()
+    state.Theta[7, :12], state.Theta[7, 12], state.G[7] = 0.0, -0.01, -100.0  # wide, and it would take every row
+    needs = needs_of(state, lists, is_restless=True)
+    assert needs.restless == (7,)
+    (n_missed, few), (n_missed_too, many) = missed(state, lists, rows), missed(state, lists, rows, is_restless=True)
+    assert n_missed == n_missed_too == 0
+    assert many > few + 300
+    np.testing.assert_array_equal(labels_by_lists(state, lists, is_restless=True)[0], whole_labels(state))
 
 
 def test_distances_that_are_too_small_miss_clusters():
