@@ -42,9 +42,7 @@ _memories: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
 
 def memory_of(state: Any) -> Memory:
     """Return what is remembered of the rows of a state."""
-    if state not in _memories:
-        _memories[state] = Memory()
-    return _memories[state]
+    return _memories.setdefault(state, Memory())
 
 
 class _Found(NamedTuple):

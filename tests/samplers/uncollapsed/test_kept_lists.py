@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -298,11 +299,11 @@ def test_lists_are_not_those_of_other_rows_or_other_numbers_of_clusters():
 
 def test_lists_go_with_their_state():
     state = embedded("apart", n=2000, K=64)
-    memory_of(state)
-    n = len(remembered._memories)
+    memory = weakref.ref(memory_of(state))
+    assert memory() is memory_of(state)
     del state
     gc.collect()
-    assert len(remembered._memories) < n
+    assert memory() is None
 
 
 def test_lists_pay_where_clusters_have_many_rows():
