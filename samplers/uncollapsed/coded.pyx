@@ -142,7 +142,7 @@ cdef Py_ssize_t drawn(DenseScores s, Scratch w, const double *phi, Py_ssize_t n,
 cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const double[:, ::1] phi,
                            const int64_t[::1] rows, int32_t[::1] labels, uint64_t seed, uint64_t step,
                            uint64_t first_row, KeptLists lists) noexcept nogil:
-    """Draw the labels of at most ROWS rows, and keep their lists; mark and count those that are not decided."""
+    """Draw labels of at most ROWS rows; keep lists, mark and count rows that are open."""
     cdef Py_ssize_t i, n, label, n_open = 0
     cdef philox_stream rng
     philox_init(&rng, seed, MOVE)
@@ -174,7 +174,7 @@ cdef Py_ssize_t draw_block(CodedScores coded, DenseScores s, Scratch w, const do
 cdef Py_ssize_t draw_listed(DenseScores s, Scratch w, const double[:, ::1] phi, const int64_t[::1] rows,
                             int32_t[::1] labels, uint64_t seed, uint64_t step, uint64_t first_row, KeptLists lists,
                             Needs needs) noexcept nogil:
-    """Draw the labels of at most ROWS rows among the clusters of their lists; mark those that are not decided."""
+    """Draw labels of at most ROWS rows from their lists; mark and count rows that are open."""
     cdef Py_ssize_t i, n, label, n_open = 0
     cdef philox_stream rng
     philox_init(&rng, seed, MOVE)
@@ -326,7 +326,7 @@ def task_rows(N):
 
 
 def draw_left(state, n_threads, CodedScores coded, lists, needs, labels, left):
-    """Draw the labels of rows that lists did not decide, see `KeptLists.sift`; return the scored clusters.
+    """Draw the labels that lists did not decide; return the number of near clusters.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ SCORED_DEPTH = float(DEPTH)     # nats below the best cluster down to which scor
 
 
 def others_weight(K):
-    """Return a bound on the weight of all clusters but the best one, where none of these lies near it."""
+    """Return a bound on the weight of all clusters below the depth, beside the best one."""
     return K * exp(-DEPTH) + 2.0 * ROUNDING
 
 

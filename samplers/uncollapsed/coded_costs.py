@@ -1,6 +1,6 @@
-"""What draws by products of integers cost: constants of the package, because a clock would make results depend on load.
+"""What draws by products of integers cost: nanoseconds with AVX-512.
 
-Nanoseconds with AVX-512.
+They are constants of the package: a choice by the clock would make results depend on the machine's load.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists of the clusters that matter to each row, kept from one pass over the rows to the next.
+"""Lists of the clusters that matter to each row, kept from pass to pass.
 
 A pass bounds the scores of all clusters. Each row keeps a first cluster l, up to seven others k with the nats g_k that
 they are at least below it, and the same for all clusters that are not in its list. Later parameters differ by
@@ -188,7 +188,7 @@ cdef class KeptLists:
         return self.means_of_distances
 
     def usual_levels(self):
-        """Return distances at which to bound changes, as multiples of the mean distance of a cluster."""
+        """Return distances at which to bound changes, as multiples of a mean distance."""
         step = max(1, self.N // _SAMPLED_ROWS)
         some = step * np.flatnonzero(self.arrays[2][::step] != NO_LIST)
         mean = self.means_of_distances[self.arrays[0][some, 0]]
@@ -260,7 +260,7 @@ cdef class KeptLists:
 
 
 cdef inline float second_of_some(const float *x, Py_ssize_t n) noexcept nogil:
-    """Return the second largest of every sixteenth value: some thirty of all values lie above it."""
+    """Return the second largest of every eighth value: some sixteen values lie above it."""
     cdef float first = x[0], second = -INFINITY
     cdef Py_ssize_t k = STRIDE
     while k < n:

@@ -109,7 +109,7 @@ cdef class Moves:
         return self.needs
 
     def compute_restless(self, n_threads):
-        """Return what they need if clusters that rise most beside many others are restless; None if there are none."""
+        """Return what they need if clusters that rise beside many are restless; or None."""
         leads = self.leading_array >= 0
         rows = np.bincount(self.leading_array[leads], self.lists.counts[leads], self.K)
         most = np.argsort(-rows, kind="stable")[:KEPT_RESTLESS].astype(np.int32)
@@ -155,7 +155,7 @@ cdef class Moves:
             self.take(w, i, firsts[i])
 
     cdef void bound_all(self, Scratch w, const Py_ssize_t *firsts, Py_ssize_t n) noexcept nogil:
-        """Bound the changes of all scores of the means, and halves of squared distances that parameters moved."""
+        """Bound changes of scores of the means, and halves of squared moves of parameters."""
         cdef Py_ssize_t i, j
         for i in range(n):
             for j in range(self.F):
@@ -188,9 +188,10 @@ cdef class Moves:
             w.gap[i, k] = <float> (self.moved_squares[0, k] + self.moved_squares[1, k] - w.gaps[t] + size * length)
 
     cdef Py_ssize_t near(self, Scratch w, Py_ssize_t i, Py_ssize_t first) noexcept nogil:
-        """List the clusters that may matter in the largest ball; their scores lie `at` above minus the depth.
+        """List the clusters that may matter in the largest ball.
 
-        The squared distance from the parameters of the first cluster is `apart`. Both are upper bounds.
+        Their scores lie `at` above that of the first cluster less the depth. The squared distance from the parameters
+        of the first cluster is `apart`. Both are upper bounds.
         """
         cdef Py_ssize_t k, n = 0
         cdef double below, here, square, most = self.ends[first, KEPT_LEVELS - 1], half = self.now_squares[0, first]

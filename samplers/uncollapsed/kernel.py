@@ -245,7 +245,7 @@ class UncollapsedGibbs(UncollapsedKernel):
         return None if self.sticks == "slice" else super().max_clusters(model)
 
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
-        """Return the bytes of the parameters and statistics, and of lists that draws by integers keep."""
+        """Return the bytes of the parameters, and of lists that draws by integers keep."""
         may_keep = self.draw in ("auto", "pruned") and not data.has_sparse_phi
         return super().memory(model, data, n_clusters) + may_keep * bytes_of_lists(data, n_clusters)
 

@@ -1,4 +1,4 @@
-"""Lists of the clusters that matter to each row, which draws by products of integers keep from step to step.
+"""When draws by products of integers keep lists of the clusters that matter to rows.
 
 Lists are no part of a state: labels are the same bits with and without them. Counts of rows tell whether they save
 time, never a clock: a few rows get lists, and if the next step shows that these would decide enough, all rows do.
@@ -100,7 +100,7 @@ class Memory:
         self.wait = self.last_wait = min(max(_FIRST_WAIT, 2 * self.last_wait), _MOST_WAIT)
 
     def _sifted(self, state, n_threads):
-        """Draw the labels that lists decide; return None where single precision cannot hold the parameters."""
+        """Draw the labels that lists decide; None where single precision lacks the range."""
         moves = Moves(self.lists, state.Theta, state.log_pi - state.G, coded_draw.SCORED_DEPTH)
         if not moves.fits:
             return None
@@ -150,7 +150,7 @@ def _pairs_cost(data, K):
 
 
 def relative_cost(state: Any, left: npt.NDArray[np.uint8], n_visits: int, n_rows: int) -> float:
-    """Return the cost of a pass with lists beside that of one without, from what is left of some rows.
+    """Return the cost of a pass with lists beside that of one without.
 
     Parameters
     ----------
