@@ -8,8 +8,8 @@ d_k = theta_k - theta0_k and biases by b_k. With the mean m_l of cluster l, by C
 
 The largest such change over all k is a number for each l and each of a few distances of rows; see `kept_moves`. A few
 clusters may change so much that no list would tell anything: these are restless, and count as listed. So two look-ups
-tell which clusters can lie less than a given depth below the best one. Mostly that is the first one alone, and
-then the row itself is not read.
+tell which clusters can lie less than a given depth below the best one. Mostly that is the first one alone, and then the
+row itself is not read.
 """
 
 import numpy as np

@@ -71,8 +71,9 @@ cdef class Moves:
         self.leading, self.is_restless = self.leading_array, self.restless_array
         self.rounding = (EXPFAM_FLOAT_CHUNK + self.F / EXPFAM_FLOAT_CHUNK + 16.0) * UNIT
         origin = lists.counts @ Theta / max(1, lists.counts.sum())
-        self.moved, rises, rise_errors = self.taken(Theta, lists.Theta, bias, lists.bias)
-        self.now, scores, errors = self.taken(Theta, np.broadcast_to(origin, Theta.shape), bias, np.zeros(lists.K))
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.moved, rises, rise_errors = self.taken(Theta, lists.Theta, bias, lists.bias)
+            self.now, scores, errors = self.taken(Theta, np.broadcast_to(origin, Theta.shape), bias, np.zeros(lists.K))
         self.fits = all(np.isfinite(each).all() for each in (self.moved, self.now, rises, scores))
         if self.fits:
             self.width = (self.K + EXPFAM_CODE_POINTS - 1) // EXPFAM_CODE_POINTS * EXPFAM_CODE_POINTS

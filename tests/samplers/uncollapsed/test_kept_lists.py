@@ -97,6 +97,13 @@ def test_rows_that_have_no_bounds():
     np.testing.assert_array_equal(labels_by_lists(state, lists)[0], whole_labels(state))
 
 
+def test_parameters_out_of_the_range_of_single_precision_have_no_bounds():
+    state = state_of("spherical", "planted")
+    lists = lists_of(state)
+    state.Theta[3, 0] = 1e60
+    assert not Moves(lists, state.Theta, state.log_pi - state.G, SCORED_DEPTH).fits
+
+
 @pytest.mark.parametrize("isa", SETS)
 def test_every_instruction_set_has_the_same_labels(isa):
     code = """
