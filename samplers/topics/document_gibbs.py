@@ -464,7 +464,7 @@ class DocumentGibbs(Kernel):
         model = redrawn_pseudocounts(state.model, *counts, rng, learn=self.learn_alpha)
         if self.learn_eta:
             rng, family = generator(state.seed, "hyper", unit=1, step=state.n_steps), model.family
-            counts = (state.data.n_features, state.word_table, state.sizes)
-            eta = draw_shared_pseudocount(family.concentration, *counts, rng, least=self.least_eta)
+            V, least = state.data.n_features, self.least_eta
+            eta = draw_shared_pseudocount(family.concentration, V, state.word_table, state.sizes, rng, least=least)
             model = model.with_family(family.with_hyper(concentration=eta))
         state.set_model(model)

@@ -266,12 +266,10 @@ class WideTables(Tables):
 
     def left_out(self, sums: Sums) -> float:
         """Return the part of the bound that scores leave out; see `Tables.left_out`."""
-        size = float(sums.S.sum())
-        if self.theta_0.strides == (0,):  # one number for all columns: no array of their size is made
-            total = float(self.theta_0[0]) * size
-        else:
-            total = float((sums.S.T @ np.ones(len(sums.n))) @ self.theta_0)
-        return total - float(sums.n.sum()) * self.g_0 - self.level_0 * size
+        size, empty = float(sums.S.sum()), np.asarray(self.theta_0)
+        is_one = empty.strides == (0,)  # for all columns: then no array of their size is made
+        total = empty[0] * size if is_one else (sums.S.T @ np.ones(len(sums.n))) @ empty
+        return float(total) - float(sums.n.sum()) * self.g_0 - self.level_0 * size
 
 
 class WidePass(SparsePass):
