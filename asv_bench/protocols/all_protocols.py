@@ -204,6 +204,7 @@ PROTOCOLS = [
     Protocol("Wide rows: trees of nearly constant categories", "wide.py", "levels", "--quick"),
     Protocol("Wide rows: exact draws beside all scores and faiss", "wide.py", "draws", "--quick"),
     Protocol("Wide rows: draws that keep lists of clusters", "wide.py", "lists", "--quick"),
+    Protocol("Wide rows: steps of EM beside scikit-learn", "wide.py", "em", "--quick"),
     Protocol("Two threads beside one: steps over rows", "two_threads.py", "rows", "--quick"),
     Protocol("Two threads beside one: binding", "two_threads.py", "binding", "--quick"),
     Protocol("Two threads beside one: topics", "two_threads.py", "topics", "--quick"),
