@@ -90,16 +90,16 @@ def test_a_setting_that_was_checked_does_not_admit_its_equals():
 def test_every_check_reads_the_table_first(cls, table, settings):
     check_settings(settings)  # the defaults are allowed
     assert len(SETTINGS) > 25
-    # some have one value: EM takes modes, and there is no reversal where a number is unknown
+    # some have one value: EM takes modes, there is no reversal where a number is unknown, and no least pseudo-count
     one_value = {
         "ExpectationMaximization": {"theta"},
         "StochasticEM": {"sticks"},
         "GroupedProcessGibbs": {"backward"},
         "GroupedProcessSplitMerge": {"backward", "learn_every", "order"},
         "GroupedProcessVariational": {"full_every", "n_candidates", "n_restarts", "restart_iterations", "schedule"},
-        "TopicProcessGibbs": {"backward"},
-        "TopicProcessMerges": {"backward", "learn_every"},
-        "TopicProcessSplitMerge": {"backward", "learn_every"},
+        "TopicProcessGibbs": {"backward", "least_eta"},
+        "TopicProcessMerges": {"backward", "learn_every", "least_eta"},
+        "TopicProcessSplitMerge": {"backward", "learn_every", "least_eta"},
         "TopicProcessVariational": {"documents", "n_restarts", "restart_iterations"},
     }
     absent = one_value.get(cls.__name__, set())
