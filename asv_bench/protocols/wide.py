@@ -12,8 +12,8 @@ that of scikit-learn's k-means with one start.
 as many directions; the goal is 3 times their time.
 
 `embeddings`: the default call with a given number of clusters beside faiss' spherical k-means of ten passes and
-superkmeans (both of the extra `bench`). They take turns; medians. Goals: at most the time of faiss, with an NMI of .995
-at 20,000 x 384 and K = 1,024, and with at least that of faiss at 50,000 x 384 and K = 256.
+superkmeans (both of the extra `bench`). They take turns; medians. Goals: at most the time of faiss and an NMI of .995
+at 20,000 x 384 and K = 1,024, and 1.1 times its time with at least its NMI at 50,000 x 384 and K = 256.
 
 `noisy`: 50,000 rows in 1,000 groups that lie near each other, under one variance for all clusters, under variances of
 their own and beside faiss; the goal of both is its NMI. Then a million such rows on two threads.
@@ -173,7 +173,7 @@ class Embeddings(NamedTuple):
     most_of_faiss: float
 
 
-SHAPES = (Embeddings(20_000, 1024, 0.995, 1.0), Embeddings(50_000, 256, None, 1.0))
+SHAPES = (Embeddings(20_000, 1024, 0.995, 1.0), Embeddings(50_000, 256, None, 1.1))
 QUICK_SHAPES = (Embeddings(4_000, 256, 0.995, 15.0),)  # much of a fit does not grow with the rows
 ROUNDS = 3
 

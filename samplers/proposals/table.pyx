@@ -689,8 +689,9 @@ class TableProposal(Proposal):
         entry = 8 if self.dtype == "float32" else 3
         fixed = LOOK_UP * MOST_LOOK_UPS + MOST_SEEN
         words = data.n_statistics * (width * entry + 9 * N_PARTS)       # with the changes that parts of columns sum
-        copied = data.X.nnz if data.is_sparse else data.X.size      # entries of two blocks, at 8 bytes: sixteenths
-        return int(words + copied + 64 * data.n_rows + 4 * MOST_LENGTHS * width + fixed)
+        n_blocks = min(max(data.n_rows // 96, 16), 128)      # of which the entries of two are copied, by default
+        copied = 16 * (data.X.nnz if data.is_sparse else data.X.size) // n_blocks
+        return int(words + copied + 48 * data.n_rows + 4 * MOST_LENGTHS * width + fixed)
 
     def bind(self, model, data, *, seed):
         """Make the bound proposal; the seed is not used."""
