@@ -10,7 +10,6 @@ columns 10 us. Many normal groups of 32 columns overlap, so that most responsibi
 
 import warnings
 from statistics import median
-from time import process_time
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from generated import data as generated
 from reports import print_table
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
+from wide_draws import timed
 
 from expfam import DiagonalGaussian, Gaussian, MixtureModel, SymmetricDirichlet
 from expfam.samplers import ExpectationMaximization
@@ -101,12 +101,6 @@ def their_steps(shape, X, labels):
         mixture._m_step(X, log_shares)
 
     return step
-
-
-def timed(call, n_rows):
-    begin = process_time()
-    call()
-    return 1e6 * (process_time() - begin) / n_rows
 
 
 def line_of(shape):
