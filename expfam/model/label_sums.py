@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
+from expfam.families.support import chosen_rows
 from expfam.model.piece_sums import add_rows_by_label, has_whole_cells, move_rows_by_label
 from expfam.model.statistics import label_statistics
 from expfam.structures.rows.exact_sums import MOST, column_extremes, lifts
@@ -350,7 +351,7 @@ def phi_blocks(data: Any, rows: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDAr
 
 def _phi_of(data, rows):
     """Return the statistics of the rows with the given numbers, dense or CSR."""
-    phi = data.family.sufficient_statistics(data.X[rows])
+    phi = data.family.sufficient_statistics(chosen_rows(data.X, rows))
     if data.has_sparse_phi:
         return phi.tocsr()
     return np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from libc.stdint cimport int32_t, int64_t
 
+from expfam.families.support import chosen_rows
 from expfam.structures.ground.threads import segments
 
 cdef Py_ssize_t BLOCK_BYTES = 1 << 20       # bytes of dense statistics computed at a time
@@ -154,7 +155,7 @@ def sums_of_rows(data, rows, labels, Py_ssize_t n_clusters):
 
 def _phi_of(data, rows):
     """Return the dense statistics of some rows."""
-    phi = data.family.sufficient_statistics(data.X[rows])
+    phi = data.family.sufficient_statistics(chosen_rows(data.X, rows))
     return np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
 
 
@@ -250,7 +251,7 @@ def recounted_statistics(data, n, S, old, new):
 
 def _phi_of(data, rows):
     """Return the statistics of some rows, dense."""
-    phi = data.family.sufficient_statistics(data.X[rows])
+    phi = data.family.sufficient_statistics(chosen_rows(data.X, rows))
     return np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
 
 

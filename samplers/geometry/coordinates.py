@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.families.coordinates import StandardisedColumns, in_one_form, with_float64
+from expfam.families.support import chosen_rows
 from expfam.families.weighing import counted_rows
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
@@ -164,7 +165,7 @@ class Rows:
 
         Those of discrete data are CSR where they have more than 64 columns, whatever the data are.
         """
-        points = self._map(self.data.X[rows])
+        points = self._map(chosen_rows(self.data.X, rows))
         points = points if points.dtype == np.float64 else with_float64(points)
         return in_one_form(points, widest=_PROJECTED) if self._is_discrete else points
 

@@ -173,6 +173,7 @@ class GroupedPass(SparsePass):
             local.counters += counters
 
         self._run(part, m, add, has_candidates=candidates is not None)
+        self._add_origin(local.sums)
         local.counts = sparse.csr_array(sparse.vstack(found, format="csr"))
         return local
 

@@ -25,6 +25,7 @@ from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
 from expfam.structures.selection.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
 from expfam.errors import CapabilityError, DataError
+from expfam.families.support import chosen_rows
 from expfam.params import Integer, Real
 from expfam.samplers.geometry.neighbourhood import is_taken_as_it_is, means_groups, neighbourhood
 from expfam.samplers.proposals.base import Proposal
@@ -272,6 +273,33 @@ cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bi
     return at
 
 
+cdef void choose_rows(const double[::1] uniform, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] rows,
+                      const Py_ssize_t[::1] starts, const Py_ssize_t[::1] members, Py_ssize_t[::1] out) noexcept nogil:
+    """Write the data that are anchors of the groups first..last-1: all of a group, or as many drawn ones."""
+    cdef Py_ssize_t g, r, size, place
+    for g in range(first, last):
+        size = starts[g + 1] - starts[g]
+        for r in range(rows[g], rows[g + 1]):
+            place = <Py_ssize_t> (uniform[r] * size) if size > rows[g + 1] - rows[g] else r - rows[g]
+            out[r - rows[first]] = members[starts[g] + place]
+
+
+cdef void centre_anchors(const double[:, ::1] phi, const double[::1] center, const double[:, ::1] means,
+                         const Py_ssize_t[::1] rows, const Py_ssize_t[::1] starts, Py_ssize_t first, Py_ssize_t last,
+                         float[:, ::1] out) noexcept nogil:
+    """Write phi of anchors minus `center`; in a group that has more data its mean takes the place of the first one."""
+    cdef Py_ssize_t g, r, j, f
+    for g in range(first, last):
+        for r in range(rows[g], rows[g + 1]):
+            j = r - rows[first]
+            if r == rows[g] and starts[g + 1] - starts[g] > rows[g + 1] - rows[g]:
+                for f in range(center.shape[0]):
+                    out[j, f] = <float> (means[g, f] - center[f])
+            else:
+                for f in range(center.shape[0]):
+                    out[j, f] = <float> (phi[j, f] - center[f])
+
+
 # ---- the bound proposal ----------------------------------------------------------------------------------------------
 
 @final
@@ -356,30 +384,35 @@ cdef class BoundPrototype:
         if not self.data.has_sparse_phi:
             return uniform
         chosen = self._chosen(uniform, 0, len(self.rows_of), rows)
-        return self._as_scores(self.data.family.sufficient_statistics(self.data.X[chosen]))
+        return self._as_scores(self.data.family.sufficient_statistics(chosen_rows(self.data.X, chosen)))
 
     def _chosen(self, uniform, first, last, rows):
         """Return the rows that are anchors of the groups first..last-1."""
-        sizes, data_cells = self.data_cells.sizes, self.data_cells
-        group = np.repeat(np.arange(first, last), self.rows_of[first:last])
-        place = np.arange(rows[first], rows[last])
-        drawn = (uniform[place] * sizes[group]).astype(np.intp)
-        place = np.where(sizes[group] > self.rows_of[group], drawn, place - rows[group])
-        return data_cells.members[data_cells.indptr[group] + place]
+        cdef const double[::1] numbers = uniform
+        cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr, members = self.data_cells.members
+        cdef Py_ssize_t begin = first, end = last
+        cdef Py_ssize_t[::1] found
+        chosen = found = np.empty(rows[last] - rows[first], dtype=np.intp)
+        with nogil:
+            choose_rows(numbers, begin, end, row, starts, members, found)
+        return chosen
 
     def _phi_of(self, Scratch scratch, anchors, first, last, rows):
         """Return phi of the anchors of the groups first..last-1: dense or CSR, float32, centred."""
-        start, stop = int(rows[first]), int(rows[last])
+        cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr
+        cdef const double[:, ::1] statistics, means
+        cdef const double[::1] center
+        cdef float[:, ::1] out
+        cdef Py_ssize_t begin = first, end = last
         if anchors.ndim == 2:
-            return anchors[start:stop]
-        A, sizes = int(self.settings.n_anchors), self.data_cells.sizes[first:last]
+            return anchors[rows[first] : rows[last]]
         chosen = self._chosen(anchors, first, last, rows)
-        phi = _dense(self.data.family.sufficient_statistics(self.data.X[chosen]))
-        out = scratch.phi[: stop - start]
-        np.subtract(phi, self.center, out=out, casting="same_kind")
-        large = np.flatnonzero(sizes > A + 1)
-        out[rows[first:last][large] - start] = self.means[first:last][large] - self.center  # in place of one anchor
-        return out
+        phi = _dense(self.data.family.sufficient_statistics(chosen_rows(self.data.X, chosen)))
+        statistics, means, center = np.ascontiguousarray(phi, dtype=np.float64), self.means, self.center
+        centred = out = scratch.phi[: len(chosen)]
+        with nogil:
+            centre_anchors(statistics, center, means, row, starts, begin, end, out)
+        return centred
 
     def _as_scores(self, phi):
         if sparse.issparse(phi):
@@ -441,7 +474,7 @@ cdef class BoundPrototype:
             spare.append(scratch)
             return made
 
-        bounds = _cuts(rows, max(1, _BLOCK_ENTRIES // K))
+        bounds = _cuts(rows, _step(int(rows[len(rows) - 1]), max(1, _BLOCK_ENTRIES // K)))
         largest = max(int(rows[last] - rows[first]) for first, last in bounds)
         made = run(block, bounds, self.n_threads)
         self.cells = np.concatenate([part[0] for part in made])
@@ -510,6 +543,12 @@ cdef class BoundPrototype:
 
 def _dense(phi):
     return phi.toarray() if sparse.issparse(phi) else phi
+
+
+def _step(n_rows, most):
+    """Return a number of rows, at most `most`, that cuts all rows into an even number of blocks or one."""
+    n_blocks = -(-n_rows // most)
+    return -(-n_rows // (n_blocks + n_blocks % 2)) if n_blocks > 1 else most
 
 
 def _cuts(rows, step):

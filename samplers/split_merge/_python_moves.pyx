@@ -21,7 +21,7 @@ from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_
 from expfam.structures.partitions.members cimport MemberLists
 
 from expfam.errors import PluginError
-from expfam.families.support import read_only_array
+from expfam.families.support import chosen_rows, read_only_array
 
 
 cdef int away_move(move_state *w, CollapsedState state, MemberLists lists, move, allocator, Py_ssize_t place,
@@ -91,7 +91,7 @@ cdef object rows_of_division(const division *d, MemberLists lists):
 cdef object phi(CollapsedState state, rows):
     """Return the statistics of some data, as CSR where the family makes CSR statistics."""
     data = state.data
-    return read_only_array(data.family.sufficient_statistics(data.X[rows]))
+    return read_only_array(data.family.sufficient_statistics(chosen_rows(data.X, rows)))
 
 
 cdef object checked_sides(answer, Py_ssize_t size, allocator):

@@ -25,6 +25,7 @@ from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfa
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError, ExactnessWarning
+from expfam.families.support import chosen_rows
 from expfam.params import Integer
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
@@ -34,7 +35,7 @@ from expfam.structures.ground.threads import resolve_n_threads, run
 from expfam.user_warnings import warn
 
 cdef enum:
-    TASK_ROWS = 8192            # number of data of a task
+    TASK_ROWS = 4096            # number of data of a task
     AHEAD = 12                  # number of places by which labels are prefetched ahead
     MADE_ROWS = 1024            # number of data of a block whose statistics are made together
     WAITS = 1                   # result of a move: it needs statistics that are not made yet
@@ -302,12 +303,12 @@ cdef class MetropolisSweep:
         elif not _is_narrow(data):
             return
         elif 8 * data.n_rows * data.n_statistics > _LEAST_HELD:
-            self.sorted = data.X if wanted is None else data.X[wanted]
+            self.sorted = data.X if wanted is None else chosen_rows(data.X, wanted)
         else:
             self.phi = np.empty((data.n_rows, data.n_statistics))
             for start in range(0, data.n_rows, TASK_ROWS):
                 rows = slice(start, start + TASK_ROWS)
-                self.phi[rows] = self._made(data.X[rows if wanted is None else wanted[rows]])
+                self.phi[rows] = self._made(chosen_rows(data.X, rows if wanted is None else wanted[rows]))
 
     def _made(self, X):
         """Compute dense statistics of some rows."""
@@ -367,7 +368,7 @@ cdef class MetropolisSweep:
         with nogil:
             code = move_unproposed(&self.w, first, last, room.work, room.lists, t, &waiting[0], &n)
         if code == EXPFAM_OK and n:
-            phi = self._made(self.data.X[room.waiting[:n]])
+            phi = self._made(chosen_rows(self.data.X, room.waiting[:n]))
             with nogil:
                 code = move_chosen(&self.w, &waiting[0], &phi[0, 0], n, room.work, room.lists, t)
         return code

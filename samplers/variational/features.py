@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.samplers.variational.sparse_rows import pack_outer
+from expfam.families.support import chosen_rows
+from expfam.samplers.variational.sparse_rows import centre_rows, pack_outer
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -24,7 +25,7 @@ _Phi = TypeVar("_Phi", bound="PhiBlocks")
 
 _SAMPLED_ROWS = 4096
 _SAMPLED_BLOCK = 512  # rows whose statistics are made together
-_STATISTICS_AT_ONCE, _LEAST_ROWS_AT_ONCE = 1 << 16, 32  # of a block that is in the cache while it is made
+_STATISTICS_AT_ONCE, _LEAST_ROWS_AT_ONCE = 1 << 17, 32  # of a block that is in the cache while it is made
 _LEAST_SHARE = 1e-8  # share of the largest eigenvalue: smaller eigenvalues are raised to it
 _BLOCK_ROWS = 8192
 _ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # share of the largest sum of a column
@@ -128,7 +129,7 @@ class DensePhi(PhiBlocks):
         self.origin = origin
 
     def _statistics(self, rows):
-        return np.asarray(self.family.sufficient_statistics(self.data.X[rows]))
+        return np.asarray(self.family.sufficient_statistics(chosen_rows(self.data.X, rows)))
 
     def set_origin(self) -> None:
         """Set the origin to the mean statistics of some thousand rows at regular distances.
@@ -156,7 +157,7 @@ class DensePhi(PhiBlocks):
             if self.origin is None:
                 part[:] = phi
             else:
-                np.subtract(phi, self.origin, out=part, casting="same_kind")
+                centre_rows(np.ascontiguousarray(phi, dtype=np.float64), self.origin, part)
         return out
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -191,7 +192,7 @@ class PackedPhi(DensePhi):
         return np.asarray(self.family.sufficient_statistics(self._rows(rows)))
 
     def _rows(self, rows):
-        X = np.asarray(self.data.X[rows], dtype=np.float64)
+        X = np.asarray(chosen_rows(self.data.X, rows), dtype=np.float64)
         X = X - self.of_data.center_ if self.family.has_linear_part else X
         return np.ascontiguousarray(X) if self.is_identity else X @ self.map.T
 

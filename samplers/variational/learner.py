@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.samplers.variational.schedules import Full, Stochastic
+from expfam.structures.ground.threads import single_blas
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -230,6 +231,10 @@ class Learner:
         -------
         Pass
         """
+        with single_blas():  # once for all regions of the pass
+            return self._run_batches(items, all_clusters=all_clusters, n_batches=n_batches)
+
+    def _run_batches(self, items, *, all_clusters, n_batches):
         done = Pass(self.empty_diagnostics())
         for item in items:
             batch = self.batch_of(item, done.n_batches)

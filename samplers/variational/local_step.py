@@ -26,6 +26,7 @@ from expfam.samplers.variational.sparse_rows import (
     add_sparse_rows,
     dense_candidates,
     dense_scores,
+    lost_mass,
     select_rows,
     soft_rows,
     sparse_candidates,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 SCORE_BYTES = 1 << 20  # limit for the scores of a block
 PHI_BYTES = 1 << 23  # limit for the statistics of a block
 MOST_ROWS = 4096
-PART_ROWS = 1024  # least number of rows in a part
+PART_ROWS = 2048  # least number of rows in a part
 _ALL_ROWS, _CANDIDATE_ROWS = 2, 8  # least number of rows of a part per cluster: then adding its sums costs little
 _SIZED_ROWS = 64  # that show the sizes of statistics
 SAMPLED_ROWS = 1000  # rows whose lost mass is measured in a pass over all clusters
@@ -348,6 +349,8 @@ class SparsePass:
             local.diagnostics.add(diagnostics)
 
         self._run(part, m, add, has_candidates=candidates is not None)
+        self._add_origin(local.sums)
+        self._add_origin(local.replaced)
         if is_last:
             tables.forget()
         self._complete(local, rows)
@@ -392,7 +395,13 @@ class SparsePass:
             return (PassPart(self, rows, None, None, (indices, values), None).sum_up(start, stop),)
 
         self._run(part, len(indices), total.add)
+        self._add_origin(total)
         return total
+
+    def _add_origin(self, sums):
+        """Make sums of statistics minus their origin those of the statistics, in place."""
+        if sums is not None and self.phi.origin is not None:
+            sums.S += sums.n[:, None] * self.phi.origin
 
     def _run(self, part, m, add, *, has_candidates=False):
         """Run all parts, and give their results to `add` in the order of the parts.
@@ -417,10 +426,12 @@ class SparsePass:
     def n_parts(self, m: int, *, has_candidates: bool = False) -> int:
         """Return the number of parts into which `m` rows are cut.
 
-        It depends on sizes alone. Rows that are scored against candidates have fewer parts.
+        It depends on sizes alone. Rows that are scored against candidates have fewer parts. The number is even, and
+        a multiple of 4 from 16 on: else one thread waits for the last part of another.
         """
         rows_each = max(PART_ROWS, (_CANDIDATE_ROWS if has_candidates else _ALL_ROWS) * self.K)
-        return max(1, min(N_SEGMENTS, m // rows_each))
+        n_parts = max(1, min(N_SEGMENTS, m // rows_each))
+        return n_parts if n_parts < 2 else n_parts - n_parts % (4 if n_parts >= 16 else 2)
 
     def block_rows(self, n_scores: int | None = None) -> int:
         """Return the number of rows of a block, by sizes alone.
@@ -522,9 +533,6 @@ class PassPart:
     def _finished(self):
         if self.transposed is not None:
             self.sums.S += self.transposed.T
-        self._restore_origin(self.sums)
-        if self.replaced is not None:
-            self._restore_origin(self.replaced)
         return self.sums, self.replaced, self.value, self.diagnostics
 
     def sum_up(self, start: int, stop: int) -> Sums:
@@ -534,12 +542,7 @@ class PassPart:
             phi = self._statistics(rows, places.stop - places.start)
             before = (part[places] for part in self.remembered)
             self._add(self.replaced, phi, *before, self._weight(rows))  # type: ignore[call-arg]
-        self._restore_origin(self.replaced)
         return self.replaced
-
-    def _restore_origin(self, sums):
-        if self.phi.origin is not None:
-            sums.S += sums.n[:, None] * self.phi.origin
 
     def _timed(self, name, work, *arguments):
         began = perf_counter()
@@ -613,10 +616,8 @@ class PassPart:
         step = max(1, self.owner.n_rows // SAMPLED_ROWS)
         first = (-rows.start) % step if isinstance(rows, slice) else None
         chosen = np.flatnonzero(rows % step == 0) if first is None else np.arange(first, m, step)
-        if chosen.size:
-            above = scores[chosen].astype(np.float64) - self.objective[chosen, None]
-            self.diagnostics.lost += float(np.maximum(1.0 - 1.0 / np.exp(above).sum(axis=1), 0.0).sum())
-            self.diagnostics.n_sampled += chosen.size
+        self.diagnostics.lost += lost_mass(scores, chosen, self.objective)
+        self.diagnostics.n_sampled += chosen.size
 
     def _sum_block(self, phi, scores, places, weight, m):
         if self.replaced is not None:

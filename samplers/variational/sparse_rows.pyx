@@ -102,6 +102,15 @@ def pack_outer(const value_t[:, ::1] rows, bint with_linear, const value_t[::1] 
 # ---- scores ----------------------------------------------------------------------------------------------------------
 
 
+def centre_rows(const double[:, ::1] phi, const double[::1] origin, value_t[:, ::1] out):
+    """Write statistics (R, F) minus their origin (F,) to `out`."""
+    cdef Py_ssize_t i, f
+    with nogil:
+        for i in range(phi.shape[0]):
+            for f in range(phi.shape[1]):
+                out[i, f] = <value_t> (phi[i, f] - origin[f])
+
+
 def dense_scores(const value_t[:, ::1] phi, const value_t[:, ::1] theta, const value_t[::1] c,
                  value_t[:, ::1] out):
     """Write phi theta' + c to `out`: (R, F), (K, F), (K,) to (R, K)."""
@@ -292,6 +301,22 @@ cdef bint soften(value_t *values, int32_t *indices, Py_ssize_t L, double *object
         share = values[e]
         entropy[0] += share * (log(total) - t)
     return True
+
+
+def lost_mass(const value_t[:, ::1] scores, const int64_t[::1] rows, const double[::1] objective):
+    """Return the probability mass outside of the kept clusters, summed over some rows.
+
+    `scores` (R, K) are those of all clusters; `objective` (R,) is the log of the sum of the exponentials of those kept.
+    """
+    cdef Py_ssize_t j, k
+    cdef double total, lost = 0.0
+    with nogil:
+        for j in range(rows.shape[0]):
+            total = 0.0
+            for k in range(scores.shape[1]):
+                total += expfam_exp1(scores[rows[j], k] - objective[rows[j]])
+            lost += max(1.0 - 1.0 / total, 0.0)
+    return lost
 
 
 def soft_rows(value_t[:, ::1] scores, int32_t[:, ::1] labels, double[::1] objective, double[::1] entropy,

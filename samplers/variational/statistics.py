@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import fields
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -54,6 +55,8 @@ class Additive:
             setattr(twin, name, value.copy() if sparse.issparse(value) else copy(value))
         return twin
 
-    def _names(self) -> list[str]:
-        itself: Any = self  # subclasses are dataclasses
+    @classmethod
+    @cache  # parts of a pass ask for them while others wait
+    def _names(cls) -> list[str]:
+        itself: Any = cls  # subclasses are dataclasses
         return [field.name for field in fields(itself)]

@@ -22,6 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from expfam.structures.ground.spin import Watched
+
+WATCHED = 1e-4
+_regions = Watched()
 N_SEGMENTS = 64  # sums over data are defined by this number of contiguous segments, never by the schedule
 
 
@@ -132,6 +136,7 @@ def _submit(work, n_threads):
             _pool, _pool_size = ThreadPoolExecutor(n_threads, thread_name_prefix="expfam"), n_threads
         for _ in range(n_threads - 1):
             _pool.submit(work)
+        _regions.change()
 
 
 class _Region:
@@ -146,6 +151,7 @@ class _Region:
         self._numbers = iter(range(len(tasks)))
         self._changed = threading.Condition(threading.Lock())
         self._n_helpers, self._closed = 0, False
+        self._ended = Watched()
 
     def work(self):
         """Run tasks in this thread."""
@@ -172,6 +178,9 @@ class _Region:
             with self._changed:
                 self._n_helpers -= 1
                 self._changed.notify_all()
+                seen = _regions.value
+            self._ended.change()
+            _regions.watch(seen, WATCHED)
 
     def close(self):
         """Wait until no helper runs a task; afterwards no helper starts one.
@@ -183,6 +192,9 @@ class _Region:
             try:
                 with self._changed:
                     self._closed = True
+                    n, seen = self._n_helpers, self._ended.value
+                if n: self._ended.watch(seen, WATCHED)
+                with self._changed:
                     self._changed.wait_for(lambda: not self._n_helpers)
                 return
             except BaseException as error:

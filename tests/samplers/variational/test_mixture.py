@@ -494,7 +494,7 @@ def test_blocks_change_nothing_but_rounding(name, L, monkeypatch):
     monkeypatch.setattr(passes, "SCORE_BYTES", 16)
     monkeypatch.setattr(passes, "PART_ROWS", 30)
     cut = state.passes.local_step(slice(0, 400), state.tables())
-    assert state.passes.n_parts(400) == 13
+    assert state.passes.n_parts(400) == 12
     assert state.passes.block_rows() == 16
     np.testing.assert_allclose(cut.sums.S, whole.sums.S, rtol=1e-12, atol=1e-12 * abs(whole.sums.S).max())
     assert cut.value == pytest.approx(whole.value, rel=1e-12)
