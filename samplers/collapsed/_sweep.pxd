@@ -11,6 +11,7 @@ from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_l
 cdef enum:
     GROW = 1                    # result of a block: stopped because no slot is empty
     CALL_ROWS = 8192            # data of one nogil call of the single writer
+    EXPFAM_STAYS = -2           # in place of the slot that is drawn for a datum, which is its own
 
 
 ctypedef struct sweep_state:           # data that all moves of one sweep share

@@ -13,16 +13,18 @@ from expfam.families.components cimport Components
 from expfam.samplers.states.classes cimport ClassTable
 from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
+from expfam.structures.ground.spin cimport Watched, expfam_taken
 from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
 from expfam.errors import CapabilityError
 from expfam.model.statistics import sums_of_rows
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.structures.ground.stored import integers, restoring
-from expfam.structures.ground.threads import run
+from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef enum:
-    TASK_ROWS = 32              # least number of data in a task of parallel draws; a block has at most 16 tasks
+    TAKEN_ROWS = 32             # data that a thread takes at once for parallel draws
+    MOST_TAKES = 128            # of a call: then Python looks for interrupts
     AHEAD = 12                  # number of data by which labels are prefetched ahead
 
 
@@ -30,7 +32,8 @@ cdef int draw_rows(const sweep_state *m, const Py_ssize_t *rows, Py_ssize_t n, b
                    double *log_back, double *work, Py_ssize_t *at) noexcept nogil:
     """Draw clusters for n data; labels, statistics and proposal are only read.
 
-    With `by_block`, a datum whose cluster has no data outside the block counts as being in a new cluster.
+    With `by_block`, a datum whose cluster has no data outside the block counts as being in a new cluster, and a datum
+    that surely stays gets EXPFAM_STAYS.
     """
     cdef philox_stream rng
     cdef Py_ssize_t j, old
@@ -47,6 +50,8 @@ cdef int draw_rows(const sweep_state *m, const Py_ssize_t *rows, Py_ssize_t n, b
         code = m.p.draw(m.p.self, rows[j], old, &rng.bitgen, &drawn[j], &log_back[j], work)
         if code:
             return code
+        if by_block and drawn[j] == old and old != EXPFAM_NEW:
+            drawn[j] = EXPFAM_STAYS
     return EXPFAM_OK
 
 
@@ -235,7 +240,7 @@ cdef class MetropolisSweep:
         Returns
         -------
         drawn : (n,) intp ndarray
-            Slots; -1 for a new cluster.
+            Slots; -1 for a new cluster. With `by_block`, -2 for a datum that stays whatever its random number is.
         log_back : (n,) float64 ndarray
             log q(old) - log q(new).
         """
@@ -246,19 +251,29 @@ cdef class MetropolisSweep:
         cdef Py_ssize_t work_size = max(self.handle.p.work_size, 1)
         cdef bint block = by_block
 
-        def draw_task(Py_ssize_t start, Py_ssize_t stop):
+        cdef Watched takes = Watched()
+        cdef Py_ssize_t n = len(rows)
+
+        def draw_task():
             cdef double[::1] work = np.empty(work_size)
-            cdef Py_ssize_t failed = 0
-            cdef int code
+            cdef Py_ssize_t failed = 0, start = 0, _take
+            cdef int code = EXPFAM_OK
             with nogil:
-                code = draw_rows(&self.m, &row[start], stop - start, block, &drawn_view[start], &back_view[start],
-                                 &work[0], &failed)
+                for _take in range(MOST_TAKES):
+                    start = TAKEN_ROWS * expfam_taken(&takes.number)
+                    if start >= n:
+                        break
+                    code = draw_rows(&self.m, &row[start], min(n - start, TAKEN_ROWS), block, &drawn_view[start],
+                                     &back_view[start], &work[0], &failed)
+                    if code:
+                        break
             if code:
                 raise self.handle.fail(code, row[start + failed], self.state.labels[row[start + failed]])
 
-        size = max(<Py_ssize_t> TASK_ROWS, (len(rows) + 15) // 16)
-        tasks = [(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
-        run(draw_task, tasks, 1 if self.handle.needs_gil else n_threads, uses_blas=False)
+        n_threads = 1 if self.handle.needs_gil else resolve_n_threads(n_threads)
+        # few calls, since threads that end theirs together wait for each other
+        n_calls = n // (TAKEN_ROWS * MOST_TAKES) + n_threads
+        run(draw_task, [()] * n_calls, n_threads, uses_blas=False)
         return drawn, log_back
 
     cdef int move_in_order(self, move_rows_t move, int mode) except -1:

@@ -23,7 +23,7 @@ from expfam.contracts cimport EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
 from expfam.samplers.chain.accept cimport accept
 from expfam.samplers.collapsed._sweep cimport (
-    CALL_ROWS, GROW, MetropolisSweep, list_inner, find_place, place, row_at, score_of, move_into, shift_one,
+    CALL_ROWS, EXPFAM_STAYS, GROW, MetropolisSweep, list_inner, find_place, place, row_at, score_of, move_into, shift_one,
     sweep_state,
 )
 from expfam.samplers.proposals.handle cimport ProposalHandle
@@ -157,15 +157,15 @@ cdef inline void prefetch_rows(sweep_state *m, const Py_ssize_t *rows, const Py_
                                Py_ssize_t stop) noexcept nogil:
     """Prefetch the memory of the next data: the writer waits for memory, not for arithmetic."""
     cdef Py_ssize_t old
-    if j + LABELS_AHEAD < stop:
+    if j + LABELS_AHEAD < stop and drawn[j + LABELS_AHEAD] != EXPFAM_STAYS:
         EXPFAM_PREFETCH(m.labels + rows[j + LABELS_AHEAD])
-    if j + AHEAD < stop and drawn[j + AHEAD] != m.labels[rows[j + AHEAD]]:
+    if j + AHEAD < stop and drawn[j + AHEAD] != EXPFAM_STAYS:
         m.c.expect(m.c.self, rows[j + AHEAD], EXPFAM_NEW)
     if j + WORDS_AHEAD < stop:
         j += WORDS_AHEAD
-        old = m.labels[rows[j]]
-        if drawn[j] == old:
+        if drawn[j] == EXPFAM_STAYS:
             return
+        old = m.labels[rows[j]]
         m.c.expect(m.c.self, rows[j], old)
         if drawn[j] != EXPFAM_NEW:
             m.c.expect(m.c.self, rows[j], drawn[j])
@@ -182,10 +182,10 @@ cdef int decide_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *d
         at[0] = j
         if m.c.expect != NULL:
             prefetch_rows(m, rows, drawn, j, stop)
+        if drawn[j] == EXPFAM_STAYS:
+            continue
         if not slot_find_spare(m.slots):
             return GROW
-        if drawn[j] == m.labels[rows[j]] and m.outside[drawn[j]]:
-            continue                # it stays, whatever the random number
         philox_aim(&rng, m.row_offset + <uint64_t> rows[j], m.step)
         code = decide(m, rows[j], drawn[j], log_back[j], &rng)
         if code:

@@ -36,6 +36,7 @@ from expfam.families.row_statistics cimport RowStatistics, row_statistics_v1
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.int8 cimport EXPFAM_INT8_GROUP, expfam_int8_scores
+from expfam.structures.ground.spin cimport Watched, expfam_taken
 from expfam.structures.selection.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, ResourceError
@@ -45,11 +46,11 @@ from expfam.params import Integer, Real
 from expfam.samplers.proposals.base import Proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.structures.ground.stored import TINY, integers, numbers
-from expfam.structures.ground.threads import run
+from expfam.structures.ground.threads import resolve_n_threads, run
 
 # Up to this F the sum 127 * 127 * F is below 2**24, so integer scores are converted to floats without rounding.
 cdef Py_ssize_t LARGEST_F = 1024
-cdef Py_ssize_t N_PARTS = 4             # tasks of a shift
+cdef Py_ssize_t N_PARTS = 16            # parts of a shift, which threads take
 cdef Py_ssize_t LARGEST_SHORTLIST = 1024
 _TABLE_BUDGET = 1 << 30                  # largest number of bytes of the rounded data
 _BLOCK_ENTRIES = 1 << 20                # entries of a block of phi
@@ -865,26 +866,30 @@ cdef class BoundInt8:
         cdef MovedRows moved = MovedRows(added, removed, self.s.width)
         cdef int8_state *s = &self.s
         cdef bint has_law = self.law.is_compiled
-        work = np.empty((N_PARTS, s.theta_size + max(s.statistics.work_size, s.law.work_size) + 1))
-        parts = moved.parts(N_PARTS)
+        cdef Py_ssize_t work_size = s.theta_size + max(s.statistics.work_size, s.law.work_size) + 1
+        cdef Py_ssize_t[:, ::1] parts = np.array(moved.parts(N_PARTS), dtype=np.intp).reshape(-1, 2)
+        cdef Watched takes = Watched()
 
-        def shift_task(Py_ssize_t part, Py_ssize_t start, Py_ssize_t stop):
-            cdef double[::1] own = work[part]
-            cdef Py_ssize_t at = -1
-            cdef int failed
+        def shift_task():
+            cdef double[::1] own = np.empty(work_size)
+            cdef Py_ssize_t at = -1, part
+            cdef int failed = EXPFAM_OK
             with nogil:
-                failed = shift_columns(s, &moved.m, start, stop, has_law, &own[0], &at)
+                while not failed:
+                    part = expfam_taken(&takes.number)
+                    if part >= parts.shape[0]:
+                        break
+                    failed = shift_columns(s, &moved.m, parts[part, 0], parts[part, 1], has_law, &own[0], &at)
             return at if failed else -1
 
-        tasks = [(part, *bounds) for part, bounds in enumerate(parts)]
-        failures = run(shift_task, tasks, self.n_threads, uses_blas=False)
+        n_threads = resolve_n_threads(self.n_threads)
+        failures = run(shift_task, [()] * n_threads, n_threads, uses_blas=False)
         if set_columns(s, &moved.m):
             return False
         if not has_law:
             self._write(moved.slots[self.masses.n[moved.slots] > 0])
-        for failed in failures:
-            if failed >= 0:
-                raise self._not_finite(failed)
+        if max(failures) >= 0:
+            raise self._not_finite(min(k for k in failures if k >= 0))
         return True
 
     def _move_rows(self, added, removed):

@@ -66,6 +66,7 @@ cdef class MetropolisSweep:
     cdef readonly object model          # model to which the proposal is bound
     cdef readonly object snapshot       # snapshot of the last refresh, if it is used in later sweeps too
     cdef object data, order, phi, sorted, sparse, n_clusters
+    cdef object rooms                   # scratch memory that no task uses now
 
     cdef int _move_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1
 

@@ -20,7 +20,7 @@ from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.list_scores cimport EXPFAM_LIST_ENTRIES, expfam_list_scores
-from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
+from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH, EXPFAM_PREFETCH_WRITE
 from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
@@ -31,11 +31,11 @@ from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.uncollapsed.kernel import GROUPS_OF_ROWS, UncollapsedKernel
 from expfam.structures.ground.stored import integers, numbers, restoring
-from expfam.structures.ground.threads import resolve_n_threads, run
+from expfam.structures.ground.threads import resolve_n_threads, run, segments
 from expfam.user_warnings import warn
 
 cdef enum:
-    TASK_ROWS = 4096            # number of data of a task
+    TASK_ROWS = 8192            # largest number of data of a task
     AHEAD = 12                  # number of places by which labels are prefetched ahead
     MADE_ROWS = 1024            # number of data of a block whose statistics are made together
     WAITS = 1                   # result of a move: it needs statistics that are not made yet
@@ -177,7 +177,7 @@ cdef int move_rows_at(const sweep_state *w, const double *phi, Py_ssize_t start,
         i = place if w.order == NULL else w.order[place]
         if w.order != NULL and place + AHEAD < stop:
             EXPFAM_PREFETCH(w.labels + w.order[place + AHEAD])
-            EXPFAM_PREFETCH(w.moved + w.order[place + AHEAD])
+            EXPFAM_PREFETCH_WRITE(w.moved + w.order[place + AHEAD])
             if w.tables != NULL:
                 EXPFAM_PREFETCH(w.tables.group + w.order[place + AHEAD])
         code = move_datum(w, i, NULL if phi == NULL else phi + (place - start) * w.F, True, &rng, work, l, t)
@@ -335,20 +335,29 @@ cdef class MetropolisSweep:
             if redraw:
                 self.w.lists = self.w.tables
         n_threads = 1 if self.handle.needs_gil else n_threads
-        tasks = [(start, min(start + TASK_ROWS, len(moved))) for start in range(0, len(moved), TASK_ROWS)]
-        counts = run(self._move_places, tasks, n_threads, uses_blas=False)
+        n_tasks = (len(moved) + TASK_ROWS - 1) // TASK_ROWS
+        n_tasks += n_tasks > 1 and n_tasks % 2          # else one thread waits for the last task of another
+        self.rooms = []
+        counts = run(self._move_places, segments(len(moved), n_tasks), n_threads, uses_blas=False)
         return moved, sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
 
     def _move_places(self, Py_ssize_t start, Py_ssize_t stop):
         """Move the data at places start..stop-1 of the sweep's order."""
-        cdef Room room = Room(self)
+        cdef Room room
         cdef tally t = tally(0, 0, 0)
-        cdef Py_ssize_t first
+        cdef Py_ssize_t first, step = MADE_ROWS
         cdef int code
-        for first in range(start, stop, MADE_ROWS):
-            code = self._move_block(first, min(first + MADE_ROWS, stop), room, &t)
+        try:
+            room = self.rooms.pop()             # of a task that has ended
+        except IndexError:
+            room = Room(self)
+        if self.phi is not None or self.w.rows != NULL:
+            step = stop - start                 # nothing is to be made
+        for first in range(start, stop, step):
+            code = self._move_block(first, min(first + step, stop), room, &t)
             if code:
                 raise self.handle.fail(code, t.failed, self.w.labels[t.failed])
+        self.rooms.append(room)
         return t.n_proposed, t.n_accepted
 
     cdef int _move_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1:

@@ -20,8 +20,9 @@ static inline int64_t expfam_watched(const int64_t *number) {
     return __atomic_load_n(number, __ATOMIC_ACQUIRE);
 }
 
-static inline void expfam_change(int64_t *number) {
-    __atomic_add_fetch(number, 1, __ATOMIC_RELEASE);
+/* The number before one is added: no two callers get the same. */
+static inline int64_t expfam_taken(int64_t *number) {
+    return __atomic_fetch_add(number, 1, __ATOMIC_ACQ_REL);
 }
 
 /* Whether the number differs from `seen`; wait up to `nanoseconds` until it does. Others that want the core get it. */

@@ -1,12 +1,7 @@
-"""A number that threads change and watch without the gil, for waits that are shorter than a sleep."""
+"""A number that threads change and watch without the gil, for waits that are shorter than a sleep.
 
-from libc.stdint cimport int64_t
-
-
-cdef extern from "spin.h" nogil:
-    int64_t expfam_watched(const int64_t *number) noexcept
-    void expfam_change(int64_t *number) noexcept
-    int expfam_watch(const int64_t *number, int64_t seen, int64_t nanoseconds) noexcept
+Compiled loops also take their tasks from it: `expfam_taken` gives each number to one thread.
+"""
 
 
 cdef class Watched:
@@ -18,7 +13,6 @@ cdef class Watched:
     >>> number.value, number.watch(0, 1e-4), number.watch(1, 1e-4)
     (1, True, False)
     """
-    cdef int64_t number
 
     @property
     def value(self):
@@ -27,7 +21,7 @@ cdef class Watched:
 
     def change(self):
         """Add one."""
-        expfam_change(&self.number)
+        expfam_taken(&self.number)
 
     def watch(self, int64_t seen, double seconds):
         """Wait until the number is not `seen`, at most so many seconds; tell whether it differs."""

@@ -37,7 +37,7 @@ def pieces(folder, rows, flag):
     source, program = folder / "sums.c", folder / "sums"
     source.write_text(PROGRAM)
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    flags = ["-O3", "-g0", "-fno-math-errno", "-fopenmp-simd", *flag]
+    flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", *flag]
     subprocess.run([compiler[0], *flags, "-I", HEADERS, source, "-o", program, "-lm"], check=True, cwd=folder)
     lift = lifts(np.abs(rows).max(axis=0), len(rows))
     given = rows.tobytes() + np.ascontiguousarray(lift).tobytes()

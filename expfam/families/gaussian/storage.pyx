@@ -33,10 +33,8 @@ cdef extern from *:
     /* The number that an IEEE half of 16 bits holds; infinity and NaN never get here */
     EXPFAM_UNUSED static inline float expfam_of_half(uint16_t bits) {
         union { uint32_t bits; float value; } wide;
-        uint32_t size = bits & 0x7fffu;
-        float least = (float)(int32_t)size * 0x1p-24f;      /* below the normal halves */
-        wide.bits = (size << 13) + ((uint32_t)112 << 23);
-        wide.value = size < 0x400u ? least : wide.value;
+        wide.bits = (uint32_t)(bits & 0x7fffu) << 13;
+        wide.value *= 0x1p112f;                             /* exact, also below the normal halves */
         wide.bits |= (uint32_t)(bits & 0x8000u) << 16;
         return wide.value;
     }

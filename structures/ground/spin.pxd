@@ -1,0 +1,13 @@
+# A number that threads change and watch, and from which they take tasks, without the gil.
+
+from libc.stdint cimport int64_t
+
+
+cdef extern from "spin.h" nogil:
+    int64_t expfam_watched(const int64_t *number) noexcept
+    int64_t expfam_taken(int64_t *number) noexcept
+    int expfam_watch(const int64_t *number, int64_t seen, int64_t nanoseconds) noexcept
+
+
+cdef class Watched:
+    cdef int64_t number
