@@ -207,6 +207,7 @@ PROTOCOLS = [
     Protocol("Wide rows: steps of EM beside scikit-learn", "wide.py", "em", "--quick"),
     Protocol("Two threads beside one: steps over rows", "two_threads.py", "rows", "--quick"),
     Protocol("Two threads beside one: binding", "two_threads.py", "binding", "--quick"),
+    Protocol("Two threads beside one: starts", "two_threads.py", "starts", "--quick"),
     Protocol("Two threads beside one: topics", "two_threads.py", "topics", "--quick"),
     Protocol("Known rows: what 5 % of labels do", "labels.py", "lift", "--quick", "--seeds 2", takes_data=True),
     Protocol("Known rows: a sweep", "labels.py", "sweep", "--quick"),

@@ -1,13 +1,13 @@
-"""Two threads beside one: steps of the samplers that take `n_threads`, binding of a model, and topics.
+"""Two threads beside one: steps of the samplers that take `n_threads`, binding of a model, starts, and topics.
 
-Run by hand on an idle machine: `python -m asv_bench.protocols.two_threads [rows binding topics]`; `--quick` takes a
-tenth of the data. Seconds by the clock: steps with one and with two threads take turns, medians. Both begin with the
-same labels; those at the end are compared, and have to be the same. The exit status is 1 where two threads are less
-than 1.8 times as fast, or labels differ.
+Run by hand on an idle machine: `python -m asv_bench.protocols.two_threads [rows binding starts topics]`. With `--quick`
+there is a tenth of the data. Seconds by the clock: steps with one and with two threads take turns, medians. Both begin
+with the same labels; those at the end are compared, and have to be the same. The exit status is 1 where two threads are
+less than 1.8 times as fast, or labels differ.
 
 The rows are 400,000 x 16 float32 in 100 diagonal Gaussian clusters; a third of the starting labels are random. "sum" is
-that of all rows, the half of each thread by NumPy: it shows what the memory allows, and has no goal. The documents are
-40,000 with 60 words each of 5,000, from 100 topics.
+that of all rows, the half of each thread by NumPy: it shows what the memory allows, and has no goal. A start is one run
+of k-means for 400,000 x 64 such rows. The documents are 40,000 with 60 words each of 5,000, from 100 topics.
 
 "cores" is the same ratio of products of small matrices that stay in the cache of a core, half of them by each thread,
 taken in turns with the steps. Virtual machines may have two cores at one time, and two threads of one core at another.
@@ -39,6 +39,7 @@ from expfam.samplers import (
     TopicVariational,
     UncollapsedGibbs,
 )
+from expfam.samplers.starts.kmeans import kmeans_labels
 from expfam.structures.ground.threads import run
 
 LEAST = 1.8
@@ -100,6 +101,12 @@ def binding(scale, n_threads):
     return bind, lambda: found[-1]
 
 
+def kmeans(scale, n_threads):
+    """Labels of all rows by one run of k-means on some of them."""
+    data, found = Dataset(rows(int(400_000 * scale), 64)[0], DiagonalGaussian()), []
+    return lambda: found.append(kmeans_labels(data, K, seed=0, n_threads=n_threads)), lambda: found[-1]
+
+
 def sums(scale, n_threads):
     """Sum of all rows, in halves."""
     X, found = rows(int(400_000 * scale))[0], []
@@ -128,6 +135,7 @@ PROTOCOLS = {
         "fastex": partial(of_rows, FastEx),
     },
     "binding": {"binding": binding, "sum": sums},
+    "starts": {"k-means": kmeans},
     "topics": {
         "topics, variational": partial(of_documents, TopicVariational),
         "topics, documents": partial(of_documents, DocumentGibbs),

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from expfam.families.column_summaries import column_moments
+
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-_BLOCK_BYTES = 1 << 24
-_BLOCK_ROWS = 1 << 14
 
 
 def with_float64(block: Any) -> Any:
@@ -72,11 +71,12 @@ class StandardisedColumns:
         of_logs: bool = False,
     ) -> None:
         self.may_miss, self.of_logs = may_miss, of_logs
-        X = np.log(X.astype(np.float64)) if of_logs else X
-        if weight is not None:
-            self.centre, self.scale = _weighted_standardisation(X, weight)
-        else:
-            self.centre, self.scale = _observed_standardisation(X) if may_miss else _standardisation(X)
+        if sparse.issparse(X):
+            self.centre, self.scale = _sparse_standardisation(X, weight)
+            return
+        moments = column_moments(X, weight, of_logs=of_logs)
+        mean, variance = (np.nan_to_num(each, nan=0.0, posinf=np.inf) for each in moments)  # of a column without values
+        self.centre, self.scale = mean, _inverse_spread(mean**2, variance)
 
     def __call__(self, rows: Any) -> Any:
         """Return the coordinates of rows (m, V): float64, dense or CSR."""
@@ -89,47 +89,11 @@ class StandardisedColumns:
         return block
 
 
-def _standardisation(X):
-    """Compute the mean and the inverse standard deviation of each column.
-
-    Constant columns get the scale 0. Sparse X is not centred.
-    """
-    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-    if sparse.issparse(X):
-        level = np.asarray(X.multiply(X).mean(axis=0, dtype=np.float64)).ravel()
-        variance = np.maximum(level - mean**2, 0.0)
-    else:
-        level, variance = mean**2, np.zeros_like(mean)
-        step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
-        for start in range(0, X.shape[0], step):
-            variance += ((X[start : start + step] - mean) ** 2).sum(axis=0)
-        variance /= X.shape[0]
-    return mean, _inverse_spread(level, variance)
-
-
-def _observed_standardisation(X):
-    """Compute mean and inverse standard deviation of each dense column, without its NaN."""
-    step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
-    blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
-    n = np.maximum(sum((~np.isnan(block)).sum(axis=0) for block in blocks), 1)
-    mean = sum(np.nansum(block, axis=0, dtype=np.float64) for block in blocks) / n
-    variance = sum(np.nansum((block - mean) ** 2, axis=0) for block in blocks) / n
-    return mean, _inverse_spread(mean**2, variance)
-
-
-def _weighted_standardisation(X, weight):
-    """Compute mean and inverse standard deviation of each column of weighted rows."""
-    if sparse.issparse(X):
-        total = weight.sum()
-        mean, level = X.T @ weight / total, X.multiply(X).T @ weight / total
-        return mean, _inverse_spread(level, np.maximum(level - mean**2, 0.0))
-    step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
-    blocks = [(X[start : start + step], weight[start : start + step, None]) for start in range(0, X.shape[0], step)]
-    total = sum((~np.isnan(block) * own).sum(axis=0) for block, own in blocks)
-    total = np.where(total > 0.0, total, 1.0)
-    mean = sum(np.nansum(block * own, axis=0) for block, own in blocks) / total
-    variance = sum(np.nansum((block - mean) ** 2 * own, axis=0) for block, own in blocks) / total
-    return mean, _inverse_spread(mean**2, variance)
+def _sparse_standardisation(X, weight):
+    """Compute the mean and the inverse standard deviation of each column of CSR rows."""
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    mean, level = (np.asarray(part.T @ weight).ravel() / weight.sum() for part in (X, X.multiply(X)))
+    return mean, _inverse_spread(level, np.maximum(level - mean**2, 0.0))
 
 
 def _inverse_spread(level, variance):
@@ -145,18 +109,8 @@ class ScaledColumns:
     """
 
     def __init__(self, X: npt.NDArray[Any], weight: npt.NDArray[np.float64] | None = None) -> None:
-        if weight is not None:
-            scale = StandardisedColumns(X, weight=weight).scale
-            self.scale = np.where(scale > 0.0, scale, 1.0)
-            return
-        mean, square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-        for start in range(0, len(X), _BLOCK_ROWS):
-            mean += X[start : start + _BLOCK_ROWS].sum(axis=0, dtype=np.float64)
-        mean /= len(X)
-        for start in range(0, len(X), _BLOCK_ROWS):
-            square += ((X[start : start + _BLOCK_ROWS] - mean) ** 2).sum(axis=0)
-        spread = np.sqrt(square / len(X))
-        self.scale = 1.0 / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
+        scale = StandardisedColumns(X, weight=weight).scale
+        self.scale = np.where(scale > 0.0, scale, 1.0)
 
     def __call__(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return the coordinates of rows (m, V)."""

@@ -303,7 +303,13 @@ def moved_sums(
 
 
 def updated_sums(
-    data: Dataset, sums: LabelSums, old: npt.NDArray[np.int32], new: npt.NDArray[np.int32], scale: Scale
+    data: Dataset,
+    sums: LabelSums,
+    old: npt.NDArray[np.int32],
+    new: npt.NDArray[np.int32],
+    scale: Scale,
+    *,
+    moved: npt.NDArray[np.intp] | None = None,
 ) -> LabelSums:
     """Return the sums of labels `new` from those of labels `old`, with the bits of `label_sums`.
 
@@ -318,8 +324,10 @@ def updated_sums(
         Labels before and after.
     scale : Scale
         How terms are split into pieces; that of the sums.
+    moved : (M,) intp ndarray, optional
+        The rows whose label differs, ascending; they are found if not given.
     """
-    K, moved = sums.n.size, np.flatnonzero(old != new)
+    K, moved = sums.n.size, np.flatnonzero(old != new) if moved is None else moved
     if 2 * moved.size > data.n_rows:
         return label_sums(data, new, K, scale)
     if data.has_sparse_phi:

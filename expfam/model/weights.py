@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaln, expit, gammaln, logsumexp, psi
+from scipy.special import betaln, expit, gammaln, psi
 
 from expfam.families.slice_sampling import slice_sample
 from expfam.params import POSITIVE, Integer, Real, check_settings, check_value
@@ -304,8 +304,7 @@ class SymmetricDirichlet(_Weights):
         (K,) float64 ndarray
             Nats.
         """
-        g = _log_gamma_draw(self.offset + self._components(n), rng)
-        return g - logsumexp(g)
+        return _normalised(_log_gamma_draw(self.offset + self._components(n), rng))
 
     def map_log(self, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return log pi at its posterior mode given (K,) counts `n`: (K,) float64, nats.
@@ -625,7 +624,13 @@ def _closed_sticks(log_v, log_rest):
     log_v[-1:] = 0.0
     left = np.concatenate([[0.0], np.cumsum(log_rest[:-1])])[: log_v.size]
     log_pi = log_v + left
-    return log_pi - logsumexp(log_pi) if log_pi.size else log_pi  # removes rounding: the weights already sum to 1
+    return _normalised(log_pi) if log_pi.size else log_pi  # removes rounding: the weights already sum to 1
+
+
+def _normalised(log_weights):
+    """Return log weights less the log of the sum of the weights."""
+    top = log_weights.max()  # `logsumexp` of SciPy takes longer than the rest of a draw
+    return log_weights - (top + np.log(np.exp(log_weights - top).sum()))
 
 
 @lru_cache(maxsize=64)

@@ -23,8 +23,8 @@ from expfam.contracts cimport EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
 from expfam.samplers.chain.accept cimport accept
 from expfam.samplers.collapsed._sweep cimport (
-    CALL_ROWS, EXPFAM_STAYS, GROW, MetropolisSweep, list_inner, find_place, place, row_at, score_of, move_into, shift_one,
-    sweep_state,
+    CALL_ROWS, EXPFAM_STAYS, GROW, MetropolisSweep, list_inner, find_place, place, row_at, score_of, move_into,
+    shift_one, sweep_state,
 )
 from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.states.classes cimport class_allows

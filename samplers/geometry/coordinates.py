@@ -5,6 +5,7 @@ The family says what the coordinates are. They are computed by block: O(N V) onc
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from expfam.families.coordinates import StandardisedColumns, in_one_form, with_f
 from expfam.families.support import chosen_rows
 from expfam.families.weighing import counted_rows
 from expfam.structures.ground.rng import generator
-from expfam.structures.ground.threads import run
+from expfam.structures.ground.threads import rows_read_by, run
 from expfam.structures.hashing.projection import sign_projection
 
 if TYPE_CHECKING:
@@ -153,11 +154,16 @@ def squared_distances(points: Any, norms: npt.NDArray[np.float64], seeds: Any) -
 
 
 class Rows:
-    """Rows of data in coordinates in which squared distances are meaningful."""
+    """Rows of data in coordinates in which squared distances are meaningful.
 
-    def __init__(self, data: Dataset) -> None:
+    Threads read the rows from which the coordinates follow, if `n_threads` is given.
+    """
+
+    def __init__(self, data: Dataset, *, n_threads: int | None = None) -> None:
         rows, given = counted_rows(data.family.coordinate_map, data.X, data.weight)
-        self.data, self._map = data, data.family.coordinate_map(rows, **given)
+        with nullcontext() if n_threads is None else rows_read_by(n_threads):
+            self._map = data.family.coordinate_map(rows, **given)
+        self.data = data
         self._is_discrete = data.family.is_discrete
 
     def take(self, rows: Any) -> Any:

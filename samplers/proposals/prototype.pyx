@@ -39,7 +39,7 @@ from expfam.user_warnings import warn
 _SMALLEST_FLOOR = 1e-6              # tables hold probabilities as multiples of 2**-32
 _EVEN = 0.1                         # share of the uniform law in the shared table, so that every cluster can be drawn
 _LEAST_GROUP, _LARGEST_GROUP = 128, 2048
-_BLOCK_ENTRIES = 1 << 18            # scores of a task: 1 MiB of float32
+_BLOCK_ENTRIES = 1 << 19            # scores of a task: 1 MiB of float32
 _TABLE_SHARE = 0.25                 # largest share of the machine's memory for tables
 _TABLE_BYTES = 24                   # bytes of an entry: cell, law and name, and copies while tables are joined
 _ANCHOR_UNIT = 1                    # streams of the purpose "tables"
@@ -275,7 +275,7 @@ cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bi
 
 cdef void choose_rows(const double[::1] uniform, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] rows,
                       const Py_ssize_t[::1] starts, const Py_ssize_t[::1] members, Py_ssize_t[::1] out) noexcept nogil:
-    """Write the data that are anchors of the groups first..last-1: all of a group, or as many drawn ones."""
+    """Write the anchors of the groups first..last-1: all data of a group, or drawn ones."""
     cdef Py_ssize_t g, r, size, place
     for g in range(first, last):
         size = starts[g + 1] - starts[g]
@@ -287,7 +287,10 @@ cdef void choose_rows(const double[::1] uniform, Py_ssize_t first, Py_ssize_t la
 cdef void centre_anchors(const double[:, ::1] phi, const double[::1] center, const double[:, ::1] means,
                          const Py_ssize_t[::1] rows, const Py_ssize_t[::1] starts, Py_ssize_t first, Py_ssize_t last,
                          float[:, ::1] out) noexcept nogil:
-    """Write phi of anchors minus `center`; in a group that has more data its mean takes the place of the first one."""
+    """Write phi of anchors minus `center`.
+
+    In a group with more data than anchors its mean takes the place of the first one.
+    """
     cdef Py_ssize_t g, r, j, f
     for g in range(first, last):
         for r in range(rows[g], rows[g + 1]):
@@ -546,7 +549,7 @@ def _dense(phi):
 
 
 def _step(n_rows, most):
-    """Return a number of rows, at most `most`, that cuts all rows into an even number of blocks or one."""
+    """Return a number of rows of a block, at most `most`: blocks are one, or an even number."""
     n_blocks = -(-n_rows // most)
     return -(-n_rows // (n_blocks + n_blocks % 2)) if n_blocks > 1 else most
 

@@ -107,7 +107,7 @@ def many_labels(
     >>> labels[0] == labels[1] != labels[2] == labels[3]
     np.True_
     """
-    coordinates = Rows(data)  # once: they follow from all rows
+    coordinates = Rows(data, n_threads=n_threads)  # once: they follow from all rows
     rng = generator(seed, "start", unit=_SEED_UNIT, step=run)
     chosen = None
     if data.n_rows > _SEED_ROWS * K:
@@ -122,11 +122,18 @@ def many_labels(
 
 def _tiles_of_all(coordinates, seed, n_threads):
     """Store all rows; standardised rows of single precision are read anew in each pass."""
+    rows = _rows_in_place(coordinates)
+    if rows is None:
+        return row_tiles(coordinates.data, seed=seed, coordinates=coordinates, n_threads=n_threads)
+    return RowTiles(rows, weight=coordinates.data.weight, n_threads=n_threads)
+
+
+def _rows_in_place(coordinates):
+    """Return standardised rows of single precision, read where they lie; None for others."""
     X, standardised = coordinates.data.X, coordinates.standardised()
     if standardised is None or sparse.issparse(X) or X.dtype != np.float32 or not X.flags.c_contiguous:
-        return row_tiles(coordinates.data, seed=seed, coordinates=coordinates, n_threads=n_threads)
-    rows = RowsInPlace(lambda part: coordinates.dense(part, None), len(X), X, *standardised)
-    return RowTiles(rows, weight=coordinates.data.weight, n_threads=n_threads)
+        return None
+    return RowsInPlace(lambda part: coordinates.dense(part, None), len(X), X, *standardised)
 
 
 def row_tiles(
@@ -155,7 +162,7 @@ def row_tiles(
     -------
     RowTiles
     """
-    coordinates = Rows(data) if coordinates is None else coordinates
+    coordinates = Rows(data, n_threads=n_threads) if coordinates is None else coordinates
     chosen = None if rows is None else np.asarray(rows)
     return _tiles_of(coordinates, chosen, coordinates.projection(seed), n_threads)
 
@@ -204,10 +211,13 @@ def kmeans_labels(data: Dataset, K: int, *, seed: int, n_threads: int | None = N
     if data.n_rows <= n_sampled:
         return lloyd_labels(data, K, seed=seed, run=0, n_threads=n_threads)
     rng = generator(seed, "start", unit=_SAMPLE_UNIT)
-    coordinates = Rows(data)
+    coordinates = Rows(data, n_threads=n_threads)
     project = coordinates.projection(seed)
     chosen = np.sort(rng.choice(data.n_rows, n_sampled, replace=False, shuffle=False))
     centres = _run(_tiles_of(coordinates, chosen, project, n_threads), K, seed, 0, n_threads)[1]
+
+    if (rows := _rows_in_place(coordinates)) is not None:
+        return nearest_centres(rows, centres, n_threads=n_threads)
 
     def labels_of(start: int, stop: int) -> npt.NDArray[np.int32]:
         return nearest_centres(coordinates.dense(slice(start, stop), project), centres)

@@ -222,7 +222,7 @@ def _sequential(model, data, seed, limit, n_threads):
 def _kmeans(model, data, seed, limit, n_threads):
     K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
     rng = generator(seed, "start")
-    rows = Rows(data)
+    rows = Rows(data, n_threads=n_threads)
     chosen = np.sort(rng.permutation(data.n_rows)[: _SEEDING_ROWS + 20 * K])
     weight = None if data.weight is None else data.weight[chosen]
     points = rows.take(chosen)
@@ -312,7 +312,7 @@ def _tree_point(model, data, seed, limit, n_threads):
 
 def _buckets(model, data, seed, limit, n_threads):
     n_bits = min(_MOST_BITS, int(limit or default_n_clusters(model, data.n_rows)).bit_length() - 1)
-    points = Rows(data).embedding(seed, n_threads)
+    points = Rows(data, n_threads=n_threads).embedding(seed, n_threads)
     # angles at an origin beside the data tell no clusters apart
     points -= points.mean(axis=0, dtype=np.float64) if data.weight is None else _weighted_mean(points, data.weight)
     planes = generator(seed, "start", unit=4).standard_normal((points.shape[1], n_bits))

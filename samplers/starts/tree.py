@@ -46,7 +46,7 @@ def tree_labels(data: Dataset, K: int, *, seed: int, name: str, n_threads: int |
     """
     if data.n_rows < K:
         raise ValueError(_too_many(name, K, counted(data.n_rows, "row")))
-    points = Rows(data).embedding(seed, n_threads)
+    points = Rows(data, n_threads=n_threads).embedding(seed, n_threads)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverTreeWarning)  # cells left whole are divided here
         tree = CoverTree(points, n_threads=n_threads)

@@ -254,11 +254,11 @@ class UncollapsedState:
         -----
         Sums are exact: they are updated by the data that change, and are the same bits as those of all data.
         """
-        n_moved = int(np.count_nonzero(labels != self.labels))
-        sums = updated_sums(self.data, self.sums, self.labels, labels, self.data.scale)
+        moved = np.flatnonzero(labels != self.labels)
+        sums = updated_sums(self.data, self.sums, self.labels, labels, self.data.scale, moved=moved)
         self.labels = labels
         self._take(sums)
-        return n_moved
+        return int(moved.size)
 
     # ---- splits and merges -------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from expfam.families.column_summaries import column_summaries
 from expfam.families.gaussian.spherical import SphericalGaussian
-from expfam.families.gaussian.summaries import column_summaries
 from expfam.families.support import widened
 from expfam.model.data import Dataset
 from expfam.model.equal_rows import first_equal_rows

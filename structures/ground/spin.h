@@ -1,13 +1,45 @@
-/* A number that one thread changes while others watch it: reading, changing, and watching for a bounded time.
+/* A number that threads take one after the other, change and watch.
 
-   A thread that sleeps needs some 50 microseconds to wake, as long as many regions take. Watching avoids the sleep. */
+   A thread that sleeps needs some 50 microseconds to wake, as long as many a region takes: it watches for a while. */
 #ifndef EXPFAM_SPIN_H
 #define EXPFAM_SPIN_H
 
-#include <sched.h>
 #include <stdint.h>
+
+#if defined(_MSC_VER)
+#include <intrin.h>
+#include <windows.h>
+
+static __forceinline int64_t expfam_watched(const int64_t *number) {
+    return *(const volatile int64_t *) number;
+}
+static __forceinline int64_t expfam_taken(int64_t *number) {
+    return _InterlockedExchangeAdd64((volatile __int64 *) number, 1);
+}
+static __forceinline int64_t expfam_nanoseconds(void) {
+    LARGE_INTEGER ticks, each;
+    QueryPerformanceCounter(&ticks);
+    QueryPerformanceFrequency(&each);
+    return (int64_t) (1e9 * (double) ticks.QuadPart / (double) each.QuadPart);
+}
+#define EXPFAM_PAUSE() YieldProcessor()
+#define EXPFAM_GIVE_WAY() SwitchToThread()
+#else
+#include <sched.h>
 #include <time.h>
 
+static inline int64_t expfam_watched(const int64_t *number) {
+    return __atomic_load_n(number, __ATOMIC_ACQUIRE);
+}
+/* The number before one is added: no two callers get the same. */
+static inline int64_t expfam_taken(int64_t *number) {
+    return __atomic_fetch_add(number, 1, __ATOMIC_ACQ_REL);
+}
+static inline int64_t expfam_nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
+}
 #if defined(__x86_64__) || defined(__i386__)
 #define EXPFAM_PAUSE() __builtin_ia32_pause()
 #elif defined(__aarch64__)
@@ -15,30 +47,20 @@
 #else
 #define EXPFAM_PAUSE() ((void) 0)
 #endif
+#define EXPFAM_GIVE_WAY() sched_yield()
+#endif
 
-static inline int64_t expfam_watched(const int64_t *number) {
-    return __atomic_load_n(number, __ATOMIC_ACQUIRE);
-}
-
-/* The number before one is added: no two callers get the same. */
-static inline int64_t expfam_taken(int64_t *number) {
-    return __atomic_fetch_add(number, 1, __ATOMIC_ACQ_REL);
-}
-
-/* Whether the number differs from `seen`; wait up to `nanoseconds` until it does. Others that want the core get it. */
+/* Whether the number differs from `seen`; wait up to `nanoseconds` until it does. Threads that want the core get it. */
 static inline int expfam_watch(const int64_t *number, int64_t seen, int64_t nanoseconds) {
-    struct timespec begin, now;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    for (;;) {
+    const int64_t begin = expfam_nanoseconds();
+    do {
         for (int i = 0; i < 64; i++) {
             if (expfam_watched(number) != seen) return 1;
             EXPFAM_PAUSE();
         }
-        sched_yield();
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if ((int64_t) (now.tv_sec - begin.tv_sec) * 1000000000 + (now.tv_nsec - begin.tv_nsec) >= nanoseconds)
-            return expfam_watched(number) != seen;
-    }
+        EXPFAM_GIVE_WAY();
+    } while (expfam_nanoseconds() - begin < nanoseconds);
+    return expfam_watched(number) != seen;
 }
 
 #endif

@@ -24,9 +24,8 @@ import numpy as np
 
 from expfam.structures.ground.spin import Watched
 
-WATCHED = 1e-4
-_regions = Watched()
 N_SEGMENTS = 64  # sums over data are defined by this number of contiguous segments, never by the schedule
+_WATCHING = 1e-4  # seconds for which a thread watches, before it sleeps: to wake takes about half of this
 
 
 class _BlasLimit:
@@ -34,14 +33,15 @@ class _BlasLimit:
 
     In some libraries the setting belongs to the process, in others partly to the thread that made it (OpenBLAS 0.3.31).
     So every region makes the setting. A thread whose region was not the last one to close gets its own setting restored
-    when its next region closes.
+    when its next region closes. Threads of the pool, which run tasks alone, keep the setting that they make.
     """
 
     def __init__(self):
         self._lock, self._n_regions = threading.Lock(), 0
         self._libraries, self._former = [], []  # those of BLAS; each with its number of threads before
         self._n_modules = 0  # number of loaded modules when the libraries were last looked for
-        # attributes `lowered`: the thread left a region with the setting low; `depth`: regions that it is in
+        # attributes `lowered`: the thread left a region with the setting low; `depth`: regions that it is in; `held`:
+        # `_n_modules` when a thread of the pool made the setting
         self._thread = threading.local()
 
     def open(self):
@@ -70,6 +70,13 @@ class _BlasLimit:
         found = ThreadpoolController().lib_controllers
         self._libraries, self._n_modules = [one for one in found if one.user_api == "blas"], len(sys.modules)
 
+    def hold(self):
+        """Make the setting of a thread of the pool, while a region is open."""
+        if getattr(self._thread, "held", 0) != self._n_modules:
+            for library in self._libraries:
+                library.set_num_threads(1)
+            self._thread.held = self._n_modules
+
     def close(self):
         self._thread.depth -= 1
         if self._thread.depth:
@@ -87,6 +94,7 @@ _pool = None
 _pool_size = 0
 _blas = _BlasLimit()
 _worker = threading.local()  # attribute `busy`: the thread is running tasks of a region
+_begun = Watched()  # number of regions that have helpers
 
 
 def _forget():
@@ -136,7 +144,7 @@ def _submit(work, n_threads):
             _pool, _pool_size = ThreadPoolExecutor(n_threads, thread_name_prefix="expfam"), n_threads
         for _ in range(n_threads - 1):
             _pool.submit(work)
-        _regions.change()
+        _begun.change()
 
 
 class _Region:
@@ -145,13 +153,13 @@ class _Region:
     Each thread runs the next task until no task is left or one has failed.
     """
 
-    def __init__(self, function, tasks):
-        self.function, self.tasks = function, tasks
+    def __init__(self, function, tasks, uses_blas):
+        self.function, self.tasks, self.uses_blas = function, tasks, uses_blas
         self.results, self.failures = [None] * len(tasks), []  # a failure: (number of the task, exception)
         self._numbers = iter(range(len(tasks)))
         self._changed = threading.Condition(threading.Lock())
         self._n_helpers, self._closed = 0, False
-        self._ended = Watched()
+        self._ended = Watched()  # number of helpers that have run their last task
 
     def work(self):
         """Run tasks in this thread."""
@@ -173,14 +181,16 @@ class _Region:
                 return
             self._n_helpers += 1
         try:
+            if self.uses_blas:
+                _blas.hold()
             self.work()
         finally:
             with self._changed:
                 self._n_helpers -= 1
                 self._changed.notify_all()
-                seen = _regions.value
+                begun = _begun.value
             self._ended.change()
-            _regions.watch(seen, WATCHED)
+            _begun.watch(begun, _WATCHING)
 
     def close(self):
         """Wait until no helper runs a task; afterwards no helper starts one.
@@ -192,8 +202,9 @@ class _Region:
             try:
                 with self._changed:
                     self._closed = True
-                    n, seen = self._n_helpers, self._ended.value
-                if n: self._ended.watch(seen, WATCHED)
+                    waits, ended = self._n_helpers > 0, self._ended.value
+                if waits:
+                    self._ended.watch(ended, _WATCHING)
                 with self._changed:
                     self._changed.wait_for(lambda: not self._n_helpers)
                 return
@@ -234,7 +245,7 @@ def run(
         if n_threads == 1 or hasattr(_worker, "busy"):
             return [function(*task) for task in tasks]
         # Workers get the next task from a shared counter, so at most n_threads run together, however large the pool is.
-        region = _Region(function, tasks)
+        region = _Region(function, tasks, uses_blas)
         try:
             with suppress(RuntimeError):  # no further thread: the others run its tasks
                 _submit(region.help, n_threads)

@@ -12,12 +12,16 @@ import numpy as np
 from libc.math cimport INFINITY
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from expfam.amounts import counted
 from expfam.structures.simd.value_hashes cimport expfam_double_hashes, expfam_float_hashes
 
 MOST_HELD = 2048        # values of a column: the estimate of more has a standard error of 3 %
 STEPS = 1e9
+
+cdef enum:
+    LANES = 64              # narrow rows are hashed together up to this number of cells
 
 ctypedef fused real:
     float
@@ -142,8 +146,10 @@ cdef class DistinctValues:
 
 def add_rows(DistinctValues self, const real[:, :] rows):
     """Add the values of the rows."""
-    cdef Py_ssize_t n = rows.shape[0], F = self.n_columns, j
-    cdef uint64_t[::1] limits = self.limits, hashes = np.empty(F, dtype=np.uint64)
+    cdef Py_ssize_t n = rows.shape[0], F = self.n_columns, fold = max(1, LANES // max(F, 1)), j
+    cdef uint64_t[::1] limits = np.tile(self.limits, fold), hashes = np.empty(fold * F, dtype=np.uint64)
+    cdef double[::1] origin = np.tile(self.origin, fold), scale = np.tile(self.scale, fold)
+    cdef real[::1] cells = np.empty(fold * F, dtype=np.float32 if real is float else np.float64)
     cdef table *tables
     if rows.shape[1] != F:
         raise ValueError(f"rows must have {counted(F, 'column')}; got {rows.shape[1]}")
@@ -158,32 +164,47 @@ def add_rows(DistinctValues self, const real[:, :] rows):
         for j in range(F):
             tables[j] = self._column(j)
         with nogil:
-            add_cells(tables, &rows[0, 0], n, F, rows.strides[0], &self.origin[0], &self.scale[0], &limits[0],
-                      &hashes[0])
+            add_cells(tables, &rows[0, 0], n, F, rows.strides[0], fold, &origin[0], &scale[0], &limits[0],
+                      &hashes[0], &cells[0])
         for j in range(F):
             self._keep(j, tables + j)
     finally:
         free(tables)
 
 
-cdef void add_cells(table *tables, const real *rows, Py_ssize_t n, Py_ssize_t F, Py_ssize_t stride,
-                    const double *origin, const double *scale, uint64_t *limits, uint64_t *hashes) noexcept nogil:
-    """Add n rows, `stride` bytes apart; `limits` are those of the tables."""
-    cdef Py_ssize_t i, j
-    cdef const real *row = rows
+cdef void add_cells(table *tables, const real *rows, Py_ssize_t n, Py_ssize_t F, Py_ssize_t stride, Py_ssize_t fold,
+                    const double *origin, const double *scale, uint64_t *limits, uint64_t *hashes,
+                    real *cells) noexcept nogil:
+    """Add n rows, `stride` bytes apart, `fold` at a time.
+
+    `limits` are those of the tables, `fold` times.
+    """
+    cdef Py_ssize_t i = 0, r, j, m, at
+    cdef const char *first
+    cdef const real *row
     cdef int some
-    for i in range(n):
-        row = <const real *> (<const char *> rows + i * stride)
+    while i < n:
+        m, first = min(fold, n - i), <const char *> rows + i * stride
+        i += m
+        row = <const real *> first
+        if fold > 1 and stride != F * <Py_ssize_t> sizeof(real):
+            for r in range(m):
+                memcpy(cells + r * F, first + r * stride, F * sizeof(real))
+            row = cells
         if real is float:
-            some = expfam_float_hashes(row, F, origin, scale, limits, hashes)
+            some = expfam_float_hashes(row, m * F, origin, scale, limits, hashes)
         else:
-            some = expfam_double_hashes(row, F, origin, scale, limits, hashes)
+            some = expfam_double_hashes(row, m * F, origin, scale, limits, hashes)
         if not some:
             continue
-        for j in range(F):
-            if hashes[j] <= limits[j] and row[j] == row[j]:
-                insert(tables + j, hashes[j], row[j], row[j])
-                limits[j] = tables[j].limit
+        for r in range(m):
+            for j in range(F):
+                at = r * F + j
+                if hashes[at] <= limits[at] and hashes[at] <= tables[j].limit and row[at] == row[at]:
+                    insert(tables + j, hashes[at], row[at], row[at])
+        for r in range(fold):
+            for j in range(F):
+                limits[r * F + j] = tables[j].limit
 
 
 cdef void insert(table *t, uint64_t key, double low, double high) noexcept nogil:

@@ -20,7 +20,8 @@ from libc.string cimport memset
 
 from expfam.amounts import counted
 from expfam.errors import DataError
-from expfam.structures.ground.threads import run
+from expfam.structures.ground.spin cimport Watched, expfam_taken
+from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run, segments
 from expfam.structures.rows.byte_codes import has_byte_products, suits_codes
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.row_tiles cimport (
@@ -33,6 +34,7 @@ cdef enum:
     GROUP_ROWS = GROUP_TILES * EXPFAM_TILE_ROWS
     BLOCK_BYTES = 1 << 16                           # centres that stay in a near cache meanwhile
     ALIGNMENT = 64                                  # bytes of a line of the cache
+    LEAST_SHARED = 1 << 23                          # products of a comparison with drawn rows that threads share
     DEAR = 48                                       # a score alone takes the time that integers save in so many
 cdef double UNIT = 2.0 ** -24                       # rounding of single precision
 _TASK_GROUPS = 16                                   # least work of a task
@@ -61,6 +63,17 @@ cdef void fill(const real_t[:, ::1] X, Py_ssize_t first, Py_ssize_t last, const 
         else:
             for j in range(C):
                 tile[j * EXPFAM_TILE_ROWS] = 0.0
+
+
+cdef void fill_standardised(const float[:, ::1] X, Py_ssize_t first, Py_ssize_t last, const double[::1] centre,
+                            const double[::1] scale, const double[::1] origin, float *tiles) noexcept nogil:
+    """Do as `fill` with the rows ``(X - centre) * scale``."""
+    cdef Py_ssize_t C = X.shape[1], i, j
+    cdef float *tile
+    for i in range(first, first + ceiling(last - first, EXPFAM_TILE_ROWS) * EXPFAM_TILE_ROWS):
+        tile = tiles + (i - first - (i - first) % EXPFAM_TILE_ROWS) * C + (i - first) % EXPFAM_TILE_ROWS
+        for j in range(C):
+            tile[j * EXPFAM_TILE_ROWS] = 0.0 if i >= last else <float> ((X[i, j] - centre[j]) * scale[j] - origin[j])
 
 
 cdef double weighted_squares(const float *tiles, Py_ssize_t n_rows, Py_ssize_t C, const double *weight,
@@ -503,14 +516,15 @@ cdef class RowTiles:
             raise ValueError(f"n_trials must be a whole number of at least 1; got {n_trials!r}")
         cdef const double[::1] uniform = rng.random(1 + (K - 1) * n_trials)
         cdef _Seeding seeding = self._lent((n_trials,)) or _Seeding(self, n_trials)
-        tasks = self._tasks(2 * _TASK_GROUPS)
+        is_short = self.n_rows * self.n_columns * n_trials < LEAST_SHARED
+        n_threads = 1 if is_short else resolve_n_threads(n_threads)
         seeding.rows = self
         seeding.begin()
         picked = [seeding.first(uniform[0])]
-        _each(seeding.measure, tasks, n_threads)
+        seeding.measure(n_threads)
         seeding.keep()
         while len(picked) < K and seeding.draw(uniform, 1 + (len(picked) - 1) * n_trials):
-            _each(seeding.measure, tasks, n_threads)
+            seeding.measure(n_threads)
             picked.append(seeding.keep())
         seeding.rows = None     # else it and these rows would hold each other
         self._give_back((n_trials,), seeding)
@@ -691,13 +705,24 @@ cdef class _Seeding:
                 target -= mass
         return row
 
-    def measure(self, Py_ssize_t first, Py_ssize_t last):
-        """Compute for some groups what each drawn row would leave."""
+    def measure(self, n_threads):
+        """Compute for all groups what each drawn row would leave."""
+        cdef Watched takes = Watched()
+        if n_threads == 1:
+            self.measure_taken(takes)
+        else:
+            run(self.measure_taken, [(takes,)] * n_threads, n_threads, uses_blas=False)
+
+    def measure_taken(self, Watched takes):
+        """Compute for groups that no other thread has taken what each drawn row would leave."""
         cdef RowTiles rows = self.rows
         cdef Py_ssize_t g, t, i
         cdef float[::1] room = rows.room()
         with nogil:
-            for g in range(first, last):
+            while True:
+                g = expfam_taken(&takes.number)
+                if g >= rows.n_groups:
+                    break
                 expfam_rows_reach(rows.group(g, room), rows.tiles_of(g), rows.n_columns, &self.points[0, 0],
                                   self.n_trials, &self.near[g * GROUP_ROWS], &self.trial[0, g * GROUP_ROWS],
                                   self.trial.shape[1], &self.sums[0, g], self.sums.shape[1])
@@ -910,7 +935,7 @@ def nearest_centres(X, centres, *, n_threads=None):
 
     Parameters
     ----------
-    X : (N, C) array_like of float
+    X : (N, C) array_like of float, or RowsInPlace
     centres : (K, C) array_like of float
     n_threads : int or None
         The result does not depend on it.
@@ -926,35 +951,42 @@ def nearest_centres(X, centres, *, n_threads=None):
     >>> nearest_centres([[1.0], [8.0]], [[0.0], [9.0]])
     array([0, 1], dtype=int32)
     """
-    X, centres = _matrix(X, "X"), np.ascontiguousarray(_matrix(centres, "centres"), dtype=np.float64)
+    laid = (X.centre, X.scale) if isinstance(X, RowsInPlace) else None
+    X = _matrix(X, "X") if laid is None else X.X
+    centres = np.ascontiguousarray(_matrix(centres, "centres"), dtype=np.float64)
     if not centres.size or centres.shape[1] != X.shape[1]:
         raise DataError(f"centres must have shape (K, {X.shape[1]}) with K >= 1; got {centres.shape}")
     cdef double[::1] origin = centres.mean(axis=0)
     cdef _Centres packed = _Centres(len(centres), X.shape[1])
     packed.pack(centres, origin)
     labels = np.empty(len(X), dtype=np.int32)
-    step = _TASK_GROUPS * GROUP_ROWS
-    tasks = [(X[a : a + step], origin, packed, labels[a : a + step]) for a in range(0, len(X), step)]
+    n_tasks = max(1, min(N_SEGMENTS, len(X) // (_TASK_GROUPS * GROUP_ROWS)))
+    tasks = [(X[a:b], laid, origin, packed, labels[a:b]) for a, b in segments(len(X), n_tasks)]
     run(_nearest_of, tasks, n_threads, uses_blas=False)
     return labels
 
 
-def _nearest_of(X, const double[::1] origin, _Centres packed, int32_t[::1] labels):
+def _nearest_of(X, laid, const double[::1] origin, _Centres packed, int32_t[::1] labels):
     cdef int32_t owner[GROUP_ROWS]
     cdef float[::1] tiles = _aligned(GROUP_ROWS * X.shape[1])
     cdef _Near near = _Near(packed)
     cdef const float[:, ::1] single
     cdef const double[:, ::1] double_
+    cdef const double[::1] centre = None, scale = None
     cdef bint is_single = X.dtype == np.float32
     if is_single:
         single = X
     else:
         double_ = X
+    if laid is not None:
+        centre, scale = laid
     cdef Py_ssize_t start = 0, stop, i, N = X.shape[0]
     with nogil:
         while start < N:
             stop = min(start + GROUP_ROWS, N)
-            if is_single:
+            if centre is not None:
+                fill_standardised(single, start, stop, centre, scale, origin, &tiles[0])
+            elif is_single:
                 fill(single, start, stop, origin, &tiles[0])
             else:
                 fill(double_, start, stop, origin, &tiles[0])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from expfam.families.gaussian import summaries
-from expfam.families.gaussian.summaries import column_summaries
+from expfam.families import column_summaries as summaries
+from expfam.families.column_summaries import column_summaries
 from expfam.structures.rows.distinct_values import STEPS
 
 N = 3000

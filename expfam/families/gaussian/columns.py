@@ -15,9 +15,9 @@ from scipy import sparse
 from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, DataWarning
 from expfam.families.base import Family
+from expfam.families.column_summaries import summaries_of_rows
 from expfam.families.components import Components
 from expfam.families.gaussian.definite import invert_definite
-from expfam.families.gaussian.summaries import summaries_of_rows
 from expfam.families.support import check_hyper, check_scales, dense_rows
 from expfam.params import is_auto
 from expfam.structures.ground.threads import single_blas

@@ -22,7 +22,7 @@ from expfam import (
 )
 from expfam.engines import Part, SerialEngine
 from expfam.errors import DataError, DataWarning, SupportError
-from expfam.families.gaussian import summaries
+from expfam.families import column_summaries as summaries
 from expfam.samplers.shards.sample import bound_to_parts, check_kinds
 from expfam.samplers.shards.shard import Shard, WeightedRows
 

@@ -119,7 +119,6 @@ def test_passes_gain_over_the_seeds():
 def test_many_clusters_of_rows_in_single_precision_are_divided_without_a_copy_of_these(monkeypatch):
     X = np.random.default_rng(3).normal(size=(30_000, 64)).astype(np.float32)
     data, found = Dataset(X, DiagonalGaussian()), []
-    monkeypatch.setattr("expfam.families.coordinates._BLOCK_BYTES", 1 << 16)
     for is_stored in (True, False):
         with monkeypatch.context() as patch:
             if is_stored:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.families.all_rows import AllRows, Block, RowsHere
+from expfam.structures.ground.threads import READERS
 from expfam.structures.rows.distinct_values import MOST_HELD, STEPS, DistinctValues
 from expfam.structures.rows.exact_sums import ExactSums, column_extremes, lifts, total_of
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _TINY = np.finfo(np.float64).tiny
 _MOST_WIDTH = 2.0**448  # of a column whose squares can be summed
 _SINGLE = 4  # bytes of a number of single precision
+_READ_AS_THEY_LIE = (np.float32, np.float64)
 _BLOCK_CELLS = 1 << 18  # cells of rows that are read together
 _FEW_ROWS = 1 << 10  # up to here sorting a column is faster than counting its distinct values
 _COLUMNS = 128  # columns whose distinct values are counted in one pass: their tables stay in the cache
@@ -40,7 +42,7 @@ def column_summaries(X: Any, weight: Floats | None = None, *, of_logs: bool = Fa
     See `summaries_of_rows`.
 
     >>> import numpy as np
-    >>> from expfam.families.gaussian.summaries import column_summaries
+    >>> from expfam.families.column_summaries import column_summaries
     >>> [values.tolist() for values in column_summaries(np.array([[1.0], [3.0], [3.0], [1.0]]))]
     [[2.0], [1.0], [2.0]]
     """
@@ -58,6 +60,31 @@ def summaries_of_rows(rows: AllRows, *, of_logs: bool = False) -> tuple[Floats, 
     if rows.is_sparse:
         mean, variance = _sparse_moments(rows)
         return mean, variance, np.zeros(rows.n_columns)
+    mean, variance, low, high, mass = _dense_moments(rows, of_logs)
+    return mean, variance, _resolutions(rows, of_logs, low, high, mass)
+
+
+def column_moments(X: Any, weight: Floats | None = None, *, of_logs: bool = False) -> tuple[Floats, Floats]:
+    """Return mean and variance of each column of a dense array, as `column_summaries` does.
+
+    >>> import numpy as np
+    >>> from expfam.families.column_summaries import column_moments
+    >>> [values.tolist() for values in column_moments(np.array([[1.0], [3.0]]))]
+    [[2.0], [1.0]]
+    """
+    rows = RowsHere(X, weight) if READERS.get() > 1 else _RowsAtOnce(X, weight)
+    return _dense_moments(rows, of_logs)[:2]
+
+
+class _RowsAtOnce(RowsHere):
+    """Rows that one thread reads at once."""
+
+    def total(self, question):
+        return question(Block(self.X, self.weight, 0))
+
+
+def _dense_moments(rows, of_logs):
+    """Return mean, variance, least value, largest value and total weight of each column."""
     found = rows.total(_AskExtremes(of_logs))
     low, high, count = (np.where(found.count > 0, each, np.nan) for each in (found.low, found.high, found.count))
     with np.errstate(over="ignore"):
@@ -68,8 +95,8 @@ def summaries_of_rows(rows: AllRows, *, of_logs: bool = False) -> tuple[Floats, 
         mean, second, mass = _moments(rows, of_logs, low, usable, count)
     # squares that underflow do not make a column constant
     variance = np.where(width == 0, 0.0, np.maximum(second, _TINY))
-    resolution = _resolutions(rows, of_logs, low, high, np.where(count > 0, mass, 0.0))
-    return np.where(wide, low / 2 + high / 2, low + mean), np.where(wide, np.inf, variance), resolution
+    mean, variance = np.where(wide, low / 2 + high / 2, low + mean), np.where(wide, np.inf, variance)
+    return mean, variance, low, high, np.where(count > 0, mass, 0.0)
 
 
 def _moments(rows, of_logs, low, width, count):
@@ -93,6 +120,9 @@ def _power_above(weight):
 
 def _blocks(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
     """Yield the rows in blocks, of their logarithms if asked for."""
+    if not of_logs and X.dtype in _READ_AS_THEY_LIE and X.flags.c_contiguous:
+        yield X  # between blocks threads would wait for each other
+        return
     step = max(1, _BLOCK_CELLS // max(X.shape[1], 1))
     for start in range(0, len(X), step):
         block = X[start : start + step]
@@ -100,8 +130,9 @@ def _blocks(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
 
 
 def _as_floats(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return cells in C order, those of less than four bytes in single precision."""
-    return np.ascontiguousarray(block, dtype=np.float32 if block.itemsize < _SINGLE else block.dtype)
+    """Return cells in C order; those of less than four bytes become single precision."""
+    is_single = block.itemsize < _SINGLE or block.dtype == np.float32
+    return np.ascontiguousarray(block, dtype=np.float32 if is_single else np.float64)
 
 
 # ---- questions that the rows answer ----------------------------------------------------------------------------------
