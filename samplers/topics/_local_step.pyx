@@ -43,22 +43,21 @@ cdef extern from *:
     EXPFAM_INSTANCES(TOPIC_PASS_F64, ptrdiff_t, topic_pass_f64, (const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
                      const double *, const double *, double, double *, double *))
     /* Finds the places k < size with row_k p_k >= least, ascending, and these products, exact for floats; returns their
-     * number. A first test of 16 places rounds the products to TYPE: rounding keeps the order, so it misses none. */
+     * number. No product is negative. A first test of 16 places, of their largest product, rounds the products to TYPE:
+     * rounding keeps the order, so it misses none. */
     #define TOPIC_LARGE(NAME, TARGET, TYPE)                                                                 \\
         TARGET static ptrdiff_t NAME(const TYPE *row, const TYPE *p, ptrdiff_t size, double least,          \\
                                      int32_t *places, double *values) {                                     \\
             const TYPE rounded = (TYPE)least;                                                               \\
             ptrdiff_t found = 0, n = 0;                                                                     \\
             for (ptrdiff_t b = 0; b < size; b += 16) {                                                      \\
-                uint8_t flags[16];                                                                          \\
-                uint64_t any[2];                                                                            \\
-                EXPFAM_SIMD                                                                                 \\
-                for (ptrdiff_t k = 0; k < 16; k++) flags[k] = row[b + k] * p[b + k] >= rounded;             \\
-                memcpy(any, flags, 16);                                                                     \\
-                if (!(any[0] | any[1])) continue;                                                           \\
-                for (ptrdiff_t k = 0; k < 16; k++) {                                                        \\
-                    places[found] = (int32_t)(b + k);                                                       \\
-                    found += flags[k];                                                                      \\
+                TYPE most = 0;                                                                              \\
+                EXPFAM_SIMD_MAX(most)                                                                       \\
+                for (ptrdiff_t k = b; k < b + 16; k++) most = row[k] * p[k] > most ? row[k] * p[k] : most;  \\
+                if (!(most >= rounded)) continue;                                                           \\
+                for (ptrdiff_t k = b; k < b + 16; k++) {                                                    \\
+                    places[found] = (int32_t)k;                                                             \\
+                    found += row[k] * p[k] >= rounded;                                                      \\
                 }                                                                                           \\
             }                                                                                               \\
             for (ptrdiff_t i = 0; i < found; i++) {                                                         \\
