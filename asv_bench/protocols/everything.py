@@ -8,9 +8,13 @@ works, some minutes in all; "full" takes every figure of README and the pages ag
 them, in a day or two. Protocols on labelled data are left out without --data, and named. `--list` shows the commands
 alone. The exit status is 1 where a protocol failed or missed a goal, or where none ran; times of small sizes, and of a
 machine with other work, miss goals that "full" reaches.
+
+A report can be made in pieces: `--hours 2` begins no run after two hours, and `--resume` goes on with the report that
+lies in the folder. Runs that failed are made again.
 """
 
 import argparse
+import json
 import os
 import platform
 import resource
@@ -107,6 +111,7 @@ def cpu_of_children():
 class Run(NamedTuple):
     """What is told of a run."""
 
+    line: str
     title: str
     text: str
     took: tuple[float, float]  # seconds on the wall and of CPU
@@ -128,6 +133,12 @@ def report(runs, left_out, args):
     return "\n".join([*head, *(each.text for each in runs)])
 
 
+def earlier(file):
+    """Runs of an earlier piece of the report that need not be made again, by their lines."""
+    stored = json.loads(file.read_text()) if file.exists() else []
+    return {each["line"]: Run(**each) for each in stored if each["outcome"] != "FAILED"}
+
+
 def parser():
     """Options."""
     command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -136,6 +147,8 @@ def parser():
     command.add_argument("--data", type=Path, metavar="FOLDER", help="labelled data, with text/ and dense/")
     command.add_argument("--only", nargs="+", metavar="SCRIPT", help="scripts to run, without .py")
     command.add_argument("--list", action="store_true", help="show the commands, and run none")
+    command.add_argument("--resume", action="store_true", help="take over the runs of the report in the folder")
+    command.add_argument("--hours", type=float, default=float("inf"), metavar="H", help="begin no run after H hours")
     return command
 
 
@@ -145,27 +158,42 @@ def main(arguments=None):
     if args.data and not args.data.is_dir():
         print(f"--data {args.data}: there is no such folder; protocols on labelled data are left out", flush=True)
         args.data = None
-    asked = [p for p in PROTOCOLS if not args.only or p.script.removesuffix(".py") in args.only]
-    chosen = [(protocol, words) for protocol in asked for words in protocol.runs(args.profile)]
-    runnable = [(protocol, words) for protocol, words in chosen if args.data or not protocol.wants_data]
+    every = [(protocol, words) for protocol in PROTOCOLS for words in protocol.runs(args.profile)]
+    chosen = [
+        (number, protocol, words)  # the number names the picture, whatever is asked for
+        for number, (protocol, words) in enumerate(every, 1)
+        if not args.only or protocol.script.removesuffix(".py") in args.only
+    ]
+    runnable = [
+        (number, protocol, words, shown(protocol, command_of(protocol, words, args)))
+        for number, protocol, words in chosen
+        if args.data or not protocol.wants_data
+    ]
     if args.list:
-        print("\n".join(shown(protocol, command_of(protocol, words, args)) for protocol, words in runnable))
+        print("\n".join(line for *_, line in runnable))
         return 0 if runnable else 1
     if lacking := [name for name in BENCH if find_spec(name) is None]:
         print(
             f"not installed: {', '.join(lacking)}; what needs them fails: python -m pip install '.[bench]'", flush=True
         )
     args.output.mkdir(parents=True, exist_ok=True)
-    left_out = list(dict.fromkeys(protocol.title for protocol, _ in chosen if protocol.wants_data and not args.data))
-    runs, page = [], args.output / "report.md"
+    left_out = list(dict.fromkeys(protocol.title for _, protocol, _ in chosen if protocol.wants_data and not args.data))
+    runs, page, store, begin = [], args.output / "report.md", args.output / "runs.json", time.perf_counter()
+    kept = earlier(store) if args.resume else {}
     page.write_text(report(runs, left_out, args))
-    for number, (protocol, words) in enumerate(runnable, 1):
-        runs.append(Run(protocol.title, *run(protocol, words, number, args)))
+    for place, (number, protocol, words, line) in enumerate(runnable, 1):
+        if line in kept:
+            runs.append(kept.pop(line))
+        elif time.perf_counter() - begin < 3600.0 * args.hours:
+            runs.append(Run(line, protocol.title, *run(protocol, words, number, args)))
+            took = f"{runs[-1].outcome}, {runs[-1].took[0]:.0f} s"
+            print(f"{place}/{len(runnable)} {protocol.title}: {took}", flush=True)
         page.write_text(report(runs, left_out, args))  # what has run stays where a later one is never reached
-        print(f"{number}/{len(runnable)} {protocol.title}: {runs[-1].outcome}, {runs[-1].took[0]:.0f} s", flush=True)
+        store.write_text(json.dumps([each._asdict() for each in [*runs, *kept.values()]]))
     n_failed, n_missed = (sum(each.outcome == word for each in runs) for word in ("FAILED", "MISSED"))
-    print(f"{page}: {len(runs)} runs, {n_failed} failed, {n_missed} missed a goal, {len(left_out)} left out")
-    return 1 if n_failed or n_missed or not runs else 0
+    waiting = f", {len(runnable) - len(runs)} not begun: go on with --resume" if len(runs) < len(runnable) else ""
+    print(f"{page}: {len(runs)} runs, {n_failed} failed, {n_missed} missed a goal, {len(left_out)} left out{waiting}")
+    return 1 if n_failed or n_missed or waiting or not runs else 0
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ def protocols(monkeypatch, tmp_path):
     (tmp_path / "some.py").write_text(SCRIPT)
     monkeypatch.setattr(everything, "HERE", tmp_path)
 
-    def use(*given, profile="quick", data=None):
+    def use(*given, profile="quick", data=None, options=()):
         monkeypatch.setattr(
             everything, "PROTOCOLS", [all_protocols.Protocol(f"No {i}", "some.py", **g) for i, g in enumerate(given)]
         )
         more = ["--data", str(data)] if data else []
-        code = everything.main(["--output", str(tmp_path / "report"), "--profile", profile, *more])
+        code = everything.main(["--output", str(tmp_path / "report"), "--profile", profile, *more, *options])
         return code, (tmp_path / "report" / "report.md").read_text()
 
     return use
@@ -109,6 +109,35 @@ def test_the_report_is_there_before_the_last_run_has_ended(protocols, tmp_path, 
     monkeypatch.setattr(everything, "run", watched)
     protocols({"command": "walk"}, {"command": "stand"})
     assert ["a table walk" in text for text in before] == [False, True]
+
+
+def test_a_report_is_made_in_pieces(protocols, tmp_path, monkeypatch, capsys):
+    some = [{"command": "fail"}, {"command": "walk", "picture": "--figure"}, {"command": "stand"}]
+    code, text = protocols(*some, options=["--hours", "0"])
+    assert code == 1
+    assert "a table" not in text
+    assert "0 runs, 0 failed, 0 missed a goal, 0 left out, 3 not begun: go on with --resume" in capsys.readouterr().out
+    protocols(*some[:2])
+    made, one = [], everything.run
+    monkeypatch.setattr(everything, "run", lambda protocol, *more: made.append(protocol.title) or one(protocol, *more))
+    code, text = protocols(*some, options=["--resume"])
+    assert code == 1
+    assert made == ["No 0", "No 2"]  # what failed is made again
+    assert text.index("broken") < text.index("a table walk") < text.index("a table stand")
+    assert "![No 1](02.png)" in text
+    made.clear()
+    protocols(*some)
+    assert made == ["No 0", "No 1", "No 2"]
+
+
+def test_pictures_keep_their_names_where_few_are_asked_for(protocols, tmp_path):
+    some = [{"command": "stand"}, {"command": "walk", "picture": "--figure"}]
+    (tmp_path / "other.py").write_text(SCRIPT)
+    protocols(*some)
+    everything.PROTOCOLS[0] = everything.PROTOCOLS[0]._replace(script="other.py")
+    (tmp_path / "report" / "02.png").unlink()
+    assert everything.main(["--output", str(tmp_path / "report"), "--only", "some"]) == 0
+    assert (tmp_path / "report" / "02.png").exists()
 
 
 def test_data_go_to_the_protocols_that_take_them(protocols, tmp_path):
