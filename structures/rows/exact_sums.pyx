@@ -159,7 +159,7 @@ cdef class ExactSums:
         self.bounds, self.n_terms, self.n_columns = bounds, int(n_terms), bounds.size
         self.fold = max(1, LANES // max(bounds.size, 1))
         self.lift = np.concatenate([lifts(bounds, self.n_terms)] * self.fold, axis=1)
-        pitch = self.fold * self.n_columns
+        pitch = self.fold * self.n_columns      # beside the sums a line of the cache: threads would take it from others
         self.sums = np.zeros(N_PIECES * pitch + 16)[8:-8].reshape(N_PIECES, pitch)
 
     def add(self, rows, shift=None):
