@@ -5,10 +5,10 @@ there is a tenth of the data. Seconds by the clock: steps with one and with two 
 with the same labels; those at the end are compared, and have to be the same. The exit status is 1 where two threads are
 less than 1.8 times as fast, or labels differ.
 
-The rows are 400,000 x 16 float32 in 100 diagonal Gaussian clusters; a third of the starting labels are random. A model is
-bound to ten times as many, 256 MB: of fewer rows it takes some milliseconds. "sum" is that of all these, the half of each
-thread by NumPy: it shows what the memory allows, and has no goal. A start is one run of k-means for 400,000 x 64 such
-rows. The documents are 40,000 with 60 words each of 5,000, from 100 topics.
+The rows are 400,000 x 16 float32 in 100 diagonal Gaussian clusters; a third of the starting labels are random. A model
+is bound to ten times as many, 256 MB: of fewer rows it takes some milliseconds. "sum" is that of all these, the half of
+each thread by NumPy: it shows what the memory allows, and has no goal. A start is one run of k-means for 400,000 x 64
+such rows. The documents are 40,000 with 60 words each of 5,000, from 100 topics.
 
 "cores" is the same ratio of products of small matrices that stay in the cache of a core, half of them by each thread,
 taken in turns with the steps. Virtual machines may have two cores at one time, and two threads of one core at another.

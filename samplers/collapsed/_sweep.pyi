@@ -3,6 +3,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from expfam.structures.ground.team import Team
+
 class MetropolisSweep:
     handle: Any
     model: Any
@@ -16,6 +18,6 @@ class MetropolisSweep:
     def snapshot(self, rows: NDArray[np.intp]) -> Any: ...
     def empty_snapshot(self) -> Any: ...
     def draw(
-        self, rows: NDArray[np.intp], n_threads: int | None, *, by_block: bool
+        self, rows: NDArray[np.intp], team: Team, *, by_block: bool
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]: ...
     def lose(self) -> None: ...

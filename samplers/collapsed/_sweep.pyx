@@ -13,18 +13,18 @@ from expfam.families.components cimport Components
 from expfam.samplers.states.classes cimport ClassTable
 from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
-from expfam.structures.ground.spin cimport Watched, expfam_taken
+from expfam.structures.ground.team cimport Team
 from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
 from expfam.errors import CapabilityError
 from expfam.model.statistics import sums_of_rows
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.structures.ground.stored import integers, restoring
-from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef enum:
     TAKEN_ROWS = 32             # data that a thread takes at once for parallel draws
-    MOST_TAKES = 128            # of a call: then Python looks for interrupts
+    PADDING = 16                # doubles between the scratch memory of two threads
+    MOST_ROWS = 16384           # data of a loop of the team: then Python looks for interrupts
     AHEAD = 12                  # number of data by which labels are prefetched ahead
 
 
@@ -53,6 +53,27 @@ cdef int draw_rows(const sweep_state *m, const Py_ssize_t *rows, Py_ssize_t n, b
         if by_block and drawn[j] == old and old != EXPFAM_NEW:
             drawn[j] = EXPFAM_STAYS
     return EXPFAM_OK
+
+
+ctypedef struct draws:
+    const sweep_state *m
+    const Py_ssize_t *rows
+    Py_ssize_t n
+    bint by_block
+    Py_ssize_t *drawn
+    double *log_back
+    double *work                # of each thread
+    Py_ssize_t work_size
+    Py_ssize_t *failed          # first datum of each TAKEN_ROWS data that failed
+    int *codes
+
+
+cdef void draw_taken(void *job, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    """Draw clusters for TAKEN_ROWS data."""
+    cdef draws *d = <draws *> job
+    cdef Py_ssize_t start = TAKEN_ROWS * item
+    d.codes[item] = draw_rows(d.m, d.rows + start, min(d.n - start, TAKEN_ROWS), d.by_block, d.drawn + start,
+                              d.log_back + start, d.work + thread * d.work_size, d.failed + item)
 
 
 cdef class MetropolisSweep:
@@ -234,7 +255,7 @@ cdef class MetropolisSweep:
         return Snapshot(model.family, nothing, nothing.astype(np.intp), lambda: np.zeros((0, width)),
                         log_weight=nothing, log_weight_new=model.weights.log_new_mass(0, 0)[0])
 
-    def draw(self, rows, n_threads, *, by_block):
+    def draw(self, rows, Team team, *, by_block):
         """Draw clusters for data in parallel.
 
         Returns
@@ -244,36 +265,25 @@ cdef class MetropolisSweep:
         log_back : (n,) float64 ndarray
             log q(old) - log q(new).
         """
-        cdef Py_ssize_t[::1] row = rows
-        drawn, log_back = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
-        cdef Py_ssize_t[::1] drawn_view = drawn
+        cdef const Py_ssize_t[::1] row = rows
+        cdef Py_ssize_t n = len(rows), n_takes = (n + TAKEN_ROWS - 1) // TAKEN_ROWS, first, item
+        drawn, log_back = np.empty(n, dtype=np.intp), np.empty(n)
+        cdef Py_ssize_t[::1] drawn_view = drawn, failed = np.zeros(n_takes, dtype=np.intp)
         cdef double[::1] back_view = log_back
-        cdef Py_ssize_t work_size = max(self.handle.p.work_size, 1)
-        cdef bint block = by_block
-
-        cdef Watched takes = Watched()
-        cdef Py_ssize_t n = len(rows)
-
-        def draw_task():
-            cdef double[::1] work = np.empty(work_size)
-            cdef Py_ssize_t failed = 0, start = 0, _take
-            cdef int code = EXPFAM_OK
+        cdef int[::1] codes = np.zeros(n_takes, dtype=np.intc)
+        cdef Py_ssize_t work_size = max(self.handle.p.work_size, 1) + PADDING
+        cdef double[::1] work = np.empty(work_size * team.n_threads)
+        cdef draws d
+        for first in range(0, n, MOST_ROWS):
+            item = first // TAKEN_ROWS
+            d = draws(&self.m, &row[first], min(n - first, MOST_ROWS), by_block, &drawn_view[first], &back_view[first],
+                      &work[0], work_size, &failed[item], &codes[item])
             with nogil:
-                for _take in range(MOST_TAKES):
-                    start = TAKEN_ROWS * expfam_taken(&takes.number)
-                    if start >= n:
-                        break
-                    code = draw_rows(&self.m, &row[start], min(n - start, TAKEN_ROWS), block, &drawn_view[start],
-                                     &back_view[start], &work[0], &failed)
-                    if code:
-                        break
-            if code:
-                raise self.handle.fail(code, row[start + failed], self.state.labels[row[start + failed]])
-
-        n_threads = 1 if self.handle.needs_gil else resolve_n_threads(n_threads)
-        # few calls, since threads that end theirs together wait for each other
-        n_calls = n // (TAKEN_ROWS * MOST_TAKES) + n_threads
-        run(draw_task, [()] * n_calls, n_threads, uses_blas=False)
+                team.share(draw_taken, &d, (d.n + TAKEN_ROWS - 1) // TAKEN_ROWS)
+        for item in range(n_takes):
+            if codes[item]:
+                first = row[TAKEN_ROWS * item + failed[item]]
+                raise self.handle.fail(codes[item], first, self.state.labels[first])
         return drawn, log_back
 
     cdef int move_in_order(self, move_rows_t move, int mode) except -1:

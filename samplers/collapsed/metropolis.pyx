@@ -13,6 +13,7 @@ cluster".
 The modes "published" and "asynchronous" are in `published`; the kernel `CollapsedMetropolis` offers them too.
 """
 
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from expfam.samplers.collapsed.published import asynchronous_sweep, published_sw
 from expfam.samplers.proposals.base import MODES
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.structures.ground.rng import generator
-from expfam.structures.ground.threads import resolve_n_threads
+from expfam.structures.ground.threads import resolve_n_threads, team_of
 from expfam.user_warnings import warn
 
 cdef enum:
@@ -531,8 +532,11 @@ class CollapsedMetropolis(Kernel):
         blocks = [np.sort(rows) for rows in np.array_split(order, n_blocks)]
         if self.order == "backward":
             blocks = [np.ascontiguousarray(rows[::-1]) for rows in reversed(blocks)]
-        for place, rows in enumerate(blocks):
-            _one_block(worker, state, rows, self.n_threads if pays(state, len(rows)) else 1, place == 0)
+        n_threads = 1 if worker.handle.needs_gil or not pays(state, len(blocks[0])) else self.n_threads
+        keeps_team = hasattr(worker.handle.owner, "team")
+        with team_of(n_threads if keeps_team else 1) as team:
+            for place, rows in enumerate(blocks):
+                _one_block(worker, state, rows, n_threads, team if keeps_team else None, place == 0)
 
     def reversed(self):
         """Return the sweep in the opposite order, or None for the modes that follow the paper."""
@@ -601,8 +605,11 @@ cdef int decide_block(MetropolisSweep worker, rows, drawn, log_back) except -1:
     return 0
 
 
-def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, bint is_first):
-    """Draw for the data of a block by the data outside it, and accept the draws one by one."""
+def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, team, bint is_first):
+    """Draw for the data of a block by the data outside it, and accept the draws one by one.
+
+    `team` is None for a proposal that follows the moves by tasks of the pool.
+    """
     owner = worker.handle.owner
     knows = worker.knows(state) and worker.former is not None and (getattr(owner, "is_exact", False) or not is_first)
     state.ensure_spare()
@@ -610,6 +617,8 @@ def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, bi
         worker.begin(state)
     if hasattr(owner, "n_threads"):
         owner.n_threads = n_threads
+    if team is not None:
+        owner.team = team
     worker.aim()
     inside = state.labels[rows]
     worker.set_block(rows, inside)
@@ -625,6 +634,7 @@ def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, bi
         worker.handle.shift(view, (added, added_slots), (rows, inside.astype(np.intp)))
     worker.former = rows
     worker.aim()
-    drawn, log_back = worker.draw(rows, n_threads, by_block=True)
+    with nullcontext(team) if team is not None else team_of(n_threads) as drawing:
+        drawn, log_back = worker.draw(rows, drawing, by_block=True)
     decide_block(worker, rows, drawn, log_back)
     worker.stamp = state.stamp

@@ -23,6 +23,7 @@ from expfam.samplers.collapsed._sweep cimport (
 )
 from expfam.samplers.states.collapsed cimport slot_find_spare
 from expfam.structures.ground.rng cimport ACCEPT, MOVE, philox_aim, philox_init, philox_stream
+from expfam.structures.ground.team cimport Team
 
 from expfam.structures.ground.threads import resolve_n_threads, run
 
@@ -155,7 +156,7 @@ def asynchronous_sweep(MetropolisSweep worker, n_threads):
                 break
             rows = np.arange(*chunk)
             with gate.reading():
-                drawn = worker.draw(rows, 1, by_block=False)
+                drawn = worker.draw(rows, Team(), by_block=False)
             waiting.append((rows, *drawn))
             if updating.acquire(blocking=False):
                 try:

@@ -36,7 +36,7 @@ from expfam.families.row_statistics cimport RowStatistics, row_statistics_v1
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.int8 cimport EXPFAM_INT8_GROUP, expfam_int8_scores
-from expfam.structures.ground.spin cimport Watched, expfam_taken
+from expfam.structures.ground.team cimport Team
 from expfam.structures.selection.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, ResourceError
@@ -46,11 +46,11 @@ from expfam.params import Integer, Real
 from expfam.samplers.proposals.base import Proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.structures.ground.stored import TINY, integers, numbers
-from expfam.structures.ground.threads import resolve_n_threads, run
 
 # Up to this F the sum 127 * 127 * F is below 2**24, so integer scores are converted to floats without rounding.
 cdef Py_ssize_t LARGEST_F = 1024
 cdef Py_ssize_t N_PARTS = 16            # parts of a shift, which threads take
+cdef Py_ssize_t PADDING = 16            # doubles between the scratch memory of two threads
 cdef Py_ssize_t LARGEST_SHORTLIST = 1024
 _TABLE_BUDGET = 1 << 30                  # largest number of bytes of the rounded data
 _BLOCK_ENTRIES = 1 << 20                # entries of a block of phi
@@ -339,6 +339,24 @@ cdef int shift_columns(int8_state *s, const moved_rows *m, Py_ssize_t start, Py_
     return code
 
 
+ctypedef struct shifts:
+    int8_state *s
+    const moved_rows *m
+    const Py_ssize_t *parts     # (n, 2) first and last place of each part
+    bint has_law
+    double *work                # of each thread
+    Py_ssize_t work_size
+    Py_ssize_t *failed          # column of each part that failed; -1 for none
+
+
+cdef void shift_part(void *job, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    """Add and remove the data of the columns of a part."""
+    cdef shifts *d = <shifts *> job
+    cdef Py_ssize_t at = -1
+    if shift_columns(d.s, d.m, d.parts[2 * item], d.parts[2 * item + 1], d.has_law, d.work + thread * d.work_size, &at):
+        d.failed[item] = at
+
+
 cdef int set_columns(int8_state *s, const moved_rows *m) noexcept nogil:
     """Give the components the new sums of all columns that data entered or left."""
     cdef Py_ssize_t j, k
@@ -602,11 +620,10 @@ cdef class BoundInt8:
     cdef RowStatistics statistics
     # arrays into which the pointers of the state point
     cdef object rows, scales, offsets, S, codes, units, alone, fixed, scratch
-    cdef public object n_threads        # of shifts; the numbers do not depend on it
+    cdef public Team team               # of shifts, or None; the numbers do not depend on it
 
     def __init__(self, settings, model, data):
         cdef int8_state *s = &self.s
-        self.n_threads = 1
         self.data, self.family = data, model.family
         self.temperature_setting = settings.temperature
         s.F, s.n_rows = data.n_statistics, data.n_rows
@@ -866,30 +883,24 @@ cdef class BoundInt8:
         cdef MovedRows moved = MovedRows(added, removed, self.s.width)
         cdef int8_state *s = &self.s
         cdef bint has_law = self.law.is_compiled
-        cdef Py_ssize_t work_size = s.theta_size + max(s.statistics.work_size, s.law.work_size) + 1
+        cdef Team team = self.team or Team()
+        cdef Py_ssize_t work_size = s.theta_size + max(s.statistics.work_size, s.law.work_size) + PADDING
         cdef Py_ssize_t[:, ::1] parts = np.array(moved.parts(N_PARTS), dtype=np.intp).reshape(-1, 2)
-        cdef Watched takes = Watched()
-
-        def shift_task():
-            cdef double[::1] own = np.empty(work_size)
-            cdef Py_ssize_t at = -1, part
-            cdef int failed = EXPFAM_OK
+        cdef Py_ssize_t n_parts = parts.shape[0]
+        cdef Py_ssize_t[::1] failed = np.full(max(n_parts, 1), -1, dtype=np.intp)
+        cdef double[::1] work = np.empty(work_size * team.n_threads)
+        cdef shifts job
+        if n_parts:
+            job = shifts(s, &moved.m, &parts[0, 0], has_law, &work[0], work_size, &failed[0])
             with nogil:
-                while not failed:
-                    part = expfam_taken(&takes.number)
-                    if part >= parts.shape[0]:
-                        break
-                    failed = shift_columns(s, &moved.m, parts[part, 0], parts[part, 1], has_law, &own[0], &at)
-            return at if failed else -1
-
-        n_threads = resolve_n_threads(self.n_threads)
-        failures = run(shift_task, [()] * n_threads, n_threads, uses_blas=False)
+                team.share(shift_part, &job, n_parts)
         if set_columns(s, &moved.m):
             return False
         if not has_law:
             self._write(moved.slots[self.masses.n[moved.slots] > 0])
-        if max(failures) >= 0:
-            raise self._not_finite(min(k for k in failures if k >= 0))
+        for k in failed:
+            if k >= 0:
+                raise self._not_finite(k)
         return True
 
     def _move_rows(self, added, removed):

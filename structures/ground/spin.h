@@ -22,6 +22,12 @@ static __forceinline int64_t expfam_nanoseconds(void) {
     QueryPerformanceFrequency(&each);
     return (int64_t) (1e9 * (double) ticks.QuadPart / (double) each.QuadPart);
 }
+static __forceinline int64_t expfam_swap(int64_t *number, int64_t value) {
+    return _InterlockedExchange64((volatile __int64 *) number, value);
+}
+static __forceinline void expfam_nap(int64_t nanoseconds) {
+    Sleep((DWORD) (nanoseconds / 1000000));
+}
 #define EXPFAM_PAUSE() YieldProcessor()
 #define EXPFAM_GIVE_WAY() SwitchToThread()
 #else
@@ -34,6 +40,14 @@ static inline int64_t expfam_watched(const int64_t *number) {
 /* The number before one is added: no two callers get the same. */
 static inline int64_t expfam_taken(int64_t *number) {
     return __atomic_fetch_add(number, 1, __ATOMIC_ACQ_REL);
+}
+/* The number before it becomes `value`. */
+static inline int64_t expfam_swap(int64_t *number, int64_t value) {
+    return __atomic_exchange_n(number, value, __ATOMIC_ACQ_REL);
+}
+static inline void expfam_nap(int64_t nanoseconds) {
+    struct timespec length = {(time_t) (nanoseconds / 1000000000), (long) (nanoseconds % 1000000000)};
+    nanosleep(&length, NULL);
 }
 static inline int64_t expfam_nanoseconds(void) {
     struct timespec now;

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from expfam.structures.ground.spin import Watched
+from expfam.structures.ground.team import Team
 
 N_SEGMENTS = 64  # sums over data are defined by this number of contiguous segments, never by the schedule
 _WATCHING = 1e-4  # seconds for which a thread watches, before it sleeps: to wake takes about half of this
@@ -258,6 +259,23 @@ def run(
         if region.failures:
             raise min(region.failures, key=lambda failure: failure[0])[1]
         return region.results
+
+
+@contextmanager
+def team_of(n_threads: int | None) -> Iterator[Team]:
+    """Let threads of the pool serve a `Team` in the block.
+
+    It is for loops that are over before a thread of the pool wakes. In a task of `run` the caller works alone. Results
+    must not depend on the number of threads.
+    """
+    team = Team(1 if hasattr(_worker, "busy") else resolve_n_threads(n_threads))
+    try:
+        if team.n_threads > 1:
+            with suppress(RuntimeError):  # no further thread: the caller does all items
+                _submit(team.serve, team.n_threads)
+        yield team
+    finally:
+        team.end()
 
 
 def segments(n_rows: int, n_segments: int = N_SEGMENTS) -> list[tuple[int, int]]:

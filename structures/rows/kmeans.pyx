@@ -10,6 +10,7 @@ A pass costs O(N K C). A label that changes moves a row from one sum to another,
 """
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from libc.string cimport memset
 
 from expfam.amounts import counted
 from expfam.errors import DataError
-from expfam.structures.ground.spin cimport Watched, expfam_taken
-from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run, segments
+from expfam.structures.ground.team cimport Team
+from expfam.structures.ground.threads import N_SEGMENTS, run, segments, team_of
 from expfam.structures.rows.byte_codes import has_byte_products, suits_codes
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.row_tiles cimport (
@@ -34,7 +35,7 @@ cdef enum:
     GROUP_ROWS = GROUP_TILES * EXPFAM_TILE_ROWS
     BLOCK_BYTES = 1 << 16                           # centres that stay in a near cache meanwhile
     ALIGNMENT = 64                                  # bytes of a line of the cache
-    LEAST_SHARED = 1 << 23                          # products of a comparison with drawn rows that threads share
+    LEAST_SHARED = 1 << 20                          # products of a comparison with drawn rows that threads share
     DEAR = 48                                       # a score alone takes the time that integers save in so many
 cdef double UNIT = 2.0 ** -24                       # rounding of single precision
 _TASK_GROUPS = 16                                   # least work of a task
@@ -364,7 +365,7 @@ cdef class RowTiles:
             n_rows = self.stop_of(g) - g * GROUP_ROWS
             if self.tiles is not None:
                 self._store(g)
-            tiles = self.group(g, room)
+            tiles = self.group(g, NULL if room is None else &room[0])
             if self.weight is None:
                 add_squares(tiles, self.tiles_of(g) * EXPFAM_TILE_ROWS * C, lanes)
             else:
@@ -414,12 +415,12 @@ cdef class RowTiles:
                     (self.source[i, j] - self.centre[j]) * self.scale[j] - self.origin[j]
                 )
 
-    cdef const float *group(self, Py_ssize_t g, float[::1] room) noexcept nogil:
+    cdef const float *group(self, Py_ssize_t g, float *room) noexcept nogil:
         """Return the tiles of a group; those that are not stored are written to `room`."""
         if self.tiles is not None:
             return self.tile(g * GROUP_TILES)
-        self.read_tiles(g * GROUP_TILES, self.tiles_of(g), &room[0])
-        return &room[0]
+        self.read_tiles(g * GROUP_TILES, self.tiles_of(g), room)
+        return room
 
     cdef const float *row(self, Py_ssize_t i, float[::1] room, Py_ssize_t *stride) noexcept nogil:
         """Return where the entries of a row are, and how far apart; `room` is for one not stored."""
@@ -517,15 +518,15 @@ cdef class RowTiles:
         cdef const double[::1] uniform = rng.random(1 + (K - 1) * n_trials)
         cdef _Seeding seeding = self._lent((n_trials,)) or _Seeding(self, n_trials)
         is_short = self.n_rows * self.n_columns * n_trials < LEAST_SHARED
-        n_threads = 1 if is_short else resolve_n_threads(n_threads)
         seeding.rows = self
         seeding.begin()
         picked = [seeding.first(uniform[0])]
-        seeding.measure(n_threads)
-        seeding.keep()
-        while len(picked) < K and seeding.draw(uniform, 1 + (len(picked) - 1) * n_trials):
-            seeding.measure(n_threads)
-            picked.append(seeding.keep())
+        with nullcontext(Team()) if is_short else team_of(n_threads) as team:
+            seeding.measure(team)
+            seeding.keep()
+            while len(picked) < K and seeding.draw(uniform, 1 + (len(picked) - 1) * n_trials):
+                seeding.measure(team)
+                picked.append(seeding.keep())
         seeding.rows = None     # else it and these rows would hold each other
         self._give_back((n_trials,), seeding)
         return np.array(picked, dtype=np.intp)
@@ -625,6 +626,10 @@ cdef class RowTiles:
         return self.lloyd(self.take(seeds), max_passes=max_passes, tol=tol, n_threads=n_threads)
 
 
+cdef void measure_item(void *job, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    (<_Seeding> job).measure_group(item, thread)
+
+
 @final
 cdef class _Seeding:
     """Squared distance of each row to the nearest seed, and to that or a drawn row.
@@ -637,6 +642,7 @@ cdef class _Seeding:
     cdef Py_ssize_t n_trials
     cdef float[::1] near
     cdef float[:, ::1] trial, points
+    cdef float[::1] room        # of each thread, for rows that are read where they lie
     cdef double[:, ::1] sums
     cdef double[::1] left
     cdef Py_ssize_t[::1] drawn
@@ -705,32 +711,25 @@ cdef class _Seeding:
                 target -= mass
         return row
 
-    def measure(self, n_threads):
+    def measure(self, Team team):
         """Compute for all groups what each drawn row would leave."""
-        cdef Watched takes = Watched()
-        if n_threads == 1:
-            self.measure_taken(takes)
-        else:
-            run(self.measure_taken, [(takes,)] * n_threads, n_threads, uses_blas=False)
-
-    def measure_taken(self, Watched takes):
-        """Compute for groups that no other thread has taken what each drawn row would leave."""
-        cdef RowTiles rows = self.rows
-        cdef Py_ssize_t g, t, i
-        cdef float[::1] room = rows.room()
+        cdef bint is_stored = self.rows.tiles is not None
+        self.room = None if is_stored else _aligned(team.n_threads * GROUP_ROWS * self.rows.n_columns)
         with nogil:
-            while True:
-                g = expfam_taken(&takes.number)
-                if g >= rows.n_groups:
-                    break
-                expfam_rows_reach(rows.group(g, room), rows.tiles_of(g), rows.n_columns, &self.points[0, 0],
-                                  self.n_trials, &self.near[g * GROUP_ROWS], &self.trial[0, g * GROUP_ROWS],
-                                  self.trial.shape[1], &self.sums[0, g], self.sums.shape[1])
-                if rows.weight is not None:
-                    for t in range(self.n_trials):
-                        self.sums[t, g] = 0.0
-                        for i in range(g * GROUP_ROWS, rows.stop_of(g)):
-                            self.sums[t, g] += rows.weight[i] * self.trial[t, i]
+            team.share(measure_item, <void *> self, self.rows.n_groups)
+
+    cdef void measure_group(self, Py_ssize_t g, Py_ssize_t thread) noexcept nogil:
+        """Compute for one group what each drawn row would leave."""
+        cdef Py_ssize_t t, i
+        cdef float *room = NULL if self.room is None else &self.room[thread * GROUP_ROWS * self.rows.n_columns]
+        expfam_rows_reach(self.rows.group(g, room), self.rows.tiles_of(g), self.rows.n_columns, &self.points[0, 0],
+                          self.n_trials, &self.near[g * GROUP_ROWS], &self.trial[0, g * GROUP_ROWS],
+                          self.trial.shape[1], &self.sums[0, g], self.sums.shape[1])
+        if self.rows.weight is not None:
+            for t in range(self.n_trials):
+                self.sums[t, g] = 0.0
+                for i in range(g * GROUP_ROWS, self.rows.stop_of(g)):
+                    self.sums[t, g] += self.rows.weight[i] * self.trial[t, i]
 
     def keep(self):
         """Keep the drawn row that leaves least as a seed; return its number."""

@@ -16,7 +16,9 @@ from threadpoolctl import threadpool_info
 
 from expfam.structures.ground import threads as _threads
 from expfam.structures.ground.spin import Watched
-from expfam.structures.ground.threads import resolve_n_threads, run, segments, single_blas
+from expfam.structures.ground.team import Team
+from expfam.structures.ground.threads import resolve_n_threads, run, segments, single_blas, team_of
+from expfam.structures.rows.kmeans import RowTiles
 
 TIMEOUT = 30.0  # seconds; a deadlock fails instead of hanging
 
@@ -77,6 +79,38 @@ def test_no_change_of_many_threads_is_lost():
     for thread in threads:
         thread.join()
     assert number.value == 8000
+
+
+# ---- teams -----------------------------------------------------------------------------------------------------------
+
+
+def test_threads_of_a_team_serve_until_it_ends():
+    team = Team(2)
+    thread = threading.Thread(target=team.serve, daemon=True)
+    thread.start()
+    time.sleep(0.02)
+    assert thread.is_alive()
+    team.end()
+    thread.join(TIMEOUT)
+    assert not thread.is_alive()
+    team.serve()  # returns at once
+
+
+def test_a_team_in_a_task_works_alone():
+    def size():
+        with team_of(3) as team:
+            return team.n_threads
+
+    assert size() == 3
+    assert run(size, [(), ()], 2) == [1, 1]
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 8])
+def test_a_team_does_each_item_once(n_threads):
+    rows = np.random.default_rng(0).normal(size=(9000, 40)).astype(np.float32)
+    tiles = RowTiles(rows)
+    alone, shared = (tiles.seeds(60, np.random.default_rng(1), n_threads=n) for n in (1, n_threads))
+    np.testing.assert_array_equal(alone, shared)
 
 
 # ---- results and schedule --------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from expfam.samplers.proposals import int8
 from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.states.collapsed import CollapsedState
+from expfam.structures.ground.threads import team_of
 from expfam.structures.simd import probe as _kernels
 
 SPHERICAL = ["gaussian_spherical", "gaussian_spherical_known", "gaussian_spherical_shared"]
@@ -378,8 +379,8 @@ def test_a_shift_has_the_bits_of_single_moves(name, n_threads):
     other, targets = labels.copy(), 7 + rows % 5  # into slots that no row leaves
     other[rows] = targets
     assert np.bincount(other, minlength=12).all()
-    handle.owner.n_threads = n_threads
-    handle.shift(view(data, model, other, 12), (rows, targets), (rows, labels[rows].astype(np.intp)))
+    with team_of(n_threads) as handle.owner.team:
+        handle.shift(view(data, model, other, 12), (rows, targets), (rows, labels[rows].astype(np.intp)))
     for i, target in zip(rows, targets):
         single.hold_out(i, labels[i])
         single.moved(i, labels[i], target)
