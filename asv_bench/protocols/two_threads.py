@@ -6,9 +6,9 @@ with the same labels; those at the end are compared, and have to be the same. Th
 less than 1.8 times as fast, or labels differ.
 
 The rows are 400,000 x 16 float32 in 100 diagonal Gaussian clusters; a third of the starting labels are random. A model
-is bound to ten times as many, 256 MB: of fewer rows it takes some milliseconds. "sum" is that of all these, the half of
-each thread by NumPy: it shows what the memory allows, and has no goal. A start is one run of k-means for 400,000 x 64
-such rows. The documents are 40,000 with 60 words each of 5,000, from 100 topics.
+is bound to 10,000,000 such rows, 640 MB: of fewer rows it takes some milliseconds. "sum" is that of all these, the half
+of each thread by NumPy: it shows what the memory allows, and has no goal. A start is one run of k-means for such rows,
+400,000 x 64. The documents are 40,000 with 60 words each of 5,000, from 100 topics.
 
 "cores" is the same ratio of products of small matrices that stay in the cache of a core, half of them by each thread,
 taken in turns with the steps. Virtual machines may have two cores at one time, and two threads of one core at another.
@@ -94,7 +94,7 @@ def of_documents(make, scale, n_threads):
 
 def binding(scale, n_threads):
     """Binding of a model; what is compared is the rate of the family."""
-    X, model, found = rows(int(4_000_000 * scale))[0], MixtureModel(DiagonalGaussian(), SymmetricDirichlet(K)), []
+    X, model, found = rows(int(10_000_000 * scale))[0], MixtureModel(DiagonalGaussian(), SymmetricDirichlet(K)), []
 
     def bind():
         found.append(model.bind(X, n_threads=n_threads).family.rate)
@@ -110,7 +110,7 @@ def kmeans(scale, n_threads):
 
 def sums(scale, n_threads):
     """Sum of all rows, in halves."""
-    X, found = rows(int(4_000_000 * scale))[0], []
+    X, found = rows(int(10_000_000 * scale))[0], []
     halves = [(X[: len(X) // 2],), (X[len(X) // 2 :],)]
     return lambda: found.append(sum(run(np.sum, halves, n_threads))), lambda: found[-1]
 

@@ -364,7 +364,7 @@ cdef class BoundPrototype:
 
     def _describe(self):
         """Compute the means of phi, if they are used, and the number of scored rows of each group."""
-        A, sizes = int(self.settings.n_anchors), self.data_cells.sizes
+        A, sizes, self.blocks = int(self.settings.n_anchors), self.data_cells.sizes, None
         n, S = self.data.statistics(self.data_cells.group, self.data_cells.n_groups)
         total = np.asarray(S.sum(axis=0), dtype=np.float64).ravel() / self.data.n_rows
         self.center = np.zeros_like(total) if self.data.has_sparse_phi else total
@@ -455,7 +455,7 @@ cdef class BoundPrototype:
         return True
 
     def _fill(self, snapshot, Py_ssize_t K):
-        rows = np.concatenate([[0], np.cumsum(self.rows_of)])
+        rows, bounds, largest = self._blocks(K)
         anchors, theta = self._anchors(snapshot.step, rows), snapshot.Theta
         # subtracting the mean of all parameters changes no law and saves digits
         middle = theta.mean(axis=0)
@@ -477,8 +477,6 @@ cdef class BoundPrototype:
             spare.append(scratch)
             return made
 
-        bounds = _cuts(rows, _step(int(rows[len(rows) - 1]), max(1, _BLOCK_ENTRIES // K)))
-        largest = max(int(rows[last] - rows[first]) for first, last in bounds)
         made = run(block, bounds, self.n_threads)
         self.cells = np.concatenate([part[0] for part in made])
         self.law = np.concatenate([part[1] for part in made])
@@ -486,6 +484,17 @@ cdef class BoundPrototype:
         self.start = np.concatenate([[0], np.cumsum(np.concatenate([part[3] for part in made]))]).astype(np.intp)
         self.table_bytes = _TABLE_BYTES * len(self.law)
         self.s.longest = int(np.diff(self.start).max())
+
+    def _blocks(self, Py_ssize_t K):
+        """Return the first row of scores of each group, and bounds of blocks of groups.
+
+        The third result is the number of rows of the largest block. All stay the same while the groups do.
+        """
+        if self.blocks is None or self.blocks[0] != K:
+            rows = np.concatenate([[0], np.cumsum(self.rows_of)])
+            bounds = _cuts(rows, _step(int(rows[len(rows) - 1]), max(1, _BLOCK_ENTRIES // K)))
+            self.blocks = (K, rows, bounds, max(int(rows[last] - rows[first]) for first, last in bounds))
+        return self.blocks[1:]
 
     def _block(self, Scratch scratch, phi, table, bias, rows):
         """Make the tables of a few groups: cells, law, names and sizes."""
