@@ -118,11 +118,16 @@ def _power_above(weight):
     return float(np.ldexp(1.0, int(np.frexp(weight)[1])))
 
 
-def _blocks(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
-    """Yield the rows in blocks, of their logarithms if asked for."""
+def _as_read(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
+    """Yield rows that are read as they lie at once, and others in blocks."""
     if not of_logs and X.dtype in _READ_AS_THEY_LIE and X.flags.c_contiguous:
         yield X  # between blocks threads would wait for each other
-        return
+    else:
+        yield from _blocks(X, of_logs)
+
+
+def _blocks(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
+    """Yield the rows in blocks, of their logarithms if asked for: few are copied at a time."""
     step = max(1, _BLOCK_CELLS // max(X.shape[1], 1))
     for start in range(0, len(X), step):
         block = X[start : start + step]
@@ -156,7 +161,7 @@ class _AskExtremes:
     def __call__(self, block: Block) -> Extremes:
         V = block.X.shape[1]
         found = Extremes(np.full(V, np.inf), np.full(V, -np.inf), np.zeros(V))
-        for rows in _blocks(block.X, self.of_logs):
+        for rows in _as_read(block.X, self.of_logs):
             found = found + Extremes(*column_extremes(rows))
         return found
 
@@ -169,7 +174,7 @@ class _Sums:
 
     def __call__(self, block: Block) -> Floats:
         sums = ExactSums(self.width, self.n_rows)
-        for rows in _blocks(block.X, self.of_logs):
+        for rows in _as_read(block.X, self.of_logs):
             sums.add(rows, self.low)
         return sums.pieces()
 
@@ -183,7 +188,7 @@ class _Squares(_Sums):
 
     def __call__(self, block: Block) -> Floats:
         squares = ExactSums(self.width**2, self.n_rows)
-        for rows in _blocks(block.X, self.of_logs):
+        for rows in _as_read(block.X, self.of_logs):
             squares.add_squares(rows, self.low, self.mean)
         return squares.pieces()
 

@@ -39,7 +39,7 @@ from expfam.user_warnings import warn
 _SMALLEST_FLOOR = 1e-6              # tables hold probabilities as multiples of 2**-32
 _EVEN = 0.1                         # share of the uniform law in the shared table, so that every cluster can be drawn
 _LEAST_GROUP, _LARGEST_GROUP = 128, 2048
-_BLOCK_ENTRIES = 1 << 19            # scores of a task: 1 MiB of float32
+_BLOCK_ENTRIES = 1 << 19            # scores of a task: 2 MiB of float32
 _TABLE_SHARE = 0.25                 # largest share of the machine's memory for tables
 _TABLE_BYTES = 24                   # bytes of an entry: cell, law and name, and copies while tables are joined
 _ANCHOR_UNIT = 1                    # streams of the purpose "tables"

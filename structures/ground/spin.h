@@ -1,4 +1,4 @@
-/* A number that threads take one after the other, change and watch.
+/* A number that threads change and watch.
 
    A thread that sleeps needs some 50 microseconds to wake, as long as many a region takes: it watches for a while. */
 #ifndef EXPFAM_SPIN_H

@@ -1,4 +1,4 @@
-# A number that threads change and watch, and from which they take tasks, without the gil.
+# A number that threads change and watch without the gil; the words of a team of threads.
 
 from libc.stdint cimport int64_t
 

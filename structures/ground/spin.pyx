@@ -1,7 +1,4 @@
-"""A number that threads change and watch without the gil, for waits shorter than a sleep.
-
-Compiled loops also take their tasks from it: `expfam_taken` gives each number to one thread.
-"""
+"""A number that threads change and watch without the gil, for waits shorter than a sleep."""
 
 
 cdef class Watched:

@@ -1,10 +1,12 @@
 """Resolutions of real columns: values that repeat are counted, and sorted only where that is not enough."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from expfam.families import column_summaries as summaries
-from expfam.families.column_summaries import column_summaries
+from expfam.families.column_summaries import column_moments, column_summaries
 from expfam.structures.rows.distinct_values import STEPS
 
 N = 3000
@@ -39,3 +41,15 @@ def test_the_order_of_the_cells_in_memory_does_not_matter():
     X = columns(0)
     for own, other in zip(column_summaries(X), column_summaries(np.asfortranarray(X))):
         assert np.array_equal(own, other)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_moments_of_rows_of_single_precision_need_no_copy_of_these(is_weighted, monkeypatch):
+    monkeypatch.setattr(summaries, "_BLOCK_CELLS", 1 << 14)
+    X = np.random.default_rng(0).normal(size=(200_000, 16)).astype(np.float32)
+    weight = np.full(len(X), 2.0) if is_weighted else None
+    tracemalloc.start()
+    column_moments(X, weight)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes / 2
