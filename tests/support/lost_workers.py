@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import forkserver
@@ -52,6 +53,20 @@ def two_workers():
         cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
         with cluster, Client(cluster) as client:
             yield client
+
+
+def complete(client, n_workers=2, patience=20.0):
+    """Return when so many workers answer: a successor of a killed one may be on its way.
+
+    Dask may fail to begin it, where the scheduler still knows the killed one. Then another worker is added.
+    """
+    end = time.monotonic() + patience
+    while len(client.run(os.getpid, on_error="ignore")) < n_workers:
+        if time.monotonic() > end:
+            client.cluster.scale(len(client.cluster.worker_spec) + 1)
+            client.wait_for_workers(n_workers, timeout=60)
+            return
+        time.sleep(0.05)
 
 
 def held(dask_worker):
