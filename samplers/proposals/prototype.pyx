@@ -20,7 +20,9 @@ from numpy.random cimport bitgen_t
 
 from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
+from expfam.structures.ground.rng cimport TABLES, philox_aim, philox_init, philox_next64, philox_stream
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks
+from expfam.structures.simd.sign_codes cimport expfam_mix64
 from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
 from expfam.structures.selection.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
@@ -29,12 +31,16 @@ from expfam.families.support import chosen_rows
 from expfam.params import Integer, Real
 from expfam.samplers.geometry.neighbourhood import is_taken_as_it_is, means_groups, neighbourhood
 from expfam.samplers.proposals.base import Proposal
-from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers
 from expfam.structures.ground.threads import run
 from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
 from expfam.structures.rows.data_cells import DataCells
 from expfam.user_warnings import warn
+
+cdef enum:
+    ANCHORS = 1                     # unit of the anchors, of the purpose "tables"
+
+cdef uint64_t STEP = <uint64_t> 0x9E3779B97F4A7C15      # of the counter: 2^64 divided by the golden ratio
 
 _SMALLEST_FLOOR = 1e-6              # tables hold probabilities as multiples of 2**-32
 _EVEN = 0.1                         # share of the uniform law in the shared table, so that every cluster can be drawn
@@ -42,7 +48,6 @@ _LEAST_GROUP, _LARGEST_GROUP = 128, 2048
 _BLOCK_ENTRIES = 1 << 19            # scores of a task: 2 MiB of float32
 _TABLE_SHARE = 0.25                 # largest share of the machine's memory for tables
 _TABLE_BYTES = 24                   # bytes of an entry: cell, law and name, and copies while tables are joined
-_ANCHOR_UNIT = 1                    # streams of the purpose "tables"
 
 
 class PrototypeProposal(Proposal):
@@ -273,14 +278,22 @@ cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bi
     return at
 
 
-cdef void choose_rows(const double[::1] uniform, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] rows,
+cdef void choose_rows(uint64_t seed, uint64_t step, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] rows,
                       const Py_ssize_t[::1] starts, const Py_ssize_t[::1] members, Py_ssize_t[::1] out) noexcept nogil:
     """Write the anchors of the groups first..last-1: all data of a group, or drawn ones."""
+    # The law needs only anchors that do not depend on labels: hashes of a counter take a tenth of the time of Philox.
+    cdef philox_stream rng
+    cdef uint64_t key
     cdef Py_ssize_t g, r, size, place
+    philox_init(&rng, seed, TABLES)
+    philox_aim(&rng, ANCHORS, step)
+    key = philox_next64(&rng)
     for g in range(first, last):
         size = starts[g + 1] - starts[g]
         for r in range(rows[g], rows[g + 1]):
-            place = <Py_ssize_t> (uniform[r] * size) if size > rows[g + 1] - rows[g] else r - rows[g]
+            place = r - rows[g]
+            if size > rows[g + 1] - rows[g]:
+                place = <Py_ssize_t> ((expfam_mix64(key + <uint64_t> r * STEP) >> 32) * <uint64_t> size >> 32)
             out[r - rows[first]] = members[starts[g] + place]
 
 
@@ -376,40 +389,36 @@ cdef class BoundPrototype:
             self.rows_of = np.where(sizes <= A + 1, sizes, A + 1) if A else np.ones_like(sizes)
 
     def _anchors(self, step, rows):
-        """Return uniform numbers (R,) that choose the rows whose laws are averaged.
+        """Return phi (R, F) of the rows whose laws are averaged; None if each block of groups reads its own.
 
-        Means and sparse rows are read at once: the result is then their phi (R, F). The anchors of group g are
-        rows[g]..rows[g + 1] - 1.
+        The anchors of group g are rows[g]..rows[g + 1] - 1.
         """
         if int(self.settings.n_anchors) == 0:
             return self._as_scores(self.means)
-        uniform = generator(self.seed, "tables", unit=_ANCHOR_UNIT, step=step).random(int(rows[len(rows) - 1]))
         if not self.data.has_sparse_phi:
-            return uniform
-        chosen = self._chosen(uniform, 0, len(self.rows_of), rows)
+            return None
+        chosen = self._chosen(step, 0, len(self.rows_of), rows)
         return self._as_scores(self.data.family.sufficient_statistics(chosen_rows(self.data.X, chosen)))
 
-    def _chosen(self, uniform, first, last, rows):
+    def _chosen(self, step, first, last, rows):
         """Return the rows that are anchors of the groups first..last-1."""
-        cdef const double[::1] numbers = uniform
+        cdef uint64_t seed = self.seed, of_step = step
         cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr, members = self.data_cells.members
         cdef Py_ssize_t begin = first, end = last
         cdef Py_ssize_t[::1] found
         chosen = found = np.empty(rows[last] - rows[first], dtype=np.intp)
         with nogil:
-            choose_rows(numbers, begin, end, row, starts, members, found)
+            choose_rows(seed, of_step, begin, end, row, starts, members, found)
         return chosen
 
-    def _phi_of(self, Scratch scratch, anchors, first, last, rows):
-        """Return phi of the anchors of the groups first..last-1: dense or CSR, float32, centred."""
+    def _phi_of(self, Scratch scratch, step, first, last, rows):
+        """Return phi of the anchors of the groups first..last-1, which are not sparse: float32, centred."""
         cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr
         cdef const double[:, ::1] statistics, means
         cdef const double[::1] center
         cdef float[:, ::1] out
         cdef Py_ssize_t begin = first, end = last
-        if anchors.ndim == 2:
-            return anchors[rows[first] : rows[last]]
-        chosen = self._chosen(anchors, first, last, rows)
+        chosen = self._chosen(step, first, last, rows)
         phi = _dense(self.data.family.sufficient_statistics(chosen_rows(self.data.X, chosen)))
         statistics, means, center = np.ascontiguousarray(phi, dtype=np.float64), self.means, self.center
         centred = out = scratch.phi[: len(chosen)]
@@ -471,19 +480,24 @@ cdef class BoundPrototype:
             try:
                 scratch = spare.pop()
             except IndexError:
-                scratch = Scratch(largest, K, self.data.n_statistics if anchors.ndim == 1 else 0)
-            phi = self._phi_of(scratch, anchors, first, last, rows)
+                scratch = Scratch(largest, K, self.data.n_statistics if anchors is None else 0)
+            if anchors is None:
+                phi = self._phi_of(scratch, snapshot.step, first, last, rows)
+            else:
+                phi = anchors[rows[first] : rows[last]]
             made = self._block(scratch, phi, table, bias, rows[first : last + 1])
             spare.append(scratch)
             return made
 
-        made = run(block, bounds, self.n_threads)
+        # the last groups first: the sweep before has ended with them, so their rows are in the cache
+        made = run(block, bounds[::-1], self.n_threads)[::-1]
         self.cells = np.concatenate([part[0] for part in made])
         self.law = np.concatenate([part[1] for part in made])
         self.names = np.concatenate([part[2] for part in made])
-        self.start = np.concatenate([[0], np.cumsum(np.concatenate([part[3] for part in made]))]).astype(np.intp)
+        self.start = np.zeros(len(rows), dtype=np.intp)
+        np.cumsum(np.concatenate([part[3] for part in made]), out=self.start[1:])
         self.table_bytes = _TABLE_BYTES * len(self.law)
-        self.s.longest = int(np.diff(self.start).max())
+        self.s.longest, self.least_floor = max(part[4] for part in made), min(part[5] for part in made)
 
     def _blocks(self, Py_ssize_t K):
         """Return the first row of scores of each group, and bounds of blocks of groups.
@@ -497,7 +511,7 @@ cdef class BoundPrototype:
         return self.blocks[1:]
 
     def _block(self, Scratch scratch, phi, table, bias, rows):
-        """Make the tables of a few groups: cells, law, names and sizes."""
+        """Make the tables of a few groups: cells, law, names, sizes, the largest size and the least floor."""
         cdef Py_ssize_t n_rows = phi.shape[0], K = table.shape[1], n_groups = len(rows) - 1, room, filled
         cdef float[:, ::1] scores
         cdef const float[::1] bias_view = bias
@@ -525,7 +539,8 @@ cdef class BoundPrototype:
                 f"PrototypeProposal: a member of the group of datum {self._example(rows, -1 - filled)} has no finite"
                 " score under the parameters"
             )
-        return cells[:filled].copy(), law[:filled].copy(), names[:filled].copy(), sizes
+        least = float(law[np.cumsum(sizes) - 1].min())
+        return cells[:filled].copy(), law[:filled].copy(), names[:filled].copy(), sizes, int(sizes.max()), least
 
     def _example(self, rows, place):
         g = np.searchsorted(np.cumsum(self.rows_of), rows[place], side="right")
@@ -540,7 +555,7 @@ cdef class BoundPrototype:
         self.s.cells, self.s.law, self.s.names = <alias_cell *> &cells[0, 0], &law[0], &names[0]
         self.s.start, self.s.shared_cells, self.s.shared_law = &start[0], shared.view, &shared_law[0]
         self.s.K = K
-        self.s.most_back = -np.log(self.law[self.start[1:] - 1].min() * self.shared_law.min())
+        self.s.most_back = -np.log(self.least_floor * self.shared_law.min())
         return 0
 
     def to_arrays(self):
