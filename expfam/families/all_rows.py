@@ -74,7 +74,9 @@ class AllRows(ABC):
         Parameters
         ----------
         question : callable
-            Called as ``question(block)``, with a `Block`. It can be pickled, and its answers have ``a + b``.
+            Called as ``question(block)``, with a `Block`. It can be pickled, and its answers have ``a + b``. If it has
+            a method ``is_shared(X)`` that returns True, it has threads read the rows X (see
+            `expfam.structures.ground.threads.readers`), so they are one block.
         """
 
     @abstractmethod
@@ -115,7 +117,8 @@ class RowsHere(AllRows):
 
     def total(self, question: Callable[[Block], Any]) -> Any:
         """Return the answer of the rows, or the sum of those of parts that threads read."""
-        if self.is_sparse or READERS.get() == 1:  # parts of CSR would be copies
+        is_whole = self.is_sparse or READERS.get() == 1  # parts of CSR would be copies
+        if is_whole or (self._function is None and hasattr(question, "is_shared") and question.is_shared(self.X)):
             return self._answer(question, 0, self.n_rows)
         answers = of_parts(partial(self._answer, question), self.n_rows, self.n_rows * self.X.shape[1])
         return functools.reduce(operator.add, answers)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.families.all_rows import AllRows, Block, RowsHere
-from expfam.structures.ground.threads import READERS
+from expfam.structures.ground.threads import READERS, readers
 from expfam.structures.rows.distinct_values import MOST_HELD, STEPS, DistinctValues
 from expfam.structures.rows.exact_sums import ExactSums, column_extremes, lifts, total_of
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.protocols import Floats
+    from expfam.structures.ground.team import Team
 
 _TINY = np.finfo(np.float64).tiny
 _MOST_WIDTH = 2.0**448  # of a column whose squares can be summed
@@ -29,7 +30,6 @@ _SINGLE = 4  # bytes of a number of single precision
 _READ_AS_THEY_LIE = (np.float32, np.float64)
 _BLOCK_CELLS = 1 << 18  # cells of rows that are read together
 _FEW_ROWS = 1 << 10  # up to here sorting a column is faster than counting its distinct values
-_COLUMNS = 128  # columns whose distinct values are counted in one pass: their tables stay in the cache
 _FIRST_HELD = 256  # distinct values of a column that a first count holds: it is within 9 %, and a third of the time
 # shares of distinct values, as estimated, above which fewer than half of all values are repeats: five errors
 _SURELY_FREE = {_FIRST_HELD: 0.75, MOST_HELD: 0.6}
@@ -118,12 +118,22 @@ def _power_above(weight):
     return float(np.ldexp(1.0, int(np.frexp(weight)[1])))
 
 
+def _lies_ready(X: Any, of_logs: bool) -> bool:
+    """Return whether rows are read as they lie."""
+    return not of_logs and X.dtype in _READ_AS_THEY_LIE and X.flags.c_contiguous
+
+
 def _as_read(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
     """Yield rows that are read as they lie at once, and others in blocks."""
-    if not of_logs and X.dtype in _READ_AS_THEY_LIE and X.flags.c_contiguous:
+    if _lies_ready(X, of_logs):
         yield X  # between blocks threads would wait for each other
     else:
         yield from _blocks(X, of_logs)
+
+
+def _team(rows: npt.NDArray[Any]) -> Team | None:
+    """Return the threads that read rows."""
+    return readers(rows.size) if READERS.get() > 1 else None
 
 
 def _blocks(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
@@ -154,7 +164,16 @@ class Extremes:
         return Extremes(low, high, self.count + other.count)
 
 
-class _AskExtremes:
+class _Shared:
+    """Question whose answer threads find together, for rows that are read as they lie."""
+
+    of_logs: bool
+
+    def is_shared(self, X: Any) -> bool:
+        return _lies_ready(X, self.of_logs)
+
+
+class _AskExtremes(_Shared):
     def __init__(self, of_logs: bool) -> None:
         self.of_logs = of_logs
 
@@ -162,11 +181,11 @@ class _AskExtremes:
         V = block.X.shape[1]
         found = Extremes(np.full(V, np.inf), np.full(V, -np.inf), np.zeros(V))
         for rows in _as_read(block.X, self.of_logs):
-            found = found + Extremes(*column_extremes(rows))
+            found = found + Extremes(*column_extremes(rows, _team(rows)))
         return found
 
 
-class _Sums:
+class _Sums(_Shared):
     """Pieces (3, V) of sums of cells less `low`."""
 
     def __init__(self, of_logs: bool, low: Floats, width: Floats, n_rows: int) -> None:
@@ -175,7 +194,7 @@ class _Sums:
     def __call__(self, block: Block) -> Floats:
         sums = ExactSums(self.width, self.n_rows)
         for rows in _as_read(block.X, self.of_logs):
-            sums.add(rows, self.low)
+            sums.add(rows, self.low, _team(rows))
         return sums.pieces()
 
 
@@ -189,12 +208,15 @@ class _Squares(_Sums):
     def __call__(self, block: Block) -> Floats:
         squares = ExactSums(self.width**2, self.n_rows)
         for rows in _as_read(block.X, self.of_logs):
-            squares.add_squares(rows, self.low, self.mean)
+            squares.add_squares(rows, self.low, self.mean, _team(rows))
         return squares.pieces()
 
 
 class _WeightedSums(_Sums):
     """Pieces (2, 3, V) of weighted sums of cells less `low`, and of weights, by `unit`."""
+
+    def is_shared(self, X: Any) -> bool:
+        return False
 
     def __init__(self, of_logs: bool, low: Floats, width: Floats, n_rows: int, unit: float) -> None:
         super().__init__(of_logs, low, width, n_rows)
@@ -250,7 +272,8 @@ def _counted(rows, of_logs, low, high, count, columns, held, surely_free, out):
     if not columns.size:
         return columns
     question = _AskCounts(of_logs, columns, low[columns], high[columns], rows.n_rows, held)
-    counts, gaps = rows.total(question).found()
+    found = rows.total(question)
+    counts, gaps = found.counts(), found.gaps()
     is_tied = np.isfinite(gaps) & (2 * counts <= count[columns])
     out[columns[is_tied]] = gaps[is_tied]
     return columns[np.isnan(gaps) & (counts < surely_free * count[columns])]
@@ -266,47 +289,30 @@ def _gap(values, count):
     return gaps.min() if gaps.size and 2 * (gaps.size + 1) <= count else 0.0
 
 
-class DistinctCounts:
-    """Distinct values of blocks of columns; ``a + b`` are those of the rows of both."""
-
-    def __init__(self, blocks: list[DistinctValues]) -> None:
-        self.blocks = blocks
-
-    def __add__(self, other: DistinctCounts) -> DistinctCounts:
-        for own, added in zip(self.blocks, other.blocks):
-            own.merge(added)
-        return self
-
-    def found(self) -> tuple[Floats, Floats]:
-        """Return the number of distinct values, and their smallest gap, of each column."""
-        counts = np.concatenate([block.counts() for block in self.blocks])
-        return counts, np.concatenate([block.gaps() for block in self.blocks])
-
-
-class _AskCounts:
+class _AskCounts(_Shared):
     def __init__(self, of_logs: bool, columns: Any, low: Floats, high: Floats, n_rows: int, held: int) -> None:
         self.of_logs, self.columns, self.low, self.high = of_logs, columns, low, high
         self.n_rows, self.held = n_rows, held
 
-    def __call__(self, block: Block) -> DistinctCounts:
-        found = []
-        for first in range(0, len(self.columns), _COLUMNS):
-            own = slice(first, first + _COLUMNS)
-            values = DistinctValues(self.low[own], self.high[own], self.n_rows, self.held)
-            for rows in self._cells(block.X, self.columns[own]):
-                values.add(rows)
-            found.append(values)
-        return DistinctCounts(found)
+    def __call__(self, block: Block) -> DistinctValues:
+        found = DistinctValues(self.low, self.high, self.n_rows, self.held)
+        for rows in self._cells(block.X):
+            found.add(rows, _team(rows))
+        return found
 
-    def _cells(self, X, columns):
-        """Yield the cells of the columns: as they lie where rows hold them side by side."""
-        is_side_by_side = X.strides[1] == X.itemsize and columns[-1] - columns[0] == len(columns) - 1
-        if is_side_by_side and not self.of_logs and X.itemsize >= _SINGLE:
-            yield X[:, columns[0] : columns[-1] + 1]
+    def is_shared(self, X: Any) -> bool:
+        """Tell whether the rows hold the columns side by side, as they are read."""
+        are_neighbours = self.columns[-1] - self.columns[0] == len(self.columns) - 1
+        return are_neighbours and X.strides[1] == X.itemsize and not self.of_logs and X.dtype in _READ_AS_THEY_LIE
+
+    def _cells(self, X):
+        """Yield the cells of the columns: as they lie where that can be."""
+        if self.is_shared(X):
+            yield X[:, self.columns[0] : self.columns[-1] + 1]
             return
-        step = max(1, _BLOCK_CELLS // len(columns))
+        step = max(1, _BLOCK_CELLS // len(self.columns))
         for start in range(0, len(X), step):
-            cells = _as_floats(X[start : start + step, columns])
+            cells = _as_floats(X[start : start + step, self.columns])
             yield np.log(cells, dtype=np.float64) if self.of_logs else cells
 
 

@@ -19,7 +19,8 @@ from expfam.amounts import counted
 from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.foreign import OF_TOKENS, is_word, refuse_foreign
 from expfam.params import is_auto
-from expfam.structures.ground.threads import READERS, of_parts
+from expfam.structures.ground.threads import READERS, of_parts, readers
+from expfam.structures.rows.finite_cells import are_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,7 +253,7 @@ def as_matrix(
             f"X has {counted(X.shape[1], 'feature')}, but {family} is expecting {counted(n_features, 'feature')} as "
             "input"
         )
-    if values.dtype.kind == "f":
+    if values.dtype.kind == "f" and not _are_finite(values, may_miss=allow_nan):
         bad = first_where(X, (lambda v: np.isinf(v)) if allow_nan else (lambda v: ~np.isfinite(v)))
         if bad is not None:
             rule = "finite values or NaN for missing ones" if allow_nan else "finite values"
@@ -260,6 +261,14 @@ def as_matrix(
             remedy = f": {without_infinity(X, may_lack=allow_nan)}" if np.isinf(bad[2]) else ""
             raise DataError(f"{family} needs {rule}; row {bad[0]}, column {bad[1]} holds {bad[2]} ({what}){remedy}")
     return read_only(X)
+
+
+def _are_finite(values, *, may_miss):
+    """Return whether all cells are finite, or may miss; False where that is not known."""
+    if values.dtype not in (np.float32, np.float64):
+        return False
+    team = readers(values.size) if READERS.get() > 1 else None
+    return are_finite(np.ascontiguousarray(values).reshape(-1), may_miss=may_miss, team=team)
 
 
 def is_narrow(X: Any) -> bool:

@@ -71,7 +71,8 @@ cdef class Team:
                     work(job, item, thread)
                     expfam_taken(&self.done)
                 elif not expfam_watch(&self.phase, seen, WATCHED):
-                    expfam_nap(NAP)
+                    while expfam_watched(&self.phase) == seen:
+                        expfam_nap(NAP)
 
     def end(self):
         """Let the threads that serve return; later ones return at once."""

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import lru_cache
 from itertools import pairwise
@@ -296,7 +296,45 @@ def _bounds_of_segments(n_rows: int, n_segments: int) -> tuple[tuple[int, int], 
 
 # Families, which may be those of others, stand between the callers who know this number and the functions that read.
 READERS: ContextVar[int] = ContextVar("threads that read rows", default=1)
-_PART_CELLS = 1 << 19  # least number of cells of a part: it takes some tenths of a millisecond
+_PART_CELLS = 1 << 19  # least number of cells that a thread is to read: they take some tenths of a millisecond
+
+
+class _Readers:
+    """Threads that read rows in one block of code; a team begins when it is first asked for."""
+
+    def __init__(self, n_threads):
+        self.n_threads, self._team, self._served = n_threads, None, ExitStack()
+
+    def team(self):
+        if self._team is None:
+            self._team = self._served.enter_context(team_of(self.n_threads))
+        return self._team
+
+    def leave(self):
+        """End the team, whose threads are then free for other regions."""
+        self._team = None
+        self._served.close()
+
+
+_reading: ContextVar[_Readers | None] = ContextVar("team that reads rows", default=None)
+
+
+def readers(n_cells: int) -> Team:
+    """Return the team that reads so many cells.
+
+    It is the caller alone where they are few, or where one thread reads rows.
+
+    >>> from expfam.structures.ground.threads import readers, rows_read_by
+    >>> with rows_read_by(2):
+    ...     readers(1 << 21).n_threads, readers(100).n_threads
+    (2, 1)
+    >>> readers(1 << 21).n_threads
+    1
+    """
+    found = _reading.get()
+    if found is None or READERS.get() == 1 or n_cells < 2 * _PART_CELLS:
+        return Team(1)
+    return found.team()
 
 
 @contextmanager
@@ -310,11 +348,14 @@ def rows_read_by(n_threads: int | None) -> Iterator[None]:
     >>> of_parts(lambda start, stop: stop - start, 100, 1 << 21)
     [100]
     """
-    token = READERS.set(resolve_n_threads(n_threads))
+    found = _Readers(resolve_n_threads(n_threads))
+    tokens = READERS.set(found.n_threads), _reading.set(found)
     try:
         yield
     finally:
-        READERS.reset(token)
+        READERS.reset(tokens[0])
+        _reading.reset(tokens[1])
+        found.leave()
 
 
 def of_parts(function: Callable[[int, int], Any], size: int, n_cells: int) -> list[Any]:
@@ -335,12 +376,15 @@ def of_parts(function: Callable[[int, int], Any], size: int, n_cells: int) -> li
     n_parts = min(READERS.get(), n_cells // _PART_CELLS)
     if n_parts < 2:
         return [function(0, size)]
+    found = _reading.get()
+    if found is not None:
+        found.leave()
     silenced = np.geterr()  # NumPy 1.26 keeps it for each thread
 
-    def found(context: Context, start: int, stop: int) -> Any:
+    def of_part(context: Context, start: int, stop: int) -> Any:
         return context.run(_read_alone, function, start, stop, silenced)
 
-    return run(found, [(copy_context(), *bounds) for bounds in segments(size, n_parts)], n_parts)
+    return run(of_part, [(copy_context(), *bounds) for bounds in segments(size, n_parts)], n_parts)
 
 
 def _read_alone(function, start, stop, silenced):

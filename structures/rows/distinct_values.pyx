@@ -9,28 +9,40 @@ rows, or on parts that are merged.
 
 import numpy as np
 
+cimport cython
 from libc.math cimport INFINITY
-from libc.stdint cimport uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from expfam.amounts import counted
-from expfam.structures.simd.value_hashes cimport expfam_double_hashes, expfam_float_hashes
+from expfam.structures.ground.arrays cimport address, aligned
+from expfam.structures.ground.team cimport Team
+from expfam.structures.simd.value_hashes cimport expfam_double_hashes, expfam_float_hashes, expfam_low_cells
 
 MOST_HELD = 2048        # values of a column: the estimate of more has a standard error of 3 %
 STEPS = 1e9
+EVERY_HASH = ~np.uint64(0)
+PLACE = np.dtype([("key", np.uint64), ("low", np.float64), ("high", np.float64)])
 
 cdef enum:
-    LANES = 64              # narrow rows are hashed together up to this number of cells
+    LANES = 256             # narrow rows are hashed together up to this number of cells
+    GROUP = 64              # columns of a pass over the rows: their tables stay in the cache
+    ITEM_CELLS = 1 << 17    # of the rows that a thread takes at a time
+    FIRST_ROWS = 1 << 16    # most rows that it takes first: with many distinct values they find limits near the last
 
 ctypedef fused real:
     float
     double
 
+cdef uint64_t EVERY = <uint64_t> -1
+
+ctypedef struct place:
+    uint64_t key            # hash of values
+    double low              # the least and the largest value with that hash; low > high where the place is free
+    double high
+
 ctypedef struct table:
-    uint64_t *keys          # (mask + 1,) hashes of values; places with low > high are free
-    double *low             # the least and the largest value with that hash
-    double *high
+    place *places           # (mask + 1,)
     Py_ssize_t mask, n_held, most_held
     uint64_t limit
 
@@ -60,7 +72,9 @@ cdef class DistinctValues:
 
     cdef readonly Py_ssize_t n_columns, most_held
     cdef object first, last, n_rows
-    cdef object keys, lows, highs, held, limits         # of all columns
+    cdef object places, held, limits                    # (F, P), (F,), (F,)
+    cdef Py_ssize_t n_places
+    cdef bint is_blank                                  # the places were not made free
     cdef double[::1] origin, scale
 
     def __init__(self, low, high, n_rows, most_held=MOST_HELD):
@@ -74,32 +88,49 @@ cdef class DistinctValues:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scale = STEPS / (high - low)
         self.origin, self.scale = low, np.where((high > low) & np.isfinite(scale), scale, 0.0)
-        places = 2 << int(min(most_held + 1, max(n_rows, 1))).bit_length()
-        shape = (self.n_columns, places)
-        self.keys = np.zeros(shape, dtype=np.uint64)
-        self.lows, self.highs = np.full(shape, np.inf), np.full(shape, -np.inf)
-        self.held, self.limits = np.zeros(self.n_columns, dtype=np.intp), np.full(self.n_columns, ~np.uint64(0))
+        self.n_places, self.is_blank = 1 << int(min(most_held, max(n_rows, 1))).bit_length(), True
+        self.places = np.empty((self.n_columns, self.n_places), dtype=PLACE)
+        self.held, self.limits = np.zeros(self.n_columns, dtype=np.intp), np.full(self.n_columns, EVERY_HASH)
 
-    def add(self, rows):
-        """Add the values of rows (n, F), float32 or float64; NaN is left out."""
-        add_rows(self, rows)
+    def add(self, rows, Team team=None):
+        """Add the values of rows (n, F), float32 or float64; NaN is left out.
+
+        The threads of a team read them.
+        """
+        if team is None or rows.size < 2 * ITEM_CELLS:
+            team = Team(1)
+        cdef Reader each
+        by_columns = self.n_columns >= GROUP * team.n_threads
+        is_single, readers = rows.dtype == np.float32, []
+        if by_columns:
+            firsts = range(0, self.n_columns, GROUP)
+            readers = [Reader(self, is_single, first, min(GROUP, self.n_columns - first)) for first in firsts]
+        else:
+            readers = [Reader(self, is_single, 0, self.n_columns, thread > 0) for thread in range(team.n_threads)]
+        add_rows(readers, rows, by_columns, team)
+        for each in readers:
+            each.close()
 
     def merge(self, DistinctValues other):
         """Add the values of another object, made for the same extremes."""
         same = np.array_equal(self.first, other.first, equal_nan=True)
         if not (same and np.array_equal(self.last, other.last, equal_nan=True)):
             raise ValueError("values of other extremes cannot be merged")
-        cdef Py_ssize_t j, h
-        cdef table into, source
-        for j in range(self.n_columns):
-            source, into = other._column(j), self._column(j)
-            if source.limit < into.limit:
-                into.limit = source.limit
-                drop(&into)
-            for h in range(source.mask + 1):
-                if source.low[h] <= source.high[h] and source.keys[h] <= into.limit:
-                    insert(&into, source.keys[h], source.low[h], source.high[h])
-            self._keep(j, &into)
+        cdef Reader into = Reader(self, False, 0, self.n_columns), source = Reader(other, False, 0, self.n_columns)
+        cdef Py_ssize_t j
+        with nogil:
+            if into.r.is_blank:
+                make_free(&into.r)
+            if source.r.is_blank:
+                make_free(&source.r)
+            for j in range(self.n_columns):
+                merge_table(into.r.tables + j, source.r.tables + j)
+        into.close()
+
+    def __add__(self, DistinctValues other):
+        """Return this object, to which the values of the other one were added."""
+        self.merge(other)
+        return self
 
     def counts(self):
         """Return the number of distinct values of each column (F,), estimated above `most_held`."""
@@ -111,114 +142,287 @@ cdef class DistinctValues:
         It is inf for a column of one value, and NaN where there are more than `most_held` values.
         """
         out = np.full(self.n_columns, np.nan)
-        for j in np.flatnonzero(self.limits == ~np.uint64(0)):
-            used = self.lows[j] <= self.highs[j]
-            order = np.argsort(self.lows[j][used])
-            low, high = self.lows[j][used][order], self.highs[j][used][order]
-            gaps = low[1:] - high[:-1]
+        for j in np.flatnonzero(self.limits == EVERY_HASH):
+            used = self._used(j)
+            order = np.argsort(used["low"])
+            gaps = used["low"][order][1:] - used["high"][order][:-1]
             gaps = gaps[gaps > (self.last[j] - self.first[j]) / STEPS]      # else one value on two sides of a step
             out[j] = gaps.min() if gaps.size else np.inf
         return out
 
+    def _used(self, column=slice(None)):
+        """Return what the taken places of one or all columns hold."""
+        if self.is_blank:
+            return np.empty(0, dtype=PLACE)
+        places = self.places[column].ravel()
+        return places[places["low"] <= places["high"]]
+
     def __reduce__(self):
-        used = self.lows <= self.highs
-        held = np.flatnonzero(used.ravel())
-        state = (held, self.keys[used], self.lows[used], self.highs[used], self.held, self.limits)
+        used = self._used()
+        state = (used["key"], used["low"], used["high"], self.held, self.limits)
         return DistinctValues, (self.first, self.last, self.n_rows, self.most_held), state
 
     def __setstate__(self, state):
-        held, keys, lows, highs, self.held, self.limits = state
-        for own, found in ((self.keys, keys), (self.lows, lows), (self.highs, highs)):
-            own.ravel()[held] = found
-
-    cdef table _column(self, Py_ssize_t j):
-        cdef table t
-        cdef uint64_t[:, ::1] keys = self.keys
-        cdef double[:, ::1] lows = self.lows, highs = self.highs
-        t.keys, t.low, t.high = &keys[j, 0], &lows[j, 0], &highs[j, 0]
-        t.mask, t.n_held, t.limit, t.most_held = keys.shape[1] - 1, self.held[j], self.limits[j], self.most_held
-        return t
-
-    cdef int _keep(self, Py_ssize_t j, const table *t) except -1:
-        self.held[j], self.limits[j] = t.n_held, t.limit
-        return 0
+        cdef Py_ssize_t j, first = 0, i
+        cdef Reader into
+        cdef const uint64_t[::1] keys
+        cdef const double[::1] lows, highs
+        keys, lows, highs, held, limits = state
+        self.limits = np.array(limits)          # what a message held is read-only
+        into = Reader(self, False, 0, self.n_columns)
+        make_free(&into.r)
+        for j in range(self.n_columns):
+            for i in range(first, first + held[j]):
+                insert(into.r.tables + j, keys[i], lows[i], highs[i])
+            first += held[j]
+        into.close()
 
 
-def add_rows(DistinctValues self, const real[:, :] rows):
-    """Add the values of the rows."""
-    cdef Py_ssize_t n = rows.shape[0], F = self.n_columns, fold = max(1, LANES // max(F, 1)), j
-    cdef uint64_t[::1] limits = np.tile(self.limits, fold), hashes = np.empty(fold * F, dtype=np.uint64)
-    cdef double[::1] origin = np.tile(self.origin, fold), scale = np.tile(self.scale, fold)
-    cdef real[::1] cells = np.empty(fold * F, dtype=np.float32 if real is float else np.float64)
-    cdef table *tables
+ctypedef struct reader:
+    table *tables               # (F,)
+    double *origin              # (fold F,), and so are those below
+    double *scale
+    uint64_t *limits
+    uint64_t *hashes
+    uint32_t *columns
+    uint32_t *low_cells         # numbers of cells with low hashes
+    unsigned char *is_low       # room for a multiple of eight
+    char *cells
+    Py_ssize_t first, F, fold   # number of the first column, and of columns
+    bint is_single
+    bint is_new                 # no values were added
+    bint is_blank               # neither were the places made free
+
+
+@cython.final
+cdef class Reader:
+    """Tables and scratch memory of F columns; `close` notes what the tables hold.
+
+    Where threads read other rows of the same columns, all but the caller have tables that are `apart` from those of the
+    values. The places of new tables are made free by the thread that first adds to them.
+    """
+
+    cdef DistinctValues values
+    cdef object kept
+    cdef bint apart
+    cdef reader r
+
+    def __init__(self, DistinctValues values, bint is_single, Py_ssize_t first, Py_ssize_t F, bint apart=False):
+        cdef Py_ssize_t fold = max(1, LANES // max(F, 1)), n_places = values.n_places
+        cdef Py_ssize_t width = (fold * F + 7) // 8 * 8, i, j
+        cdef Py_ssize_t[::1] held = values.held
+        cdef uint64_t[::1] limits = values.limits
+        places, tables, room = values.places, np.empty(F * sizeof(table), np.uint8), aligned(8 * width)
+        if apart:
+            places = np.empty((F, n_places), dtype=PLACE)
+        self.values, self.apart, self.kept = values, apart, (places, tables, room)
+        cdef place *own = <place *> address(places) + (0 if apart else first * n_places)
+        cdef double *numbers = <double *> address(room)
+        self.r.is_blank = apart or values.is_blank
+        self.r.tables, self.r.first, self.r.F, self.r.fold = <table *> address(tables), first, F, fold
+        self.r.is_single, self.r.is_new = is_single, True
+        self.r.origin, self.r.scale, self.r.cells = numbers, numbers + width, <char *> (numbers + 2 * width)
+        self.r.limits, self.r.hashes = <uint64_t *> (numbers + 3 * width), <uint64_t *> (numbers + 4 * width)
+        self.r.columns, self.r.is_low = <uint32_t *> (numbers + 5 * width), <unsigned char *> (numbers + 6 * width)
+        self.r.low_cells = <uint32_t *> (numbers + 7 * width)
+        for j in range(F):
+            self.r.tables[j] = table(own + j * n_places, n_places - 1, 0 if apart else held[first + j],
+                                     values.most_held, 0)
+            self.r.is_new = self.r.is_new and (apart or held[first + j] == 0) and limits[first + j] == EVERY
+            set_limit(&self.r, j, limits[first + j])
+            for i in range(j, fold * F, F):
+                self.r.origin[i], self.r.scale[i] = values.origin[first + j], values.scale[first + j]
+                self.r.columns[i] = <uint32_t> j
+
+    cdef void close(self):
+        """Note the numbers of held values, and their limits."""
+        cdef Py_ssize_t j
+        if self.apart:
+            return
+        if self.r.is_blank:         # no rows were added
+            make_free(&self.r)
+        self.values.is_blank = False
+        cdef Py_ssize_t[::1] held = self.values.held
+        cdef uint64_t[::1] limits = self.values.limits
+        for j in range(self.r.F):
+            held[self.r.first + j], limits[self.r.first + j] = self.r.tables[j].n_held, self.r.tables[j].limit
+
+
+ctypedef struct reading:
+    reader **readers
+    const char *rows
+    Py_ssize_t n, stride            # rows; bytes from one to the next
+    Py_ssize_t n_readers, first, step   # number of readers; rows of as many first items; rows of the others
+
+
+def add_rows(list readers, const real[:, :] rows, bint by_columns, Team team):
+    """Add the values of the rows; a reader is that of a thread, or of some columns."""
+    cdef Py_ssize_t F = (<Reader> readers[0]).values.n_columns, thread
+    cdef size_t[::1] places = np.empty(len(readers), dtype=np.uintp)
+    cdef reading job
     if rows.shape[1] != F:
         raise ValueError(f"rows must have {counted(F, 'column')}; got {rows.shape[1]}")
-    if n == 0 or F == 0:
+    if rows.shape[0] == 0 or F == 0:
         return
     if F > 1 and rows.strides[1] != sizeof(real):
         raise ValueError("the cells of a row must lie side by side")
-    tables = <table *> malloc(F * sizeof(table))
-    if tables is NULL:
-        raise MemoryError
-    try:
-        for j in range(F):
-            tables[j] = self._column(j)
+    for thread in range(len(readers)):
+        places[thread] = <size_t> &(<Reader> readers[thread]).r
+    job.readers, job.n_readers = <reader **> &places[0], len(readers)
+    job.rows, job.n, job.stride = <const char *> &rows[0, 0], rows.shape[0], rows.strides[0]
+    job.first = min(FIRST_ROWS, job.n if job.n_readers == 1 else job.n // (2 * job.n_readers))
+    job.step = max(1, ITEM_CELLS // F)
+    if by_columns:
         with nogil:
-            add_cells(tables, &rows[0, 0], n, F, rows.strides[0], fold, &origin[0], &scale[0], &limits[0],
-                      &hashes[0], &cells[0])
-        for j in range(F):
-            self._keep(j, tables + j)
-    finally:
-        free(tables)
+            team.share(add_columns, &job, job.n_readers)
+        return
+    with nogil:
+        team.share(add_item, &job, job.n_readers + (job.n - job.n_readers * job.first + job.step - 1) // job.step)
+        if job.readers[0].is_blank:     # the caller came too late to take rows
+            make_free(job.readers[0])
+        if job.n_readers > 1:
+            team.share(merge_column, &job, F)
 
 
-cdef void add_cells(table *tables, const real *rows, Py_ssize_t n, Py_ssize_t F, Py_ssize_t stride, Py_ssize_t fold,
-                    const double *origin, const double *scale, uint64_t *limits, uint64_t *hashes,
-                    real *cells) noexcept nogil:
-    """Add n rows, `stride` bytes apart, `fold` at a time.
+cdef void add_item(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    """Add the values of some rows to the tables of a thread."""
+    cdef reading *job = <reading *> work
+    cdef Py_ssize_t first = item * job.first, n = job.first
+    if item >= job.n_readers:
+        first = job.n_readers * job.first + (item - job.n_readers) * job.step
+        n = min(job.step, job.n - first)
+    add_to(job.readers[thread], job.rows + first * job.stride, n, job.stride)
 
-    `limits` are those of the tables, `fold` times.
+
+cdef void add_columns(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    """Add the values of some columns in all rows."""
+    cdef reading *job = <reading *> work
+    cdef reader *own = job.readers[item]
+    add_to(own, job.rows + own.first * (4 if own.is_single else 8), job.n, job.stride)
+
+
+cdef void add_to(reader *r, const char *rows, Py_ssize_t n, Py_ssize_t stride) noexcept nogil:
+    """Add n rows to tables that may be new."""
+    if r.is_blank:
+        make_free(r)
+    if r.is_new:
+        begin(r, rows, n, stride)
+    else:
+        add_cells(r, rows, n, stride)
+
+
+cdef void make_free(reader *r) noexcept nogil:
+    """Make all places free."""
+    cdef Py_ssize_t j, h
+    r.is_blank = False
+    for j in range(r.F):
+        for h in range(r.tables[j].mask + 1):
+            r.tables[j].places[h] = place(0, INFINITY, -INFINITY)
+
+
+cdef void merge_column(void *work, Py_ssize_t j, Py_ssize_t thread) noexcept nogil:
+    """Add the values of a column in the tables of other threads to those of the caller."""
+    cdef reading *job = <reading *> work
+    cdef Py_ssize_t i
+    for i in range(1, job.n_readers):
+        if not job.readers[i].is_blank:
+            merge_table(job.readers[0].tables + j, job.readers[i].tables + j)
+
+
+cdef void begin(reader *r, const char *rows, Py_ssize_t n, Py_ssize_t stride) noexcept nogil:
+    """Add the first rows, and try whether they halve the limits more than `skipped` times.
+
+    If they do, no value has been held in vain before. The other columns begin again.
     """
-    cdef Py_ssize_t i = 0, r, j, m, at
-    cdef const char *first
-    cdef const real *row
-    cdef int some
-    while i < n:
-        m, first = min(fold, n - i), <const char *> rows + i * stride
-        i += m
-        row = <const real *> first
-        if fold > 1 and stride != F * <Py_ssize_t> sizeof(real):
-            for r in range(m):
-                memcpy(cells + r * F, first + r * stride, F * sizeof(real))
-            row = cells
-        if real is float:
-            some = expfam_float_hashes(row, m * F, origin, scale, limits, hashes)
-        else:
-            some = expfam_double_hashes(row, m * F, origin, scale, limits, hashes)
+    cdef Py_ssize_t j, skipped = 0, first = 3 * r.tables[0].most_held // 2  # distinct values are surely too many
+    cdef uint64_t tried
+    cdef bint some = False
+    r.is_new = False
+    while first << (skipped + 1) <= min(n, FIRST_ROWS):
+        skipped += 1
+    if skipped:
+        first, tried = first << skipped, EVERY >> skipped
+        for j in range(r.F):
+            set_limit(r, j, tried)
+        add_cells(r, rows, first, stride)
+        for j in range(r.F):
+            if r.tables[j].limit == tried:
+                set_limit(r, j, EVERY)
+                some = True
         if not some:
+            rows, n = rows + first * stride, n - first
+    add_cells(r, rows, n, stride)   # hashes of columns that do not begin again are held already, or above their limits
+
+
+cdef void set_limit(reader *r, Py_ssize_t j, uint64_t limit) noexcept nogil:
+    """Set the limit of a column."""
+    cdef Py_ssize_t i
+    r.tables[j].limit = limit
+    for i in range(r.fold):
+        r.limits[i * r.F + j] = limit
+
+
+cdef void add_cells(reader *r, const char *rows, Py_ssize_t n, Py_ssize_t stride) noexcept nogil:
+    """Add n rows, `stride` bytes apart, `fold` at a time."""
+    cdef Py_ssize_t i = 0, m, at, j, h, F = r.F
+    cdef const char *row
+    cdef double x
+    while i < n:
+        m = min(r.fold, n - i)
+        row = side_by_side(r, rows + i * stride, m, stride)
+        i += m
+        if r.is_single:
+            if not expfam_float_hashes(<const float *> row, m * F, r.origin, r.scale, r.limits, r.hashes, r.is_low):
+                continue
+        elif not expfam_double_hashes(<const double *> row, m * F, r.origin, r.scale, r.limits, r.hashes, r.is_low):
             continue
-        for r in range(m):
-            for j in range(F):
-                at = r * F + j
-                if hashes[at] <= limits[at] and hashes[at] <= tables[j].limit and row[at] == row[at]:
-                    insert(tables + j, hashes[at], row[at], row[at])
-        for r in range(fold):
-            for j in range(F):
-                limits[r * F + j] = tables[j].limit
+        for h in range(expfam_low_cells(r.is_low, m * F, r.low_cells)):
+            at = r.low_cells[h]
+            j = r.columns[at]
+            x = (<const float *> row)[at] if r.is_single else (<const double *> row)[at]
+            if r.hashes[at] <= r.tables[j].limit and x == x:
+                insert(&r.tables[j], r.hashes[at], x, x)
+                if r.tables[j].limit < r.limits[at]:
+                    set_limit(r, j, r.tables[j].limit)
+
+
+cdef const char *side_by_side(reader *r, const char *rows, Py_ssize_t n, Py_ssize_t stride) noexcept nogil:
+    """Return n rows side by side."""
+    cdef Py_ssize_t i, size = r.F * (4 if r.is_single else 8)
+    if n == 1 or stride == size:
+        return rows
+    for i in range(n):
+        memcpy(r.cells + i * size, rows + i * stride, size)
+    return r.cells
+
+
+cdef void merge_table(table *into, table *source) noexcept nogil:
+    """Add the values of another table."""
+    cdef Py_ssize_t h
+    cdef place *p
+    if source.limit < into.limit:
+        into.limit = source.limit
+        drop(into)
+    for h in range(source.mask + 1):
+        p = source.places + h
+        if p.low <= p.high and p.key <= into.limit:
+            insert(into, p.key, p.low, p.high)
 
 
 cdef void insert(table *t, uint64_t key, double low, double high) noexcept nogil:
     """Hold a value whose hash is below the limit; lower the limit if too many are held."""
     cdef Py_ssize_t h = <Py_ssize_t> (key & <uint64_t> t.mask)
-    while t.low[h] <= t.high[h] and t.keys[h] != key:
+    cdef place *p = t.places + h
+    while p.low <= p.high and p.key != key:
         h = (h + 1) & t.mask
-    if t.low[h] > t.high[h]:
+        p = t.places + h
+    if p.low > p.high:
         t.n_held += 1
-    t.keys[h] = key
-    if low < t.low[h]:
-        t.low[h] = low
-    if high > t.high[h]:
-        t.high[h] = high
+        p.key = key
+    if low < p.low:
+        p.low = low
+    if high > p.high:
+        p.high = high
     while t.n_held > t.most_held:
         t.limit >>= 1
         drop(t)
@@ -226,24 +430,23 @@ cdef void insert(table *t, uint64_t key, double low, double high) noexcept nogil
 
 cdef void drop(table *t) noexcept nogil:
     """Free the places of hashes above the limit, then find places anew for those that stay."""
-    cdef Py_ssize_t h, place, end = 0
-    cdef uint64_t key
-    cdef double low, high
+    cdef Py_ssize_t h, i, end = 0
+    cdef place value
     # A chain of taken places ends at a free one. From there on, each value is taken out and put in again: it goes to a
     # place that is free, at or before its own in its chain, never across the end.
-    while t.low[end] <= t.high[end]:
+    while t.places[end].low <= t.places[end].high:
         end += 1
     t.n_held = 0
     for h in range(end + 1, end + 1 + t.mask):
-        place = h & t.mask
-        if t.low[place] > t.high[place]:
+        i = h & t.mask
+        value = t.places[i]
+        if value.low > value.high:
             continue
-        key, low, high = t.keys[place], t.low[place], t.high[place]
-        t.low[place], t.high[place] = INFINITY, -INFINITY
-        if key > t.limit:
+        t.places[i].low, t.places[i].high = INFINITY, -INFINITY
+        if value.key > t.limit:
             continue
-        place = <Py_ssize_t> (key & <uint64_t> t.mask)
-        while t.low[place] <= t.high[place]:
-            place = (place + 1) & t.mask
-        t.keys[place], t.low[place], t.high[place] = key, low, high
+        i = <Py_ssize_t> (value.key & <uint64_t> t.mask)
+        while t.places[i].low <= t.places[i].high:
+            i = (i + 1) & t.mask
+        t.places[i] = value
         t.n_held += 1

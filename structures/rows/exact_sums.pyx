@@ -7,7 +7,11 @@ What is below the last unit is left out of each term: 3 (52 - log2 n) bits below
 
 import numpy as np
 
+from libc.math cimport INFINITY, frexp, ldexp
+
 from expfam.amounts import counted
+from expfam.structures.ground.arrays cimport address, aligned
+from expfam.structures.ground.team cimport Team
 from expfam.structures.simd.column_sums cimport (
     expfam_double_extremes,
     expfam_double_squares,
@@ -21,6 +25,10 @@ cdef enum:
     N_PIECES = 3
     LANES = 64              # narrow rows are taken together up to this number of cells
     COLUMNS = 512           # columns of a pass: their sums stay in the fastest cache
+    LEAST_CELLS = 1 << 16   # of the rows that a thread takes at a time
+    MOST_CELLS = 1 << 20
+    SHARES = 64             # times that a thread takes rows, where they are neither few nor many
+    LINE = 16               # numbers of a thread fill whole lines of the cache: else threads would take them in turns
 
 MOST = 2.0**900             # largest bound of a term
 
@@ -29,41 +37,102 @@ ctypedef fused real:
     double
 
 
-def column_extremes(const real[:, ::1] rows):
+ctypedef struct reading:
+    const void *rows
+    Py_ssize_t n, F             # rows and columns
+    Py_ssize_t fold, step       # rows that are taken as one; such rows that a thread takes at a time
+    Py_ssize_t pitch            # of the numbers of a thread
+    bint is_single
+    void *low
+    void *high
+    double *count
+    const double *shift
+    const double *centre        # NULL for sums of cells
+    const double *lift
+    double *sums
+
+
+cdef reading reading_of(const real[:, ::1] rows, Py_ssize_t fold, Team team):
+    """Return rows as they are divided among the threads of a team."""
+    cdef reading job
+    cdef Py_ssize_t cells
+    job.rows, job.n, job.F, job.fold, job.is_single = NULL, rows.shape[0], rows.shape[1], fold, real is float
+    if job.n and job.F:
+        job.rows = &rows[0, 0]
+    cells = max(LEAST_CELLS, min(MOST_CELLS, job.n * job.F // (SHARES * team.n_threads)))
+    job.step = max(1, cells // max(1, fold * job.F))
+    return job
+
+
+cdef inline Py_ssize_t whole_lines(Py_ssize_t size) noexcept nogil:
+    """Return a number of numbers that fills lines of the cache."""
+    return (size + LINE - 1) // LINE * LINE
+
+
+cdef inline Py_ssize_t items_of(const reading *job) noexcept nogil:
+    return (job.n // job.fold + job.step - 1) // job.step if job.F else 0
+
+
+cdef inline const void *cell_at(const reading *job, Py_ssize_t at) noexcept nogil:
+    """Return where a cell lies."""
+    return <const void *> (<const char *> job.rows + at * (4 if job.is_single else 8))
+
+
+def column_extremes(const real[:, ::1] rows, Team team=None):
     """Return the least value, the largest value and the number of values of each column.
 
-    Three arrays (F,) of float64; a column without values has inf and -inf.
+    Three arrays (F,) of float64; a column without values has inf and -inf. The threads of a team read the rows.
 
     >>> import numpy as np
     >>> from expfam.structures.rows.exact_sums import column_extremes
     >>> [column.tolist() for column in column_extremes(np.array([[1.0, 5.0], [3.0, np.nan]]))]
     [[1.0, 5.0], [3.0, 5.0], [2.0, 1.0]]
     """
-    cdef Py_ssize_t n = rows.shape[0], F = rows.shape[1], fold = max(1, LANES // max(F, 1)), block, j
+    cdef Team readers = Team(1) if team is None else team
+    cdef Py_ssize_t F = rows.shape[1], fold = max(1, LANES // max(F, 1))
+    cdef reading job = reading_of(rows, fold, readers)
+    cdef Py_ssize_t pitch = whole_lines(fold * F), i, thread, j
+    cdef double[::1] least = np.full(F, np.inf), largest = np.full(F, -np.inf), count = np.zeros(F)
     kind = np.float32 if real is float else np.float64
-    low_array, high_array = np.full(fold * F, np.inf, dtype=kind), np.full(fold * F, -np.inf, dtype=kind)
-    count_array = np.zeros(fold * F)
-    cdef real[::1] low = low_array, high = high_array
-    cdef double[::1] count = count_array
-    if n and F:
-        with nogil:
-            if n >= fold:
-                for block in range((fold * F + COLUMNS - 1) // COLUMNS):
-                    j = block * COLUMNS
-                    extremes(&rows[0, 0] + j, n // fold, fold * F, min(COLUMNS, fold * F - j), &low[j], &high[j],
-                             &count[j])
-            if n % fold:
-                extremes(&rows[n - n % fold, 0], 1, F, n % fold * F, &low[0], &high[0], &count[0])
-    low_array, high_array = low_array.reshape(fold, F).min(axis=0), high_array.reshape(fold, F).max(axis=0)
-    return low_array.astype(np.float64), high_array.astype(np.float64), count_array.reshape(fold, F).sum(axis=0)
+    rooms = aligned(readers.n_threads * pitch, kind), aligned(readers.n_threads * pitch, kind)
+    counts = aligned(readers.n_threads * pitch)
+    cdef real *low = <real *> address(rooms[0])
+    cdef real *high = <real *> address(rooms[1])
+    job.pitch, job.low, job.high, job.count = pitch, low, high, <double *> address(counts)
+    with nogil:
+        for i in range(readers.n_threads * pitch):
+            low[i], high[i] = INFINITY, -INFINITY
+        readers.share(find_extremes, &job, items_of(&job))
+        if F and job.n % fold:
+            extremes(&job, cell_at(&job, (job.n - job.n % fold) * F), 1, job.n % fold * F, 0)
+        for thread in range(readers.n_threads):
+            for i in range(fold * F):
+                j = i % F
+                least[j] = min(least[j], low[thread * pitch + i])
+                largest[j] = max(largest[j], high[thread * pitch + i])
+                count[j] += job.count[thread * pitch + i]
+    return least.base, largest.base, count.base
 
 
-cdef void extremes(const real *rows, Py_ssize_t n_rows, Py_ssize_t stride, Py_ssize_t n, real *low, real *high,
-                   double *count) noexcept nogil:
-    if real is float:
-        expfam_float_extremes(rows, n_rows, stride, n, low, high, count)
+cdef void find_extremes(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    """Find the extremes of some rows for a thread."""
+    cdef const reading *job = <const reading *> work
+    cdef Py_ssize_t first = item * job.step, n = min(job.step, job.n // job.fold - first), width = job.fold * job.F
+    cdef Py_ssize_t block, j
+    for block in range((width + COLUMNS - 1) // COLUMNS):
+        j = block * COLUMNS
+        extremes(job, cell_at(job, first * width + j), n, min(COLUMNS, width - j), thread * job.pitch + j)
+
+
+cdef void extremes(const reading *job, const void *rows, Py_ssize_t n_rows, Py_ssize_t n, Py_ssize_t at) noexcept nogil:
+    """Find the extremes of n columns of rows; `at` is where those of the first one are."""
+    cdef Py_ssize_t stride = job.fold * job.F
+    if job.is_single:
+        expfam_float_extremes(<const float *> rows, n_rows, stride, n, <float *> job.low + at, <float *> job.high + at,
+                              job.count + at)
     else:
-        expfam_double_extremes(rows, n_rows, stride, n, low, high, count)
+        expfam_double_extremes(<const double *> rows, n_rows, stride, n, <double *> job.low + at,
+                               <double *> job.high + at, job.count + at)
 
 
 def sum_entries(values, columns, bounds):
@@ -103,10 +172,16 @@ def lifts(bounds, n_terms):
     n_terms : int
         Largest number of terms.
     """
-    bits = 52 - (int(n_terms) - 1).bit_length()
-    exponents = np.frexp(bounds)[1]
-    units = np.array([exponents + 1 - bits * (piece + 1) for piece in range(N_PIECES)])
-    return np.ldexp(1.5, 52 + np.maximum(units, -1074))     # below the least number of all there is nothing to round
+    cdef const double[::1] given = np.ascontiguousarray(bounds, dtype=np.float64)
+    cdef double[:, ::1] found = np.empty((N_PIECES, given.shape[0]))
+    cdef int bits = 52 - (int(n_terms) - 1).bit_length(), exponent
+    cdef Py_ssize_t j, piece
+    for j in range(given.shape[0]):
+        frexp(given[j], &exponent)
+        for piece in range(N_PIECES):
+            # below the least number of all there is nothing to round
+            found[piece, j] = ldexp(1.5, 52 + max(exponent + 1 - bits * (<int> piece + 1), -1074))
+    return found.base
 
 
 def total_of(pieces):
@@ -148,21 +223,21 @@ cdef class ExactSums:
 
     cdef readonly Py_ssize_t n_columns
     cdef readonly object n_terms
-    cdef object bounds, lift, sums, fold
+    cdef object bounds, lift, sums      # (F,), (3, fold F), (3, F)
+    cdef Py_ssize_t fold
 
     def __init__(self, bounds, n_terms):
         bounds = np.array(bounds, dtype=np.float64, ndmin=1)
-        if bounds.ndim != 1 or not (bounds >= 0.0).all() or not (bounds <= MOST).all():
+        if bounds.ndim != 1 or not all_between(bounds, 0.0, MOST):
             raise ValueError(f"bounds must be a vector of numbers from 0 to 2^900; got {bounds}")
         if not 1 <= n_terms <= 1 << 48:
             raise ValueError(f"n_terms must be from 1 to 2^48; got {n_terms!r}")
         self.bounds, self.n_terms, self.n_columns = bounds, int(n_terms), bounds.size
         self.fold = max(1, LANES // max(bounds.size, 1))
-        self.lift = np.concatenate([lifts(bounds, self.n_terms)] * self.fold, axis=1)
-        pitch = self.fold * self.n_columns      # beside the sums a line of the cache: threads would take it from others
-        self.sums = np.zeros(N_PIECES * pitch + 16)[8:-8].reshape(N_PIECES, pitch)
+        self.lift = self._wide(lifts(bounds, self.n_terms))
+        self.sums = np.zeros((N_PIECES, self.n_columns))
 
-    def add(self, rows, shift=None):
+    def add(self, rows, shift=None, team=None):
         """Add the rows, less a shift, to the sums.
 
         Parameters
@@ -170,19 +245,23 @@ cdef class ExactSums:
         rows : (n, F) float32 or float64 ndarray, C-contiguous
         shift : (F,) float64 ndarray, optional
             Zero if not given.
+        team : Team, optional
+            Its threads read the rows.
         """
-        shift = np.zeros(self.n_columns) if shift is None else shift
-        add_rows(rows, self._wide(shift), None, self.lift, self.sums, self.n_columns)
+        shift = self._wide(np.zeros(self.n_columns) if shift is None else shift)
+        add_rows(rows, shift[0], None, self.lift, self.sums, team or Team(1))
 
-    def add_squares(self, rows, shift, centre):
+    def add_squares(self, rows, shift, centre, team=None):
         """Add (x - shift - centre)^2 of each cell x of the rows.
 
         Parameters
         ----------
         rows : (n, F) float32 or float64 ndarray, C-contiguous
         shift, centre : (F,) float64 ndarrays
+        team : Team, optional
+            Its threads read the rows.
         """
-        add_rows(rows, self._wide(shift), self._wide(centre), self.lift, self.sums, self.n_columns)
+        add_rows(rows, self._wide(shift)[0], self._wide(centre)[0], self.lift, self.sums, team or Team(1))
 
     def merge(self, ExactSums other):
         """Add the sums of another object, made from the same bounds and number of terms."""
@@ -196,7 +275,7 @@ cdef class ExactSums:
 
     def pieces(self):
         """Return the sums of the pieces (3, F); those of parts may be added up in any order."""
-        return self.sums.reshape(N_PIECES, self.fold, self.n_columns).sum(axis=1)
+        return self.sums.copy()
 
     def __reduce__(self):
         return ExactSums, (self.bounds, self.n_terms), self.sums
@@ -205,45 +284,76 @@ cdef class ExactSums:
         self.sums[...] = sums
 
     def _wide(self, values):
-        values = np.asarray(values, dtype=np.float64)
-        if values.shape != (self.n_columns,):
+        """Return numbers of columns, in one row or several, as rows of `fold` times as many."""
+        values = np.atleast_2d(np.asarray(values, dtype=np.float64))
+        if values.shape[1] != self.n_columns:
             raise ValueError(
                 f"one number for each of {counted(self.n_columns, 'column')} is needed; got shape {values.shape}"
             )
-        return np.concatenate([values] * self.fold)
+        found = aligned(len(values) * self.fold * self.n_columns).reshape(len(values), -1)
+        cdef const double[:, :] given = values
+        cdef double[:, ::1] wide = found
+        cdef Py_ssize_t i, j
+        for i in range(wide.shape[0]):
+            for j in range(wide.shape[1]):
+                wide[i, j] = given[i, j % self.n_columns]
+        return found
+
+
+cdef bint all_between(const double[::1] numbers, double least, double most):
+    """Return whether all numbers lie between two others."""
+    cdef Py_ssize_t i
+    for i in range(numbers.shape[0]):
+        if not least <= numbers[i] <= most:
+            return False
+    return True
 
 
 def add_rows(const real[:, ::1] rows, const double[::1] shift, const double[::1] centre, const double[:, ::1] lift,
-             double[:, ::1] sums, Py_ssize_t n_columns):
-    """Add the terms of rows to sums (pieces, fold F); `centre` is None for sums of cells."""
-    cdef Py_ssize_t n = rows.shape[0], F = rows.shape[1], pitch = sums.shape[1], fold, block, j, rest
-    cdef const double *middle
-    if F != n_columns:
-        raise ValueError(f"rows must have {counted(n_columns, 'column')}; got {F}")
-    if n == 0 or F == 0:
+             double[:, ::1] sums, Team team):
+    """Add the terms of rows to sums (pieces, F); `centre` is None for sums of cells."""
+    cdef Py_ssize_t F = sums.shape[1], width = lift.shape[1], thread, piece, i
+    if rows.shape[1] != F:
+        raise ValueError(f"rows must have {counted(F, 'column')}; got {rows.shape[1]}")
+    if rows.shape[0] == 0 or F == 0:
         return
-    fold = pitch // F
-    rest = n % fold
+    cdef reading job = reading_of(rows, width // F, team)
+    job.pitch = whole_lines(N_PIECES * width)
+    room = aligned(team.n_threads * job.pitch)
+    job.shift, job.centre, job.lift = &shift[0], NULL if centre is None else &centre[0], &lift[0, 0]
+    job.sums = <double *> address(room)
     with nogil:
-        middle = NULL if centre is None else &centre[0]
-        if n >= fold:
-            for block in range((pitch + COLUMNS - 1) // COLUMNS):
-                j = block * COLUMNS
-                terms(&rows[0, 0] + j, n // fold, pitch, min(COLUMNS, pitch - j), pitch, &shift[j],
-                      NULL if middle is NULL else middle + j, &lift[0, j], &sums[0, j])
-        if rest:
-            terms(&rows[n - rest, 0], 1, F, rest * F, pitch, &shift[0], middle, &lift[0, 0], &sums[0, 0])
+        team.share(add_item, &job, items_of(&job))
+        if job.n % job.fold:
+            terms(&job, cell_at(&job, (job.n - job.n % job.fold) * F), 1, job.n % job.fold * F, 0, 0)
+        for thread in range(team.n_threads):
+            for piece in range(N_PIECES):
+                for i in range(width):
+                    sums[piece, i % F] += job.sums[thread * job.pitch + piece * width + i]
 
 
-cdef void terms(const real *rows, Py_ssize_t n_rows, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t pitch,
-                const double *shift, const double *centre, const double *lift, double *sums) noexcept nogil:
-    if real is float:
-        if centre is NULL:
-            expfam_float_terms(rows, n_rows, stride, n, pitch, shift, centre, lift, sums)
-        else:
-            expfam_float_squares(rows, n_rows, stride, n, pitch, shift, centre, lift, sums)
+cdef void add_item(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    """Add the terms of some rows to the sums of a thread."""
+    cdef const reading *job = <const reading *> work
+    cdef Py_ssize_t first = item * job.step, n = min(job.step, job.n // job.fold - first), width = job.fold * job.F
+    cdef Py_ssize_t block, j
+    for block in range((width + COLUMNS - 1) // COLUMNS):
+        j = block * COLUMNS
+        terms(job, cell_at(job, first * width + j), n, min(COLUMNS, width - j), j, thread)
+
+
+cdef void terms(const reading *job, const void *rows, Py_ssize_t n_rows, Py_ssize_t n, Py_ssize_t j,
+                Py_ssize_t thread) noexcept nogil:
+    """Add the terms of n columns, from column j on, of rows that are taken as one."""
+    cdef Py_ssize_t width = job.fold * job.F
+    cdef const double *shift = job.shift + j
+    cdef const double *lift = job.lift + j
+    cdef double *sums = job.sums + thread * job.pitch + j
+    if job.is_single and job.centre == NULL:
+        expfam_float_terms(<const float *> rows, n_rows, width, n, width, shift, NULL, lift, sums)
+    elif job.is_single:
+        expfam_float_squares(<const float *> rows, n_rows, width, n, width, shift, job.centre + j, lift, sums)
+    elif job.centre == NULL:
+        expfam_double_terms(<const double *> rows, n_rows, width, n, width, shift, NULL, lift, sums)
     else:
-        if centre is NULL:
-            expfam_double_terms(rows, n_rows, stride, n, pitch, shift, centre, lift, sums)
-        else:
-            expfam_double_squares(rows, n_rows, stride, n, pitch, shift, centre, lift, sums)
+        expfam_double_squares(<const double *> rows, n_rows, width, n, width, shift, job.centre + j, lift, sums)

@@ -21,6 +21,7 @@ from libc.string cimport memset
 
 from expfam.amounts import counted
 from expfam.errors import DataError
+from expfam.structures.ground.arrays cimport aligned
 from expfam.structures.ground.team cimport Team
 from expfam.structures.ground.threads import N_SEGMENTS, run, segments, team_of
 from expfam.structures.rows.byte_codes import has_byte_products, suits_codes
@@ -34,7 +35,6 @@ cdef enum:
     GROUP_TILES = 8                                 # tiles that are compared with a block of centres together
     GROUP_ROWS = GROUP_TILES * EXPFAM_TILE_ROWS
     BLOCK_BYTES = 1 << 16                           # centres that stay in a near cache meanwhile
-    ALIGNMENT = 64                                  # bytes of a line of the cache
     LEAST_SHARED = 1 << 20                          # products of a comparison with drawn rows that threads share
     DEAR = 48                                       # a score alone takes the time that integers save in so many
 cdef double UNIT = 2.0 ** -24                       # rounding of single precision
@@ -117,7 +117,8 @@ cdef class _Centres:
 
     def __init__(self, Py_ssize_t K, Py_ssize_t C):
         self.K, self.C, self.n_packs = K, C, ceiling(K, EXPFAM_PACK)
-        self.packs, self.norms = _aligned(self.n_packs * EXPFAM_PACK * C), _aligned(self.n_packs * EXPFAM_PACK)
+        self.packs = aligned(self.n_packs * EXPFAM_PACK * C, np.float32)
+        self.norms = aligned(self.n_packs * EXPFAM_PACK, np.float32)
         if has_byte_products() and suits_codes(K, C):
             self.points, self.entries = ScoredPoints(K, C), np.empty((K, C), dtype=np.float32)
 
@@ -225,7 +226,7 @@ cdef class _Near:
         self.n_rows = self.n_scored = 0
         self.tiles = self.row = None
         if is_read:
-            self.tiles, self.row = _aligned(GROUP_ROWS * centres.C), _aligned(centres.C)
+            self.tiles, self.row = aligned(GROUP_ROWS * centres.C, np.float32), aligned(centres.C, np.float32)
         if centres.points is not None:
             width = centres.points.width
             self.coded = CodedRows(EXPFAM_TILE_ROWS, centres.C)
@@ -348,7 +349,7 @@ cdef class RowTiles:
             self.source, self.centre, self.scale = X.X, X.centre, X.scale
             self.tiles = None
         else:
-            self.tiles = _aligned(self.n_tiles * EXPFAM_TILE_ROWS * self.n_columns)
+            self.tiles = aligned(self.n_tiles * EXPFAM_TILE_ROWS * self.n_columns, np.float32)
         self.square = math.fsum(run(self._fill, self._tasks(_TASK_GROUPS), n_threads, uses_blas=False))
         self.X, self.free = None, {}
 
@@ -392,7 +393,7 @@ cdef class RowTiles:
 
     cdef float[::1] room(self):
         """Return memory for the tiles of a group of rows that are read where they lie, else None."""
-        return _aligned(GROUP_ROWS * self.n_columns) if self.tiles is None else None
+        return aligned(GROUP_ROWS * self.n_columns, np.float32) if self.tiles is None else None
 
     cdef void read_row(self, Py_ssize_t i, float *out) noexcept nogil:
         """Read a row where it lies; one beyond the last is 0."""
@@ -650,8 +651,8 @@ cdef class _Seeding:
     def __init__(self, RowTiles rows, Py_ssize_t n_trials):
         cdef Py_ssize_t n = rows.n_tiles * EXPFAM_TILE_ROWS
         self.rows, self.n_trials = rows, n_trials
-        self.near, self.left = _aligned(n), np.empty(rows.n_groups)
-        self.trial = _aligned(n_trials * n).reshape(n_trials, n)
+        self.near, self.left = aligned(n, np.float32), np.empty(rows.n_groups)
+        self.trial = aligned(n_trials * n, np.float32).reshape(n_trials, n)
         self.points = np.empty((n_trials, rows.n_columns), dtype=np.float32)
         self.sums, self.drawn = np.empty((n_trials, rows.n_groups)), np.empty(n_trials, dtype=np.intp)
 
@@ -714,7 +715,7 @@ cdef class _Seeding:
     def measure(self, Team team):
         """Compute for all groups what each drawn row would leave."""
         cdef bint is_stored = self.rows.tiles is not None
-        self.room = None if is_stored else _aligned(team.n_threads * GROUP_ROWS * self.rows.n_columns)
+        self.room = None if is_stored else aligned(team.n_threads * GROUP_ROWS * self.rows.n_columns, np.float32)
         with nogil:
             team.share(measure_item, <void *> self, self.rows.n_groups)
 
@@ -894,7 +895,7 @@ cdef class _Lloyd:
         cdef double[::1] to = distance
         cdef int64_t i
         cdef Py_ssize_t n = 0, step = self.tasks[0][2] * GROUP_ROWS
-        cdef float[::1] room = _aligned(self.rows.n_columns)
+        cdef float[::1] room = aligned(self.rows.n_columns, np.float32)
         with nogil:
             self.own_distances(to, room)
         empty = np.flatnonzero(np.asarray(self.count) == 0)
@@ -967,7 +968,7 @@ def nearest_centres(X, centres, *, n_threads=None):
 
 def _nearest_of(X, laid, const double[::1] origin, _Centres packed, int32_t[::1] labels):
     cdef int32_t owner[GROUP_ROWS]
-    cdef float[::1] tiles = _aligned(GROUP_ROWS * X.shape[1])
+    cdef float[::1] tiles = aligned(GROUP_ROWS * X.shape[1], np.float32)
     cdef _Near near = _Near(packed)
     cdef const float[:, ::1] single
     cdef const double[:, ::1] double_
@@ -1028,11 +1029,3 @@ def _n_clusters(K, n_rows):
     if K != int(K) or not 1 <= K <= n_rows:
         raise ValueError(f"K must be a whole number from 1 to the {counted(n_rows, 'row')}; got {K!r}")
     return int(K)
-
-
-def _aligned(n):
-    """Return an uninitialised vector of floats that begins with a line of the cache."""
-    room = np.empty(n + ALIGNMENT // 4, dtype=np.float32)
-    cdef float[::1] view = room     # `room.ctypes` would take as long as a pass over few rows
-    cdef Py_ssize_t start = (ALIGNMENT - <size_t> &view[0] % ALIGNMENT) % ALIGNMENT // 4
-    return room[start : start + n]

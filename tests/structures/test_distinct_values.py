@@ -1,7 +1,10 @@
 """The number of distinct values and their smallest gap, against numpy.unique; parts and orders do not matter."""
 
+import pickle
+
 import numpy as np
 import pytest
+from serving_threads import served
 
 from expfam.structures.rows.distinct_values import DistinctValues
 
@@ -59,6 +62,66 @@ def test_parts_in_any_order_are_the_whole(seed, kind):
         merged.merge(distinct(rows, extremes))
     np.testing.assert_array_equal(merged.counts(), whole.counts())
     np.testing.assert_array_equal(merged.gaps(), whole.gaps())
+
+
+@pytest.mark.parametrize("held", [16, 256, 2048])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_many_rows_at_once_hold_what_rows_added_few_at_a_time_hold(kind, held):
+    """Many rows begin with limits that are tried; few rows lower them from above."""
+    rng = np.random.default_rng(held)
+    n = 70_001
+    numbers = [rng.integers(0, size, n) for size in (3, held, 4 * held, n // 100, n // 10)]
+    gone = np.where(rng.random(n) < 0.99, np.nan, rng.normal(size=n))
+    X = np.column_stack([*numbers, rng.normal(size=n), gone, np.full(n, np.nan)]).astype(kind)
+    low, high = np.append(np.nanmin(X[:, :-1], axis=0), np.nan), np.append(np.nanmax(X[:, :-1], axis=0), np.nan)
+    once, slowly = DistinctValues(low, high, n, held), DistinctValues(low, high, n, held)
+    once.add(X)
+    for first in range(0, n, held):
+        slowly.add(X[first : first + held])
+    np.testing.assert_array_equal(once.counts(), slowly.counts())
+    np.testing.assert_array_equal(once.gaps(), slowly.gaps())
+    assert held_by(once) == held_by(slowly)
+
+
+def held_by(values):
+    """What an object holds, column by column, in an order of its own."""
+    keys, lows, highs, held, limits = values.__reduce__()[2]
+    ends = np.cumsum(held)
+    columns = [slice(end - size, end) for end, size in zip(ends, held)]
+    return [np.sort(keys[c]).tolist() + np.sort(lows[c]).tolist() + np.sort(highs[c]).tolist() for c in columns] + [
+        limits.tolist()
+    ]
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+@pytest.mark.parametrize("n_columns", [1, 5, 130, 200])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_threads_hold_what_one_holds(kind, n_columns, n_threads):
+    """Few columns are divided by rows, many by columns."""
+    rng = np.random.default_rng(n_columns)
+    n = 1_200_000 // n_columns
+    X = rng.normal(size=(n, n_columns)).astype(kind)
+    X[:, ::3] = X[:, ::3].round(1)
+    extremes = X.min(axis=0), X.max(axis=0)
+    alone, shared = DistinctValues(*extremes, n, 64), DistinctValues(*extremes, n, 64)
+    alone.add(X)
+    with served(n_threads) as team:
+        shared.add(X[: n // 2], team)
+        shared.add(X[n // 2 :], team)
+    assert held_by(shared) == held_by(alone)
+    assert held_by(pickle.loads(pickle.dumps(shared))) == held_by(alone)
+
+
+def test_an_object_without_values_is_merged_and_stored():
+    empty = DistinctValues([0.0], [1.0], 10)
+    assert empty.counts().tolist() == [0.0]
+    assert empty.gaps().tolist() == [np.inf]
+    assert held_by(pickle.loads(pickle.dumps(empty))) == held_by(empty)
+    empty.add(np.empty((0, 1)))
+    values = DistinctValues([0.0], [1.0], 10)
+    values.add(np.array([[0.0], [1.0]]))
+    assert held_by(empty + values) == held_by(values)
+    assert held_by(values + DistinctValues([0.0], [1.0], 10)) == held_by(empty)
 
 
 def test_cells_without_a_value_count_nothing():

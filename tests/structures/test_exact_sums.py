@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instruction_sets import SETS, output_under
+from serving_threads import served
 
 from expfam.structures.rows.exact_sums import ExactSums, column_extremes, sum_entries
 
@@ -122,6 +123,26 @@ for kind in (np.float32, np.float64):
     values.add(x)
     print([part.tobytes().hex() for part in (low, high, count, sums.total(), values.counts(), values.gaps())])
 """
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+@pytest.mark.parametrize("F", [1, 7, 64, 1100])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_threads_give_the_same_bits(kind, F, n_threads):
+    X = rows_of(700_001 // F, F, kind)
+    shift, centre = np.linspace(-1.0, 1.0, F), np.linspace(0.5, 2.0, F)
+    bounds = np.full(F, 1e8)
+    with served(n_threads) as team:
+        for own, other in zip(column_extremes(X), column_extremes(X, team)):
+            np.testing.assert_array_equal(own, other)
+        alone, shared = ExactSums(bounds, len(X)), ExactSums(bounds, len(X))
+        alone.add(X, shift)
+        shared.add(X, shift, team)
+        np.testing.assert_array_equal(alone.pieces(), shared.pieces())
+        alone, shared = ExactSums(bounds**2, len(X)), ExactSums(bounds**2, len(X))
+        alone.add_squares(X, shift, centre)
+        shared.add_squares(X, shift, centre, team)
+        np.testing.assert_array_equal(alone.pieces(), shared.pieces())
 
 
 def test_all_instruction_sets_give_the_same_bits():

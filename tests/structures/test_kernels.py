@@ -311,6 +311,7 @@ FORCED = {
     "families/test_von_mises_fisher.py": "expfam_(log_bessel|bessel_ratio|vmf_\\w+)",
     "families/test_gaussian.py": "expfam_((t|sphere|radial|gauss|panel)_scan|sphere_(rest|square)|t_joint|cholesky"
     "|panel_(inv|rot|sq)\\w+|svec_add|scale|merged_(gauss|rates|radial)|data_pairs|datum_growth)",
+    "structures/test_finite_cells.py": "expfam_finite_(floats|doubles)",
     "structures/test_exact_sums.py": "expfam_(float|double)_(extremes|terms|squares|hashes)",
     "model/test_label_sums.py": "expfam_label_terms",
     "structures/test_sign_hash.py": "expfam_(sign_\\w+|float_exp_blocks|byte_add_\\w+|entries_add|hamming)",

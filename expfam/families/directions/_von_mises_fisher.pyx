@@ -17,9 +17,10 @@ from libc.string cimport memcpy
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.distance_scores cimport DISTANCE_SCORES, distance_scores_v1
 from expfam.families.gaussian.storage cimport (
-    RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
+    RealComponents, pointer, real_clear, real_is_slot, real_row, real_state,
 )
 from expfam.families.rows cimport entry_column, entry_value, row_start
+from expfam.structures.ground.arrays cimport aligned
 from expfam.structures.simd.bessel cimport expfam_bessel_ratio, expfam_log_bessel
 from expfam.structures.simd.logs cimport expfam_log
 from expfam.structures.simd.vectors cimport expfam_add_row, expfam_dot

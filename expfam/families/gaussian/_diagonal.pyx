@@ -17,10 +17,11 @@ from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RA
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
 from expfam.families.gaussian.alike cimport alike_columns, alike_density, alike_evidence, set_places
 from expfam.families.gaussian.storage cimport (
-    RealComponents, aligned, exchange_lanes, forget_sizes, gather_pairs, place_of_size, pointer, real_is_slot, real_row,
+    RealComponents, exchange_lanes, forget_sizes, gather_pairs, place_of_size, pointer, real_is_slot, real_row,
     real_set_members, real_state, size_terms,
 )
 from expfam.families.gaussian.student_t cimport growth_part, log1p_square, lowest_line, split_squares
+from expfam.structures.ground.arrays cimport aligned
 from expfam.structures.simd.elementary cimport expfam_log_rising1
 from expfam.structures.simd.gaussian_diagonal cimport expfam_t_joint, expfam_t_scan
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES

@@ -18,9 +18,10 @@ from libc.string cimport memcmp, memcpy, memset
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.gaussian.storage cimport (
-    RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
+    RealComponents, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
 )
+from expfam.structures.ground.arrays cimport aligned
 from expfam.structures.simd.cholesky cimport expfam_cholesky, expfam_scale, expfam_svec_add
 from expfam.structures.simd.elementary cimport expfam_log_rising1
 from expfam.structures.simd.gaussian_full cimport (

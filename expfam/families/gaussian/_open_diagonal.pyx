@@ -14,9 +14,10 @@ from libc.math cimport INFINITY, fabs, isfinite, isnan, lgamma, log
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.gaussian.alike cimport alike_columns, at_most, set_places
 from expfam.families.gaussian.storage cimport (
-    RealComponents, aligned, exchange_lanes, pointer, real_is_slot, real_row, real_state,
+    RealComponents, exchange_lanes, pointer, real_is_slot, real_row, real_state,
 )
 from expfam.families.gaussian.student_t cimport log1p_square
+from expfam.structures.ground.arrays cimport aligned
 from expfam.structures.simd.elementary cimport expfam_log_rising1
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.logs cimport expfam_log

@@ -18,11 +18,12 @@ from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RA
 from expfam.families.distance_scores cimport DISTANCE_SCORES, distance_scores_v1
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
 from expfam.families.gaussian.storage cimport (
-    RealComponents, aligned, exchange_lanes, forget_sizes, gather_pairs, place_of_size, pointer, real_clear,
+    RealComponents, exchange_lanes, forget_sizes, gather_pairs, place_of_size, pointer, real_clear,
     real_is_slot, real_row, real_state, size_terms,
 )
 from expfam.families.gaussian.student_t cimport growth_part, log1p_square, lowest_line, split_squares
 from expfam.families.rows cimport entry_column, entry_value, row_start
+from expfam.structures.ground.arrays cimport aligned
 from expfam.structures.simd.elementary cimport expfam_log_rising1
 from expfam.structures.simd.gaussian_diagonal cimport expfam_merged_radial, expfam_radial_scan, expfam_sphere_scan
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES

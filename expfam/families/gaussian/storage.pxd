@@ -110,5 +110,4 @@ cdef class RealComponents:
     cdef void offer_sums(self)
 
 
-cdef object aligned(Py_ssize_t size)
 cdef double *pointer(object array) except? NULL

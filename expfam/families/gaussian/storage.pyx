@@ -8,7 +8,6 @@ prior.
 
 import numpy as np
 
-from cpython.buffer cimport PyBUF_ANY_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
 from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport log
 from libc.string cimport memset
@@ -18,6 +17,7 @@ from expfam.families.row_statistics cimport row_statistics_capsule
 from expfam.families.rows cimport (
     ROWS_FLOAT16, ROWS_FLOAT32, ROWS_FLOAT64, ROWS_INT8, ROWS_INT16, ROWS_UINT8, entry_size, open_dense_rows, open_rows,
 )
+from expfam.structures.ground.arrays cimport address, aligned
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 from expfam.structures.simd.logs cimport expfam_log
 from expfam.structures.simd.prefetch cimport expfam_prefetch
@@ -72,22 +72,8 @@ cdef extern from *:
     void (*expfam_uint16_row)(const void *x, const double *centre, Py_ssize_t d, double *out) noexcept nogil
 
 
-cdef object aligned(Py_ssize_t size):
-    """Return zeros (size,) that begin on a 64-byte boundary.
-
-    No vector of a block then lies across two cache lines.
-    """
-    raw = np.zeros(size + 8)
-    cdef Py_ssize_t skip = (64 - <size_t> pointer(raw) % 64) % 64 // 8
-    return raw[skip : skip + size]
-
-
 cdef double *pointer(object array) except? NULL:
-    cdef Py_buffer held     # `array.ctypes` would take a microsecond, and the owners of few rows ask for ten pointers
-    PyObject_GetBuffer(array, &held, PyBUF_ANY_CONTIGUOUS)
-    cdef double *found = <double *> held.buf
-    PyBuffer_Release(&held)
-    return found
+    return <double *> address(array)
 
 
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:

@@ -18,6 +18,7 @@ from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, components_v1
 from expfam.families.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
+from expfam.structures.ground.arrays cimport address
 from expfam.structures.simd.elementary cimport expfam_log1, expfam_log_rising1
 from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising
 
@@ -442,7 +443,7 @@ cdef int beta_add_statistics(void *self, Py_ssize_t i, double sign, double *S) n
 
 
 cdef double *pointer(object array) except? NULL:
-    return <double *> <size_t> array.ctypes.data
+    return <double *> address(array)
 
 
 cdef class BetaComponents:
