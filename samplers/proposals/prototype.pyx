@@ -20,6 +20,7 @@ from numpy.random cimport bitgen_t
 
 from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
+from expfam.structures.ground.arrays cimport aligned, in_lines
 from expfam.structures.ground.rng cimport TABLES, philox_aim, philox_init, philox_next64, philox_stream
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks
 from expfam.structures.simd.sign_codes cimport expfam_mix64
@@ -190,17 +191,17 @@ cdef class Scratch:
         cdef uint32_t[::1] places, queue
         cdef double[::1] total, work
         cdef uint64_t[::1] seen, mass
-        self.phi = np.empty((n_rows, F), dtype=np.float32)
-        self.scores = np.empty((n_rows, K), dtype=np.float32)
-        self.tops = tops = np.empty(K // 16 + 1, dtype=np.float32)
-        self.values = values = np.empty(padded, dtype=np.float32)
-        self.sums = sums = np.empty(padded // 64 + 1, dtype=np.float32)
-        self.places = places = np.empty(padded, dtype=np.uint32)
-        self.total = total = np.zeros(K + 1)
-        self.seen = seen = np.zeros(K // 64 + 1, dtype=np.uint64)
-        self.work = work = np.empty(K + 1)
-        self.queue = queue = np.empty(K + 1, dtype=np.uint32)
-        self.mass = mass = np.empty(K + 1, dtype=np.uint64)
+        self.phi = in_lines((n_rows, F), np.float32)
+        self.scores = in_lines((n_rows, K), np.float32)
+        self.tops = tops = in_lines(K // 16 + 1, np.float32)
+        self.values = values = in_lines(padded, np.float32)
+        self.sums = sums = in_lines(padded // 64 + 1, np.float32)
+        self.places = places = in_lines(padded, np.uint32)
+        self.total = total = aligned(K + 1)
+        self.seen = seen = aligned(K // 64 + 1, np.uint64)
+        self.work = work = in_lines(K + 1)
+        self.queue = queue = in_lines(K + 1, np.uint32)
+        self.mass = mass = in_lines(K + 1, np.uint64)
         self.top, self.value, self.sum, self.place = &tops[0], &values[0], &sums[0], &places[0]
         self.share, self.bits, self.part, self.turn, self.word = &total[0], &seen[0], &work[0], &queue[0], &mass[0]
 
@@ -389,9 +390,9 @@ cdef class BoundPrototype:
             self.rows_of = np.where(sizes <= A + 1, sizes, A + 1) if A else np.ones_like(sizes)
 
     def _anchors(self, step, rows):
-        """Return phi (R, F) of the rows whose laws are averaged; None if each block of groups reads its own.
+        """Return phi (R, F) of the rows whose laws are averaged, or None.
 
-        The anchors of group g are rows[g]..rows[g + 1] - 1.
+        None means that each block of groups reads its own. The anchors of group g are rows[g]..rows[g + 1] - 1.
         """
         if int(self.settings.n_anchors) == 0:
             return self._as_scores(self.means)
@@ -412,7 +413,7 @@ cdef class BoundPrototype:
         return chosen
 
     def _phi_of(self, Scratch scratch, step, first, last, rows):
-        """Return phi of the anchors of the groups first..last-1, which are not sparse: float32, centred."""
+        """Return phi of the anchors of the groups first..last-1: dense, float32, centred."""
         cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr
         cdef const double[:, ::1] statistics, means
         cdef const double[::1] center
@@ -511,7 +512,10 @@ cdef class BoundPrototype:
         return self.blocks[1:]
 
     def _block(self, Scratch scratch, phi, table, bias, rows):
-        """Make the tables of a few groups: cells, law, names, sizes, the largest size and the least floor."""
+        """Make the tables of a few groups.
+
+        They are cells, law, names and sizes. The largest size and the least probability of a draw by weight follow.
+        """
         cdef Py_ssize_t n_rows = phi.shape[0], K = table.shape[1], n_groups = len(rows) - 1, room, filled
         cdef float[:, ::1] scores
         cdef const float[::1] bias_view = bias

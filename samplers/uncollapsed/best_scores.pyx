@@ -10,6 +10,8 @@ import numpy as np
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from expfam.structures.ground.arrays cimport in_lines
+
 cdef extern from *:
     """
     #include "dispatch.h"
@@ -50,8 +52,8 @@ cdef class BestScores:
         rows = scores.tile_rows
         self.scores = scores
         self.arrays = (
-            1.0 / scores.scale, np.empty(scores.F), np.empty(rows), np.empty(scores.K + 1, dtype=np.int32),
-            np.empty(rows, dtype=np.int32),
+            1.0 / scores.scale, in_lines(scores.F), in_lines(rows), in_lines(scores.K + 1, np.int32),
+            in_lines(rows, np.int32),
         )
         self.factor, self.theta, self.values, self.starts, self.rows = self.arrays
 

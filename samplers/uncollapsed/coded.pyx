@@ -14,6 +14,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from expfam.samplers.uncollapsed.dense cimport DENSE_HOPELESS, DenseScores
 from expfam.samplers.uncollapsed.kept_lists cimport KEPT_MOST, KeptLists, Needs
+from expfam.structures.ground.arrays cimport in_lines
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 from expfam.structures.rows.byte_codes cimport CodedRows, ScoredPoints
 from expfam.structures.simd.dense_scores cimport expfam_narrow
@@ -88,9 +89,9 @@ cdef class Scratch:
         width, F = coded.points.width, coded.scores.F
         self.rows, self.n_near, self.n_exact = CodedRows(ROWS, F), 0, 0
         self.arrays = (
-            np.empty((ROWS, F), dtype=np.float32), np.empty((ROWS, width), dtype=np.float32),
-            np.empty(width + KEPT_MOST, dtype=np.int32), np.empty(width + KEPT_MOST), np.empty(ROWS, dtype=np.uint8),
-            np.empty(width, dtype=np.float32), np.empty(width + 1, dtype=np.int32),
+            in_lines((ROWS, F), np.float32), in_lines((ROWS, width), np.float32), in_lines(width + KEPT_MOST, np.int32),
+            in_lines(width + KEPT_MOST), in_lines(ROWS, np.uint8), in_lines(width, np.float32),
+            in_lines(width + 1, np.int32),
         )
         self.narrow, self.products, self.near, self.weights, self.undecided, self.dots, self.found = \
             self.arrays

@@ -18,6 +18,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from expfam.samplers.chain.accept cimport accept
+from expfam.structures.ground.arrays cimport aligned, in_lines
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.dense_scores cimport (
     expfam_add_scaled, expfam_narrow, expfam_near_pick, expfam_near_weights, expfam_tops,
@@ -115,7 +116,7 @@ cdef class DenseScores:
 
     def _fill(self, bias):
         """Fill the table and the row of biases; pad both by clusters that are never drawn."""
-        self.table = np.zeros((self.F + (not self.sparse), self.width), dtype=np.float32)
+        self.table = aligned((self.F + (not self.sparse), self.width), np.float32)
         rows = max(1, (1 << 20) // self.F)
         for start in range(0, self.K, rows):    # by blocks, to avoid a copy of Theta in double precision
             part = self.Theta[start : start + rows] - self.origin
@@ -278,11 +279,11 @@ cdef class Tile:
 
     def __init__(self, DenseScores scores, Py_ssize_t rows):
         n_blocks = (scores.width + EXPFAM_BLOCK - 1) // EXPFAM_BLOCK
-        self.phi = np.empty((rows, scores.F + 1 if not scores.sparse else 1), dtype=np.float32)
-        self.scores = np.empty((rows, scores.width), dtype=np.float32)
-        self.bounds_array, self.rough = np.empty(rows), np.zeros(max(rows, scores.tile_rows), dtype=np.uint8)
-        self.offsets_array = np.empty(rows)
-        self.tops_array, self.sums_array = np.empty(n_blocks, dtype=np.float32), np.empty(n_blocks)
+        self.phi = in_lines((rows, scores.F + 1 if not scores.sparse else 1), np.float32)
+        self.scores = in_lines((rows, scores.width), np.float32)
+        self.bounds_array, self.rough = in_lines(rows), aligned(max(rows, scores.tile_rows), np.uint8)
+        self.offsets_array = in_lines(rows)
+        self.tops_array, self.sums_array = in_lines(n_blocks, np.float32), in_lines(n_blocks)
         self.phi_view, self.score_view, self.bounds = self.phi, self.scores, self.bounds_array
         self.offsets = self.offsets_array
         self.tops, self.sums, self.rough_view = self.tops_array, self.sums_array, self.rough
@@ -507,7 +508,7 @@ def draw_rows(double[:, ::1] scores, const Py_ssize_t[::1] rows, int32_t[::1] la
     cdef Py_ssize_t i, bad = -1, n_rows = scores.shape[0], K = scores.shape[1]
     cdef double best, total
     cdef philox_stream rng
-    block_sums = np.empty(K // EXPFAM_BLOCK + 1)
+    block_sums = in_lines(K // EXPFAM_BLOCK + 1)
     cdef double[::1] sums = block_sums
     with nogil:
         philox_init(&rng, seed, MOVE)

@@ -24,6 +24,7 @@ from expfam.samplers.uncollapsed.best_scores cimport BestScores
 from expfam.samplers.uncollapsed.listed_rows cimport TileLists
 from expfam.samplers.uncollapsed.near_lists cimport NearLists
 from expfam.samplers.uncollapsed.near_tiles cimport NearTile
+from expfam.structures.ground.arrays cimport aligned, in_lines
 from expfam.structures.simd.dense_scores cimport (
     expfam_add_near, expfam_near_floor, expfam_near_scale, expfam_near_weights, expfam_tops,
 )
@@ -583,9 +584,9 @@ cdef class _Sums(_Weighed):
     def __init__(self, DenseScores scores, near, sizes, bounds):
         self.scores, self.tile, self.sizes, self.bounds = scores, scores.tile(), sizes, bounds
         shape = (scores.F + 1, scores.width) if scores.sparse else (scores.width, scores.F + 1)
-        self.near, self.rough, self.part, self.pieces = np.zeros(shape), None, None, {}
+        self.near, self.rough, self.part, self.pieces = aligned(shape), None, None, {}
         if not scores.sparse:
-            self.part, self.best = np.empty(shape, dtype=np.float32), BestScores(scores)
+            self.part, self.best = in_lines(shape, np.float32), BestScores(scores)
             self.near_tile = None if near is None else NearTile(scores, near)
             if may_list(scores.width, scores.F + 1):
                 self.lists = NearLists(scores.tile_rows, scores.width, scores.F + 1)

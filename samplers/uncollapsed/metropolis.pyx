@@ -18,6 +18,7 @@ from expfam.families.rows cimport entry_column, entry_value, open_rows, row_star
 from expfam.samplers.chain.accept cimport HOPELESS, accept, accepted, passes_bound
 from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
+from expfam.structures.ground.arrays cimport in_lines
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.list_scores cimport EXPFAM_LIST_ENTRIES, expfam_list_scores
 from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH, EXPFAM_PREFETCH_WRITE
@@ -388,7 +389,7 @@ cdef class Room:
 
     def __init__(self, MetropolisSweep sweeper):
         cdef const prototype_state *s = sweeper.w.lists
-        cdef double[::1] work = np.empty(max(sweeper.handle.p.work_size, 1))
+        cdef double[::1] work = in_lines(max(sweeper.handle.p.work_size, 1))
         cdef double[::1] table, bias, scores, sums
         cdef Py_ssize_t longest
         self.work, self.lists = &work[0], NULL
@@ -396,8 +397,8 @@ cdef class Room:
         if s == NULL:
             return
         longest = (s.longest // EXPFAM_LIST_ENTRIES + 1) * EXPFAM_LIST_ENTRIES
-        table = np.empty(1 if sweeper.w.rows != NULL else longest * sweeper.w.F)
-        bias, scores, sums = np.empty(longest), np.empty(longest), np.empty(longest // EXPFAM_BLOCK + 1)
+        table = in_lines(1 if sweeper.w.rows != NULL else longest * sweeper.w.F)
+        bias, scores, sums = in_lines(longest), in_lines(longest), in_lines(longest // EXPFAM_BLOCK + 1)
         self.l.group, self.l.table, self.l.bias, self.l.scores, self.l.sums = (
             -1, &table[0], &bias[0], &scores[0], &sums[0])
         self.lists = &self.l

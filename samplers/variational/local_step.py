@@ -34,6 +34,7 @@ from expfam.samplers.variational.sparse_rows import (
     work_size,
 )
 from expfam.samplers.variational.statistics import Additive
+from expfam.structures.ground.arrays import aligned, in_lines
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run
 from expfam.structures.rows.near_scores import NearScores, NearScratch, may_code
@@ -79,7 +80,7 @@ class Sums(Additive):
     @classmethod
     def zeros(cls, n_clusters: int, n_statistics: int) -> Sums:
         """Return the sums of no rows."""
-        return cls(np.zeros(n_clusters), np.zeros((n_clusters, n_statistics)))
+        return cls(aligned(n_clusters), aligned((n_clusters, n_statistics)))
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.float64]]:
         """Return the counts and sums, without the entropy, as a dict of arrays."""
@@ -472,10 +473,10 @@ class PassPart:
         self.n_scores = K if candidates is None else candidates[0].n_scores + owner.L
         self.n_block = owner.block_rows(self.n_scores)
         width = owner.L if remembered is None else max(owner.L, remembered[0].shape[1])
-        self.starts, self.places = np.empty(K + 2, dtype=np.int64), np.empty(self.n_block * width, dtype=np.int64)
-        self.total = None if self.phi.is_sparse else np.empty(F, dtype=dtype)
+        self.starts, self.places = in_lines(K + 2, np.int64), in_lines(self.n_block * width, np.int64)
+        self.total = None if self.phi.is_sparse else in_lines(F, dtype)
         if not self.phi.is_sparse:
-            self.block = np.empty((self.n_block, F), dtype=dtype)
+            self.block = in_lines((self.n_block, F), dtype)
         self.transposed = np.zeros((F, K)) if owner.is_dense and self.phi.is_sparse else None
 
     # ---- rows and statistics -----------------------------------------------------------------------------------------
@@ -512,18 +513,18 @@ class PassPart:
     def _allocate(self):
         owner = self.owner
         dtype = np.float64 if owner.is_dense else self.phi.dtype
-        self.scores = np.empty((self.n_block, self.n_scores), dtype=self.phi.dtype)
-        self.work = np.empty(work_size(self.n_scores), dtype=dtype)
-        self.objective, self.entropy = np.empty(self.n_block), np.empty(self.n_block)
+        self.scores = in_lines((self.n_block, self.n_scores), self.phi.dtype)
+        self.work = in_lines(work_size(self.n_scores), dtype)
+        self.objective, self.entropy = in_lines(self.n_block), in_lines(self.n_block)
         width = 1 if owner.is_dense else owner.L
-        self.values = np.empty((self.n_block, width), dtype=self.phi.dtype)
-        self.indices = np.empty((self.n_block, width), dtype=np.int32)
+        self.values = in_lines((self.n_block, width), self.phi.dtype)
+        self.indices = in_lines((self.n_block, width), np.int32)
         self.gathered = None
         self.near = self._near_scratch()
         if self.candidates is not None and not self.phi.is_sparse:
-            self.gathered = np.empty((self.candidates[0].n_scores, self.phi.n_statistics), dtype=self.phi.dtype)
+            self.gathered = in_lines((self.candidates[0].n_scores, self.phi.n_statistics), self.phi.dtype)
         elif owner.is_dense and not self.phi.is_sparse:
-            self.product = np.empty((owner.K, self.phi.n_statistics), dtype=self.phi.dtype)
+            self.product = in_lines((owner.K, self.phi.n_statistics), self.phi.dtype)
 
     def _near_scratch(self):
         """Return what scores near the best one need, or None where all scores are wanted."""

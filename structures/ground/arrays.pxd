@@ -1,4 +1,5 @@
-# Where the cells of arrays lie, and arrays that begin with a line of the cache.
+# Where the cells of arrays lie, and arrays that fill lines of the cache.
 
 cdef void *address(object array) except? NULL
-cdef object aligned(Py_ssize_t size, object kind=*)
+cpdef object aligned(object shape, object kind=*)
+cpdef object in_lines(object shape, object kind=*)

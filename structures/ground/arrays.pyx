@@ -1,4 +1,8 @@
-"""Where the cells of arrays lie, and arrays that begin with a line of the cache."""
+"""Where the cells of arrays lie, and arrays that fill lines of the cache.
+
+Vectors of such arrays do not lie across two lines. No line holds cells of two of them: two threads that write to arrays
+of their own in one line would wait for each other at each number, and small arrays often lie side by side.
+"""
 
 import numpy as np
 
@@ -17,13 +21,31 @@ cdef void *address(object array) except? NULL:
     return found
 
 
-cdef object aligned(Py_ssize_t size, object kind=np.float64):
-    """Return zeros (size,) of a dtype whose first cell begins a line of the cache.
+cpdef object aligned(object shape, object kind=np.float64):
+    """Return zeros of a shape and a dtype that fill lines of the cache.
 
-    No vector of a block then lies across two lines.
+    >>> from expfam.structures.ground.arrays import aligned
+    >>> aligned((2, 3)).tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    kind = np.dtype(kind)
-    cdef Py_ssize_t item = kind.itemsize
-    raw = np.zeros(size + LINE // item, dtype=kind)
-    cdef Py_ssize_t skip = (LINE - <size_t> address(raw) % LINE) % LINE // item
-    return raw[skip : skip + size]
+    return made(np.zeros, shape, np.dtype(kind))
+
+
+cpdef object in_lines(object shape, object kind=np.float64):
+    """Return an array as `aligned` does, whose cells may hold anything.
+
+    >>> from expfam.structures.ground.arrays import in_lines
+    >>> in_lines((2, 3), "int32").shape
+    (2, 3)
+    """
+    return made(np.empty, shape, np.dtype(kind))
+
+
+cdef object made(make, shape, kind):
+    """Return an array that begins with a line, and ends a line before other memory begins."""
+    cdef Py_ssize_t size = 1, item = kind.itemsize, skip
+    for extent in shape if isinstance(shape, tuple) else (shape,):
+        size *= extent
+    raw = make(size + 2 * LINE // item, dtype=kind)
+    skip = (LINE - <size_t> address(raw) % LINE) % LINE // item
+    return raw[skip : skip + size].reshape(shape)

@@ -26,7 +26,7 @@ from expfam.structures.ground.spin import Watched
 from expfam.structures.ground.team import Team
 
 N_SEGMENTS = 64  # sums over data are defined by this number of contiguous segments, never by the schedule
-_WATCHING = 1e-4  # seconds for which a thread watches, before it sleeps: to wake takes about half of this
+_WATCHING = 1e-3  # seconds for which a thread watches, before it sleeps: to wake takes a twentieth of this
 
 
 class _BlasLimit:

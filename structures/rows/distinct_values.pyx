@@ -10,7 +10,7 @@ rows, or on parts that are merged.
 import numpy as np
 
 cimport cython
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -55,7 +55,7 @@ cdef class DistinctValues:
     low, high : arrays of shape (F,)
         The least and the largest value of each column, over all rows that will ever be added or merged.
     n_rows : int
-        Largest number of rows; memory is 48 bytes for each row and column, at most 98 kB a column by default.
+        Largest number of rows; memory is at most 96 bytes for each row and column, and 98 kB a column by default.
     most_held : int
         Number of values of a column that are held. The standard error of an estimate is about 1.4 divided by its root.
 
@@ -88,7 +88,7 @@ cdef class DistinctValues:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scale = STEPS / (high - low)
         self.origin, self.scale = low, np.where((high > low) & np.isfinite(scale), scale, 0.0)
-        self.n_places, self.is_blank = 1 << int(min(most_held, max(n_rows, 1))).bit_length(), True
+        self.n_places, self.is_blank = 1 << int(min(most_held + 1, 2 * max(n_rows, 1))).bit_length(), True
         self.places = np.empty((self.n_columns, self.n_places), dtype=PLACE)
         self.held, self.limits = np.zeros(self.n_columns, dtype=np.intp), np.full(self.n_columns, EVERY_HASH)
 
@@ -334,7 +334,8 @@ cdef void begin(reader *r, const char *rows, Py_ssize_t n, Py_ssize_t stride) no
 
     If they do, no value has been held in vain before. The other columns begin again.
     """
-    cdef Py_ssize_t j, skipped = 0, first = 3 * r.tables[0].most_held // 2  # distinct values are surely too many
+    # so many distinct values below a limit are expected; with four standard errors fewer, they are still too many
+    cdef Py_ssize_t j, skipped = 0, first = r.tables[0].most_held + 4 * <Py_ssize_t> sqrt(r.tables[0].most_held)
     cdef uint64_t tried
     cdef bint some = False
     r.is_new = False

@@ -64,7 +64,7 @@ def test_parts_in_any_order_are_the_whole(seed, kind):
     np.testing.assert_array_equal(merged.gaps(), whole.gaps())
 
 
-@pytest.mark.parametrize("held", [16, 256, 2048])
+@pytest.mark.parametrize("held", [1, 3, 16, 255, 256, 2048])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_many_rows_at_once_hold_what_rows_added_few_at_a_time_hold(kind, held):
     """Many rows begin with limits that are tried; few rows lower them from above."""
@@ -76,8 +76,9 @@ def test_many_rows_at_once_hold_what_rows_added_few_at_a_time_hold(kind, held):
     low, high = np.append(np.nanmin(X[:, :-1], axis=0), np.nan), np.append(np.nanmax(X[:, :-1], axis=0), np.nan)
     once, slowly = DistinctValues(low, high, n, held), DistinctValues(low, high, n, held)
     once.add(X)
-    for first in range(0, n, held):
-        slowly.add(X[first : first + held])
+    step = max(held, 16)
+    for first in range(0, n, step):
+        slowly.add(X[first : first + step])
     np.testing.assert_array_equal(once.counts(), slowly.counts())
     np.testing.assert_array_equal(once.gaps(), slowly.gaps())
     assert held_by(once) == held_by(slowly)
