@@ -17,7 +17,16 @@ from threadpoolctl import threadpool_info
 from expfam.structures.ground import threads as _threads
 from expfam.structures.ground.spin import Watched
 from expfam.structures.ground.team import Team
-from expfam.structures.ground.threads import resolve_n_threads, run, segments, single_blas, team_of
+from expfam.structures.ground.threads import (
+    of_parts,
+    readers,
+    resolve_n_threads,
+    rows_read_by,
+    run,
+    segments,
+    single_blas,
+    team_of,
+)
 from expfam.structures.rows.kmeans import RowTiles
 
 TIMEOUT = 30.0  # seconds; a deadlock fails instead of hanging
@@ -103,6 +112,23 @@ def test_a_team_in_a_task_works_alone():
 
     assert size() == 3
     assert run(size, [(), ()], 2) == [1, 1]
+
+
+def test_readers_are_one_team_until_parts_are_read():
+    many = 1 << 21
+    with rows_read_by(2):
+        team = readers(many)
+        assert readers(many) is team
+        assert readers(100).n_threads == 1
+        assert of_parts(lambda start, stop: readers(many).n_threads, 100, many) == [1, 1]
+        other = readers(many)
+        assert other is not team
+        assert other.n_threads == 2
+        with rows_read_by(1):
+            assert readers(many).n_threads == 1
+    assert readers(many).n_threads == 1
+    for ended in (team, other):
+        ended.serve()  # returns at once
 
 
 @pytest.mark.parametrize("n_threads", [2, 3, 8])
