@@ -250,8 +250,8 @@ class _GroupedPart(PassPart):
             self._hold(scores, near_of, rows)
             near.append(near_of)
         self._use(held, 0)
-        rows = self._global(slice(start, stop))
-        self._timed("select", self._select, self.scores, _joined(near), rows, stop - start)
+        places = slice(start, stop)
+        self._timed("select", self._select, self.scores, _joined(near), self._global(places), places, stop - start)
         for piece in pieces:
             self._use(held, piece.start - start)
             rows, m = self._global(piece), piece.stop - piece.start
@@ -293,7 +293,7 @@ class _GroupedPart(PassPart):
         else:
             self.N[:] = 0.0
 
-    def _select(self, scores, near, rows, m):
+    def _select(self, scores, near, rows, places, m):
         kept = self.responsibilities[:m]
         weight = self._weight(rows)
         bad = group_step(

@@ -558,7 +558,7 @@ class PassPart:
         if self.owner.links is not None:
             scores *= self.owner.links.power[rows][:, None]
         self._hold(scores, near, rows)
-        self._timed("select", self._select, scores, near, rows, m)
+        self._timed("select", self._select, scores, near, rows, places, m)
         self._add_block(phi, scores, rows, places, m)
 
     def _hold(self, scores, near, rows):
@@ -594,7 +594,7 @@ class PassPart:
         self.diagnostics.n_last_outside += found
         return scores, near
 
-    def _select(self, scores, near, rows, m):
+    def _select(self, scores, near, rows, places, m):
         results = (self.objective[:m], self.entropy[:m], self.work)
         if self.owner.is_dense:
             bad = soft_rows(scores, self.indices[:m], *results)
@@ -602,7 +602,7 @@ class PassPart:
             near_rows = near or (None, None, None)
             bad = select_rows(scores, *near_rows, self.values[:m], self.indices[:m], *results)
             if near is None and bad < 0:
-                self._sample_lost_mass(scores, rows, m)
+                self._sample_lost_mass(scores, places, m)
         self._refuse(bad, rows)
 
     def _refuse(self, bad, rows):
@@ -613,10 +613,9 @@ class PassPart:
                 " under the prior?"
             )
 
-    def _sample_lost_mass(self, scores, rows, m):
+    def _sample_lost_mass(self, scores, places, m):
         step = max(1, self.owner.n_rows // SAMPLED_ROWS)
-        first = (-rows.start) % step if isinstance(rows, slice) else None
-        chosen = np.flatnonzero(rows % step == 0) if first is None else np.arange(first, m, step)
+        chosen = np.arange((-places.start) % step, m, step)
         self.diagnostics.lost += lost_mass(scores, chosen, self.objective)
         self.diagnostics.n_sampled += chosen.size
 
