@@ -185,11 +185,13 @@ class _AskExtremes(_Shared):
         return found
 
 
-class _Sums(_Shared):
-    """Pieces (3, V) of sums of cells less `low`."""
-
+class _Terms:
     def __init__(self, of_logs: bool, low: Floats, width: Floats, n_rows: int) -> None:
         self.of_logs, self.low, self.width, self.n_rows = of_logs, low, width, n_rows
+
+
+class _Sums(_Shared, _Terms):
+    """Pieces (3, V) of sums of cells less `low`."""
 
     def __call__(self, block: Block) -> Floats:
         sums = ExactSums(self.width, self.n_rows)
@@ -212,11 +214,8 @@ class _Squares(_Sums):
         return squares.pieces()
 
 
-class _WeightedSums(_Sums):
+class _WeightedSums(_Terms):
     """Pieces (2, 3, V) of weighted sums of cells less `low`, and of weights, by `unit`."""
-
-    def is_shared(self, X: Any) -> bool:
-        return False
 
     def __init__(self, of_logs: bool, low: Floats, width: Floats, n_rows: int, unit: float) -> None:
         super().__init__(of_logs, low, width, n_rows)

@@ -33,6 +33,7 @@ from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, ma
 from expfam.samplers.proposals.moved cimport MovedRows, moved_rows
 from expfam.families.natural cimport NaturalLaw, natural_law
 from expfam.families.row_statistics cimport RowStatistics, row_statistics_v1
+from expfam.structures.ground.arrays cimport in_lines
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.int8 cimport EXPFAM_INT8_GROUP, expfam_int8_scores
@@ -1032,6 +1033,6 @@ def _balance(spread, variance):
 
 
 def _aligned_bytes(size):
-    memory = np.full(size + 64, 128, dtype=np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + size]
+    memory = in_lines(size, np.uint8)
+    memory.fill(128)
+    return memory

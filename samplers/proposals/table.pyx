@@ -22,6 +22,7 @@ from expfam.families.rows cimport csr_rows, entry_column, entry_value, open_rows
 from expfam.samplers.proposals.block_rows cimport BlockRows, counted_rows, expect_row, expect_start
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.samplers.proposals.moved cimport MovedRows, moved_rows
+from expfam.structures.ground.arrays cimport in_lines
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.byte_logs cimport expfam_between, expfam_byte_scores, expfam_float_rows, expfam_max_float
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
@@ -1030,11 +1031,9 @@ def _zeros(shape, dtype):
     NumPy asks for large pages in `empty`, not in `zeros`. The rows of a datum's words are too far apart for small
     pages.
     """
-    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
-    memory = np.empty(size + LINE, dtype=np.uint8)
-    first = -memory.ctypes.data % LINE
+    memory = in_lines(shape, dtype)
     memory.fill(0)
-    return memory[first : first + size].view(dtype).reshape(shape)
+    return memory
 
 
 def _stretches(Py_ssize_t n, Py_ssize_t n_tasks):

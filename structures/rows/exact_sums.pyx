@@ -38,6 +38,9 @@ ctypedef fused real:
 
 
 ctypedef struct reading:
+    # read n columns, from column j on, of rows that are taken as one
+    void (*read)(const reading *job, const void *rows, Py_ssize_t n_rows, Py_ssize_t n, Py_ssize_t j,
+                 Py_ssize_t thread) noexcept nogil
     const void *rows
     Py_ssize_t n, F             # rows and columns
     Py_ssize_t fold, step       # rows that are taken as one; such rows that a thread takes at a time
@@ -69,8 +72,24 @@ cdef inline Py_ssize_t whole_lines(Py_ssize_t size) noexcept nogil:
     return (size + LINE - 1) // LINE * LINE
 
 
-cdef inline Py_ssize_t items_of(const reading *job) noexcept nogil:
-    return (job.n // job.fold + job.step - 1) // job.step if job.F else 0
+cdef void read_all(reading *job, Team team) noexcept nogil:
+    """Have the threads of a team read all rows; those that fill no fold are the caller's."""
+    cdef Py_ssize_t rest = job.n % job.fold
+    if job.n == 0 or job.F == 0:
+        return
+    team.share(read_item, job, (job.n // job.fold + job.step - 1) // job.step)
+    if rest:
+        job.read(job, cell_at(job, (job.n - rest) * job.F), 1, rest * job.F, 0, 0)
+
+
+cdef void read_item(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    """Read some rows, some columns at a time."""
+    cdef const reading *job = <const reading *> work
+    cdef Py_ssize_t first = item * job.step, n = min(job.step, job.n // job.fold - first), width = job.fold * job.F
+    cdef Py_ssize_t block, j
+    for block in range((width + COLUMNS - 1) // COLUMNS):
+        j = block * COLUMNS
+        job.read(job, cell_at(job, first * width + j), n, min(COLUMNS, width - j), j, thread)
 
 
 cdef inline const void *cell_at(const reading *job, Py_ssize_t at) noexcept nogil:
@@ -98,13 +117,12 @@ def column_extremes(const real[:, ::1] rows, Team team=None):
     counts = aligned(readers.n_threads * pitch)
     cdef real *low = <real *> address(rooms[0])
     cdef real *high = <real *> address(rooms[1])
+    job.read = extremes
     job.pitch, job.low, job.high, job.count = pitch, low, high, <double *> address(counts)
     with nogil:
         for i in range(readers.n_threads * pitch):
             low[i], high[i] = INFINITY, -INFINITY
-        readers.share(find_extremes, &job, items_of(&job))
-        if F and job.n % fold:
-            extremes(&job, cell_at(&job, (job.n - job.n % fold) * F), 1, job.n % fold * F, 0)
+        read_all(&job, readers)
         for thread in range(readers.n_threads):
             for i in range(fold * F):
                 j = i % F
@@ -114,19 +132,10 @@ def column_extremes(const real[:, ::1] rows, Team team=None):
     return least.base, largest.base, count.base
 
 
-cdef void find_extremes(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
-    """Find the extremes of some rows for a thread."""
-    cdef const reading *job = <const reading *> work
-    cdef Py_ssize_t first = item * job.step, n = min(job.step, job.n // job.fold - first), width = job.fold * job.F
-    cdef Py_ssize_t block, j
-    for block in range((width + COLUMNS - 1) // COLUMNS):
-        j = block * COLUMNS
-        extremes(job, cell_at(job, first * width + j), n, min(COLUMNS, width - j), thread * job.pitch + j)
-
-
-cdef void extremes(const reading *job, const void *rows, Py_ssize_t n_rows, Py_ssize_t n, Py_ssize_t at) noexcept nogil:
-    """Find the extremes of n columns of rows; `at` is where those of the first one are."""
-    cdef Py_ssize_t stride = job.fold * job.F
+cdef void extremes(const reading *job, const void *rows, Py_ssize_t n_rows, Py_ssize_t n, Py_ssize_t j,
+                   Py_ssize_t thread) noexcept nogil:
+    """Find the extremes of n columns, from column j on, of rows that are taken as one."""
+    cdef Py_ssize_t stride = job.fold * job.F, at = thread * job.pitch + j
     if job.is_single:
         expfam_float_extremes(<const float *> rows, n_rows, stride, n, <float *> job.low + at, <float *> job.high + at,
                               job.count + at)
@@ -318,28 +327,16 @@ def add_rows(const real[:, ::1] rows, const double[::1] shift, const double[::1]
     if rows.shape[0] == 0 or F == 0:
         return
     cdef reading job = reading_of(rows, width // F, team)
-    job.pitch = whole_lines(N_PIECES * width)
+    job.read, job.pitch = terms, whole_lines(N_PIECES * width)
     room = aligned(team.n_threads * job.pitch)
     job.shift, job.centre, job.lift = &shift[0], NULL if centre is None else &centre[0], &lift[0, 0]
     job.sums = <double *> address(room)
     with nogil:
-        team.share(add_item, &job, items_of(&job))
-        if job.n % job.fold:
-            terms(&job, cell_at(&job, (job.n - job.n % job.fold) * F), 1, job.n % job.fold * F, 0, 0)
+        read_all(&job, team)
         for thread in range(team.n_threads):
             for piece in range(N_PIECES):
                 for i in range(width):
                     sums[piece, i % F] += job.sums[thread * job.pitch + piece * width + i]
-
-
-cdef void add_item(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
-    """Add the terms of some rows to the sums of a thread."""
-    cdef const reading *job = <const reading *> work
-    cdef Py_ssize_t first = item * job.step, n = min(job.step, job.n // job.fold - first), width = job.fold * job.F
-    cdef Py_ssize_t block, j
-    for block in range((width + COLUMNS - 1) // COLUMNS):
-        j = block * COLUMNS
-        terms(job, cell_at(job, first * width + j), n, min(COLUMNS, width - j), j, thread)
 
 
 cdef void terms(const reading *job, const void *rows, Py_ssize_t n_rows, Py_ssize_t n, Py_ssize_t j,
