@@ -21,6 +21,7 @@ from expfam.families.foreign import OF_TOKENS, is_word, refuse_foreign
 from expfam.params import is_auto
 from expfam.structures.ground.threads import READERS, of_parts, readers
 from expfam.structures.rows.finite_cells import are_finite
+from expfam.structures.rows.row_copies import copied_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -393,12 +394,15 @@ def read_only(value: Any) -> Any:
 
 
 def chosen_rows(X: Any, rows: Any) -> Any:
-    """Return some rows of an array, dense or CSR; the result is that of ``X[rows]``.
+    """Return some rows of an array, dense or CSR, read-only; the values are those of ``X[rows]``.
 
-    `take` copies numbered rows in a quarter of the time.
+    Rows are a slice, or numbers from 0 on.
     """
-    is_numbered = isinstance(rows, np.ndarray) and rows.dtype.kind in "iu"
-    return X.take(rows, axis=0) if is_numbered and isinstance(X, np.ndarray) else X[rows]
+    if not (isinstance(rows, np.ndarray) and rows.dtype.kind in "iu" and isinstance(X, np.ndarray)):
+        return read_only(X[rows])
+    if X.ndim == 2 and X.flags.c_contiguous and X.dtype.kind in "biuf":
+        return read_only_array(copied_rows(X, rows))
+    return read_only_array(X.take(rows, axis=0))  # in a quarter of the time of `X[rows]`
 
 
 def first_where(X: Any, test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]) -> tuple[int, int, Any] | None:

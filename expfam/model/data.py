@@ -20,7 +20,7 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.base import bound_family
 from expfam.families.counts.components import count_rows
-from expfam.families.support import read_only
+from expfam.families.support import chosen_rows, read_only
 from expfam.families.weighing import checked_weight
 from expfam.frames.names import named_columns
 from expfam.model.groups import Groups, as_groups
@@ -191,9 +191,8 @@ class Dataset:
         Weights and what is known stay; groups and names of rows are left out.
         """
         other = self._copy()
-        chosen = self.X[rows] if sparse.issparse(self.X) else self.X.take(rows, axis=0)
-        other.X = read_only(chosen if sparse.issparse(chosen) else np.ascontiguousarray(chosen))
-        other.n_rows, other.row_offset = int(chosen.shape[0]), 0
+        other.X = chosen_rows(self.X, rows)
+        other.n_rows, other.row_offset = int(other.X.shape[0]), 0
         other.weight = None if self.weight is None else self.weight[rows]
         other.known = None if self.known is None else self.known.part(rows)
         other.groups = other.row_ids = other._log_base = other._whole_counts = other._n_nonzero = None

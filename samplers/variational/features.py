@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.families.support import chosen_rows
+from expfam.samplers.variational.dense_source import DenseSource, dense_source
 from expfam.samplers.variational.sparse_rows import centre_rows, pack_outer
 
 if TYPE_CHECKING:
@@ -141,13 +142,21 @@ class DensePhi(PhiBlocks):
         rows = rows[:: max(1, rows.size // _SAMPLED_ROWS)]
         blocks = np.array_split(rows, -(-rows.size // _SAMPLED_BLOCK))
         if weight is None:
-            total, size = sum(self._statistics(block).sum(axis=0) for block in blocks), rows.size
+            total, size = sum(self._statistics(block).sum(axis=0, dtype=np.float64) for block in blocks), rows.size
         else:
             total, size = sum(weight[block] @ self._statistics(block) for block in blocks), weight[rows].sum()
-        self.origin = np.ascontiguousarray(total / size)
+        self.origin = np.ascontiguousarray(total / size, dtype=np.float64)
+
+    def source(self) -> DenseSource | None:
+        """Return what writes the statistics without Python; None if there are no compiled ones."""
+        return dense_source(self.family, self.data.X, self.origin)
 
     def fill(self, rows: slice | npt.NDArray[np.integer], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Write the statistics of some rows, minus the origin, to `out` (m, F); return it."""
+        source = self.source()
+        if source is not None:
+            source.fill(rows, out)
+            return out
         step = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.n_statistics)
         for first in range(0, len(out), step):
             part = out[first : first + step]
@@ -187,6 +196,9 @@ class PackedPhi(DensePhi):
         self.map: npt.NDArray[np.float64] = np.eye(family.n_features_in_) if linear_map is None else linear_map
         self.inverse = np.linalg.inv(self.map)
         self.with_family(family)
+
+    def source(self) -> None:
+        """Return None: `fill` packs the rows after their map."""
 
     def _statistics(self, rows):
         return np.asarray(self.family.sufficient_statistics(self._rows(rows)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -150,7 +151,8 @@ class HeldSoft(HeldRows, SoftState):
         if not all_clusters:
             self.near = GraphCandidates(self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)))
         seconds = perf_counter() - begin
-        done = super().make_pass(all_clusters=all_clusters)
+        with self.passes.served() if all_clusters and self.passes.keeps_team() else nullcontext():
+            done = super().make_pass(all_clusters=all_clusters)
         done.seconds_global += seconds
         self.near = None
         return done

@@ -9,6 +9,8 @@ kept rows need N L numbers; nothing is N x K.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import Lock
 from time import perf_counter
@@ -19,6 +21,7 @@ import numpy.typing as npt
 
 from expfam.errors import SupportError
 from expfam.samplers.variational.linked_rows import LinkedRows
+from expfam.samplers.variational.posterior import CHUNK_VALUES
 from expfam.samplers.variational.sparse_rows import (
     add_dense_rows,
     add_soft_rows,
@@ -34,9 +37,10 @@ from expfam.samplers.variational.sparse_rows import (
     work_size,
 )
 from expfam.samplers.variational.statistics import Additive
+from expfam.samplers.variational.whole_pass import WholePass
 from expfam.structures.ground.arrays import aligned, in_lines
 from expfam.structures.ground.stored import numbers
-from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run
+from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run, team_of
 from expfam.structures.rows.near_scores import NearScores, NearScratch, may_code
 
 if TYPE_CHECKING:
@@ -44,11 +48,13 @@ if TYPE_CHECKING:
     from expfam.samplers.variational.candidates import GraphCandidates
     from expfam.samplers.variational.features import PhiBlocks
     from expfam.samplers.variational.posterior import Posterior
+    from expfam.structures.ground.team import Team
 
 SCORE_BYTES = 1 << 20  # limit for the scores of a block
 PHI_BYTES = 1 << 23  # limit for the statistics of a block
 MOST_ROWS = 4096
 PART_ROWS = 2048  # least number of rows in a part
+LOOP_PRODUCTS = 1 << 33  # of rows, clusters and statistics in a loop without Python: some tenths of a second
 _ALL_ROWS, _CANDIDATE_ROWS = 2, 8  # least number of rows of a part per cluster: then adding its sums costs little
 _SIZED_ROWS = 64  # that show the sizes of statistics
 SAMPLED_ROWS = 1000  # rows whose lost mass is measured in a pass over all clusters
@@ -288,6 +294,8 @@ class SparsePass:
         self.weight, self.held, self.n_threads = weight, held, n_threads
         self.n_rows = phi.data.n_rows
         self.links = phi if isinstance(phi, LinkedRows) else None
+        self.sampled_step = max(1, self.n_rows // SAMPLED_ROWS)
+        self._team: Team | None = None
 
     @property
     def is_dense(self) -> bool:
@@ -349,7 +357,11 @@ class SparsePass:
                 local.replaced.add(replaced)
             local.diagnostics.add(diagnostics)
 
-        self._run(part, m, add, has_candidates=candidates is not None)
+        whole = None if candidates is not None or remembered is not None else self._whole_source()
+        if whole is not None:
+            self._whole_step(local, rows, tables, whole)
+        else:
+            self._run(part, m, add, has_candidates=candidates is not None)
         self._add_origin(local.sums)
         self._add_origin(local.replaced)
         if is_last:
@@ -357,6 +369,53 @@ class SparsePass:
         self._complete(local, rows)
         local.value += tables.left_out(local.sums)
         return local
+
+    def _whole_source(self):
+        """Return the source of rows whose step against all clusters asks nothing of Python, or None."""
+        is_other = self.is_dense or self.phi.is_sparse or self.links is not None or self.held is not None
+        return None if is_other or has_codes(self.phi, self.K) else self.phi.source()
+
+    def _whole_step(self, local, rows, tables, source):
+        """Make the step of rows against all clusters, with a team."""
+        m, n_threads = len(local.labels), resolve_n_threads(self.n_threads)
+        kept = None if local.indices is None else (local.indices, local.values)
+        parts = WholePass(
+            source, rows, tables.theta, tables.c, self.weight, n_active=self.L, n_block=self.block_rows(),
+            n_parts=self.n_parts(m), step=self.sampled_step, labels=local.labels, kept=kept, sums=local.sums,
+            n_threads=n_threads,
+        )  # fmt: skip
+        with nullcontext(self._team) if self._team else team_of(n_threads, uses_blas=True) as team:
+            bad = parts.run(team, most_products=LOOP_PRODUCTS)
+        if bad >= 0:
+            self.refuse(rows, bad)
+        value, local.sums.entropy, lost, *seconds = parts.found.sum(axis=0).tolist()
+        local.value += value
+        local.diagnostics.lost, local.diagnostics.n_sampled = lost, len(range(0, m, self.sampled_step))
+        local.diagnostics.seconds = dict(zip(local.diagnostics.seconds, (1e-9 * each for each in seconds)))
+
+    def keeps_team(self) -> bool:
+        """Tell whether threads may wait from one step against all clusters to the next.
+
+        They may where no task between two steps needs them.
+        """
+        return self.K * self.phi.n_statistics <= CHUNK_VALUES and self._whole_source() is not None
+
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """Keep the threads of the steps in the block between one step and the next."""
+        with team_of(self.n_threads, uses_blas=True) as self._team:
+            try:
+                yield
+            finally:
+                self._team = None
+
+    def refuse(self, rows: slice | npt.NDArray[np.integer], bad: int) -> None:
+        """Raise the error of a row without a finite score, at a place of some rows."""
+        row = rows.start + bad if isinstance(rows, slice) else rows[bad]
+        raise SupportError(
+            f"family {self.phi.family.name!r}: row {row} has no finite score under any cluster; is it possible"
+            " under the prior?"
+        )
 
     def _complete(self, local, rows):
         """Make the sums of a step that its parts have not made; by default there are none."""
@@ -607,17 +666,13 @@ class PassPart:
 
     def _refuse(self, bad, rows):
         if bad >= 0:
-            row = rows.start + bad if isinstance(rows, slice) else rows[bad]
-            raise SupportError(
-                f"family {self.phi.family.name!r}: row {row} has no finite score under any cluster; is it possible"
-                " under the prior?"
-            )
+            self.owner.refuse(rows, bad)
 
     def _sample_lost_mass(self, scores, places, m):
-        step = max(1, self.owner.n_rows // SAMPLED_ROWS)
-        chosen = np.arange((-places.start) % step, m, step)
-        self.diagnostics.lost += lost_mass(scores, chosen, self.objective)
-        self.diagnostics.n_sampled += chosen.size
+        step = self.owner.sampled_step
+        first = -places.start % step
+        self.diagnostics.lost += lost_mass(scores, first, step, self.objective)
+        self.diagnostics.n_sampled += len(range(first, m, step))
 
     def _sum_block(self, phi, scores, places, weight, m):
         if self.replaced is not None:

@@ -17,7 +17,7 @@ from scipy.special import betaln, psi
 from expfam.structures.ground.threads import run
 from expfam.structures.selection.top_l import select_top
 
-_CHUNK_VALUES = 1 << 16  # statistics of a chunk: a few hundred wide clusters then occupy several threads
+CHUNK_VALUES = 1 << 16  # statistics of a chunk: a few hundred wide clusters then occupy several threads
 _GRAPH_ROWS = 128  # rows of a product that reads all parameters: with fewer, memory would limit the speed
 
 
@@ -168,7 +168,7 @@ class Posterior:
 
     def _chunks(self, least=1):
         K, F = self.S.shape
-        size = max(least, _CHUNK_VALUES // F)
+        size = max(least, CHUNK_VALUES // F)
         return [(slice(k, min(k + size, K)),) for k in range(0, K, size)]
 
     def _cluster_values(self):

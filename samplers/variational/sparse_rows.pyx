@@ -114,11 +114,17 @@ def centre_rows(const double[:, ::1] phi, const double[::1] origin, value_t[:, :
 def dense_scores(const value_t[:, ::1] phi, const value_t[:, ::1] theta, const value_t[::1] c,
                  value_t[:, ::1] out):
     """Write phi theta' + c to `out`: (R, F), (K, F), (K,) to (R, K)."""
-    cdef Py_ssize_t i
     with nogil:
-        for i in range(out.shape[0]):
-            out[i, :] = c
-        products(&phi[0, 0], &theta[0, 0], phi.shape[0], theta.shape[0], phi.shape[1], &out[0, 0], out.shape[1])
+        score_rows(&phi[0, 0], &theta[0, 0], &c[0], out.shape[0], out.shape[1], phi.shape[1], &out[0, 0])
+
+
+cdef void score_rows(const value_t *phi, const value_t *theta, const value_t *c, Py_ssize_t R, Py_ssize_t K,
+                     Py_ssize_t F, value_t *out) noexcept nogil:
+    cdef Py_ssize_t i, k
+    for i in range(R):
+        for k in range(K):
+            out[i * K + k] = c[k]
+    products(phi, theta, R, K, F, out, K)
 
 
 def sparse_scores(const int64_t[::1] indptr, const index_kind[::1] indices, const double[::1] values,
@@ -262,10 +268,8 @@ def select_rows(const value_t[:, ::1] scores, const int32_t[::1] buckets, const 
     cdef Py_ssize_t i, e, j, L = values.shape[1], G = 0 if graph is None else graph.shape[1], bad = -1
     with nogil:
         for i in range(scores.shape[0]):
-            if top_row(&scores[i, 0], scores.shape[1], L, &values[i, 0], &indices[i, 0], &work[0]):
-                bad = i
-                break
-            if not soften(&values[i, 0], &indices[i, 0], L, &objective[i], &entropy[i]):
+            if not select_row(&scores[i, 0], scores.shape[1], L, &values[i, 0], &indices[i, 0], &objective[i],
+                              &entropy[i], &work[0]):
                 bad = i
                 break
             if G:
@@ -274,6 +278,14 @@ def select_rows(const value_t[:, ::1] scores, const int32_t[::1] buckets, const 
                     if j >= 0:
                         indices[i, e] = graph[buckets[i], j] if j < G else last[i, j - G]
     return bad
+
+
+cdef bint select_row(const value_t *scores, Py_ssize_t n_scores, Py_ssize_t L, value_t *values, int32_t *indices,
+                     double *objective, double *entropy, value_t *work) noexcept nogil:
+    """Select of one row, by column; return False if it has no finite largest score."""
+    if top_row(scores, n_scores, L, values, indices, work):
+        return False
+    return soften(values, indices, L, objective, entropy)
 
 
 cdef bint soften(value_t *values, int32_t *indices, Py_ssize_t L, double *objective, double *entropy) noexcept nogil:
@@ -303,20 +315,27 @@ cdef bint soften(value_t *values, int32_t *indices, Py_ssize_t L, double *object
     return True
 
 
-def lost_mass(const value_t[:, ::1] scores, const int64_t[::1] rows, const double[::1] objective):
+def lost_mass(const value_t[:, ::1] scores, Py_ssize_t first, Py_ssize_t step, const double[::1] objective):
     """Return the probability mass outside of the kept clusters, summed over some rows.
 
-    `scores` (R, K) are those of all clusters; `objective` (R,) is the log of the sum of the exponentials of those kept.
+    They are the rows first, first + step, ... `scores` (R, K) are those of all clusters; `objective` (R,) is the log
+    of the sum of the exponentials of those kept.
     """
-    cdef Py_ssize_t j, k
-    cdef double total, lost = 0.0
+    cdef Py_ssize_t i = first
+    cdef double lost = 0.0
     with nogil:
-        for j in range(rows.shape[0]):
-            total = 0.0
-            for k in range(scores.shape[1]):
-                total += expfam_exp1(scores[rows[j], k] - objective[rows[j]])
-            lost += max(1.0 - 1.0 / total, 0.0)
+        while i < scores.shape[0]:
+            lost += lost_by_row(&scores[i, 0], scores.shape[1], objective[i])
+            i += step
     return lost
+
+
+cdef double lost_by_row(const value_t *scores, Py_ssize_t K, double objective) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef double total = 0.0
+    for k in range(K):
+        total += expfam_exp1(scores[k] - objective)
+    return max(1.0 - 1.0 / total, 0.0)
 
 
 def soft_rows(value_t[:, ::1] scores, int32_t[:, ::1] labels, double[::1] objective, double[::1] entropy,
@@ -366,25 +385,24 @@ cdef bint soften_all(value_t *scores, Py_ssize_t K, int32_t *label, double *obje
 # ---- sums ------------------------------------------------------------------------------------------------------------
 
 
-cdef void by_cluster(const value_t[:, ::1] values, const int32_t[:, ::1] indices, int64_t[::1] starts,
-                     int64_t[::1] places) noexcept nogil:
-    """Sort the entries with a positive weight by cluster, then by row.
+cdef void by_cluster(const value_t *values, const int32_t *indices, Py_ssize_t size, Py_ssize_t K, int64_t *starts,
+                     int64_t *places) noexcept nogil:
+    """Sort the entries with a positive weight, of `size` ones in rows, by cluster, then by row.
 
     Cluster k has the entries places[starts[k]:starts[k + 1]]; `starts` has room for K + 2.
     """
-    cdef Py_ssize_t i, e, L = values.shape[1]
-    starts[:] = 0
-    for i in range(values.shape[0]):
-        for e in range(L):
-            if values[i, e] > 0:
-                starts[indices[i, e] + 2] += 1
-    for i in range(2, starts.shape[0]):
-        starts[i] += starts[i - 1]
-    for i in range(values.shape[0]):
-        for e in range(L):
-            if values[i, e] > 0:
-                places[starts[indices[i, e] + 1]] = i * L + e
-                starts[indices[i, e] + 1] += 1
+    cdef Py_ssize_t e
+    for e in range(K + 2):
+        starts[e] = 0
+    for e in range(size):
+        if values[e] > 0:
+            starts[indices[e] + 2] += 1
+    for e in range(2, K + 2):
+        starts[e] += starts[e - 1]
+    for e in range(size):
+        if values[e] > 0:
+            places[starts[indices[e] + 1]] = e
+            starts[indices[e] + 1] += 1
 
 
 def add_dense_rows(const value_t[:, ::1] phi, const value_t[:, ::1] values, const int32_t[:, ::1] indices,
@@ -394,23 +412,31 @@ def add_dense_rows(const value_t[:, ::1] phi, const value_t[:, ::1] values, cons
 
     `weight` (R,) multiplies the rows, or is None; `starts` (K + 2,), `places` (R L,) and `total` (F,) are scratch.
     """
-    cdef Py_ssize_t k, e, i, f, F = phi.shape[1], L = values.shape[1]
-    cdef double r
     with nogil:
-        by_cluster(values, indices, starts, places)
-        for k in range(n.shape[0]):
-            if starts[k] == starts[k + 1]:
-                continue
-            total[:] = 0
-            for e in range(starts[k], starts[k + 1]):
-                i = places[e] // L
-                r = values[i, places[e] % L]
-                if weight is not None:
-                    r *= weight[i]
-                n[k] += r
-                add_scaled(F, <value_t> r, &phi[i, 0], &total[0])
-            for f in range(F):
-                S[k, f] += total[f]
+        add_rows(&phi[0, 0], &values[0, 0], &indices[0, 0], NULL if weight is None else &weight[0], phi.shape[0],
+                 values.shape[1], n.shape[0], phi.shape[1], &n[0], &S[0, 0], &starts[0], &places[0], &total[0])
+
+
+cdef void add_rows(const value_t *phi, const value_t *values, const int32_t *indices, const double *weight,
+                   Py_ssize_t R, Py_ssize_t L, Py_ssize_t K, Py_ssize_t F, double *n, double *S, int64_t *starts,
+                   int64_t *places, value_t *total) noexcept nogil:
+    cdef Py_ssize_t k, e, i, f
+    cdef double r
+    by_cluster(values, indices, R * L, K, starts, places)
+    for k in range(K):
+        if starts[k] == starts[k + 1]:
+            continue
+        for f in range(F):
+            total[f] = 0
+        for e in range(starts[k], starts[k + 1]):
+            i = places[e] // L
+            r = values[places[e]]
+            if weight != NULL:
+                r *= weight[i]
+            n[k] += r
+            add_scaled(F, <value_t> r, phi + i * F, total)
+        for f in range(F):
+            S[k * F + f] += total[f]
 
 
 def add_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] columns, const double[::1] counts,
@@ -420,7 +446,7 @@ def add_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] columns, co
     cdef Py_ssize_t k, e, i, j, L = values.shape[1]
     cdef double r
     with nogil:
-        by_cluster(values, indices, starts, places)
+        by_cluster(&values[0, 0], &indices[0, 0], values.shape[0] * L, n.shape[0], &starts[0], &places[0])
         for k in range(n.shape[0]):
             for e in range(starts[k], starts[k + 1]):
                 i = places[e] // L

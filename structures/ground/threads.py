@@ -262,20 +262,26 @@ def run(
 
 
 @contextmanager
-def team_of(n_threads: int | None) -> Iterator[Team]:
+def team_of(n_threads: int | None, *, uses_blas: bool = False) -> Iterator[Team]:
     """Let threads of the pool serve a `Team` in the block.
 
     It is for loops that are over before a thread of the pool wakes. In a task of `run` the caller works alone. Results
-    must not depend on the number of threads.
+    must not depend on the number of threads. With `uses_blas` each thread calls a BLAS of one thread.
     """
     team = Team(1 if hasattr(_worker, "busy") else resolve_n_threads(n_threads))
-    try:
-        if team.n_threads > 1:
-            with suppress(RuntimeError):  # no further thread: the caller does all items
-                _submit(team.serve, team.n_threads)
-        yield team
-    finally:
-        team.end()
+
+    def serve():
+        _blas.hold()
+        team.serve()
+
+    with single_blas() if uses_blas else nullcontext():
+        try:
+            if team.n_threads > 1:
+                with suppress(RuntimeError):  # no further thread: the caller does all items
+                    _submit(serve if uses_blas else team.serve, team.n_threads)
+            yield team
+        finally:
+            team.end()
 
 
 def segments(n_rows: int, n_segments: int = N_SEGMENTS) -> list[tuple[int, int]]:

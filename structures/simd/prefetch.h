@@ -17,8 +17,9 @@
 #define EXPFAM_PREFETCH_WRITE(address) EXPFAM_PREFETCH(address)
 #endif
 
-/* Prefetch the cache lines of memory that is read soon. */
+/* Prefetch the cache lines of memory that is read soon: also the last one, where the memory begins within a line. */
 EXPFAM_UNUSED static void expfam_prefetch(const void *start, ptrdiff_t n_bytes) {
-    for (ptrdiff_t at = 0; at < n_bytes; at += 64) EXPFAM_PREFETCH((const char *)start + at);
+    const char *stop = (const char *)start + n_bytes;
+    for (const char *at = (const char *)start - (uintptr_t)start % 64; at < stop; at += 64) EXPFAM_PREFETCH(at);
 }
 #endif

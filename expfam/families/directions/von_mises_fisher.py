@@ -14,6 +14,7 @@ from expfam.amounts import counted
 from expfam.errors import DataError
 from expfam.families.base import Family
 from expfam.families.column_sums import means_of_rows
+from expfam.families.compiled_phi import ColumnsPhi
 from expfam.families.directions._von_mises_fisher import VonMisesFisherComponents, bessel_ratio, log_bessel
 from expfam.families.support import check_hyper, check_unit, left_out, row_lengths, widened
 from expfam.params import is_auto
@@ -217,6 +218,10 @@ class VonMisesFisher(Family):
             X.data *= np.repeat(inverse, np.diff(X.indptr))
             return X
         return X * inverse[:, None]
+
+    def _compiled_phi(self):
+        """Return the compiled form of `sufficient_statistics`; None where it divides by lengths."""
+        return None if self.normalize is True else ColumnsPhi(np.zeros(self.n_features_in_))
 
     def coordinate_map(self, X: Any, weight: Floats | None = None) -> Callable[[Any], Any]:
         """Return the function that maps rows to their directions."""

@@ -1,7 +1,9 @@
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from expfam.families.compiled_phi import CompiledPhi
 
 _Rows = NDArray[np.float32] | NDArray[np.float64]
 
@@ -10,3 +12,6 @@ def columns_and_length(X: _Rows, center: NDArray[np.float64]) -> NDArray[np.floa
 def columns_and_squares(X: _Rows, center: NDArray[np.float64]) -> NDArray[np.float64]: ...
 def seen_columns_and_squares(X: _Rows, center: NDArray[np.float64]) -> NDArray[np.float64]: ...
 def columns_and_products(X: _Rows, center: NDArray[np.float64], with_columns: bool) -> NDArray[np.float64]: ...
+
+class GaussianPhi(CompiledPhi):
+    def __init__(self, form: Literal["length", "squares", "seen"], center: ArrayLike) -> None: ...

@@ -8,6 +8,8 @@ import numpy as np
 
 from libc.math cimport isnan
 
+from expfam.families.compiled_phi cimport CompiledPhi, phi_law
+
 from expfam.families.support import NARROW_KINDS
 
 cdef enum:
@@ -63,33 +65,61 @@ cdef double squared_length(const double *x, Py_ssize_t n) noexcept nogil:
     return total
 
 
+# ---- one row ---------------------------------------------------------------------------------------------------------
+
+
+cdef inline void length_row(const real *row, const double *center, Py_ssize_t V, double *to) noexcept nogil:
+    """Write x about `center`, and its squared length."""
+    cdef Py_ssize_t j
+    for j in range(V):
+        to[j] = <double> row[j] - center[j]
+    to[V] = squared_length(to, V)
+
+
+cdef inline void squares_row(const real *row, const double *center, Py_ssize_t V, double *to) noexcept nogil:
+    """Write (x, x^2) about `center`."""
+    cdef Py_ssize_t j
+    cdef double x
+    for j in range(V):
+        x = <double> row[j] - center[j]
+        to[j] = x
+        to[V + j] = x * x
+
+
+cdef inline void seen_row(const real *row, const double *center, Py_ssize_t V, double *to) noexcept nogil:
+    """Write (o, o x, o x^2) about `center`; o is 0 where x is NaN, else 1."""
+    cdef Py_ssize_t j
+    cdef double x
+    for j in range(V):
+        if isnan(row[j]):
+            to[j], to[V + j], to[2 * V + j] = 0.0, 0.0, 0.0
+            continue
+        x = <double> row[j] - center[j]
+        to[j], to[V + j], to[2 * V + j] = 1.0, x, x * x
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
 def columns_and_length(const real[:, ::1] X, const double[::1] center):
     """Return x of each row about `center`, and its squared length: (N, V) to (N, V + 1) float64."""
-    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i, j
+    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i
     out = np.empty((N, V + 1))
     cdef double[:, ::1] to = out
-    cdef double *row
     with nogil:
         for i in range(N):
-            row = &to[i, 0]
-            for j in range(V):
-                row[j] = <double> X[i, j] - center[j]
-            row[V] = squared_length(row, V)
+            length_row(&X[i, 0], &center[0], V, &to[i, 0])
     return out
 
 
 def columns_and_squares(const real[:, ::1] X, const double[::1] center):
     """Return (x, x^2) of each row about `center`: (N, V) to (N, 2 V) float64."""
-    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i, j
+    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i
     out = np.empty((N, 2 * V))
     cdef double[:, ::1] to = out
-    cdef double x
     with nogil:
         for i in range(N):
-            for j in range(V):
-                x = <double> X[i, j] - center[j]
-                to[i, j] = x
-                to[i, V + j] = x * x
+            squares_row(&X[i, 0], &center[0], V, &to[i, 0])
     return out
 
 
@@ -98,19 +128,12 @@ def seen_columns_and_squares(const real[:, ::1] X, const double[::1] center):
 
     o is 0 where x is NaN, else 1.
     """
-    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i, j
-    out = np.zeros((N, 3 * V))
+    cdef Py_ssize_t N = X.shape[0], V = X.shape[1], i
+    out = np.empty((N, 3 * V))
     cdef double[:, ::1] to = out
-    cdef double x
     with nogil:
         for i in range(N):
-            for j in range(V):
-                if isnan(X[i, j]):
-                    continue
-                x = <double> X[i, j] - center[j]
-                to[i, j] = 1.0
-                to[i, V + j] = x
-                to[i, 2 * V + j] = x * x
+            seen_row(&X[i, 0], &center[0], V, &to[i, 0])
     return out
 
 
@@ -131,3 +154,69 @@ def columns_and_products(const real[:, ::1] X, const double[::1] center, bint wi
                 to[i, a] = row[a]
             expfam_products(&row[0], V, &to[i, begin])
     return out
+
+
+# ---- compiled forms --------------------------------------------------------------------------------------------------
+
+ctypedef struct gaussian_phi:
+    phi_law base
+    const double *center
+    Py_ssize_t V
+
+
+cdef void length_of_floats(const phi_law *base, const float *row, double *phi) noexcept nogil:
+    cdef const gaussian_phi *law = <const gaussian_phi *> base
+    length_row(row, law.center, law.V, phi)
+
+
+cdef void length_of_doubles(const phi_law *base, const double *row, double *phi) noexcept nogil:
+    cdef const gaussian_phi *law = <const gaussian_phi *> base
+    length_row(row, law.center, law.V, phi)
+
+
+cdef void squares_of_floats(const phi_law *base, const float *row, double *phi) noexcept nogil:
+    cdef const gaussian_phi *law = <const gaussian_phi *> base
+    squares_row(row, law.center, law.V, phi)
+
+
+cdef void squares_of_doubles(const phi_law *base, const double *row, double *phi) noexcept nogil:
+    cdef const gaussian_phi *law = <const gaussian_phi *> base
+    squares_row(row, law.center, law.V, phi)
+
+
+cdef void seen_of_floats(const phi_law *base, const float *row, double *phi) noexcept nogil:
+    cdef const gaussian_phi *law = <const gaussian_phi *> base
+    seen_row(row, law.center, law.V, phi)
+
+
+cdef void seen_of_doubles(const phi_law *base, const double *row, double *phi) noexcept nogil:
+    cdef const gaussian_phi *law = <const gaussian_phi *> base
+    seen_row(row, law.center, law.V, phi)
+
+
+cdef class GaussianPhi(CompiledPhi):
+    """Compiled form of the statistics of rows about a center.
+
+    Parameters
+    ----------
+    form : {"length", "squares", "seen"}
+        For `columns_and_length`, `columns_and_squares` or `seen_columns_and_squares`.
+    center : (V,) float64 array_like
+    """
+
+    cdef gaussian_phi own
+    cdef const double[::1] center
+
+    def __init__(self, form, center):
+        self.center = np.array(center, dtype=np.float64)
+        self.own.center, self.own.V, self.law = &self.center[0], self.center.shape[0], &self.own.base
+        self.n_features = self.own.V
+        if form == "length":
+            self.own.base.of_floats, self.own.base.of_doubles = length_of_floats, length_of_doubles
+            self.n_statistics = self.own.V + 1
+        elif form == "squares":
+            self.own.base.of_floats, self.own.base.of_doubles = squares_of_floats, squares_of_doubles
+            self.n_statistics = 2 * self.own.V
+        else:
+            self.own.base.of_floats, self.own.base.of_doubles = seen_of_floats, seen_of_doubles
+            self.n_statistics = 3 * self.own.V

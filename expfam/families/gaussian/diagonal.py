@@ -21,7 +21,12 @@ from expfam.families.gaussian._mode_law import ColumnModeLaw
 from expfam.families.gaussian._modes import log_prior_of_columns, modes_of_columns
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
-from expfam.families.gaussian._statistics import as_floats, columns_and_squares, seen_columns_and_squares
+from expfam.families.gaussian._statistics import (
+    GaussianPhi,
+    as_floats,
+    columns_and_squares,
+    seen_columns_and_squares,
+)
 from expfam.families.gaussian.columns import (
     LEARNED_SHARE,
     LOG_2PI,
@@ -350,6 +355,10 @@ class DiagonalGaussian(RealFamily):
         """
         X = np.ascontiguousarray(self._values(X)) if self.of_logs else as_floats(X)
         return (seen_columns_and_squares if self.missing else columns_and_squares)(X, self.center_)
+
+    def _compiled_phi(self):
+        """Return the compiled form of `sufficient_statistics`; None for logarithms of the data."""
+        return None if self.of_logs else GaussianPhi("seen" if self.missing else "squares", self.center_)
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row, -log(2 pi) / 2 for each observed cell: (N,) nats."""

@@ -8,9 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataTypeError
+from expfam.families.compiled_phi import ColumnsPhi
 from expfam.families.gaussian._natural import GaussianLaw
 from expfam.families.gaussian._spherical import KnownComponents, OwnComponents
-from expfam.families.gaussian._statistics import as_floats
+from expfam.families.gaussian._statistics import GaussianPhi, as_floats
 from expfam.families.gaussian.columns import (
     RealFamily,
     per_column,
@@ -250,6 +251,11 @@ class SphericalGaussian(RealFamily):
         if sparse.issparse(X):
             return self._law.sparse_statistics(X.astype(np.float64))
         return self._law.statistics(as_floats(X))
+
+    def _compiled_phi(self):
+        """Return the compiled form of `sufficient_statistics` of dense rows."""
+        is_known = self.n_statistics_ == self.n_features_in_
+        return ColumnsPhi(self.center_) if is_known else GaussianPhi("length", self.center_)
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row: (N,) nats.

@@ -1,0 +1,89 @@
+"""Sufficient statistics of dense rows in C, where the family has a compiled form.
+
+Passes that score blocks of rows write them without the gil, straight to where they are read.
+"""
+
+import numpy as np
+
+
+cdef class CompiledPhi:
+    """Function that writes the statistics of one row, for one bound family.
+
+    Subclasses set the pointer `law`. Families make them by a method `_compiled_phi`.
+
+    >>> from expfam import DiagonalGaussian
+    >>> from expfam.families.compiled_phi import compiled_phi_of
+    >>> compiled_phi_of(DiagonalGaussian().bind([[1.0], [3.0]]))([[5.0]])
+    array([[3., 9.]])
+    """
+
+    def __call__(self, X):
+        """Return the statistics of rows in single or double precision: (N, V) to (N, F) float64."""
+        rows = np.ascontiguousarray(X)
+        if rows.dtype == np.float32:
+            return self._of_floats(rows)
+        return self._of_doubles(rows.astype(np.float64, copy=False))
+
+    def _of_floats(self, const float[:, ::1] X):
+        cdef Py_ssize_t i
+        out = np.empty((X.shape[0], self.n_statistics))
+        cdef double[:, ::1] to = out
+        for i in range(X.shape[0]):
+            self.law.of_floats(self.law, &X[i, 0], &to[i, 0])
+        return out
+
+    def _of_doubles(self, const double[:, ::1] X):
+        cdef Py_ssize_t i
+        out = np.empty((X.shape[0], self.n_statistics))
+        cdef double[:, ::1] to = out
+        for i in range(X.shape[0]):
+            self.law.of_doubles(self.law, &X[i, 0], &to[i, 0])
+        return out
+
+
+def compiled_phi_of(family):
+    """Return the `CompiledPhi` of a bound family, or None.
+
+    It is the one of the class that defines the family's `sufficient_statistics`, or of a class derived from that one.
+    """
+    for ancestor in type(family).__mro__:
+        if "_compiled_phi" in ancestor.__dict__:
+            return family._compiled_phi()
+        if "sufficient_statistics" in ancestor.__dict__:
+            return None
+    return None
+
+
+# ---- rows themselves -------------------------------------------------------------------------------------------------
+
+ctypedef struct columns_phi:
+    phi_law base
+    const double *center
+    Py_ssize_t V
+
+
+cdef void columns_of_floats(const phi_law *base, const float *row, double *phi) noexcept nogil:
+    cdef const columns_phi *law = <const columns_phi *> base
+    cdef Py_ssize_t j
+    for j in range(law.V):
+        phi[j] = <double> row[j] - law.center[j]
+
+
+cdef void columns_of_doubles(const phi_law *base, const double *row, double *phi) noexcept nogil:
+    cdef const columns_phi *law = <const columns_phi *> base
+    cdef Py_ssize_t j
+    for j in range(law.V):
+        phi[j] = row[j] - law.center[j]
+
+
+cdef class ColumnsPhi(CompiledPhi):
+    """Statistics that are the columns about a center (V,)."""
+
+    cdef columns_phi own
+    cdef const double[::1] center
+
+    def __init__(self, center):
+        self.center = np.array(center, dtype=np.float64)
+        self.own.base.of_floats, self.own.base.of_doubles = columns_of_floats, columns_of_doubles
+        self.own.center, self.own.V, self.law = &self.center[0], self.center.shape[0], &self.own.base
+        self.n_features = self.n_statistics = self.own.V
