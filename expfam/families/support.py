@@ -394,7 +394,7 @@ def read_only(value: Any) -> Any:
 
 
 def chosen_rows(X: Any, rows: Any) -> Any:
-    """Return some rows of an array, dense or CSR, read-only; the values are those of ``X[rows]``.
+    """Return some rows of an array, dense or CSR: the values of ``X[rows]``, read-only.
 
     Rows are a slice, or numbers from 0 on.
     """
