@@ -7,7 +7,9 @@ more than 2048 distinct values and many repeats. The cost is O(V N).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,17 +88,23 @@ class _RowsAtOnce(RowsHere):
 def _dense_moments(rows, of_logs):
     """Return mean, variance, least value, largest value and total weight of each column."""
     found = rows.total(_AskExtremes(of_logs))
-    low, high, count = (np.where(found.count > 0, each, np.nan) for each in (found.low, found.high, found.count))
-    with np.errstate(over="ignore"):
-        width = high - low
-    wide = width > _MOST_WIDTH
-    usable = np.where(width <= _MOST_WIDTH, width, 0.0)
+    low, high, count = found.low, found.high, found.count
+    is_empty = count == 0
+    if is_empty.any():
+        low, high, count = (np.where(is_empty, np.nan, each) for each in (low, high, count))
     with np.errstate(over="ignore", invalid="ignore"):  # in columns that are too wide
+        width = high - low
+        wide = ~(width <= _MOST_WIDTH)
+        usable = np.where(wide, 0.0, width)
         mean, second, mass = _moments(rows, of_logs, low, usable, count)
-    # squares that underflow do not make a column constant
-    variance = np.where(width == 0, 0.0, np.maximum(second, _TINY))
-    mean, variance = np.where(wide, low / 2 + high / 2, low + mean), np.where(wide, np.inf, variance)
-    return mean, variance, low, high, np.where(count > 0, mass, 0.0)
+        # squares that underflow do not make a column constant
+        variance = np.where(width == 0, 0.0, np.maximum(second, _TINY))
+        if wide.any():
+            wide &= ~is_empty
+            mean, variance = np.where(wide, low / 2 + high / 2, low + mean), np.where(wide, np.inf, variance)
+        else:
+            mean = low + mean
+    return mean, variance, low, high, np.where(is_empty, 0.0, mass) if is_empty.any() else mass
 
 
 def _moments(rows, of_logs, low, width, count):
@@ -139,7 +147,7 @@ def _team(rows: npt.NDArray[Any]) -> Team | None:
 def _blocks(X: Any, of_logs: bool) -> Iterator[npt.NDArray[Any]]:
     """Yield the rows in blocks, of their logarithms if asked for: few are copied at a time."""
     step = max(1, _BLOCK_CELLS // max(X.shape[1], 1))
-    for start in range(0, len(X), step):
+    for start in range(0, max(len(X), 1), step):
         block = X[start : start + step]
         yield np.log(block, dtype=np.float64) if of_logs else _as_floats(block)
 
@@ -178,11 +186,8 @@ class _AskExtremes(_Shared):
         self.of_logs = of_logs
 
     def __call__(self, block: Block) -> Extremes:
-        V = block.X.shape[1]
-        found = Extremes(np.full(V, np.inf), np.full(V, -np.inf), np.zeros(V))
-        for rows in _as_read(block.X, self.of_logs):
-            found = found + Extremes(*column_extremes(rows, _team(rows)))
-        return found
+        parts = _as_read(block.X, self.of_logs)
+        return reduce(operator.add, (Extremes(*column_extremes(rows, _team(rows))) for rows in parts))
 
 
 class _Terms:
@@ -273,9 +278,11 @@ def _counted(rows, of_logs, low, high, count, columns, held, surely_free, out):
     question = _AskCounts(of_logs, columns, low[columns], high[columns], rows.n_rows, held)
     found = rows.total(question)
     counts, gaps = found.counts(), found.gaps()
-    is_tied = np.isfinite(gaps) & (2 * counts <= count[columns])
-    out[columns[is_tied]] = gaps[is_tied]
-    return columns[np.isnan(gaps) & (counts < surely_free * count[columns])]
+    is_open = np.isnan(gaps)
+    if not is_open.all():
+        is_tied = np.isfinite(gaps) & (2 * counts <= count[columns])
+        out[columns[is_tied]] = gaps[is_tied]
+    return columns[is_open & (counts < surely_free * count[columns])]
 
 
 def _gap(values, count):

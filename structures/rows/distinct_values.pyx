@@ -10,7 +10,7 @@ rows, or on parts that are merged.
 import numpy as np
 
 cimport cython
-from libc.math cimport INFINITY, sqrt
+from libc.math cimport sqrt
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -22,7 +22,6 @@ from expfam.structures.simd.value_hashes cimport expfam_double_hashes, expfam_fl
 MOST_HELD = 2048        # values of a column: the estimate of more has a standard error of 3 %
 STEPS = 1e9
 EVERY_HASH = ~np.uint64(0)
-PLACE = np.dtype([("key", np.uint64), ("low", np.float64), ("high", np.float64)])
 
 cdef enum:
     LANES = 256             # narrow rows are hashed together up to this number of cells
@@ -36,13 +35,14 @@ ctypedef fused real:
 
 cdef uint64_t EVERY = <uint64_t> -1
 
-ctypedef struct place:
-    uint64_t key            # hash of values
-    double low              # the least and the largest value with that hash; low > high where the place is free
-    double high
+# Steps of the grid, which are below 2^30, do not have this hash: see the test.
+cdef uint64_t FREE = <uint64_t> -1
 
 ctypedef struct table:
-    place *places           # (mask + 1,)
+    uint64_t *keys          # (mask + 1,) hashes of values, FREE in the other places
+    double *low             # the least and the largest value with each hash, while all hashes are held
+    double *high
+    uint64_t *kept          # (most_held + 2,) scratch
     Py_ssize_t mask, n_held, most_held
     uint64_t limit
 
@@ -72,7 +72,8 @@ cdef class DistinctValues:
 
     cdef readonly Py_ssize_t n_columns, most_held
     cdef object first, last, n_rows
-    cdef object places, held, limits                    # (F, P), (F,), (F,)
+    cdef object keys, ends                              # (F, P) hashes, (2, F, P) least and largest values
+    cdef object held, limits                            # (F,), (F,)
     cdef Py_ssize_t n_places
     cdef bint is_blank                                  # the places were not made free
     cdef double[::1] origin, scale
@@ -89,7 +90,7 @@ cdef class DistinctValues:
             scale = STEPS / (high - low)
         self.origin, self.scale = low, np.where((high > low) & np.isfinite(scale), scale, 0.0)
         self.n_places, self.is_blank = 1 << int(min(most_held + 1, 2 * max(n_rows, 1))).bit_length(), True
-        self.places = np.empty((self.n_columns, self.n_places), dtype=PLACE)
+        self.keys, self.ends = new_places(self.n_columns, self.n_places)
         self.held, self.limits = np.zeros(self.n_columns, dtype=np.intp), np.full(self.n_columns, EVERY_HASH)
 
     def add(self, rows, Team team=None):
@@ -143,39 +144,47 @@ cdef class DistinctValues:
         """
         out = np.full(self.n_columns, np.nan)
         for j in np.flatnonzero(self.limits == EVERY_HASH):
-            used = self._used(j)
-            order = np.argsort(used["low"])
-            gaps = used["low"][order][1:] - used["high"][order][:-1]
+            low, high = self._values(j)
+            order = np.argsort(low)
+            gaps = low[order][1:] - high[order][:-1]
             gaps = gaps[gaps > (self.last[j] - self.first[j]) / STEPS]      # else one value on two sides of a step
             out[j] = gaps.min() if gaps.size else np.inf
         return out
 
-    def _used(self, column=slice(None)):
-        """Return what the taken places of one or all columns hold."""
-        if self.is_blank:
-            return np.empty(0, dtype=PLACE)
-        places = self.places[column].ravel()
-        return places[places["low"] <= places["high"]]
+    def _values(self, column):
+        """Return the least and the largest value with each hash of a column: (2, held)."""
+        return self.ends[:, column][:, self.keys[column] != FREE]
 
     def __reduce__(self):
-        used = self._used()
-        state = (used["key"], used["low"], used["high"], self.held, self.limits)
+        keys = np.empty(0, dtype=np.uint64) if self.is_blank else self.keys[self.keys != FREE]
+        whole = [np.empty((2, 0))]
+        if not self.is_blank:
+            whole += [self._values(j) for j in np.flatnonzero(self.limits == EVERY_HASH)]
+        state = (keys, np.concatenate(whole, axis=1), self.held, self.limits)
         return DistinctValues, (self.first, self.last, self.n_rows, self.most_held), state
 
     def __setstate__(self, state):
-        cdef Py_ssize_t j, first = 0, i
+        cdef Py_ssize_t j, i, first = 0, at = 0
+        cdef bint is_whole
         cdef Reader into
         cdef const uint64_t[::1] keys
-        cdef const double[::1] lows, highs
-        keys, lows, highs, held, limits = state
+        cdef const double[:, :] ends
+        keys, ends, held, limits = state
         self.limits = np.array(limits)          # what a message held is read-only
         into = Reader(self, False, 0, self.n_columns)
         make_free(&into.r)
         for j in range(self.n_columns):
+            is_whole = into.r.tables[j].limit == EVERY
             for i in range(first, first + held[j]):
-                insert(into.r.tables + j, keys[i], lows[i], highs[i])
+                insert(into.r.tables + j, keys[i], ends[0, at] if is_whole else 0.0, ends[1, at] if is_whole else 0.0)
+                at += is_whole
             first += held[j]
         into.close()
+
+
+def new_places(Py_ssize_t n_columns, Py_ssize_t n_places):
+    """Return room for hashes, and for the values that have them: uninitialised."""
+    return np.empty((n_columns, n_places), dtype=np.uint64), np.empty((2, n_columns, n_places))
 
 
 ctypedef struct reader:
@@ -212,11 +221,14 @@ cdef class Reader:
         cdef Py_ssize_t width = (fold * F + 7) // 8 * 8, i, j
         cdef Py_ssize_t[::1] held = values.held
         cdef uint64_t[::1] limits = values.limits
-        places, tables, room = values.places, np.empty(F * sizeof(table), np.uint8), aligned(8 * width)
-        if apart:
-            places = np.empty((F, n_places), dtype=PLACE)
-        self.values, self.apart, self.kept = values, apart, (places, tables, room)
-        cdef place *own = <place *> address(places) + (0 if apart else first * n_places)
+        tables, room = np.empty(F * sizeof(table), np.uint8), aligned(8 * width)
+        keys, ends = new_places(F, n_places) if apart else (values.keys, values.ends)
+        kept = np.empty(values.most_held + 2, dtype=np.uint64)
+        self.values, self.apart, self.kept = values, apart, (keys, ends, tables, room, kept)
+        cdef Py_ssize_t skip = 0 if apart else first * n_places
+        cdef uint64_t *own = <uint64_t *> address(keys) + skip
+        cdef double *low = <double *> address(ends) + skip
+        cdef double *high = low + (F if apart else values.n_columns) * n_places
         cdef double *numbers = <double *> address(room)
         self.r.is_blank = apart or values.is_blank
         self.r.tables, self.r.first, self.r.F, self.r.fold = <table *> address(tables), first, F, fold
@@ -226,7 +238,8 @@ cdef class Reader:
         self.r.columns, self.r.is_low = <uint32_t *> (numbers + 5 * width), <unsigned char *> (numbers + 6 * width)
         self.r.low_cells = <uint32_t *> (numbers + 7 * width)
         for j in range(F):
-            self.r.tables[j] = table(own + j * n_places, n_places - 1, 0 if apart else held[first + j],
+            self.r.tables[j] = table(own + j * n_places, low + j * n_places, high + j * n_places,
+                                     <uint64_t *> address(kept), n_places - 1, 0 if apart else held[first + j],
                                      values.most_held, 0)
             self.r.is_new = self.r.is_new and (apart or held[first + j] == 0) and limits[first + j] == EVERY
             set_limit(&self.r, j, limits[first + j])
@@ -313,20 +326,29 @@ cdef void add_to(reader *r, const char *rows, Py_ssize_t n, Py_ssize_t stride) n
 
 cdef void make_free(reader *r) noexcept nogil:
     """Make all places free."""
-    cdef Py_ssize_t j, h
+    cdef Py_ssize_t j
     r.is_blank = False
     for j in range(r.F):
-        for h in range(r.tables[j].mask + 1):
-            r.tables[j].places[h] = place(0, INFINITY, -INFINITY)
+        make_table_free(&r.tables[j])
+
+
+cdef void make_table_free(table *t) noexcept nogil:
+    cdef Py_ssize_t h
+    for h in range(t.mask + 1):
+        t.keys[h] = FREE
+    t.n_held = 0
 
 
 cdef void merge_column(void *work, Py_ssize_t j, Py_ssize_t thread) noexcept nogil:
     """Add the values of a column in the tables of other threads to those of the caller."""
     cdef reading *job = <reading *> work
+    cdef table into = job.readers[0].tables[j]
     cdef Py_ssize_t i
+    into.kept = job.readers[thread].tables[0].kept      # others merge other columns
     for i in range(1, job.n_readers):
         if not job.readers[i].is_blank:
-            merge_table(job.readers[0].tables + j, job.readers[i].tables + j)
+            merge_table(&into, job.readers[i].tables + j)
+    job.readers[0].tables[j] = into
 
 
 cdef void begin(reader *r, const char *rows, Py_ssize_t n, Py_ssize_t stride) noexcept nogil:
@@ -348,6 +370,7 @@ cdef void begin(reader *r, const char *rows, Py_ssize_t n, Py_ssize_t stride) no
         add_cells(r, rows, first, stride)
         for j in range(r.F):
             if r.tables[j].limit == tried:
+                make_table_free(&r.tables[j])
                 set_limit(r, j, EVERY)
                 some = True
         if not some:
@@ -400,30 +423,31 @@ cdef const char *side_by_side(reader *r, const char *rows, Py_ssize_t n, Py_ssiz
 cdef void merge_table(table *into, table *source) noexcept nogil:
     """Add the values of another table."""
     cdef Py_ssize_t h
-    cdef place *p
     if source.limit < into.limit:
         into.limit = source.limit
         drop(into)
     for h in range(source.mask + 1):
-        p = source.places + h
-        if p.low <= p.high and p.key <= into.limit:
-            insert(into, p.key, p.low, p.high)
+        if source.keys[h] == FREE or source.keys[h] > into.limit:
+            continue
+        if into.limit == EVERY:
+            insert(into, source.keys[h], source.low[h], source.high[h])
+        else:
+            insert(into, source.keys[h], 0.0, 0.0)
 
 
 cdef void insert(table *t, uint64_t key, double low, double high) noexcept nogil:
     """Hold a value whose hash is below the limit; lower the limit if too many are held."""
     cdef Py_ssize_t h = <Py_ssize_t> (key & <uint64_t> t.mask)
-    cdef place *p = t.places + h
-    while p.low <= p.high and p.key != key:
+    while t.keys[h] != key:
+        if t.keys[h] == FREE:
+            t.n_held += 1
+            t.keys[h] = key
+            if t.limit == EVERY:
+                t.low[h], t.high[h] = low, high
+            break
         h = (h + 1) & t.mask
-        p = t.places + h
-    if p.low > p.high:
-        t.n_held += 1
-        p.key = key
-    if low < p.low:
-        p.low = low
-    if high > p.high:
-        p.high = high
+    if t.limit == EVERY:                # else nobody asks for values
+        t.low[h], t.high[h] = min(t.low[h], low), max(t.high[h], high)
     while t.n_held > t.most_held:
         t.limit >>= 1
         drop(t)
@@ -431,23 +455,14 @@ cdef void insert(table *t, uint64_t key, double low, double high) noexcept nogil
 
 cdef void drop(table *t) noexcept nogil:
     """Free the places of hashes above the limit, then find places anew for those that stay."""
-    cdef Py_ssize_t h, i, end = 0
-    cdef place value
-    # A chain of taken places ends at a free one. From there on, each value is taken out and put in again: it goes to a
-    # place that is free, at or before its own in its chain, never across the end.
-    while t.places[end].low <= t.places[end].high:
-        end += 1
-    t.n_held = 0
-    for h in range(end + 1, end + 1 + t.mask):
-        i = h & t.mask
-        value = t.places[i]
-        if value.low > value.high:
-            continue
-        t.places[i].low, t.places[i].high = INFINITY, -INFINITY
-        if value.key > t.limit:
-            continue
-        i = <Py_ssize_t> (value.key & <uint64_t> t.mask)
-        while t.places[i].low <= t.places[i].high:
-            i = (i + 1) & t.mask
-        t.places[i] = value
-        t.n_held += 1
+    cdef Py_ssize_t h, i, n = 0
+    for h in range(t.mask + 1):     # without a branch: any hash is as likely to stay as to go, and FREE goes
+        t.kept[n] = t.keys[h]
+        n += t.keys[h] <= t.limit
+    make_table_free(t)
+    t.n_held = n
+    for i in range(n):
+        h = <Py_ssize_t> (t.kept[i] & <uint64_t> t.mask)
+        while t.keys[h] != FREE:
+            h = (h + 1) & t.mask
+        t.keys[h] = t.kept[i]

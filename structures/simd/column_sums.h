@@ -9,12 +9,22 @@
 #ifndef EXPFAM_COLUMN_SUMS_H
 #define EXPFAM_COLUMN_SUMS_H
 #include "dispatch.h"
+#include "prefetch.h"
+
+/* Ask for cells of rows that come later: the processor itself stops asking at the end of each page. */
+#define EXPFAM_ROWS_AHEAD(rows, stride, n, REAL)                                                            \
+    do {                                                                                                    \
+        const ptrdiff_t ahead = 1 + EXPFAM_AHEAD_BYTES / ((n) * (ptrdiff_t)sizeof(REAL));                   \
+        expfam_prefetch((const char *)(rows) + ahead * (stride) * (ptrdiff_t)sizeof(REAL), (n) * (ptrdiff_t)sizeof(REAL)); \
+    } while (0)
+enum { EXPFAM_AHEAD_BYTES = 4096 };
 
 /* Lower low[j] and raise high[j] to the values of column j, and add the number of its values to count[j]. */
 #define EXPFAM_COLUMN_EXTREMES(NAME, TARGET, REAL)                                                          \
     TARGET static void NAME(const REAL *rows, ptrdiff_t n_rows, ptrdiff_t stride, ptrdiff_t n, REAL *low, REAL *high, \
                             double *count) {                                                                \
         for (ptrdiff_t i = 0; i < n_rows; i++, rows += stride) {                                            \
+            EXPFAM_ROWS_AHEAD(rows, stride, n, REAL);                                                       \
             EXPFAM_SIMD                                                                                     \
             for (ptrdiff_t j = 0; j < n; j++) {                                                             \
                 const REAL x = rows[j];                                                                     \
@@ -39,6 +49,7 @@ EXPFAM_INSTANCES(EXPFAM_EXTREMES_DOUBLE, void, expfam_double_extremes,
                                            const double *lift, double *sums) {                              \
         EXPFAM_UNFUSED_BODY                                                                                 \
         for (ptrdiff_t i = 0; i < n_rows; i++, rows += stride) {                                            \
+            EXPFAM_ROWS_AHEAD(rows, stride, n, REAL);                                                       \
             EXPFAM_SIMD                                                                                     \
             for (ptrdiff_t j = 0; j < n; j++) {                                                             \
                 const double x = (double)rows[j];                                                           \

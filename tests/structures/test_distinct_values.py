@@ -86,12 +86,11 @@ def test_many_rows_at_once_hold_what_rows_added_few_at_a_time_hold(kind, held):
 
 def held_by(values):
     """What an object holds, column by column, in an order of its own."""
-    keys, lows, highs, held, limits = values.__reduce__()[2]
-    ends = np.cumsum(held)
-    columns = [slice(end - size, end) for end, size in zip(ends, held)]
-    return [np.sort(keys[c]).tolist() + np.sort(lows[c]).tolist() + np.sort(highs[c]).tolist() for c in columns] + [
-        limits.tolist()
-    ]
+    keys, (lows, highs), held, limits = values.__reduce__()[2]
+    is_whole = limits == np.iinfo(np.uint64).max
+    of_keys, of_values = np.split(keys, np.cumsum(held)[:-1]), np.cumsum(held[is_whole])[:-1]
+    columns = [*of_keys, *np.split(lows, of_values), *np.split(highs, of_values)]
+    return [np.sort(column).tolist() for column in columns] + [limits.tolist()]
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])
