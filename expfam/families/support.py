@@ -396,7 +396,7 @@ def read_only(value: Any) -> Any:
 def chosen_rows(X: Any, rows: Any) -> Any:
     """Return some rows of an array, dense or CSR: the values of ``X[rows]``, read-only.
 
-    Rows are a slice, or numbers from 0 on.
+    Rows are a slice, or numbers.
     """
     if not (isinstance(rows, np.ndarray) and rows.dtype.kind in "iu" and isinstance(X, np.ndarray)):
         return read_only(X[rows])

@@ -277,7 +277,7 @@ class Dataset:
         (stop - start, F) ndarray
             Read-only if the data are so small that the statistics of all rows are kept after the first call.
         """
-        if 8 * self.n_rows * self.n_statistics <= _HELD_BYTES:
+        if self.holds_phi:
             block = self._all_phi()[start:stop]
             if out is None and dtype is np.float64:
                 return block
@@ -289,6 +289,11 @@ class Dataset:
             return np.ascontiguousarray(block, dtype=dtype)
         out[:] = block
         return out
+
+    @property
+    def holds_phi(self) -> bool:
+        """Tell whether dense statistics of all rows are kept after they were asked for."""
+        return 8 * self.n_rows * self.n_statistics <= _HELD_BYTES
 
     def _all_phi(self):
         """Return the statistics of all rows: (N, F), read-only."""

@@ -12,3 +12,5 @@ cdef class BestScores:
     cdef int32_t[::1] starts, rows
 
     cdef void sort(self, Tile tile, const int32_t[::1] labels) noexcept nogil
+    cdef double total(self, Tile tile, const double[::1] weight, const int32_t[::1] labels,
+                      Py_ssize_t place) noexcept nogil

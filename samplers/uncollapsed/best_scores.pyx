@@ -72,26 +72,25 @@ cdef class BestScores:
                 self.rows[self.starts[k]] = <int32_t> i
                 self.starts[k] += 1
 
-    def total(self, Tile tile, const double[::1] weight, const int32_t[::1] labels, Py_ssize_t place):
+    cdef double total(self, Tile tile, const double[::1] weight, const int32_t[::1] labels,
+                      Py_ssize_t place) noexcept nogil:
         """Return the sum of weights times scores of rows in the clusters of their labels.
 
         The rows of the tile begin at `place`; rough rows have no score.
         """
-        cdef DenseScores s = self.scores
-        cdef Py_ssize_t i, k, e, at = 0
+        cdef Py_ssize_t i, k, e, F = self.scores.F, at = 0
         cdef double total = 0.0
-        with nogil:
-            self.sort(tile, labels)
-            for k in range(s.K):
-                if self.starts[k] == at:
-                    continue
-                expfam_centred(s.theta_at + k * s.F, s.origin_at, &self.factor[0], &self.theta[0], s.F)
-                for e in range(at, self.starts[k]):
-                    i = self.rows[e]
-                    self.values[i] = expfam_dot_narrow(&tile.phi_view[place + i, 0], &self.theta[0], s.F)
-                    self.values[i] += tile.offsets[i] + s.shifted_at[k]
-                at = self.starts[k]
-            for i in range(labels.shape[0]):        # in the order of the rows
-                if not tile.rough_view[i]:
-                    total += weight[i] * self.values[i]
+        self.sort(tile, labels)
+        for k in range(self.scores.K):
+            if self.starts[k] == at:
+                continue
+            expfam_centred(self.scores.theta_at + k * F, self.scores.origin_at, &self.factor[0], &self.theta[0], F)
+            for e in range(at, self.starts[k]):
+                i = self.rows[e]
+                self.values[i] = expfam_dot_narrow(&tile.phi_view[place + i, 0], &self.theta[0], F)
+                self.values[i] += tile.offsets[i] + self.scores.shifted_at[k]
+            at = self.starts[k]
+        for i in range(labels.shape[0]):        # in the order of the rows
+            if not tile.rough_view[i]:
+                total += weight[i] * self.values[i]
         return total

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int64_t
 
+from expfam.families.dense_source cimport DenseSource
+
 
 cdef enum:
     DENSE_LANES = 16            # widths of tables and scores are multiples of it
@@ -16,6 +18,7 @@ cdef class DenseScores:
     cdef readonly object data, Theta, bias, table, row_bias, shifted, centre, scale, reach, origin
     cdef readonly Py_ssize_t K, F, width
     cdef readonly bint sparse, fits
+    cdef DenseSource source         # None where the statistics are held, or are not compiled
     cdef const double *theta_at     # (K, F)
     cdef const double *bias_at      # (K,) log pi - g
     cdef const double *shifted_at   # (K,) log pi - g for centred statistics
@@ -26,7 +29,8 @@ cdef class DenseScores:
     cdef const float *table_at      # (F + 1, width) dense, (F, width) sparse
     cdef const float *row_bias_at   # (width,)
 
-    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place, Py_ssize_t first) noexcept
+    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place) noexcept
+    cdef void _narrow_row(self, Tile tile, const double *phi, Py_ssize_t place, Py_ssize_t i) noexcept nogil
     cdef double size(self, const double *phi, Py_ssize_t k) noexcept nogil
     cdef double narrow_size(self, Tile tile, Py_ssize_t row, Py_ssize_t k) noexcept nogil
     cdef double sparse_size(self, const int64_t *columns, const double *values, Py_ssize_t n,
@@ -40,11 +44,12 @@ cdef class DenseScores:
 
 cdef class Tile:
     cdef readonly object phi, scores, rough
-    cdef object bounds_array, offsets_array, tops_array, sums_array
+    cdef object bounds_array, offsets_array, row_array, tops_array, sums_array
     cdef float[:, ::1] phi_view
     cdef float[:, ::1] score_view
     cdef double[::1] bounds
     cdef double[::1] offsets            # <phi, origin> of the rows, where these are asked for
+    cdef double[::1] row                # (2 F,) scratch
     cdef float[::1] tops
     cdef double[::1] sums
     cdef unsigned char[::1] rough_view

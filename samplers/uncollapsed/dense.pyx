@@ -17,6 +17,7 @@ from libc.math cimport INFINITY, fabs, log
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
+from expfam.families.dense_source cimport write_phi
 from expfam.samplers.chain.accept cimport accept
 from expfam.structures.ground.arrays cimport aligned, in_lines
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
@@ -27,6 +28,7 @@ from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfa
 from expfam.structures.simd.vectors cimport expfam_dot
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
+from expfam.families.dense_source import dense_source
 from expfam.structures.ground.threads import run
 
 # The rounding error of a score is about 2^-24 of the sum of |phi theta|: 1/16 nat at 2^18, so the test rejects rarely.
@@ -65,6 +67,7 @@ cdef class DenseScores:
         self.data, self.sparse = data, data.has_sparse_phi
         self.Theta = np.ascontiguousarray(Theta, dtype=np.float64)
         self.bias = np.ascontiguousarray(log_pi - G, dtype=np.float64)
+        self.source = None if self.sparse or data.holds_phi else dense_source(data.family, data.X, None)
         self.K, self.F = self.Theta.shape
         self.width = (self.K + DENSE_LANES - 1) // DENSE_LANES * DENSE_LANES
         theta, vector = self.Theta, self.bias
@@ -141,7 +144,7 @@ cdef class DenseScores:
 
     def score_tile(self, Tile tile, const double[:, ::1] phi):
         """Write the scores of dense statistics to the first rows of a tile."""
-        self._narrow_rows(tile, phi, 0, 0)
+        self._narrow_rows(tile, phi, 0)
         np.matmul(tile.phi[: phi.shape[0]], self.table, out=tile.scores[: phi.shape[0]])
 
     def score_whole_tile(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place):
@@ -151,7 +154,7 @@ cdef class DenseScores:
         """
         if phi.shape[0] < self.tile_rows:
             tile.phi[:] = 0.0
-        self._narrow_rows(tile, phi, place, 0)
+        self._narrow_rows(tile, phi, place)
         np.matmul(tile.phi, self.table, out=tile.scores)
 
     def narrow_tile(self, Tile tile, start, stop, Py_ssize_t place):
@@ -159,27 +162,40 @@ cdef class DenseScores:
 
         The other rows are zeros. Few statistics in double precision are held at a time, so that they stay in the cache.
         """
-        cdef Py_ssize_t first, i, begin = start, rows = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.F)
+        cdef Py_ssize_t first, i, begin = start, end = stop, rows = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.F)
         cdef const double[:, ::1] phi
         if stop - begin < self.tile_rows:
             tile.phi[:] = 0.0
+        if self.source is not None:
+            with nogil:
+                for i in range(end - begin):
+                    write_phi[double](self.source, begin + i, NULL, 1, &tile.row[0], &tile.row[0] + self.F)
+                    self._narrow_row(tile, &tile.row[0] + self.F, place, i)
+                    tile.offsets[i] = expfam_dot(&tile.row[0] + self.F, self.origin_at, self.F)
+            return
         for first in range(begin, stop, rows):
             phi = self.data.phi(first, min(first + rows, stop))
-            self._narrow_rows(tile, phi, place + first - begin, first - begin)
             with nogil:
                 for i in range(phi.shape[0]):
+                    self._narrow_row(tile, &phi[i, 0], place, first - begin + i)
                     tile.offsets[first - begin + i] = expfam_dot(&phi[i, 0], self.origin_at, self.F)
 
-    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place, Py_ssize_t first) noexcept:
-        """Write statistics in single precision to rows from `place` on, bounds from `first` on."""
-        cdef Py_ssize_t i, F = self.F
+    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place) noexcept:
+        """Write statistics in single precision to rows from `place` on, and their bounds."""
+        cdef Py_ssize_t i
         with nogil:
             for i in range(phi.shape[0]):
-                tile.bounds[first + i] = expfam_narrow(&phi[i, 0], self.centre_at, self.scale_at, self.reach_at,
-                                                       &tile.phi_view[place + i, 0], F)
-                if not tile.bounds[first + i] < DENSE_HOPELESS:
-                    tile.phi_view[place + i, :F] = 0.0
-                tile.phi_view[place + i, F] = 1.0
+                self._narrow_row(tile, &phi[i, 0], place, i)
+
+    cdef void _narrow_row(self, Tile tile, const double *phi, Py_ssize_t place, Py_ssize_t i) noexcept nogil:
+        """Write the statistics of row i in single precision, and its bound; row 0 is at `place`."""
+        cdef Py_ssize_t f
+        cdef float *to = &tile.phi_view[place + i, 0]
+        tile.bounds[i] = expfam_narrow(phi, self.centre_at, self.scale_at, self.reach_at, to, self.F)
+        if not tile.bounds[i] < DENSE_HOPELESS:
+            for f in range(self.F):
+                to[f] = 0.0
+        to[self.F] = 1.0
 
     def exact_scores(self, phi):
         """Compute the scores of dense or CSR statistics in double precision: (rows, K)."""
@@ -282,10 +298,10 @@ cdef class Tile:
         self.phi = in_lines((rows, scores.F + 1 if not scores.sparse else 1), np.float32)
         self.scores = in_lines((rows, scores.width), np.float32)
         self.bounds_array, self.rough = in_lines(rows), aligned(max(rows, scores.tile_rows), np.uint8)
-        self.offsets_array = in_lines(rows)
+        self.offsets_array, self.row_array = in_lines(rows), in_lines(2 * scores.F)
         self.tops_array, self.sums_array = in_lines(n_blocks, np.float32), in_lines(n_blocks)
         self.phi_view, self.score_view, self.bounds = self.phi, self.scores, self.bounds_array
-        self.offsets = self.offsets_array
+        self.offsets, self.row = self.offsets_array, self.row_array
         self.tops, self.sums, self.rough_view = self.tops_array, self.sums_array, self.rough
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.families.support import chosen_rows
-from expfam.samplers.variational.dense_source import DenseSource, dense_source
+from expfam.families.dense_source import DenseSource, dense_source
 from expfam.samplers.variational.sparse_rows import centre_rows, pack_outer
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from expfam.samplers.variational.dense_source import DenseSource
+from expfam.families.dense_source import DenseSource
 from expfam.structures.ground.team import Team
 
 class WholePass:

@@ -10,7 +10,7 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t
 
-from expfam.samplers.variational.dense_source cimport DenseSource, write_phi
+from expfam.families.dense_source cimport DenseSource, write_phi
 from expfam.samplers.variational.sparse_rows cimport add_rows, lost_by_row, score_rows, select_row
 from expfam.structures.ground.arrays cimport address, aligned, in_lines
 from expfam.structures.ground.spin cimport expfam_nanoseconds, expfam_swap, expfam_taken, expfam_watch, expfam_watched

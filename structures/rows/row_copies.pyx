@@ -13,13 +13,16 @@ from expfam.structures.simd.prefetch cimport expfam_prefetch
 
 
 cdef const int64_t[::1] checked_numbers(rows, Py_ssize_t n_rows):
-    """Return numbers of rows as int64; raise IndexError unless all are in 0..n_rows-1."""
-    cdef const int64_t[::1] numbers = np.ascontiguousarray(rows, dtype=np.int64)
+    """Return numbers of rows in 0..n_rows-1, as int64; negative ones count from the end, as in NumPy."""
+    found = np.ascontiguousarray(rows, dtype=np.int64)
+    cdef const int64_t[::1] numbers = found
     cdef Py_ssize_t i
+    cdef bint is_negative = False
     for i in range(numbers.shape[0]):
-        if not 0 <= numbers[i] < n_rows:
+        is_negative |= numbers[i] < 0
+        if not -n_rows <= numbers[i] < n_rows:
             raise IndexError(f"rows have the numbers 0..{n_rows - 1}; got {numbers[i]}")
-    return numbers
+    return np.where(found < 0, found + n_rows, found) if is_negative else numbers
 
 
 def copied_rows(object X, rows):
@@ -30,12 +33,12 @@ def copied_rows(object X, rows):
     X : (N, V) ndarray
         C-contiguous, of numbers.
     rows : (m,) int ndarray
-        Numbers in 0..N-1.
+        Numbers in 0..N-1; negative ones count from the end.
 
     Raises
     ------
     IndexError
-        A number is not in 0..N-1.
+        A number is not in -N..N-1.
 
     Examples
     --------

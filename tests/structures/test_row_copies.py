@@ -12,7 +12,7 @@ from expfam.structures.rows.row_copies import copied_rows
 def test_each_row_is_copied_whole(width, kind):
     rng = np.random.default_rng(width)
     X = rng.integers(0, 100, size=(50, width)).astype(kind)
-    for rows in (rng.integers(50, size=200), np.array([49]), np.arange(50)[::-1]):
+    for rows in (rng.integers(50, size=200), np.array([49]), np.arange(50)[::-1], np.array([-1, 0, -50])):
         copied = copied_rows(X, rows)
         assert copied.dtype == X.dtype
         assert copied.flags.c_contiguous
@@ -32,7 +32,7 @@ def test_numbers_of_any_kind_are_taken(kind):
     assert copied_rows(X, np.array([5, 0, 5], dtype=kind)).tolist() == [[10, 11], [0, 1], [10, 11]]
 
 
-@pytest.mark.parametrize("bad", [-1, 6, 2**62])
+@pytest.mark.parametrize("bad", [-7, 6, 2**62])
 @pytest.mark.parametrize("width", [0, 2])
 def test_a_number_out_of_range_is_named(bad, width):
     with pytest.raises(IndexError, match=rf"rows have the numbers 0\.\.5; got {bad}$"):

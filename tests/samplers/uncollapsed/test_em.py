@@ -20,6 +20,7 @@ from expfam.samplers import (
     sample,
 )
 from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers.uncollapsed import dense
 from expfam.samplers.uncollapsed.em_few_rows import expectation_of_few_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
@@ -280,3 +281,44 @@ def test_refusals():
     state = cycle.init(ef.MixtureModel(ef.Poisson(), ef.SymmetricDirichlet(2)), COUNTS, seed=0)
     with pytest.raises(CapabilityError, match="start that from its labels"):
         cycle.step(state)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "family",
+    [
+        ef.DiagonalGaussian(),
+        ef.DiagonalGaussian(missing=True),
+        ef.SphericalGaussian(),
+        ef.SphericalGaussian(variance=1.0),
+        ef.VonMisesFisher(normalize=False),
+    ],
+    ids=["diagonal", "holes", "spherical", "known variance", "directions"],
+)
+def test_statistics_that_a_tile_writes_have_the_bits_of_the_data(family, kind, monkeypatch):
+    """Statistics of many rows are not kept: those of compiled families are written row by row where they are scored."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(7, 24))[rng.integers(7, size=23_000)] * 2.0 + rng.normal(size=(23_000, 24))
+    if family.allows_missing:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    if family.support == "unit":
+        X /= np.sqrt((X * X).sum(axis=1, keepdims=True))
+    data = ef.Dataset(X.astype(kind), family, weight=rng.integers(1, 4, len(X)))
+    assert not data.holds_phi
+    labels, found, asked = rng.integers(7, size=len(X)), [], []
+    write = dense.dense_source
+
+    def counted(*args):
+        asked.append(write(*args) is not None)
+        return write(*args)
+
+    for source in (counted, lambda *args: None):
+        monkeypatch.setattr(dense, "dense_source", source)
+        kernel = ExpectationMaximization(tol=0.0)
+        state = kernel.init(ef.MixtureModel(data.family, ef.SymmetricDirichlet(7)), data, seed=0, start=labels)
+        for _ in range(3):
+            kernel.step(state)
+        found.append((state.log_joint, state.n.tobytes(), state.S.tobytes(), state.labels.tobytes()))
+    assert all(asked)
+    assert asked
+    assert found[0] == found[1]
