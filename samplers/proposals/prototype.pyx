@@ -15,11 +15,12 @@ from scipy import sparse
 from cpython.pycapsule cimport PyCapsule_New
 from cython cimport final
 from libc.math cimport log
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
 from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
+from expfam.families.dense_source cimport DenseSource, write_phi
 from expfam.structures.ground.arrays cimport aligned, in_lines
 from expfam.structures.ground.rng cimport TABLES, philox_aim, philox_init, philox_next64, philox_stream
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks
@@ -28,6 +29,7 @@ from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
 from expfam.structures.selection.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
 from expfam.errors import CapabilityError, DataError
+from expfam.families.dense_source import dense_source
 from expfam.families.support import chosen_rows
 from expfam.params import Integer, Real
 from expfam.samplers.geometry.neighbourhood import is_taken_as_it_is, means_groups, neighbourhood
@@ -174,7 +176,8 @@ cdef inline int lowest_bit(uint64_t word) noexcept nogil:
 cdef class Scratch:
     """Scratch memory of one task; later tasks use it again."""
 
-    cdef object phi, scores, tops, values, places, sums, total, seen, work, queue, mass
+    cdef object phi, scores, tops, values, places, sums, total, seen, work, queue, mass, chosen
+    cdef double[::1] row            # (F,)
     cdef float *top
     cdef float *value
     cdef uint32_t *place
@@ -191,7 +194,8 @@ cdef class Scratch:
         cdef uint32_t[::1] places, queue
         cdef double[::1] total, work
         cdef uint64_t[::1] seen, mass
-        self.phi = in_lines((n_rows, F), np.float32)
+        self.phi, self.row = in_lines((n_rows, F), np.float32), in_lines(F)
+        self.chosen = in_lines(n_rows, np.int64)
         self.scores = in_lines((n_rows, K), np.float32)
         self.tops = tops = in_lines(K // 16 + 1, np.float32)
         self.values = values = in_lines(padded, np.float32)
@@ -280,7 +284,7 @@ cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bi
 
 
 cdef void choose_rows(uint64_t seed, uint64_t step, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] rows,
-                      const Py_ssize_t[::1] starts, const Py_ssize_t[::1] members, Py_ssize_t[::1] out) noexcept nogil:
+                      const Py_ssize_t[::1] starts, const Py_ssize_t[::1] members, int64_t[::1] out) noexcept nogil:
     """Write the anchors of the groups first..last-1: all data of a group, or drawn ones."""
     # The law needs only anchors that do not depend on labels: hashes of a counter take a tenth of the time of Philox.
     cdef philox_stream rng
@@ -298,23 +302,14 @@ cdef void choose_rows(uint64_t seed, uint64_t step, Py_ssize_t first, Py_ssize_t
             out[r - rows[first]] = members[starts[g] + place]
 
 
-cdef void centre_anchors(const double[:, ::1] phi, const double[::1] center, const double[:, ::1] means,
-                         const Py_ssize_t[::1] rows, const Py_ssize_t[::1] starts, Py_ssize_t first, Py_ssize_t last,
-                         float[:, ::1] out) noexcept nogil:
-    """Write phi of anchors minus `center`.
-
-    In a group with more data than anchors its mean takes the place of the first one.
-    """
-    cdef Py_ssize_t g, r, j, f
+cdef void put_means(const double[::1] center, const double[:, ::1] means, const Py_ssize_t[::1] rows,
+                    const Py_ssize_t[::1] starts, Py_ssize_t first, Py_ssize_t last, float[:, ::1] out) noexcept nogil:
+    """Put the means of groups with more data than anchors, minus `center`, in the places of their first anchors."""
+    cdef Py_ssize_t g, f
     for g in range(first, last):
-        for r in range(rows[g], rows[g + 1]):
-            j = r - rows[first]
-            if r == rows[g] and starts[g + 1] - starts[g] > rows[g + 1] - rows[g]:
-                for f in range(center.shape[0]):
-                    out[j, f] = <float> (means[g, f] - center[f])
-            else:
-                for f in range(center.shape[0]):
-                    out[j, f] = <float> (phi[j, f] - center[f])
+        if starts[g + 1] - starts[g] > rows[g + 1] - rows[g] > 0:
+            for f in range(center.shape[0]):
+                out[rows[g] - rows[first], f] = <float> (means[g, f] - center[f])
 
 
 # ---- the bound proposal ----------------------------------------------------------------------------------------------
@@ -406,25 +401,33 @@ cdef class BoundPrototype:
         cdef uint64_t seed = self.seed, of_step = step
         cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr, members = self.data_cells.members
         cdef Py_ssize_t begin = first, end = last
-        cdef Py_ssize_t[::1] found
-        chosen = found = np.empty(rows[last] - rows[first], dtype=np.intp)
+        cdef int64_t[::1] found
+        chosen = found = np.empty(rows[last] - rows[first], dtype=np.int64)
         with nogil:
             choose_rows(seed, of_step, begin, end, row, starts, members, found)
         return chosen
 
-    def _phi_of(self, Scratch scratch, step, first, last, rows):
+    def _phi_of(self, Scratch scratch, DenseSource source, step, first, last, rows):
         """Return phi of the anchors of the groups first..last-1: dense, float32, centred."""
-        cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr
-        cdef const double[:, ::1] statistics, means
-        cdef const double[::1] center
+        cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr, members = self.data_cells.members
+        cdef const double[:, ::1] means = self.means
+        cdef const double[::1] center = self.center
         cdef float[:, ::1] out
+        cdef int64_t[::1] found
+        cdef uint64_t seed = self.seed, of_step = step
         cdef Py_ssize_t begin = first, end = last
-        chosen = self._chosen(step, first, last, rows)
-        phi = _dense(self.data.family.sufficient_statistics(chosen_rows(self.data.X, chosen)))
-        statistics, means, center = np.ascontiguousarray(phi, dtype=np.float64), self.means, self.center
+        chosen = found = scratch.chosen[: rows[last] - rows[first]]
         centred = out = scratch.phi[: len(chosen)]
+        if source is None:
+            with nogil:
+                choose_rows(seed, of_step, begin, end, row, starts, members, found)
+            phi = _dense(self.data.family.sufficient_statistics(chosen_rows(self.data.X, chosen)))
+            np.subtract(phi, self.center, out=centred, casting="same_kind")
         with nogil:
-            centre_anchors(statistics, center, means, row, starts, begin, end, out)
+            if source is not None:
+                choose_rows(seed, of_step, begin, end, row, starts, members, found)
+                write_phi(source, 0, &found[0], found.shape[0], &scratch.row[0], &out[0, 0])
+            put_means(center, means, row, starts, begin, end, out)
         return centred
 
     def _as_scores(self, phi):
@@ -476,6 +479,7 @@ cdef class BoundPrototype:
         bias = np.maximum(bias - bias[finite].max(), -1e30).astype(np.float32)
         table = np.ascontiguousarray((theta - middle).T, dtype=np.float32)     # (F, K)
         spare = []
+        source = None if anchors is not None else dense_source(self.data.family, self.data.X, self.center)
 
         def block(first, last):
             try:
@@ -483,7 +487,7 @@ cdef class BoundPrototype:
             except IndexError:
                 scratch = Scratch(largest, K, self.data.n_statistics if anchors is None else 0)
             if anchors is None:
-                phi = self._phi_of(scratch, snapshot.step, first, last, rows)
+                phi = self._phi_of(scratch, source, snapshot.step, first, last, rows)
             else:
                 phi = anchors[rows[first] : rows[last]]
             made = self._block(scratch, phi, table, bias, rows[first : last + 1])

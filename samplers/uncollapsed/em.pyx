@@ -16,7 +16,6 @@ import numpy as np
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
-from scipy.linalg.cython_blas cimport sgemm
 
 from expfam.samplers.uncollapsed.dense cimport (
     DENSE_DEPTH, DENSE_HOPELESS, DENSE_NEVER, DENSE_REACH, DenseScores, Tile, best_of,
@@ -630,29 +629,27 @@ cdef class _Sums(_Weighed):
         if self.lists is not None:
             self.lists.clear()
         self.scores.narrow_tile(tile, start, stop, place)
-        if self.near_tile is not None:
+        if self.near_tile is None:
+            np.matmul(tile.phi, self.scores.table, out=tile.scores)
+        else:
             self.near_tile.write(tile, place, stop - start)
-        return self._expect_dense(weight, labels, place)
+        log_likelihood = self._weigh(weight, labels, place)
+        if self.lists is not None and self.lists.size >= 0:
+            self.lists.add_to(tile, self.near)
+            return log_likelihood
+        rows = slice(place, place + stop - start)
+        np.matmul(tile.scores[rows].T, tile.phi[rows], out=self.part)
+        self.near += self.part
+        return log_likelihood
 
-    def _expect_dense(self, const double[::1] weight, int32_t[::1] labels, Py_ssize_t place):
-        """Add soft statistics of the rows of the tile, which begin at `place`; return their log likelihood."""
+    def _weigh(self, const double[::1] weight, int32_t[::1] labels, Py_ssize_t place):
+        """Replace scores of the tile by weighted responsibilities; return the log likelihood of its rows."""
         cdef DenseScores s = self.scores
         cdef Tile tile = self.tile
-        cdef double[:, ::1] near = self.near
-        cdef float[:, ::1] part = self.part
-        cdef const float[:, ::1] table = s.table
-        cdef bint is_scored = self.near_tile is not None
         cdef double log_likelihood
         with nogil:
-            if not is_scored:
-                multiply(tile.phi_view, table, tile.score_view)
             log_likelihood = weigh_dense(s, tile, weight, labels, place, self.lists)
             log_likelihood += self.best.total(tile, weight, labels, place)
-            if self.lists is not None and self.lists.size >= 0:
-                self.lists.add_to(tile, near)
-            else:
-                multiply_transposed(tile.score_view, tile.phi_view, place, labels.shape[0], part)
-                add_floats(&near[0, 0], &part[0, 0], near.shape[0] * near.shape[1])
         return log_likelihood
 
     def _take_rough(self, phi, p, rough):
@@ -716,30 +713,6 @@ cdef double weigh_dense(DenseScores s, Tile tile, const double[::1] weight, int3
             lists.put(place + i, x, &tile.sums[0], <float> (weight[i] * NEGLIGIBLE))
         log_likelihood += weight[i] * log(total)
     return log_likelihood
-
-
-cdef void multiply(const float[:, ::1] A, const float[:, ::1] B, float[:, ::1] out) noexcept nogil:
-    """Write A B: (R, F), (F, K) to (R, K)."""
-    cdef int R = <int> A.shape[0], F = <int> A.shape[1], K = <int> B.shape[1]
-    cdef char plain = b"N"
-    cdef float one = 1.0, zero = 0.0
-    sgemm(&plain, &plain, &K, &R, &F, &one, <float *> &B[0, 0], &K, <float *> &A[0, 0], &F, &zero, &out[0, 0], &K)
-
-
-cdef void multiply_transposed(const float[:, ::1] A, const float[:, ::1] B, Py_ssize_t first, Py_ssize_t n,
-                              float[:, ::1] out) noexcept nogil:
-    """Write A' B of n rows from `first` on: (R, K), (R, F) to (K, F)."""
-    cdef int R = <int> n, F = <int> B.shape[1], K = <int> A.shape[1]
-    cdef char plain = b"N", transposed = b"T"
-    cdef float one = 1.0, zero = 0.0
-    sgemm(&plain, &transposed, &F, &K, &R, &one, <float *> &B[first, 0], &F, <float *> &A[first, 0], &K, &zero,
-          &out[0, 0], &F)
-
-
-cdef void add_floats(double *total, const float *part, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        total[i] += part[i]
 
 
 def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32_t[::1] labels, double[:, ::1] near,
