@@ -34,6 +34,7 @@ cdef enum:
     LANES = 8                                       # sums that hide the latency of an addition; divides a tile
     GROUP_TILES = 8                                 # tiles that are compared with a block of centres together
     GROUP_ROWS = GROUP_TILES * EXPFAM_TILE_ROWS
+    READ_CELLS = 1 << 16            # of rows that are made together: Python makes them, and other threads wait for it
     BLOCK_BYTES = 1 << 16                           # centres that stay in a near cache meanwhile
     LEAST_SHARED = 1 << 20                          # products of a comparison with drawn rows that threads share
     DEAR = 48                                       # a score alone takes the time that integers save in so many
@@ -357,15 +358,15 @@ cdef class RowTiles:
         """Write the tiles of some groups, if they are stored; return the sum of their squares."""
         cdef double lanes[LANES]
         cdef double total = 0.0
-        cdef Py_ssize_t g, r, n_rows, C = self.n_columns
+        cdef Py_ssize_t g, r, n_rows, C = self.n_columns, n_read = max(1, READ_CELLS // (GROUP_ROWS * max(C, 1)))
         cdef float[::1] room = self.room()
         cdef const float *tiles
         for r in range(LANES):
             lanes[r] = 0.0
         for g in range(first, last):
             n_rows = self.stop_of(g) - g * GROUP_ROWS
-            if self.tiles is not None:
-                self._store(g)
+            if self.tiles is not None and (g - first) % n_read == 0:
+                self._store(g, min(g + n_read, last))
             tiles = self.group(g, NULL if room is None else &room[0])
             if self.weight is None:
                 add_squares(tiles, self.tiles_of(g) * EXPFAM_TILE_ROWS * C, lanes)
@@ -375,11 +376,11 @@ cdef class RowTiles:
             total += lanes[r]
         return total
 
-    cdef int _store(self, Py_ssize_t g) except -1:
-        """Write the tiles of a group: rows that are made when they are read take little memory."""
+    cdef int _store(self, Py_ssize_t g, Py_ssize_t last) except -1:
+        """Write the tiles of groups g..last-1: rows that are made when they are read take little memory."""
         cdef const float[:, ::1] single
         cdef const double[:, ::1] double_
-        cdef Py_ssize_t start = g * GROUP_ROWS, stop = self.stop_of(g)
+        cdef Py_ssize_t start = g * GROUP_ROWS, stop = self.stop_of(last - 1)
         X = self.X[start:stop]
         if X.dtype == np.float32:
             single = X
