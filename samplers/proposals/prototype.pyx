@@ -304,7 +304,10 @@ cdef void choose_rows(uint64_t seed, uint64_t step, Py_ssize_t first, Py_ssize_t
 
 cdef void put_means(const double[::1] center, const double[:, ::1] means, const Py_ssize_t[::1] rows,
                     const Py_ssize_t[::1] starts, Py_ssize_t first, Py_ssize_t last, float[:, ::1] out) noexcept nogil:
-    """Put the means of groups with more data than anchors, minus `center`, in the places of their first anchors."""
+    """Put means of groups, minus `center`, in the places of their first anchors.
+
+    Only groups with more data than anchors have means among their anchors.
+    """
     cdef Py_ssize_t g, f
     for g in range(first, last):
         if starts[g + 1] - starts[g] > rows[g + 1] - rows[g] > 0:

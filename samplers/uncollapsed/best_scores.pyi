@@ -1,8 +1,3 @@
-from typing import Any
-
-from numpy.typing import NDArray
-
-from expfam.protocols import Floats
 from expfam.samplers.uncollapsed.dense import DenseScores
 
 class BestScores:

@@ -162,7 +162,8 @@ cdef class DenseScores:
 
         The other rows are zeros. Few statistics in double precision are held at a time, so that they stay in the cache.
         """
-        cdef Py_ssize_t first, i, begin = start, end = stop, rows = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.F)
+        cdef Py_ssize_t first, i, begin = start, end = stop
+        cdef Py_ssize_t rows = max(_LEAST_ROWS_AT_ONCE, _STATISTICS_AT_ONCE // self.F)
         cdef const double[:, ::1] phi
         if stop - begin < self.tile_rows:
             tile.phi[:] = 0.0

@@ -643,7 +643,7 @@ cdef class _Sums(_Weighed):
         return log_likelihood
 
     def _weigh(self, const double[::1] weight, int32_t[::1] labels, Py_ssize_t place):
-        """Replace scores of the tile by weighted responsibilities; return the log likelihood of its rows."""
+        """Replace scores of the tile by weighted responsibilities; return the log likelihood."""
         cdef DenseScores s = self.scores
         cdef Tile tile = self.tile
         cdef double log_likelihood

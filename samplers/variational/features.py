@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.families.support import chosen_rows
 from expfam.families.dense_source import DenseSource, dense_source
+from expfam.families.support import chosen_rows
 from expfam.samplers.variational.sparse_rows import centre_rows, pack_outer
 
 if TYPE_CHECKING:

@@ -377,7 +377,7 @@ cdef class RowTiles:
         return total
 
     cdef int _store(self, Py_ssize_t g, Py_ssize_t last) except -1:
-        """Write the tiles of groups g..last-1: rows that are made when they are read take little memory."""
+        """Write the tiles of groups g..last-1; rows that are made when read take little memory."""
         cdef const float[:, ::1] single
         cdef const double[:, ::1] double_
         cdef Py_ssize_t start = g * GROUP_ROWS, stop = self.stop_of(last - 1)

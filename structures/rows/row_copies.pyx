@@ -13,7 +13,7 @@ from expfam.structures.simd.prefetch cimport expfam_prefetch
 
 
 cdef const int64_t[::1] checked_numbers(rows, Py_ssize_t n_rows):
-    """Return numbers of rows in 0..n_rows-1, as int64; negative ones count from the end, as in NumPy."""
+    """Return numbers of rows in 0..n_rows-1, as int64; negative ones count from the end."""
     found = np.ascontiguousarray(rows, dtype=np.int64)
     cdef const int64_t[::1] numbers = found
     cdef Py_ssize_t i
