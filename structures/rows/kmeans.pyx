@@ -11,9 +11,11 @@ A pass costs O(N K C). A label that changes moves a row from one sum to another,
 
 import math
 from contextlib import nullcontext
+from itertools import pairwise
 
 import numpy as np
 
+from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
@@ -36,6 +38,7 @@ cdef enum:
     GROUP_ROWS = GROUP_TILES * EXPFAM_TILE_ROWS
     READ_CELLS = 1 << 16            # of rows that are made together: Python makes them, and other threads wait for it
     BLOCK_BYTES = 1 << 16                           # centres that stay in a near cache meanwhile
+    MOST_PRODUCTS = 1 << 33         # of a loop without Python: a Ctrl-C waits for its end
     LEAST_SHARED = 1 << 20                          # products of a comparison with drawn rows that threads share
     DEAR = 48                                       # a score alone takes the time that integers save in so many
 cdef double UNIT = 2.0 ** -24                       # rounding of single precision
@@ -434,8 +437,13 @@ cdef class RowTiles:
         return &room[0]
 
     def _tasks(self, Py_ssize_t step):
-        """Return bounds of runs of groups; they depend on sizes only."""
-        return [(g, min(g + step, self.n_groups)) for g in range(0, self.n_groups, step)]
+        """Return bounds of runs of about `step` groups; they depend on sizes only.
+
+        They are one, or an even number of nearly equal runs: else one thread waits for the last run of another.
+        """
+        n_tasks = ceiling(self.n_groups, step)
+        n_tasks += n_tasks > 1 and n_tasks % 2
+        return list(pairwise(self.n_groups * task // n_tasks for task in range(n_tasks + 1)))
 
     cdef inline float *tile(self, Py_ssize_t t) noexcept nogil:
         return &self.tiles[t * EXPFAM_TILE_ROWS * self.n_columns]
@@ -588,22 +596,24 @@ cdef class RowTiles:
         cdef _Lloyd state = self._lent(sizes) or _Lloyd(self, len(centres))
         state.rows = self
         state.begin(centres.copy())
-        found = self._moved(state, max_passes, tol, n_threads)
+        # one segment needs no other thread, whose call takes as long as a pass over few rows
+        with nullcontext(Team()) if state.n_segments == 1 else team_of(n_threads) as team:
+            found = self._moved(state, max_passes, tol, team)
         state.rows = None
         self._give_back(sizes, state)
         return found
 
-    def _moved(self, _Lloyd state, max_passes, tol, n_threads):
+    def _moved(self, _Lloyd state, max_passes, tol, Team team):
         """Make the passes of `lloyd`; return labels and centres."""
         inertia = math.inf
         for _ in range(max_passes):
-            _each(state.assign, state.tasks, n_threads)
+            state.assign_all(team)
             if not state.n_changed():
                 return state.result()
             before, inertia = inertia, state.update()
             if not inertia < (1.0 - tol) * before and not state.n_refilled:
                 break
-        _each(state.assign, state.tasks, n_threads)
+        state.assign_all(team)
         if state.has_empty():
             state.update()
         return state.result()
@@ -750,13 +760,18 @@ cdef class _Seeding:
         return self.drawn[best]
 
 
+cdef void assign_item(void *job, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    (<_Lloyd> job).assign((<_Lloyd> job).first + item, <_Near> <void *> (<_Lloyd> job).nears[thread])
+
+
 @final
 cdef class _Lloyd:
     """Centres, labels, and the sums, weights and numbers of rows of each segment and cluster."""
 
     cdef RowTiles rows
-    cdef object tasks
-    cdef Py_ssize_t K, n_segments, n_refilled
+    cdef Py_ssize_t K, n_segments, n_refilled, first
+    cdef Py_ssize_t[::1] bounds     # (n_segments + 1,) groups
+    cdef size_t *nears              # working memory of each thread
     cdef double[:, ::1] centres, total, masses
     cdef double[:, :, ::1] sums
     cdef double[::1] mass
@@ -770,8 +785,8 @@ cdef class _Lloyd:
         # at least four rows for each sum of a segment: the sums of all segments are smaller than the rows
         cdef Py_ssize_t step = max(<Py_ssize_t> _TASK_GROUPS, ceiling(4 * K, GROUP_ROWS))
         self.rows, self.K = rows, K
-        self.tasks = [(s, *bounds) for s, bounds in enumerate(rows._tasks(step))]
-        self.n_segments = len(self.tasks)
+        tasks = rows._tasks(step)
+        self.bounds, self.n_segments = np.array([0, *(last for _, last in tasks)], dtype=np.intp), len(tasks)
         self.sums, self.counts = np.empty((self.n_segments, K, C)), np.empty((self.n_segments, K), dtype=np.int64)
         self.masses, self.mass = np.empty((self.n_segments, K)), np.empty(K)
         self.total, self.count = np.empty((K, C)), np.empty(K, dtype=np.int64)
@@ -789,25 +804,38 @@ cdef class _Lloyd:
             self.masses[:] = 0.0
         self.packed.pack(self.centres, self.rows.origin)
 
-    def assign(self, Py_ssize_t segment, Py_ssize_t first, Py_ssize_t last):
+    def assign_all(self, Team team):
+        """Move all rows to their nearest centres, with the threads of a team."""
+        cdef bint is_read = self.rows.tiles is None
+        cdef Py_ssize_t each = max(1, self.rows.n_rows * self.rows.n_columns * self.K // self.n_segments)
+        cdef Py_ssize_t step = max(<Py_ssize_t> (MOST_PRODUCTS // each), 4 * team.n_threads)
+        cdef size_t[::1] places = np.empty(team.n_threads, dtype=np.uintp)
+        cdef Py_ssize_t thread
+        nears = [_Near(self.packed, is_read=is_read) for _ in range(team.n_threads)]
+        for thread in range(team.n_threads):
+            places[thread] = <size_t> <void *> nears[thread]
+        self.nears = &places[0]
+        for self.first in range(0, self.n_segments, step):
+            with nogil:
+                team.share(assign_item, <void *> self, min(step, self.n_segments - self.first))
+            PyErr_CheckSignals()
+
+    cdef void assign(self, Py_ssize_t segment, _Near near) noexcept nogil:
         """Move the rows of a segment to their nearest centres."""
         cdef int32_t owner[GROUP_ROWS]
-        cdef RowTiles rows = self.rows
-        cdef bint is_read = rows.tiles is None
-        cdef _Near near = _Near(self.packed, is_read=is_read)
+        cdef bint is_read = self.rows.tiles is None
         cdef Py_ssize_t g, i
         cdef int64_t changed = 0
-        with nogil:
-            for g in range(first, last):
-                if is_read:
-                    self.packed.nearest_read(near, rows, g, owner)
-                else:
-                    self.packed.nearest(near, rows.tile(g * GROUP_TILES), rows.tiles_of(g), owner)
-                for i in range(g * GROUP_ROWS, rows.stop_of(g)):
-                    if owner[i - g * GROUP_ROWS] != self.labels[i]:
-                        self.move(segment, i, owner[i - g * GROUP_ROWS], near.row)
-                        changed += 1
-            self.changed[segment] = changed
+        for g in range(self.bounds[segment], self.bounds[segment + 1]):
+            if is_read:
+                self.packed.nearest_read(near, self.rows, g, owner)
+            else:
+                self.packed.nearest(near, self.rows.tile(g * GROUP_TILES), self.rows.tiles_of(g), owner)
+            for i in range(g * GROUP_ROWS, self.rows.stop_of(g)):
+                if owner[i - g * GROUP_ROWS] != self.labels[i]:
+                    self.move(segment, i, owner[i - g * GROUP_ROWS], near.row)
+                    changed += 1
+        self.changed[segment] = changed
 
     cdef void move(self, Py_ssize_t segment, Py_ssize_t i, int32_t label, float[::1] room) noexcept nogil:
         """Give a row another label; `room` is for one that is not stored."""
@@ -895,7 +923,8 @@ cdef class _Lloyd:
         distance = np.empty(self.rows.n_rows)
         cdef double[::1] to = distance
         cdef int64_t i
-        cdef Py_ssize_t n = 0, step = self.tasks[0][2] * GROUP_ROWS
+        cdef Py_ssize_t n = 0
+        segment = np.searchsorted(np.asarray(self.bounds), np.arange(self.rows.n_groups), side="right") - 1
         cdef float[::1] room = aligned(self.rows.n_columns, np.float32)
         with nogil:
             self.own_distances(to, room)
@@ -905,7 +934,7 @@ cdef class _Lloyd:
                 break
             if self.count[self.labels[i]] > 1:
                 self.count[self.labels[i]] -= 1
-                self.move(i // step, i, empty[n], room)
+                self.move(segment[i // GROUP_ROWS], i, empty[n], room)
                 n += 1
         return n
 
@@ -1002,17 +1031,6 @@ def _matrix(X, name):
     if X.ndim != 2:
         raise DataError(f"{name} must be a matrix; got shape {X.shape}")
     return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
-
-
-def _each(function, tasks, n_threads):
-    """Call a function with each task.
-
-    One task needs no pool, whose call takes as long as a pass over few rows.
-    """
-    if len(tasks) == 1:
-        function(*tasks[0])
-    else:
-        run(function, tasks, n_threads, uses_blas=False)
 
 
 def _positive(weight, n_rows):
