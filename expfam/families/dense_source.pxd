@@ -1,6 +1,5 @@
 # Statistics of dense rows, written without the gil.
 
-from libc.stdint cimport int64_t
 
 from expfam.families.compiled_phi cimport CompiledPhi
 from expfam.structures.selection.top_l cimport value_t
@@ -14,5 +13,5 @@ cdef class DenseSource:
     cdef bint is_single             # the rows
     cdef const double[::1] origin
 
-cdef void write_phi(DenseSource source, Py_ssize_t start, const int64_t *numbers, Py_ssize_t R, double *row,
+cdef void write_phi(DenseSource source, Py_ssize_t start, const Py_ssize_t *numbers, Py_ssize_t R, double *row,
                     value_t *out) noexcept nogil

@@ -32,7 +32,7 @@ cdef class DenseSource:
 
     def fill(self, rows, value_t[:, ::1] out):
         """Write the statistics of rows, a slice or numbers (m,), to `out` (m, F)."""
-        cdef const int64_t[::1] numbers = None
+        cdef const Py_ssize_t[::1] numbers = None
         cdef Py_ssize_t start = 0
         cdef double[::1] row = np.empty(self.compiled.n_statistics)
         if isinstance(rows, slice):
@@ -45,7 +45,7 @@ cdef class DenseSource:
             write_phi(self, start, NULL if numbers is None else &numbers[0], out.shape[0], &row[0], &out[0, 0])
 
 
-cdef void write_phi(DenseSource source, Py_ssize_t start, const int64_t *numbers, Py_ssize_t R, double *row,
+cdef void write_phi(DenseSource source, Py_ssize_t start, const Py_ssize_t *numbers, Py_ssize_t R, double *row,
                     value_t *out) noexcept nogil:
     """Write the statistics of R rows from `start` on, or with given numbers, to `out`.
 

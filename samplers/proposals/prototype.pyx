@@ -15,7 +15,7 @@ from scipy import sparse
 from cpython.pycapsule cimport PyCapsule_New
 from cython cimport final
 from libc.math cimport log
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
 from expfam.amounts import counted
@@ -195,7 +195,7 @@ cdef class Scratch:
         cdef double[::1] total, work
         cdef uint64_t[::1] seen, mass
         self.phi, self.row = in_lines((n_rows, F), np.float32), in_lines(F)
-        self.chosen = in_lines(n_rows, np.int64)
+        self.chosen = in_lines(n_rows, np.intp)
         self.scores = in_lines((n_rows, K), np.float32)
         self.tops = tops = in_lines(K // 16 + 1, np.float32)
         self.values = values = in_lines(padded, np.float32)
@@ -284,7 +284,7 @@ cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bi
 
 
 cdef void choose_rows(uint64_t seed, uint64_t step, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] rows,
-                      const Py_ssize_t[::1] starts, const Py_ssize_t[::1] members, int64_t[::1] out) noexcept nogil:
+                      const Py_ssize_t[::1] starts, const Py_ssize_t[::1] members, Py_ssize_t[::1] out) noexcept nogil:
     """Write the anchors of the groups first..last-1: all data of a group, or drawn ones."""
     # The law needs only anchors that do not depend on labels: hashes of a counter take a tenth of the time of Philox.
     cdef philox_stream rng
@@ -404,8 +404,8 @@ cdef class BoundPrototype:
         cdef uint64_t seed = self.seed, of_step = step
         cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr, members = self.data_cells.members
         cdef Py_ssize_t begin = first, end = last
-        cdef int64_t[::1] found
-        chosen = found = np.empty(rows[last] - rows[first], dtype=np.int64)
+        cdef Py_ssize_t[::1] found
+        chosen = found = np.empty(rows[last] - rows[first], dtype=np.intp)
         with nogil:
             choose_rows(seed, of_step, begin, end, row, starts, members, found)
         return chosen
@@ -416,7 +416,7 @@ cdef class BoundPrototype:
         cdef const double[:, ::1] means = self.means
         cdef const double[::1] center = self.center
         cdef float[:, ::1] out
-        cdef int64_t[::1] found
+        cdef Py_ssize_t[::1] found
         cdef uint64_t seed = self.seed, of_step = step
         cdef Py_ssize_t begin = first, end = last
         chosen = found = scratch.chosen[: rows[last] - rows[first]]

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport proposal_v1
+from expfam.families.dense_source cimport DenseSource
 from expfam.families.rows cimport csr_rows, entry_column, entry_value, row_start
 from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport prototype_state
@@ -66,9 +67,11 @@ cdef class MetropolisSweep:
     cdef readonly object model          # model to which the proposal is bound
     cdef readonly object snapshot       # snapshot of the last refresh, if it is used in later sweeps too
     cdef object data, order, phi, sorted, sparse, n_clusters
+    cdef DenseSource source             # None where statistics are held, sparse, or made by Python
     cdef object rooms                   # scratch memory that no task uses now
 
     cdef int _move_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1
+    cdef int _move_compiled(self, Py_ssize_t start, Py_ssize_t stop, Room room, tally *t) noexcept nogil
 
 
 cdef class Room:
@@ -76,3 +79,6 @@ cdef class Room:
     cdef listed *lists              # NULL without draws from lists
     cdef listed l
     cdef object arrays, waiting
+    cdef Py_ssize_t *waits          # (MADE_ROWS,) those of `waiting`
+    cdef double *phi                # (MADE_ROWS, F), where statistics are compiled
+    cdef double *row                # (F,) scratch

@@ -14,6 +14,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
+from expfam.families.dense_source cimport write_phi
 from expfam.families.rows cimport entry_column, entry_value, open_rows, row_start
 from expfam.samplers.chain.accept cimport HOPELESS, accept, accepted, passes_bound
 from expfam.samplers.proposals.handle cimport ProposalHandle
@@ -26,6 +27,7 @@ from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfa
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError, ExactnessWarning
+from expfam.families.dense_source import dense_source
 from expfam.families.support import chosen_rows
 from expfam.params import Integer
 from expfam.samplers.proposals.by_name import named_proposal
@@ -246,7 +248,7 @@ cdef class MetropolisSweep:
         owner = proposal.bind(state.model, state.data, seed=state.seed)
         self.handle = ProposalHandle(owner, repr(proposal))
         self.model, self.data, self.n_clusters = state.model, state.data, state.K
-        self.order = self.phi = self.sorted = self.sparse = self.snapshot = None
+        self.order = self.phi = self.sorted = self.sparse = self.snapshot = self.source = None
 
     def to_arrays(self):
         """Return the arrays of the proposal, and the parameters from which its law was made."""
@@ -293,7 +295,7 @@ cdef class MetropolisSweep:
         if self.w.F and wanted is self.order:
             return
         data, self.order = self.data, wanted
-        self.w.F, self.w.order, self.w.rows = data.n_statistics, NULL, NULL
+        self.w.F, self.w.order, self.w.rows, self.source = data.n_statistics, NULL, NULL, None
         if wanted is not None:
             order = np.ascontiguousarray(wanted, dtype=np.intp)
             self.order, self.w.order = wanted, &order[0]
@@ -302,9 +304,10 @@ cdef class MetropolisSweep:
             open_rows(&self.rows, self.sparse.data, self.sparse.indices, self.sparse.indptr)
             self.w.rows = &self.rows
         elif not _is_narrow(data):
-            return
+            self.source = dense_source(data.family, data.X, None)
         elif 8 * data.n_rows * data.n_statistics > _LEAST_HELD:
             self.sorted = data.X if wanted is None else chosen_rows(data.X, wanted)
+            self.source = dense_source(data.family, self.sorted, None)
         else:
             self.phi = np.empty((data.n_rows, data.n_statistics))
             for start in range(0, data.n_rows, TASK_ROWS):
@@ -352,14 +355,36 @@ cdef class MetropolisSweep:
             room = self.rooms.pop()             # of a task that has ended
         except IndexError:
             room = Room(self)
-        if self.phi is not None or self.w.rows != NULL:
-            step = stop - start                 # nothing is to be made
+        if self.phi is not None or self.w.rows != NULL or self.source is not None:
+            step = stop - start                 # nothing is to be made by Python
         for first in range(start, stop, step):
-            code = self._move_block(first, min(first + step, stop), room, &t)
+            if self.source is None:
+                code = self._move_block(first, min(first + step, stop), room, &t)
+            else:
+                with nogil:
+                    code = self._move_compiled(first, min(first + step, stop), room, &t)
             if code:
                 raise self.handle.fail(code, t.failed, self.w.labels[t.failed])
         self.rooms.append(room)
         return t.n_proposed, t.n_accepted
+
+    cdef int _move_compiled(self, Py_ssize_t start, Py_ssize_t stop, Room room, tally *t) noexcept nogil:
+        """Move data whose statistics are compiled, block by block."""
+        cdef Py_ssize_t first, last = start, n = 0
+        cdef int code
+        while last < stop:
+            first, last = last, min(last + MADE_ROWS, stop)
+            if self.sorted is not None:
+                write_phi(self.source, first, NULL, last - first, room.row, room.phi)
+                code = move_rows_at(&self.w, room.phi, first, last, room.work, room.lists, t)
+            else:
+                code = move_unproposed(&self.w, first, last, room.work, room.lists, t, room.waits, &n)
+                if code == EXPFAM_OK and n:
+                    write_phi(self.source, 0, room.waits, n, room.row, room.phi)
+                    code = move_chosen(&self.w, room.waits, room.phi, n, room.work, room.lists, t)
+            if code:
+                return code
+        return EXPFAM_OK
 
     cdef int _move_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1:
         """Move a block of data; make their statistics first, for all or for those that need them."""
@@ -393,7 +418,13 @@ cdef class Room:
         cdef double[::1] table, bias, scores, sums
         cdef Py_ssize_t longest
         self.work, self.lists = &work[0], NULL
-        self.arrays, self.waiting = [work], np.empty(MADE_ROWS, dtype=np.intp)
+        cdef Py_ssize_t[::1] waiting = np.empty(MADE_ROWS, dtype=np.intp)
+        cdef double[::1] phi
+        self.arrays, self.waiting, self.waits = [work], waiting.base, &waiting[0]
+        if sweeper.source is not None:
+            phi = in_lines((MADE_ROWS + 1) * sweeper.w.F)
+            self.phi, self.row = &phi[0], &phi[MADE_ROWS * sweeper.w.F]
+            self.arrays.append(phi)
         if s == NULL:
             return
         longest = (s.longest // EXPFAM_LIST_ENTRIES + 1) * EXPFAM_LIST_ENTRIES

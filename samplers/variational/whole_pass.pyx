@@ -70,7 +70,7 @@ cdef class WholePass:
     """
 
     cdef DenseSource source
-    cdef const int64_t[::1] numbers
+    cdef const Py_ssize_t[::1] numbers
     cdef const double[::1] weight
     cdef object theta, c, kept_indices, kept_values, sums, scratch
     cdef Py_ssize_t start, m, K, F, L, n_block, n_parts, n_slots, first, every, n_threads

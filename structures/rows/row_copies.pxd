@@ -1,6 +1,5 @@
 # Numbers of rows, and how many rows ahead memory is asked for.
 
-from libc.stdint cimport int64_t
 
 cdef enum:
     AHEAD_BYTES = 4096      # of rows that are on their way at a time
@@ -13,4 +12,4 @@ cdef inline Py_ssize_t rows_ahead(Py_ssize_t row_bytes) noexcept nogil:
     return min(max(AHEAD_BYTES // max(row_bytes, 1), LEAST_AHEAD), MOST_AHEAD)
 
 
-cdef const int64_t[::1] checked_numbers(rows, Py_ssize_t n_rows)
+cdef const Py_ssize_t[::1] checked_numbers(rows, Py_ssize_t n_rows)

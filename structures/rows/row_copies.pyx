@@ -5,17 +5,16 @@ Rows that lie far apart come from memory one after the other where nobody asks f
 
 import numpy as np
 
-from libc.stdint cimport int64_t
 
 from expfam.structures.ground.arrays cimport address
 from expfam.structures.simd.copy cimport expfam_copy
 from expfam.structures.simd.prefetch cimport expfam_prefetch
 
 
-cdef const int64_t[::1] checked_numbers(rows, Py_ssize_t n_rows):
-    """Return numbers of rows in 0..n_rows-1, as int64; negative ones count from the end."""
-    found = np.ascontiguousarray(rows, dtype=np.int64)
-    cdef const int64_t[::1] numbers = found
+cdef const Py_ssize_t[::1] checked_numbers(rows, Py_ssize_t n_rows):
+    """Return numbers of rows in 0..n_rows-1, as intp; negative ones count from the end."""
+    found = np.ascontiguousarray(rows, dtype=np.intp)
+    cdef const Py_ssize_t[::1] numbers = found
     cdef Py_ssize_t i
     cdef bint is_negative = False
     for i in range(numbers.shape[0]):
@@ -48,7 +47,7 @@ def copied_rows(object X, rows):
     array([[5, 6],
            [1, 2]])
     """
-    cdef const int64_t[::1] numbers = checked_numbers(rows, X.shape[0])
+    cdef const Py_ssize_t[::1] numbers = checked_numbers(rows, X.shape[0])
     cdef Py_ssize_t i, m = numbers.shape[0], size = X.shape[1] * X.itemsize, ahead = rows_ahead(size)
     out = np.empty((m, X.shape[1]), dtype=X.dtype)
     cdef const char *source = NULL if X.size == 0 else <const char *> address(X)
