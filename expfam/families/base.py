@@ -13,6 +13,7 @@ import copy
 import inspect
 import re
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -417,12 +418,18 @@ class Family(DataQuestions, ABC):
         >>> Poisson().bind([[1], [4]], weight=[3, 1]).shape, Poisson().bind([[1], [1], [1], [4]]).shape
         (array([2.]), array([2.]))
         """
-        X = self.validate(X)
         if self.is_bound:
+            self.validate(X)
             return self
-        if weight is not None:
-            weight = checked_weight(weight, X.shape[0])
-        return self._bound(self._resolved(X, weight), X[:1])
+        with _support.extremes_noted() if self._asks_for_extremes() else nullcontext():
+            X = self.validate(X)
+            if weight is not None:
+                weight = checked_weight(weight, X.shape[0])
+            return self._bound(self._resolved(X, weight), X[:1])
+
+    def _asks_for_extremes(self):
+        """Tell whether `resolve` asks the validated rows for the extremes of their columns."""
+        return False
 
     def for_kind(self, kind: np.dtype[Any]) -> Self:
         """Return the family for rows of a dtype; itself by default."""

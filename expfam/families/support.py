@@ -9,6 +9,9 @@ blocks.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +23,7 @@ from expfam.errors import DataError, DataTypeError, SupportError
 from expfam.families.foreign import OF_TOKENS, is_word, refuse_foreign
 from expfam.params import is_auto
 from expfam.structures.ground.threads import READERS, of_parts, readers
+from expfam.structures.rows.exact_sums import column_extremes
 from expfam.structures.rows.finite_cells import are_finite
 from expfam.structures.rows.row_copies import copied_rows
 
@@ -254,14 +258,58 @@ def as_matrix(
             f"X has {counted(X.shape[1], 'feature')}, but {family} is expecting {counted(n_features, 'feature')} as "
             "input"
         )
-    if values.dtype.kind == "f" and not _are_finite(values, may_miss=allow_nan):
+    extremes = _extremes(X)
+    is_finite = (
+        _are_finite(values, may_miss=allow_nan) if extremes is None else _are_usable(extremes, X.shape[0], allow_nan)
+    )
+    if values.dtype.kind == "f" and not is_finite:
         bad = first_where(X, (lambda v: np.isinf(v)) if allow_nan else (lambda v: ~np.isfinite(v)))
         if bad is not None:
             rule = "finite values or NaN for missing ones" if allow_nan else "finite values"
             what = "infinity" if allow_nan else "NaN or infinity"
             remedy = f": {without_infinity(X, may_lack=allow_nan)}" if np.isinf(bad[2]) else ""
             raise DataError(f"{family} needs {rule}; row {bad[0]}, column {bad[1]} holds {bad[2]} ({what}){remedy}")
-    return read_only(X)
+    X = read_only(X)
+    if extremes is not None:
+        _NOTED.get().append((X, extremes))  # type: ignore[union-attr]  # else there are no extremes
+    return X
+
+
+# ---- extremes that a check has found ---------------------------------------------------------------------------------
+
+_NOTED: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("extremes of columns", default=None)
+
+
+@contextmanager
+def extremes_noted() -> Iterator[None]:
+    """Let `as_matrix` find extremes of columns in the block, in place of a pass that only looks for infinity.
+
+    Rows that are asked for their extremes in the same block are then not read again.
+    """
+    token = _NOTED.set([])
+    try:
+        yield
+    finally:
+        _NOTED.reset(token)
+
+
+def noted_extremes(X: Any) -> tuple[Any, Any, Any] | None:
+    """Return what `column_extremes` has found for these very rows in the block, or None."""
+    return next((found for rows, found in _NOTED.get() or () if rows is X), None)
+
+
+def _extremes(X):
+    """Return the extremes of columns of dense real numbers, if they are to be noted."""
+    if _NOTED.get() is None or sparse.issparse(X) or X.dtype not in (np.float32, np.float64):
+        return None
+    return column_extremes(X, readers(X.size) if READERS.get() > 1 else None)
+
+
+def _are_usable(extremes, n_rows, allow_nan):
+    """Tell from the extremes whether no cell is infinite, and none NaN unless that is allowed."""
+    low, high, count = extremes
+    is_whole = allow_nan or bool((count == n_rows).all())
+    return is_whole and bool((low > -np.inf).all() and (high < np.inf).all())
 
 
 def _are_finite(values, *, may_miss):
