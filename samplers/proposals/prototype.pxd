@@ -61,5 +61,6 @@ cdef class BoundPrototype:
     cdef object max_group, limit
     cdef object blocks                      # number of clusters, and blocks of groups for it
     cdef double least_floor                 # least probability of a draw by weight
+    cdef object spare                       # sizes of scratch memory, and that which no task uses now
     cdef object group32, cells, law, names, start, shared, shared_law
     cdef int _aim(self, Py_ssize_t K) except -1

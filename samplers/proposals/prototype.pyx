@@ -481,14 +481,17 @@ cdef class BoundPrototype:
             raise FloatingPointError("PrototypeProposal: no component has a finite weight")
         bias = np.maximum(bias - bias[finite].max(), -1e30).astype(np.float32)
         table = np.ascontiguousarray((theta - middle).T, dtype=np.float32)     # (F, K)
-        spare = []
+        sizes = largest, K, self.data.n_statistics if anchors is None else 0
+        if self.spare is None or self.spare[0] != sizes:
+            self.spare = sizes, []              # to make it again for each step would take a thread as long as to wake
+        spare = self.spare[1]
         source = None if anchors is not None else dense_source(self.data.family, self.data.X, self.center)
 
         def block(first, last):
             try:
                 scratch = spare.pop()
             except IndexError:
-                scratch = Scratch(largest, K, self.data.n_statistics if anchors is None else 0)
+                scratch = Scratch(*sizes)
             if anchors is None:
                 phi = self._phi_of(scratch, source, snapshot.step, first, last, rows)
             else:
