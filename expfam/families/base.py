@@ -13,7 +13,6 @@ import copy
 import inspect
 import re
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
 from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -143,6 +142,7 @@ class Family(DataQuestions, ABC):
     has_full_covariance: ClassVar[bool] = False
     has_independent_columns: ClassVar[bool] = False
     hyper_by_column: ClassVar[tuple[str, ...]] = ()  # hyper-parameters of which columns may have factors of their own
+    asks_for_extremes: ClassVar[bool] = False  # whether `resolve` asks the rows for the extremes of their columns
     reads_uncounted_rows: ClassVar[bool] = False  # whether `resolve` is called with rows of weight 0 too
     n_features_in_: int
     n_statistics_: int
@@ -421,15 +421,14 @@ class Family(DataQuestions, ABC):
         if self.is_bound:
             self.validate(X)
             return self
-        with _support.extremes_noted() if self._asks_for_extremes() else nullcontext():
+        notes = _support.NOTED_EXTREMES.set([] if self.asks_for_extremes else None)
+        try:
             X = self.validate(X)
             if weight is not None:
                 weight = checked_weight(weight, X.shape[0])
             return self._bound(self._resolved(X, weight), X[:1])
-
-    def _asks_for_extremes(self):
-        """Tell whether `resolve` asks the validated rows for the extremes of their columns."""
-        return False
+        finally:
+            _support.NOTED_EXTREMES.reset(notes)
 
     def for_kind(self, kind: np.dtype[Any]) -> Self:
         """Return the family for rows of a dtype; itself by default."""

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.families.all_rows import AllRows, Block, RowsHere
-from expfam.families.support import noted_extremes
+from expfam.families.support import NOTED_EXTREMES
 from expfam.structures.ground.threads import READERS, readers
 from expfam.structures.rows.distinct_values import MOST_HELD, STEPS, DistinctValues
 from expfam.structures.rows.exact_sums import ExactSums, column_extremes, lifts, total_of
@@ -187,11 +187,16 @@ class _AskExtremes(_Shared):
         self.of_logs = of_logs
 
     def __call__(self, block: Block) -> Extremes:
-        noted = None if self.of_logs else noted_extremes(block.X)
+        noted = None if self.of_logs else _noted(block.X)
         if noted is not None:
             return Extremes(*noted)
         parts = _as_read(block.X, self.of_logs)
         return reduce(operator.add, (Extremes(*column_extremes(rows, _team(rows))) for rows in parts))
+
+
+def _noted(X):
+    """Return the extremes that a check of these very rows has noted, or None."""
+    return next((found for rows, found in NOTED_EXTREMES.get() or () if rows is X), None)
 
 
 class _Terms:

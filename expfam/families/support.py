@@ -9,8 +9,6 @@ blocks.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -271,36 +269,20 @@ def as_matrix(
             raise DataError(f"{family} needs {rule}; row {bad[0]}, column {bad[1]} holds {bad[2]} ({what}){remedy}")
     X = read_only(X)
     if extremes is not None:
-        _NOTED.get().append((X, extremes))  # type: ignore[union-attr]  # else there are no extremes
+        NOTED_EXTREMES.get().append((X, extremes))  # type: ignore[union-attr]  # there is a list
     return X
 
 
 # ---- extremes that a check has found ---------------------------------------------------------------------------------
 
-_NOTED: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("extremes of columns", default=None)
-
-
-@contextmanager
-def extremes_noted() -> Iterator[None]:
-    """Let `as_matrix` find extremes of columns in the block, in place of a pass that only looks for infinity.
-
-    Rows that are asked for their extremes in the same block are then not read again.
-    """
-    token = _NOTED.set([])
-    try:
-        yield
-    finally:
-        _NOTED.reset(token)
-
-
-def noted_extremes(X: Any) -> tuple[Any, Any, Any] | None:
-    """Return what `column_extremes` has found for these very rows in the block, or None."""
-    return next((found for rows, found in _NOTED.get() or () if rows is X), None)
+# A list in which `as_matrix` notes the extremes of rows, in place of a pass that only looks for infinity. Who asks for
+# the extremes of these very rows then does not read them again. It is None unless a caller wants notes.
+NOTED_EXTREMES: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("extremes of columns", default=None)
 
 
 def _extremes(X):
     """Return the extremes of columns of dense real numbers, if they are to be noted."""
-    if _NOTED.get() is None or sparse.issparse(X) or X.dtype not in (np.float32, np.float64):
+    if NOTED_EXTREMES.get() is None or sparse.issparse(X) or X.dtype not in (np.float32, np.float64):
         return None
     return column_extremes(X, readers(X.size) if READERS.get() > 1 else None)
 

@@ -6,7 +6,7 @@ import pytest
 import expfam
 from expfam.errors import DataError
 from expfam.families import column_summaries, support
-from expfam.families.support import extremes_noted, noted_extremes
+from expfam.families.support import NOTED_EXTREMES
 
 FAMILIES = [
     expfam.DiagonalGaussian(),
@@ -49,7 +49,7 @@ def test_what_is_learned_is_the_same(n_threads, monkeypatch):
     X = np.random.default_rng(1).normal(size=(300_000, 8)).astype(np.float32)
     model = expfam.MixtureModel(expfam.DiagonalGaussian(), expfam.SymmetricDirichlet(3))
     noted = model.bind(X, n_threads=n_threads).family
-    monkeypatch.setattr(expfam.DiagonalGaussian, "_asks_for_extremes", lambda self: False)
+    monkeypatch.setattr(expfam.DiagonalGaussian, "asks_for_extremes", False)
     read = model.bind(X, n_threads=n_threads).family
     assert all(np.array_equal(noted.__dict__[name], read.__dict__[name]) for name in ("center_", "spread_", "rate"))
 
@@ -59,7 +59,7 @@ def test_rows_that_do_not_count_are_not_in_the_extremes(weight, monkeypatch):
     X = rows()
     X[0] = 1e6  # weight 0 in the second case
     noted = expfam.DiagonalGaussian().bind(X, weight=weight)
-    monkeypatch.setattr(expfam.DiagonalGaussian, "_asks_for_extremes", lambda self: False)
+    monkeypatch.setattr(expfam.DiagonalGaussian, "asks_for_extremes", False)
     assert noted == expfam.DiagonalGaussian().bind(X, weight=weight)
 
 
@@ -92,10 +92,27 @@ def test_logarithms_have_extremes_of_their_own(calls):
     assert calls["question"] > 0
 
 
-def test_notes_are_about_these_very_rows_and_end_with_the_block():
+def test_notes_end_with_the_binding():
+    seen = []
+
+    class Watching(expfam.DiagonalGaussian):
+        def resolve(self, X):
+            seen.append(list(NOTED_EXTREMES.get()))
+            return super().resolve(X)
+
     X = rows()
-    with extremes_noted():
-        checked = expfam.DiagonalGaussian().validate(X)
-        assert noted_extremes(checked)[0].tolist() == X.min(axis=0).tolist()
-        assert noted_extremes(X.copy()) is None
-    assert noted_extremes(checked) is None
+    Watching().bind(X)
+    ((noted, extremes),) = seen[0]
+    assert noted.base is X
+    assert [each.tolist() for each in extremes[:2]] == [X.min(axis=0).tolist(), X.max(axis=0).tolist()]
+    assert NOTED_EXTREMES.get() is None
+
+
+def test_notes_of_other_rows_are_not_taken(calls):
+    class Doubled(expfam.DiagonalGaussian):
+        def validate(self, X):
+            return 2.0 * super().validate(X)
+
+    X = rows()
+    assert np.allclose(Doubled().bind(X).center_, 2.0 * X.mean(axis=0))
+    assert calls == {"check": 1, "question": 1}

@@ -41,13 +41,10 @@ class RealFamily(Family):
     """Base class of Gaussian families: centring, bounds of learned scales, compiled prediction."""
 
     support = "real"
+    asks_for_extremes = True
     center_: Floats
     resolution_: Floats
     variance_floor_: Floats
-
-    def _asks_for_extremes(self):
-        """Return True, but for logarithms: their extremes are not those of the data."""
-        return not self.of_logs
 
     def resolve_center(self, rows: AllRows) -> tuple[dict[str, Floats], Floats]:
         """Return the attributes learned from the columns, and the column variances (V,).

@@ -61,6 +61,7 @@ class LogNormal(DiagonalGaussian):
     support = "nonnegative"
     bounds = (np.nextafter(0.0, 1.0), np.inf)  # zero itself has no logarithm
     of_logs: ClassVar[bool] = True
+    asks_for_extremes = False  # it asks for those of the logarithms
 
     def validate(self, X: Any) -> Any:
         """Check that the data are positive; see `Family.validate`."""
