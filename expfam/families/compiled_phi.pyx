@@ -5,6 +5,10 @@ Passes that score blocks of rows write them without the gil, straight to where t
 
 import numpy as np
 
+ctypedef fused real:
+    float
+    double
+
 
 cdef class CompiledPhi:
     """Function that writes the statistics of one row, for one bound family.
@@ -20,24 +24,17 @@ cdef class CompiledPhi:
     def __call__(self, X):
         """Return the statistics of rows in single or double precision: (N, V) to (N, F) float64."""
         rows = np.ascontiguousarray(X)
-        if rows.dtype == np.float32:
-            return self._of_floats(rows)
-        return self._of_doubles(rows.astype(np.float64, copy=False))
+        return self._of_rows(rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False))
 
-    def _of_floats(self, const float[:, ::1] X):
+    def _of_rows(self, const real[:, ::1] X):
         cdef Py_ssize_t i
         out = np.empty((X.shape[0], self.n_statistics))
         cdef double[:, ::1] to = out
         for i in range(X.shape[0]):
-            self.law.of_floats(self.law, &X[i, 0], &to[i, 0])
-        return out
-
-    def _of_doubles(self, const double[:, ::1] X):
-        cdef Py_ssize_t i
-        out = np.empty((X.shape[0], self.n_statistics))
-        cdef double[:, ::1] to = out
-        for i in range(X.shape[0]):
-            self.law.of_doubles(self.law, &X[i, 0], &to[i, 0])
+            if real is float:
+                self.law.of_floats(self.law, &X[i, 0], &to[i, 0])
+            else:
+                self.law.of_doubles(self.law, &X[i, 0], &to[i, 0])
         return out
 
 
@@ -62,18 +59,11 @@ ctypedef struct columns_phi:
     Py_ssize_t V
 
 
-cdef void columns_of_floats(const phi_law *base, const float *row, double *phi) noexcept nogil:
+cdef void columns_of(const phi_law *base, const real *row, double *phi) noexcept nogil:
     cdef const columns_phi *law = <const columns_phi *> base
     cdef Py_ssize_t j
     for j in range(law.V):
         phi[j] = <double> row[j] - law.center[j]
-
-
-cdef void columns_of_doubles(const phi_law *base, const double *row, double *phi) noexcept nogil:
-    cdef const columns_phi *law = <const columns_phi *> base
-    cdef Py_ssize_t j
-    for j in range(law.V):
-        phi[j] = row[j] - law.center[j]
 
 
 cdef class ColumnsPhi(CompiledPhi):
@@ -84,6 +74,6 @@ cdef class ColumnsPhi(CompiledPhi):
 
     def __init__(self, center):
         self.center = np.array(center, dtype=np.float64)
-        self.own.base.of_floats, self.own.base.of_doubles = columns_of_floats, columns_of_doubles
+        self.own.base.of_floats, self.own.base.of_doubles = columns_of[float], columns_of[double]
         self.own.center, self.own.V, self.law = &self.center[0], self.center.shape[0], &self.own.base
         self.n_features = self.n_statistics = self.own.V

@@ -164,32 +164,17 @@ ctypedef struct gaussian_phi:
     Py_ssize_t V
 
 
-cdef void length_of_floats(const phi_law *base, const float *row, double *phi) noexcept nogil:
+cdef void length_of(const phi_law *base, const real *row, double *phi) noexcept nogil:
     cdef const gaussian_phi *law = <const gaussian_phi *> base
     length_row(row, law.center, law.V, phi)
 
 
-cdef void length_of_doubles(const phi_law *base, const double *row, double *phi) noexcept nogil:
-    cdef const gaussian_phi *law = <const gaussian_phi *> base
-    length_row(row, law.center, law.V, phi)
-
-
-cdef void squares_of_floats(const phi_law *base, const float *row, double *phi) noexcept nogil:
+cdef void squares_of(const phi_law *base, const real *row, double *phi) noexcept nogil:
     cdef const gaussian_phi *law = <const gaussian_phi *> base
     squares_row(row, law.center, law.V, phi)
 
 
-cdef void squares_of_doubles(const phi_law *base, const double *row, double *phi) noexcept nogil:
-    cdef const gaussian_phi *law = <const gaussian_phi *> base
-    squares_row(row, law.center, law.V, phi)
-
-
-cdef void seen_of_floats(const phi_law *base, const float *row, double *phi) noexcept nogil:
-    cdef const gaussian_phi *law = <const gaussian_phi *> base
-    seen_row(row, law.center, law.V, phi)
-
-
-cdef void seen_of_doubles(const phi_law *base, const double *row, double *phi) noexcept nogil:
+cdef void seen_of(const phi_law *base, const real *row, double *phi) noexcept nogil:
     cdef const gaussian_phi *law = <const gaussian_phi *> base
     seen_row(row, law.center, law.V, phi)
 
@@ -212,11 +197,11 @@ cdef class GaussianPhi(CompiledPhi):
         self.own.center, self.own.V, self.law = &self.center[0], self.center.shape[0], &self.own.base
         self.n_features = self.own.V
         if form == "length":
-            self.own.base.of_floats, self.own.base.of_doubles = length_of_floats, length_of_doubles
+            self.own.base.of_floats, self.own.base.of_doubles = length_of[float], length_of[double]
             self.n_statistics = self.own.V + 1
         elif form == "squares":
-            self.own.base.of_floats, self.own.base.of_doubles = squares_of_floats, squares_of_doubles
+            self.own.base.of_floats, self.own.base.of_doubles = squares_of[float], squares_of[double]
             self.n_statistics = 2 * self.own.V
         else:
-            self.own.base.of_floats, self.own.base.of_doubles = seen_of_floats, seen_of_doubles
+            self.own.base.of_floats, self.own.base.of_doubles = seen_of[float], seen_of[double]
             self.n_statistics = 3 * self.own.V
