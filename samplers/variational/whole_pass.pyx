@@ -88,7 +88,7 @@ cdef class WholePass:
     cdef int64_t[::1] is_done
     cdef int64_t n_added, lock
     # scratch of each thread, and sums of each slot
-    cdef char[:, ::1] phi, scores, total, work, values
+    cdef unsigned char[:, ::1] phi, scores, total, work, values
     cdef int32_t[:, ::1] indices
     cdef int64_t[:, ::1] starts, places
     cdef double[:, ::1] row, objective, entropy, own_weight, slot_n, slot_S
@@ -229,8 +229,8 @@ cdef void step_block(WholePass p, Py_ssize_t part, Py_ssize_t thread, Py_ssize_t
 
 
 cdef object room(Py_ssize_t n, Py_ssize_t n_bytes):
-    """Return memory of n threads or slots, (n, n_bytes or more) int8, in lines of their own."""
-    return in_lines((n, (n_bytes + LINE - 1) // LINE * LINE), np.int8)
+    """Return memory of n threads or slots, (n, n_bytes or more) uint8, in lines of their own."""
+    return in_lines((n, (n_bytes + LINE - 1) // LINE * LINE), np.uint8)
 
 
 cdef void clear(double *numbers, Py_ssize_t n) noexcept nogil:
