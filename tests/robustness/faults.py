@@ -302,9 +302,23 @@ FAULTS = [
     Fault(
         "best scores are those of centred statistics",
         "samplers/uncollapsed/best_scores.pyx",
-        "self.values[i] += tile.offsets[i] + s.shifted_at[k]",
-        "self.values[i] += s.shifted_at[k]",
+        "self.values[i] += tile.offsets[i] + self.scores.shifted_at[k]",
+        "self.values[i] += self.scores.shifted_at[k]",
         "tests/samplers/uncollapsed/test_best_scores.py -k of_double",
+    ),
+    Fault(
+        "bounds of weighted rows have their weights",
+        "samplers/variational/whole_pass.pyx",
+        "w = 1.0 if weight == NULL else weight[i]",
+        "w = 1.0",
+        "tests/samplers/variational/test_whole_pass.py -k weights_count",
+    ),
+    Fault(
+        "sums of a part wait for those of earlier parts",
+        "samplers/variational/whole_pass.pyx",
+        "while self.n_added < self.n_parts and self.is_done[self.n_added]:",
+        "while self.n_added < self.n_parts and self.is_done[part]:",
+        "tests/samplers/variational/test_whole_pass.py -k parts_wait",
     ),
     # ---- Metropolis-Hastings and its proposals
     Fault(
