@@ -105,7 +105,7 @@ def _dense_moments(rows, of_logs):
             mean, variance = np.where(wide, low / 2 + high / 2, low + mean), np.where(wide, np.inf, variance)
         else:
             mean = low + mean
-    return mean, variance, low, high, np.where(is_empty, 0.0, mass) if is_empty.any() else mass
+    return mean, variance, low, high, np.where(is_empty, 0.0, mass)
 
 
 def _moments(rows, of_logs, low, width, count):

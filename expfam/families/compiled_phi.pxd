@@ -10,3 +10,14 @@ ctypedef struct phi_law:
 cdef class CompiledPhi:
     cdef const phi_law *law         # the first field of the struct that the subclass fills
     cdef readonly Py_ssize_t n_features, n_statistics
+
+
+ctypedef struct centred_phi:
+    phi_law base
+    const double *center            # (V,)
+    Py_ssize_t V
+
+
+cdef class CentredPhi(CompiledPhi):
+    cdef centred_phi own
+    cdef const double[::1] center   # keeps the memory alive

@@ -51,29 +51,28 @@ def compiled_phi_of(family):
     return None
 
 
-# ---- rows themselves -------------------------------------------------------------------------------------------------
+# ---- statistics about a center ---------------------------------------------------------------------------------------
 
-ctypedef struct columns_phi:
-    phi_law base
-    const double *center
-    Py_ssize_t V
+
+cdef class CentredPhi(CompiledPhi):
+    """Base of statistics about a center (V,); subclasses set the functions of `own.base`."""
+
+    def __init__(self, center, n_statistics):
+        self.center = np.array(center, dtype=np.float64)
+        self.own.center, self.own.V, self.law = &self.center[0], self.center.shape[0], &self.own.base
+        self.n_features, self.n_statistics = self.own.V, n_statistics
 
 
 cdef void columns_of(const phi_law *base, const real *row, double *phi) noexcept nogil:
-    cdef const columns_phi *law = <const columns_phi *> base
+    cdef const centred_phi *law = <const centred_phi *> base
     cdef Py_ssize_t j
     for j in range(law.V):
         phi[j] = <double> row[j] - law.center[j]
 
 
-cdef class ColumnsPhi(CompiledPhi):
+cdef class ColumnsPhi(CentredPhi):
     """Statistics that are the columns about a center (V,)."""
 
-    cdef columns_phi own
-    cdef const double[::1] center
-
     def __init__(self, center):
-        self.center = np.array(center, dtype=np.float64)
+        super().__init__(center, len(center))
         self.own.base.of_floats, self.own.base.of_doubles = columns_of[float], columns_of[double]
-        self.own.center, self.own.V, self.law = &self.center[0], self.center.shape[0], &self.own.base
-        self.n_features = self.n_statistics = self.own.V

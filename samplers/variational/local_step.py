@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import SupportError
+from expfam.samplers.variational.compiled_step import CompiledStep
 from expfam.samplers.variational.linked_rows import LinkedRows
 from expfam.samplers.variational.posterior import CHUNK_VALUES
 from expfam.samplers.variational.sparse_rows import (
@@ -37,7 +38,6 @@ from expfam.samplers.variational.sparse_rows import (
     work_size,
 )
 from expfam.samplers.variational.statistics import Additive
-from expfam.samplers.variational.whole_pass import WholePass
 from expfam.structures.ground.arrays import aligned, in_lines
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run, team_of
@@ -357,9 +357,9 @@ class SparsePass:
                 local.replaced.add(replaced)
             local.diagnostics.add(diagnostics)
 
-        whole = None if candidates is not None or remembered is not None else self._whole_source()
-        if whole is not None:
-            self._whole_step(local, rows, tables, whole)
+        rows_source = None if candidates is not None or remembered is not None else self._compiled_source()
+        if rows_source is not None:
+            self._make_compiled(local, rows, tables, rows_source)
         else:
             self._run(part, m, add, has_candidates=candidates is not None)
         self._add_origin(local.sums)
@@ -370,16 +370,16 @@ class SparsePass:
         local.value += tables.left_out(local.sums)
         return local
 
-    def _whole_source(self):
+    def _compiled_source(self):
         """Return the source of rows whose step against all clusters asks nothing of Python, or None."""
         is_other = self.is_dense or self.phi.is_sparse or self.links is not None or self.held is not None
         return None if is_other or has_codes(self.phi, self.K) else self.phi.source()
 
-    def _whole_step(self, local, rows, tables, source):
+    def _make_compiled(self, local, rows, tables, source):
         """Make the step of rows against all clusters, with a team."""
         m, n_threads = len(local.labels), resolve_n_threads(self.n_threads)
         kept = None if local.indices is None else (local.indices, local.values)
-        parts = WholePass(
+        parts = CompiledStep(
             source, rows, tables.theta, tables.c, self.weight, n_active=self.L, n_block=self.block_rows(),
             n_parts=self.n_parts(m), step=self.sampled_step, labels=local.labels, kept=kept, sums=local.sums,
             n_threads=n_threads,
@@ -398,7 +398,7 @@ class SparsePass:
 
         They may where no task between two steps needs them.
         """
-        return self.K * self.phi.n_statistics <= CHUNK_VALUES and self._whole_source() is not None
+        return self.K * self.phi.n_statistics <= CHUNK_VALUES and self._compiled_source() is not None
 
     @contextmanager
     def served(self) -> Iterator[None]:

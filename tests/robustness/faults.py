@@ -308,17 +308,17 @@ FAULTS = [
     ),
     Fault(
         "bounds of weighted rows have their weights",
-        "samplers/variational/whole_pass.pyx",
+        "samplers/variational/compiled_step.pyx",
         "w = 1.0 if weight == NULL else weight[i]",
         "w = 1.0",
-        "tests/samplers/variational/test_whole_pass.py -k weights_count",
+        "tests/samplers/variational/test_compiled_step.py -k weights_count",
     ),
     Fault(
         "sums of a part wait for those of earlier parts",
-        "samplers/variational/whole_pass.pyx",
+        "samplers/variational/compiled_step.pyx",
         "while self.n_added < self.n_parts and self.is_done[self.n_added]:",
         "while self.n_added < self.n_parts and self.is_done[part]:",
-        "tests/samplers/variational/test_whole_pass.py -k parts_wait",
+        "tests/samplers/variational/test_compiled_step.py -k parts_wait",
     ),
     # ---- Metropolis-Hastings and its proposals
     Fault(

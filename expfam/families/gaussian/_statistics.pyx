@@ -8,7 +8,7 @@ import numpy as np
 
 from libc.math cimport isnan
 
-from expfam.families.compiled_phi cimport CompiledPhi, phi_law
+from expfam.families.compiled_phi cimport CentredPhi, centred_phi, phi_law
 
 from expfam.families.support import NARROW_KINDS
 
@@ -158,28 +158,23 @@ def columns_and_products(const real[:, ::1] X, const double[::1] center, bint wi
 
 # ---- compiled forms --------------------------------------------------------------------------------------------------
 
-ctypedef struct gaussian_phi:
-    phi_law base
-    const double *center
-    Py_ssize_t V
-
 
 cdef void length_of(const phi_law *base, const real *row, double *phi) noexcept nogil:
-    cdef const gaussian_phi *law = <const gaussian_phi *> base
+    cdef const centred_phi *law = <const centred_phi *> base
     length_row(row, law.center, law.V, phi)
 
 
 cdef void squares_of(const phi_law *base, const real *row, double *phi) noexcept nogil:
-    cdef const gaussian_phi *law = <const gaussian_phi *> base
+    cdef const centred_phi *law = <const centred_phi *> base
     squares_row(row, law.center, law.V, phi)
 
 
 cdef void seen_of(const phi_law *base, const real *row, double *phi) noexcept nogil:
-    cdef const gaussian_phi *law = <const gaussian_phi *> base
+    cdef const centred_phi *law = <const centred_phi *> base
     seen_row(row, law.center, law.V, phi)
 
 
-cdef class GaussianPhi(CompiledPhi):
+cdef class GaussianPhi(CentredPhi):
     """Compiled form of the statistics of rows about a center.
 
     Parameters
@@ -189,19 +184,11 @@ cdef class GaussianPhi(CompiledPhi):
     center : (V,) float64 array_like
     """
 
-    cdef gaussian_phi own
-    cdef const double[::1] center
-
     def __init__(self, form, center):
-        self.center = np.array(center, dtype=np.float64)
-        self.own.center, self.own.V, self.law = &self.center[0], self.center.shape[0], &self.own.base
-        self.n_features = self.own.V
+        super().__init__(center, {"length": len(center) + 1, "squares": 2 * len(center), "seen": 3 * len(center)}[form])
         if form == "length":
             self.own.base.of_floats, self.own.base.of_doubles = length_of[float], length_of[double]
-            self.n_statistics = self.own.V + 1
         elif form == "squares":
             self.own.base.of_floats, self.own.base.of_doubles = squares_of[float], squares_of[double]
-            self.n_statistics = 2 * self.own.V
         else:
             self.own.base.of_floats, self.own.base.of_doubles = seen_of[float], seen_of[double]
-            self.n_statistics = 3 * self.own.V

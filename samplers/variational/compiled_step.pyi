@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from expfam.families.dense_source import DenseSource
 from expfam.structures.ground.team import Team
 
-class WholePass:
+class CompiledStep:
     found: NDArray[np.float64]
     def __init__(
         self,

@@ -10,7 +10,7 @@ from serving_threads import served
 from expfam import Dataset, DiagonalGaussian, MixtureModel, SphericalGaussian, SymmetricDirichlet, VonMisesFisher
 from expfam.errors import SupportError
 from expfam.samplers import SparseVariational
-from expfam.samplers.variational import local_step, schedules, whole_pass
+from expfam.samplers.variational import compiled_step, local_step, schedules
 from expfam.samplers.variational.local_step import SparsePass, Tables
 from expfam.structures.ground.threads import team_of
 
@@ -78,8 +78,8 @@ def test_one_loop_gives_what_single_functions_give(name, kind, dtype, is_numbere
     _, state = state_of(data, dtype=dtype)
     rows = numbered(data.n_rows) if is_numbered else slice(100, data.n_rows)
     whole = step_of(state, rows)
-    assert state.passes._whole_source() is not None
-    monkeypatch.setattr(SparsePass, "_whole_source", lambda self: None)
+    assert state.passes._compiled_source() is not None
+    monkeypatch.setattr(SparsePass, "_compiled_source", lambda self: None)
     assert_same(whole, step_of(state, rows), exact=False)
 
 
@@ -145,12 +145,12 @@ def test_a_ctrl_c_does_not_wait_for_all_rows(monkeypatch):
     made = []
 
     def kept(*args, **options):
-        made.append(whole_pass.WholePass(*args, **options))
+        made.append(compiled_step.CompiledStep(*args, **options))
         threading.Timer(0.02, _thread.interrupt_main).start()
         return made[-1]
 
     _, state = state_of(data_of("diagonal", n_rows=400_000), K=150)
-    monkeypatch.setattr(local_step, "WholePass", kept)
+    monkeypatch.setattr(local_step, "CompiledStep", kept)
     with pytest.raises(KeyboardInterrupt):
         step_of(state, slice(0, 400_000))
     assert not made[0].found[-1].any()

@@ -37,11 +37,11 @@ cdef enum:                  # columns of what a part finds
 
 
 cdef void step_item(void *job, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
-    (<WholePass> job).step(item, thread)
+    (<CompiledStep> job).step(item, thread)
 
 
 @cython.final
-cdef class WholePass:
+cdef class CompiledStep:
     """Rows, parameters, results and scratch memory of one local step.
 
     Parameters
@@ -181,7 +181,7 @@ cdef class WholePass:
         expfam_swap(&self.lock, 0)
 
 
-cdef void step_block(WholePass p, Py_ssize_t part, Py_ssize_t thread, Py_ssize_t begin, Py_ssize_t R,
+cdef void step_block(CompiledStep p, Py_ssize_t part, Py_ssize_t thread, Py_ssize_t begin, Py_ssize_t R,
                      value_t *of_type) noexcept nogil:
     """Step of rows at the places begin..begin+R-1; `of_type` gives the precision."""
     cdef Py_ssize_t i, K = p.K, F = p.F, L = p.L
