@@ -8,6 +8,7 @@ cluster, and a few nanoseconds for each entry of the product.
 """
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 from scipy import sparse
@@ -15,18 +16,21 @@ from scipy import sparse
 from cpython.pycapsule cimport PyCapsule_New
 from cython cimport final
 from libc.math cimport log
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 from numpy.random cimport bitgen_t
+from scipy.linalg.cython_blas cimport sgemm
 
 from expfam.amounts import counted
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.families.dense_source cimport DenseSource, write_phi
-from expfam.structures.ground.arrays cimport aligned, in_lines
+from expfam.samplers.proposals.group_tables cimport (
+    TABLES_MADE, TABLES_NO_ROOM, GroupTables, TableScratch, make_tables, table_rules, table_scratch,
+)
+from expfam.structures.ground.arrays cimport address
 from expfam.structures.ground.rng cimport TABLES, philox_aim, philox_init, philox_next64, philox_stream
-from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks
+from expfam.structures.ground.team cimport Team
 from expfam.structures.simd.sign_codes cimport expfam_mix64
-from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
-from expfam.structures.selection.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
+from expfam.structures.selection.alias cimport AliasTable
 
 from expfam.errors import CapabilityError, DataError
 from expfam.families.dense_source import dense_source
@@ -35,7 +39,7 @@ from expfam.params import Integer, Real
 from expfam.samplers.geometry.neighbourhood import is_taken_as_it_is, means_groups, neighbourhood
 from expfam.samplers.proposals.base import Proposal
 from expfam.structures.ground.stored import integers
-from expfam.structures.ground.threads import run
+from expfam.structures.ground.threads import resolve_n_threads, run, team_of
 from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
 from expfam.structures.rows.data_cells import DataCells
 from expfam.user_warnings import warn
@@ -43,14 +47,17 @@ from expfam.user_warnings import warn
 cdef enum:
     ANCHORS = 1                     # unit of the anchors, of the purpose "tables"
 
+cdef Py_ssize_t LOOP_PRODUCTS = 1 << 33     # of rows, clusters and statistics in a loop without Python
+
 cdef uint64_t STEP = <uint64_t> 0x9E3779B97F4A7C15      # of the counter: 2^64 divided by the golden ratio
 
 _SMALLEST_FLOOR = 1e-6              # tables hold probabilities as multiples of 2**-32
 _EVEN = 0.1                         # share of the uniform law in the shared table, so that every cluster can be drawn
 _LEAST_GROUP, _LARGEST_GROUP = 128, 2048
-_BLOCK_ENTRIES = 1 << 19            # scores of a task: 2 MiB of float32
+_BLOCK_ENTRIES = 1 << 17            # scores of a block, half a MiB: they stay in the cache of a core
+_LEAST_ROWS, _MOST_ENTRIES = 128, 1 << 19   # of a block: a product of fewer rows takes longer for each
 _TABLE_SHARE = 0.25                 # largest share of the machine's memory for tables
-_TABLE_BYTES = 24                   # bytes of an entry: cell, law and name, and copies while tables are joined
+_TABLE_BYTES = 24                   # bytes of an entry: cell, law and name, and a share of what a group takes
 
 
 class PrototypeProposal(Proposal):
@@ -125,7 +132,7 @@ class PrototypeProposal(Proposal):
             n_groups = 2 * data.n_rows // self.largest_group(n_clusters) + 1
             width = 0 if is_taken_as_it_is(data) else min(data.n_features, 256)  # wider rows are projected
         tables = min(n_groups * (n_clusters + 1) * _TABLE_BYTES, _memory_limit())
-        return data.n_rows * (4 * width + 32) + tables + 8 * _BLOCK_ENTRIES
+        return data.n_rows * (4 * width + 32) + tables + 8 * _MOST_ENTRIES
 
     def bind(self, model, data, *, seed):
         """Make the bound proposal.
@@ -161,130 +168,8 @@ cdef int prototype_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py
 
 # ---- making tables ---------------------------------------------------------------------------------------------------
 
-cdef inline int lowest_bit(uint64_t word) noexcept nogil:
-    """Return the number of the lowest bit of a word that is not 0."""
-    cdef int at = 0
-    while not word & 0xFF:
-        word >>= 8
-        at += 8
-    while not word & 1:
-        word >>= 1
-        at += 1
-    return at
-
-
-cdef class Scratch:
-    """Scratch memory of one task; later tasks use it again."""
-
-    cdef object phi, scores, tops, values, places, sums, total, seen, work, queue, mass, chosen
-    cdef double[::1] row            # (F,)
-    cdef float *top
-    cdef float *value
-    cdef uint32_t *place
-    cdef float *sum
-    cdef double *share              # (K + 1,) zero between groups
-    cdef uint64_t *bits             # (K / 64 + 1,) zero between groups
-    cdef double *part
-    cdef uint32_t *turn
-    cdef uint64_t *word
-
-    def __init__(self, Py_ssize_t n_rows, Py_ssize_t K, Py_ssize_t F):
-        cdef Py_ssize_t padded = K + 64 + 16
-        cdef float[::1] tops, values, sums
-        cdef uint32_t[::1] places, queue
-        cdef double[::1] total, work
-        cdef uint64_t[::1] seen, mass
-        self.phi, self.row = in_lines((n_rows, F), np.float32), in_lines(F)
-        self.chosen = in_lines(n_rows, np.intp)
-        self.scores = in_lines((n_rows, K), np.float32)
-        self.tops = tops = in_lines(K // 16 + 1, np.float32)
-        self.values = values = in_lines(padded, np.float32)
-        self.sums = sums = in_lines(padded // 64 + 1, np.float32)
-        self.places = places = in_lines(padded, np.uint32)
-        self.total = total = aligned(K + 1)
-        self.seen = seen = aligned(K // 64 + 1, np.uint64)
-        self.work = work = in_lines(K + 1)
-        self.queue = queue = in_lines(K + 1, np.uint32)
-        self.mass = mass = in_lines(K + 1, np.uint64)
-        self.top, self.value, self.sum, self.place = &tops[0], &values[0], &sums[0], &places[0]
-        self.share, self.bits, self.part, self.turn, self.word = &total[0], &seen[0], &work[0], &queue[0], &mass[0]
-
-
-cdef int add_law(Scratch s, float *scores, const float *bias, double cut, double share, Py_ssize_t K) noexcept nogil:
-    """Add `share` times the law of one row of scores; return 1 if no score is finite."""
-    cdef float best = expfam_biased_tops(scores, bias, s.top, K)
-    cdef float scale
-    cdef double *shares = s.share
-    cdef uint64_t *bits = s.bits
-    cdef Py_ssize_t found, n_blocks, j
-    if not -1e30 < best < 1e30:
-        return 1
-    found = expfam_above(scores, s.top, <float> (best - cut), K, s.value, s.place)
-    n_blocks = (found + 63) // 64
-    for j in range(found, 64 * n_blocks):
-        s.value[j] = <float> -1e38
-    expfam_float_exp_blocks(s.value, best, s.sum, n_blocks)
-    scale = 0.0
-    for j in range(found):
-        scale += s.value[j]
-    scale = <float> (share / scale)
-    for j in range(found):
-        shares[s.place[j]] += scale * s.value[j]
-        bits[s.place[j] >> 6] |= (<uint64_t> 1) << (s.place[j] & 63)
-    return 0
-
-
-cdef Py_ssize_t list_law(Scratch s, double floor, const double *shared_law, uint32_t *names,
-                         Py_ssize_t K) noexcept nogil:
-    """List the clusters whose share is larger than in the floor, and last the floor itself.
-
-    Weights are written to `part`, and all shares are set to 0. Returns the length of the list.
-    """
-    cdef Py_ssize_t w, k, size = 0
-    cdef uint64_t word
-    for w in range((K + 63) // 64):
-        word = s.bits[w]
-        s.bits[w] = 0
-        while word:
-            k = 64 * w + lowest_bit(word)
-            word &= word - 1
-            if (1.0 - floor) * s.share[k] > floor * shared_law[k]:
-                s.part[size] = (1.0 - floor) * s.share[k]
-                names[size] = <uint32_t> k
-                size += 1
-            s.share[k] = 0.0
-    s.part[size] = floor
-    names[size] = <uint32_t> K
-    return size + 1
-
-
-cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bias, const Py_ssize_t[::1] rows,
-                            double cut, double floor, const double[::1] shared_law, alias_cell *cells, double *law,
-                            uint32_t *names, Py_ssize_t[::1] sizes) noexcept nogil:
-    """Make the tables of consecutive groups; group g has the scores rows[g]..rows[g + 1] - 1.
-
-    Returns their total size, or -1 - g if group g has no finite score.
-    """
-    cdef Py_ssize_t g, r, size, at = 0, K = scores.shape[1]
-    cdef double *parts
-    for g in range(sizes.shape[0]):
-        for r in range(rows[g], rows[g + 1]):
-            if add_law(s, &scores[r - rows[0], 0], &bias[0], cut, 1.0 / (rows[g + 1] - rows[g]), K):
-                return -1 - g
-        size = list_law(s, floor, &shared_law[0], names + at, K)
-        parts = law + at            # a copy: the builder uses `part` as scratch
-        for r in range(size):
-            parts[r] = s.part[r]
-        if alias_build(parts, size, False, 0.0, cells + at, s.part, s.turn) != ALIAS_OK:
-            return -1 - g
-        alias_law(cells + at, size, s.word, law + at)
-        sizes[g] = size
-        at += size
-    return at
-
-
 cdef void choose_rows(uint64_t seed, uint64_t step, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] rows,
-                      const Py_ssize_t[::1] starts, const Py_ssize_t[::1] members, Py_ssize_t[::1] out) noexcept nogil:
+                      const Py_ssize_t[::1] starts, const Py_ssize_t[::1] members, Py_ssize_t *out) noexcept nogil:
     """Write the anchors of the groups first..last-1: all data of a group, or drawn ones."""
     # The law needs only anchors that do not depend on labels: hashes of a counter take a tenth of the time of Philox.
     cdef philox_stream rng
@@ -303,16 +188,167 @@ cdef void choose_rows(uint64_t seed, uint64_t step, Py_ssize_t first, Py_ssize_t
 
 
 cdef void put_means(const double[::1] center, const double[:, ::1] means, const Py_ssize_t[::1] rows,
-                    const Py_ssize_t[::1] starts, Py_ssize_t first, Py_ssize_t last, float[:, ::1] out) noexcept nogil:
+                    const Py_ssize_t[::1] starts, Py_ssize_t first, Py_ssize_t last, float *out) noexcept nogil:
     """Put means of groups, minus `center`, in the places of their first anchors.
 
     Only groups with more data than anchors have means among their anchors.
     """
-    cdef Py_ssize_t g, f
+    cdef Py_ssize_t g, f, F = center.shape[0]
     for g in range(first, last):
         if starts[g + 1] - starts[g] > rows[g + 1] - rows[g] > 0:
-            for f in range(center.shape[0]):
-                out[rows[g] - rows[first], f] = <float> (means[g, f] - center[f])
+            for f in range(F):
+                out[(rows[g] - rows[first]) * F + f] = <float> (means[g, f] - center[f])
+
+
+cdef void fill_item(void *job, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    (<Refresh> job).fill(item, thread)
+
+
+@final
+cdef class Refresh:
+    """Parameters of one refresh, and the tables that it makes block by block.
+
+    Parameters
+    ----------
+    bound : BoundPrototype
+    table : (F, K) float32 ndarray
+        Parameters.
+    bias : (K,) float32 ndarray
+        What is added to the products of statistics and parameters.
+    step : int
+        Step of the chain, which decides the anchors.
+    """
+
+    cdef BoundPrototype bound
+    cdef DenseSource source
+    cdef GroupTables tables
+    cdef TableScratch scratch
+    cdef table_rules rules
+    cdef object values, bias, phi           # phi of all anchors, or None
+    cdef const float[:, ::1] table          # view of `values`, the parameters
+    cdef const Py_ssize_t[::1] rows, cuts, starts, members
+    cdef const double[:, ::1] means         # None without anchors of their own
+    cdef const double[::1] center
+    cdef uint64_t seed, step
+    cdef Py_ssize_t[::1] made               # by block, see `make_tables`
+
+    def __init__(self, BoundPrototype bound not None, table, bias, step):
+        K = table.shape[1]
+        self.bound, self.source, self.values, self.table, self.bias = bound, bound.source, table, table, bias
+        self.rules.bias, self.rules.shared_law = <const float *> address(bias), <double *> address(bound.shared_law)
+        self.rules.floor, self.rules.K = bound.settings.floor, K
+        self.rules.cut = np.log(K / (bound.settings.floor * _EVEN))
+        _, self.rows, self.cuts, _ = bound.blocks
+        self.starts, self.members = bound.data_cells.indptr, bound.data_cells.members
+        self.center, self.seed, self.step = bound.center, bound.seed, step
+        self.means = None if bound.data.has_sparse_phi else bound.means
+        self.tables, self.scratch = bound.tables, bound.scratch
+        self.made = np.full(self.tables.n_blocks, TABLES_MADE, dtype=np.intp)
+        self.phi = self._anchors()
+
+    def run(self):
+        """Make all tables."""
+        cdef Py_ssize_t n_blocks = self.tables.n_blocks
+        team, n_threads = self.bound.team, self.bound.n_threads
+        if self.source is None:
+            run(self._make, [(b,) for b in range(n_blocks)], n_threads)
+        else:
+            with team_of(n_threads, uses_blas=True) if team is None else nullcontext(team) as team:
+                self._share(team)
+        for b in range(n_blocks):
+            if self.made[b] == TABLES_NO_ROOM:
+                raise MemoryError(
+                    f"there is no memory for {counted(self.tables.n_groups, 'table')} of PrototypeProposal: give larger"
+                    " groups, such as PrototypeProposal(max_group=4096)"
+                )
+            if self.made[b] != TABLES_MADE:
+                datum = self.members[self.starts[self.cuts[b] + self.made[b]]]
+                raise FloatingPointError(
+                    f"PrototypeProposal: a member of the group of datum {datum} has no finite score under the"
+                    " parameters"
+                )
+
+    cdef int _share(self, Team team) except -1:
+        """Make all tables from compiled statistics."""
+        cdef Py_ssize_t n_blocks = self.tables.n_blocks
+        cdef Py_ssize_t products = self.rows[self.tables.n_groups] // n_blocks * self.table.shape[0] * self.rules.K
+        team.share_in_loops(fill_item, <void *> self, n_blocks, max(LOOP_PRODUCTS // max(products, 1), 64))
+        return 0
+
+    cdef void fill(self, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+        """Make the tables of a block of groups, whose anchors have compiled statistics."""
+        # The last groups first: the sweep before has ended with them, so their rows are in the cache.
+        cdef Py_ssize_t b = self.tables.n_blocks - 1 - item, first = self.cuts[b], last = self.cuts[b + 1]
+        cdef table_scratch *s = &self.scratch.of_thread[thread]
+        choose_rows(self.seed, self.step, first, last, self.rows, self.starts, self.members, s.chosen)
+        write_phi(self.source, 0, s.chosen, self.rows[last] - self.rows[first], s.row, s.phi)
+        put_means(self.center, self.means, self.rows, self.starts, first, last, s.phi)
+        self.fill_from(b, s, s.phi)
+
+    cdef void fill_from(self, Py_ssize_t b, table_scratch *s, const float *phi) noexcept nogil:
+        """Make the tables of a block from the statistics of its anchors."""
+        cdef int m = <int> self.table.shape[1], k = <int> self.table.shape[0]
+        cdef int n = <int> (self.rows[self.cuts[b + 1]] - self.rows[self.cuts[b]])
+        cdef char plain = b"N"
+        cdef float one = 1.0, zero = 0.0
+        sgemm(&plain, &plain, &m, &n, &k, &one, <float *> &self.table[0, 0], &m, <float *> phi, &k, &zero, s.scores, &m)
+        self.list_from(b, s, s.scores)
+
+    cdef void list_from(self, Py_ssize_t b, table_scratch *s, float *scores) noexcept nogil:
+        """Make the tables of a block from its scores."""
+        cdef Py_ssize_t first = self.cuts[b], last = self.cuts[b + 1]
+        self.made[b] = make_tables(s, &self.rules, scores, &self.rows[first], last - first, &self.tables.blocks[b],
+                                   &self.tables.groups[first])
+
+    def _make(self, Py_ssize_t b):
+        """Make the tables of a block, whose anchors have statistics that are made by Python."""
+        cdef Py_ssize_t thread = self.scratch.free.pop()
+        cdef table_scratch *s = &self.scratch.of_thread[thread]
+        cdef float[:, ::1] scores
+        cdef const float[:, ::1] rows
+        phi = self._phi_of(b) if self.phi is None else self.phi[self.rows[self.cuts[b]] : self.rows[self.cuts[b + 1]]]
+        if sparse.issparse(phi):
+            scores = np.ascontiguousarray(phi @ self.values)
+            with nogil:
+                self.list_from(b, s, &scores[0, 0])
+        else:
+            rows = phi
+            with nogil:
+                self.fill_from(b, s, &rows[0, 0])
+        self.scratch.free.append(thread)
+
+    def _anchors(self):
+        """Return phi (R, F) of the rows whose laws are averaged: float32 ndarray or CSR.
+
+        None means that each block reads its own. The anchors of group g are rows[g]..rows[g + 1] - 1.
+        """
+        if int(self.bound.settings.n_anchors) == 0:
+            phi = self.bound.means
+        elif not self.bound.data.has_sparse_phi:
+            return None
+        else:
+            phi = self._read(0, self.tables.n_groups)
+        if sparse.issparse(phi):
+            return sparse.csr_array(phi, dtype=np.float32)
+        return np.ascontiguousarray(phi - self.bound.center, dtype=np.float32)
+
+    def _phi_of(self, Py_ssize_t b):
+        """Return phi of the anchors of a block: dense, float32, centred."""
+        cdef Py_ssize_t first = self.cuts[b], last = self.cuts[b + 1]
+        cdef float[:, ::1] out
+        phi = self._read(first, last)
+        phi = out = ((phi.toarray() if sparse.issparse(phi) else phi) - self.bound.center).astype(np.float32)
+        with nogil:
+            put_means(self.center, self.means, self.rows, self.starts, first, last, &out[0, 0])
+        return phi
+
+    def _read(self, Py_ssize_t first, Py_ssize_t last):
+        """Return phi of the anchors of the groups first..last-1 as the family makes it."""
+        cdef Py_ssize_t[::1] found
+        chosen = found = np.empty(self.rows[last] - self.rows[first], dtype=np.intp)
+        with nogil:
+            choose_rows(self.seed, self.step, first, last, self.rows, self.starts, self.members, &found[0])
+        return self.bound.data.family.sufficient_statistics(chosen_rows(self.bound.data.X, chosen))
 
 
 # ---- the bound proposal ----------------------------------------------------------------------------------------------
@@ -343,6 +379,11 @@ cdef class BoundPrototype:
         self.capsule = PyCapsule_New(&self.api, "expfam.proposal_v1", NULL)
         if isinstance(settings.data_cells, DataCells):
             self._set_groups(settings.data_cells)
+
+    @property
+    def table_bytes(self):
+        """Bytes of the tables; 0 before the first refresh."""
+        return 0 if self.tables is None else self.tables.nbytes
 
     @property
     def order(self):
@@ -386,57 +427,9 @@ cdef class BoundPrototype:
         else:
             self.means = S / n[:, None]
             self.rows_of = np.where(sizes <= A + 1, sizes, A + 1) if A else np.ones_like(sizes)
-
-    def _anchors(self, step, rows):
-        """Return phi (R, F) of the rows whose laws are averaged, or None.
-
-        None means that each block of groups reads its own. The anchors of group g are rows[g]..rows[g + 1] - 1.
-        """
-        if int(self.settings.n_anchors) == 0:
-            return self._as_scores(self.means)
-        if not self.data.has_sparse_phi:
-            return None
-        chosen = self._chosen(step, 0, len(self.rows_of), rows)
-        return self._as_scores(self.data.family.sufficient_statistics(chosen_rows(self.data.X, chosen)))
-
-    def _chosen(self, step, first, last, rows):
-        """Return the rows that are anchors of the groups first..last-1."""
-        cdef uint64_t seed = self.seed, of_step = step
-        cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr, members = self.data_cells.members
-        cdef Py_ssize_t begin = first, end = last
-        cdef Py_ssize_t[::1] found
-        chosen = found = np.empty(rows[last] - rows[first], dtype=np.intp)
-        with nogil:
-            choose_rows(seed, of_step, begin, end, row, starts, members, found)
-        return chosen
-
-    def _phi_of(self, Scratch scratch, DenseSource source, step, first, last, rows):
-        """Return phi of the anchors of the groups first..last-1: dense, float32, centred."""
-        cdef const Py_ssize_t[::1] row = rows, starts = self.data_cells.indptr, members = self.data_cells.members
-        cdef const double[:, ::1] means = self.means
-        cdef const double[::1] center = self.center
-        cdef float[:, ::1] out
-        cdef Py_ssize_t[::1] found
-        cdef uint64_t seed = self.seed, of_step = step
-        cdef Py_ssize_t begin = first, end = last
-        chosen = found = scratch.chosen[: rows[last] - rows[first]]
-        centred = out = scratch.phi[: len(chosen)]
-        if source is None:
-            with nogil:
-                choose_rows(seed, of_step, begin, end, row, starts, members, found)
-            phi = _dense(self.data.family.sufficient_statistics(chosen_rows(self.data.X, chosen)))
-            np.subtract(phi, self.center, out=centred, casting="same_kind")
-        with nogil:
-            if source is not None:
-                choose_rows(seed, of_step, begin, end, row, starts, members, found)
-                write_phi(source, 0, &found[0], found.shape[0], &scratch.row[0], &out[0, 0])
-            put_means(center, means, row, starts, begin, end, out)
-        return centred
-
-    def _as_scores(self, phi):
-        if sparse.issparse(phi):
-            return sparse.csr_array(phi, dtype=np.float32)
-        return np.ascontiguousarray(phi - self.center, dtype=np.float32)
+        self.source = None
+        if A and not self.data.has_sparse_phi:
+            self.source = dense_source(self.data.family, self.data.X, self.center)
 
     # ---- tables --------------------------------------------------------------------------------------------------
 
@@ -451,7 +444,6 @@ cdef class BoundPrototype:
         self._fill(snapshot, K)
         while self.table_bytes > self.limit and self._coarsen():
             self._fill(snapshot, K)
-        self._aim(K)
 
     def _share(self, log_weight):
         """Make the table of draws by weight, which all groups share."""
@@ -471,8 +463,8 @@ cdef class BoundPrototype:
         return True
 
     def _fill(self, snapshot, Py_ssize_t K):
-        rows, bounds, largest = self._blocks(K)
-        anchors, theta = self._anchors(snapshot.step, rows), snapshot.Theta
+        """Make the tables of all groups, and draw from them from now on."""
+        theta = snapshot.Theta
         # subtracting the mean of all parameters changes no law and saves digits
         middle = theta.mean(axis=0)
         bias = snapshot.log_weight - snapshot.G + (theta - middle) @ self.center
@@ -481,96 +473,36 @@ cdef class BoundPrototype:
             raise FloatingPointError("PrototypeProposal: no component has a finite weight")
         bias = np.maximum(bias - bias[finite].max(), -1e30).astype(np.float32)
         table = np.ascontiguousarray((theta - middle).T, dtype=np.float32)     # (F, K)
-        sizes = largest, K, self.data.n_statistics if anchors is None else 0
-        if self.spare is None or self.spare[0] != sizes:
-            self.spare = sizes, []              # to make it again for each step would take a thread as long as to wake
-        spare = self.spare[1]
-        source = None if anchors is not None else dense_source(self.data.family, self.data.X, self.center)
+        self.s.K = 0        # nothing is drawn from tables that are not complete
+        self._make_room(K, resolve_n_threads(self.n_threads))
+        try:
+            Refresh(self, table, bias, snapshot.step).run()
+        except BaseException:
+            self.scratch = None         # it may be left as no table begins
+            raise
+        self._aim(K)
 
-        def block(first, last):
-            try:
-                scratch = spare.pop()
-            except IndexError:
-                scratch = Scratch(*sizes)
-            if anchors is None:
-                phi = self._phi_of(scratch, source, snapshot.step, first, last, rows)
-            else:
-                phi = anchors[rows[first] : rows[last]]
-            made = self._block(scratch, phi, table, bias, rows[first : last + 1])
-            spare.append(scratch)
-            return made
+    def _make_room(self, Py_ssize_t K, Py_ssize_t n_threads):
+        """Cut the groups into blocks, and have memory of tables and threads.
 
-        # the last groups first: the sweep before has ended with them, so their rows are in the cache
-        made = run(block, bounds[::-1], self.n_threads)[::-1]
-        self.cells = np.concatenate([part[0] for part in made])
-        self.law = np.concatenate([part[1] for part in made])
-        self.names = np.concatenate([part[2] for part in made])
-        self.start = np.zeros(len(rows), dtype=np.intp)
-        np.cumsum(np.concatenate([part[3] for part in made]), out=self.start[1:])
-        self.table_bytes = _TABLE_BYTES * len(self.law)
-        self.s.longest, self.least_floor = max(part[4] for part in made), min(part[5] for part in made)
-
-    def _blocks(self, Py_ssize_t K):
-        """Return the first row of scores of each group, and bounds of blocks of groups.
-
-        The third result is the number of rows of the largest block. All stay the same while the groups do.
+        They are the same for all refreshes with the same groups and K.
         """
         if self.blocks is None or self.blocks[0] != K:
             rows = np.concatenate([[0], np.cumsum(self.rows_of)])
-            bounds = _cuts(rows, _step(int(rows[len(rows) - 1]), max(1, _BLOCK_ENTRIES // K)))
-            self.blocks = (K, rows, bounds, max(int(rows[last] - rows[first]) for first, last in bounds))
-        return self.blocks[1:]
+            cuts = _cuts(rows, _step(int(rows[len(rows) - 1]), _most_rows(K)))
+            self.blocks = (K, rows, cuts, int(np.diff(rows[cuts]).max()))
+            self.tables = GroupTables(len(rows) - 1, len(cuts) - 1)
+        sizes = self.blocks[3], K, 0 if self.source is None else self.data.n_statistics, n_threads
+        if self.scratch is None or self.scratch.sizes != sizes:
+            self.scratch = TableScratch(*sizes)
 
-    def _block(self, Scratch scratch, phi, table, bias, rows):
-        """Make the tables of a few groups.
-
-        They are cells, law, names and sizes. The largest size and the least probability of a draw by weight follow.
-        """
-        cdef Py_ssize_t n_rows = phi.shape[0], K = table.shape[1], n_groups = len(rows) - 1, room, filled
-        cdef float[:, ::1] scores
-        cdef const float[::1] bias_view = bias
-        cdef const Py_ssize_t[::1] row = rows
-        cdef const double[::1] shared_law = self.shared_law
-        cdef double floor = self.settings.floor
-        cdef double cut = np.log(K / (floor * _EVEN))   # nats below the best; lower clusters belong to the floor
-        cdef Py_ssize_t[::1] size_view
-        cdef uint32_t[:, ::1] cell_view
-        cdef double[::1] law_view
-        cdef uint32_t[::1] name_view
-        if sparse.issparse(phi):
-            scores = found = np.ascontiguousarray(phi @ table)
-        else:
-            scores = found = np.matmul(phi, table, out=scratch.scores[:n_rows])
-        room = n_groups * (K + 1)
-        cells, law = np.empty((room, 2), dtype=np.uint32), np.empty(room)   # pages never written need no memory
-        names, sizes = np.empty(room, dtype=np.uint32), np.empty(n_groups, dtype=np.intp)
-        cell_view, law_view, name_view, size_view = cells, law, names, sizes
-        with nogil:
-            filled = make_tables(scratch, scores, bias_view, row, cut, floor, shared_law,
-                                 <alias_cell *> &cell_view[0, 0], &law_view[0], &name_view[0], size_view)
-        if filled < 0:
-            raise FloatingPointError(
-                f"PrototypeProposal: a member of the group of datum {self._example(rows, -1 - filled)} has no finite"
-                " score under the parameters"
-            )
-        least = float(law[np.cumsum(sizes) - 1].min())
-        return cells[:filled].copy(), law[:filled].copy(), names[:filled].copy(), sizes, int(sizes.max()), least
-
-    def _example(self, rows, place):
-        g = np.searchsorted(np.cumsum(self.rows_of), rows[place], side="right")
-        return int(self.data_cells.members[self.data_cells.indptr[g]])
-
-    cdef int _aim(self, Py_ssize_t K) except -1:
-        cdef uint32_t[:, ::1] cells = self.cells
-        cdef const double[::1] law = self.law, shared_law = self.shared_law
-        cdef const uint32_t[::1] names = self.names
-        cdef const Py_ssize_t[::1] start = self.start
+    def _aim(self, K):
+        """Draw from the tables that were made."""
         cdef AliasTable shared = self.shared
-        self.s.cells, self.s.law, self.s.names = <alias_cell *> &cells[0, 0], &law[0], &names[0]
-        self.s.start, self.s.shared_cells, self.s.shared_law = &start[0], shared.view, &shared_law[0]
-        self.s.K = K
-        self.s.most_back = -np.log(self.least_floor * self.shared_law.min())
-        return 0
+        longest, least_floor = self.tables.extremes()
+        self.s.tables, self.s.longest, self.s.K = self.tables.groups, longest, K
+        self.s.shared_cells, self.s.shared_law = shared.view, <const double *> address(self.shared_law)
+        self.s.most_back = -np.log(least_floor * self.shared_law.min())
 
     def to_arrays(self):
         """Return the maximal size of groups; `refresh` makes everything else again."""
@@ -582,8 +514,9 @@ cdef class BoundPrototype:
             self.max_group = int(integers(arrays, "max_group", (), 1, 2**31))
 
 
-def _dense(phi):
-    return phi.toarray() if sparse.issparse(phi) else phi
+def _most_rows(K):
+    """Return the largest number of rows of scores of a block."""
+    return max(1, min(max(_BLOCK_ENTRIES // K, _LEAST_ROWS), _MOST_ENTRIES // K))
 
 
 def _step(n_rows, most):
@@ -593,9 +526,8 @@ def _step(n_rows, most):
 
 
 def _cuts(rows, step):
-    """Return bounds of runs of groups with about `step` rows of scores, from sizes only."""
-    cuts = np.flatnonzero(np.diff(rows[:-1] // step, prepend=-1))
-    return list(zip(cuts.tolist(), [*cuts[1:].tolist(), len(rows) - 1]))
+    """Return the first group of each block of about `step` rows of scores, and last their number."""
+    return np.append(np.flatnonzero(np.diff(rows[:-1] // step, prepend=-1)), len(rows) - 1)
 
 
 def _tree_groups(tree, max_group):

@@ -8,10 +8,14 @@ they need little memory. Wider statistics are made only for the data that need t
 """
 
 
+from contextlib import contextmanager
+
 import numpy as np
 
+from cython cimport final
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint64_t
+from libc.stdlib cimport calloc, free
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.dense_source cimport write_phi
@@ -19,7 +23,9 @@ from expfam.families.rows cimport entry_column, entry_value, open_rows, row_star
 from expfam.samplers.chain.accept cimport HOPELESS, accept, accepted, passes_bound
 from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
-from expfam.structures.ground.arrays cimport in_lines
+from expfam.structures.ground.arrays cimport address, aligned, in_lines
+from expfam.structures.ground.spin cimport expfam_taken, expfam_watched
+from expfam.structures.ground.team cimport Team
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.list_scores cimport EXPFAM_LIST_ENTRIES, expfam_list_scores
 from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH, EXPFAM_PREFETCH_WRITE
@@ -34,7 +40,7 @@ from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.uncollapsed.kernel import GROUPS_OF_ROWS, UncollapsedKernel
 from expfam.structures.ground.stored import integers, numbers, restoring
-from expfam.structures.ground.threads import resolve_n_threads, run, segments
+from expfam.structures.ground.threads import resolve_n_threads, run, team_of
 from expfam.user_warnings import warn
 
 cdef enum:
@@ -43,27 +49,32 @@ cdef enum:
     MADE_ROWS = 1024            # number of data of a block whose statistics are made together
     WAITS = 1                   # result of a move: it needs statistics that are not made yet
 
+cdef Py_ssize_t LOOP_CELLS = 1 << 31    # products of statistics and parameters in a loop without Python
+
 _WIDE = 2                       # with more statistics for each column of X they are made only for data that need them
 _NARROW = 64                    # up to this number of statistics they are always made for all data
 _LEAST_HELD = 1 << 27           # up to this number of bytes statistics are kept between sweeps
 
 
+cdef void move_item(void *job, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    (<MetropolisSweep> job).move_task(item, thread)
+
+
 cdef void open_list(const sweep_state *w, Py_ssize_t g, listed *l) noexcept nogil:
     """Gather the parameters of the list of group g."""
-    cdef const prototype_state *s = w.lists
     cdef Py_ssize_t j, f
     cdef const double *theta
-    l.group = g
-    l.size = s.start[g + 1] - s.start[g] - 1        # the last outcome is not a cluster
+    l.group, l.names = g, w.lists.tables[g].names
+    l.size = w.lists.tables[g].size - 1             # the last outcome is not a cluster
     l.padded = (l.size + EXPFAM_LIST_ENTRIES - 1) // EXPFAM_LIST_ENTRIES * EXPFAM_LIST_ENTRIES
     for j in range(l.size):
-        l.bias[j] = w.bias[s.names[s.start[g] + j]]
+        l.bias[j] = w.bias[l.names[j]]
     for j in range(l.size, l.padded):
         l.bias[j] = -INFINITY
     if w.rows != NULL:
         return
     for j in range(l.size):
-        theta = w.Theta + s.names[s.start[g] + j] * w.F
+        theta = w.Theta + l.names[j] * w.F
         for f in range(w.F):
             l.table[f * l.padded + j] = theta[f]
     for j in range(l.size, l.padded):
@@ -73,7 +84,6 @@ cdef void open_list(const sweep_state *w, Py_ssize_t g, listed *l) noexcept nogi
 
 cdef inline void score_list(const sweep_state *w, Py_ssize_t i, const double *x, listed *l) noexcept nogil:
     """Compute the log weights of the listed clusters for datum i."""
-    cdef const prototype_state *s = w.lists
     cdef Py_ssize_t at, j
     cdef const double *theta
     cdef double sum_
@@ -81,7 +91,7 @@ cdef inline void score_list(const sweep_state *w, Py_ssize_t i, const double *x,
         expfam_list_scores(x, l.table, l.bias, w.F, l.padded, l.scores)
         return
     for j in range(l.size):
-        theta = w.Theta + s.names[s.start[l.group] + j] * w.F
+        theta = w.Theta + l.names[j] * w.F
         sum_ = l.bias[j]
         for at in range(row_start(w.rows, i), row_start(w.rows, i + 1)):
             sum_ += entry_value(w.rows, at) * theta[entry_column(w.rows, at)]
@@ -92,24 +102,23 @@ cdef inline Py_ssize_t redraw(const sweep_state *w, Py_ssize_t i, const double *
                               listed *l) noexcept nogil:
     """Draw exactly among the listed clusters if k is one of them; otherwise return k."""
     # The list does not depend on labels: an exact draw within a fixed set leaves the law of the datum invariant.
-    cdef const prototype_state *s = w.lists
-    cdef Py_ssize_t below, size, half
+    cdef Py_ssize_t below = 0, size, half
     cdef double best, total
-    if s.group[i] != l.group:
-        open_list(w, s.group[i], l)
-    below, size = s.start[l.group], l.size
+    if w.lists.group[i] != l.group:
+        open_list(w, w.lists.group[i], l)
+    size = l.size
     while size > 1:
         half = size >> 1
-        below += half if <Py_ssize_t> s.names[below + half] <= k else 0
+        below += half if <Py_ssize_t> l.names[below + half] <= k else 0
         size -= half
-    if l.size < 2 or <Py_ssize_t> s.names[below] != k:
+    if l.size < 2 or <Py_ssize_t> l.names[below] != k:
         return k
     score_list(w, i, x, l)
     best = expfam_max(l.scores, l.size if x == NULL else l.padded)     # the padding of dense scores is -inf
     if not -INFINITY < best < INFINITY:
         return k
     total = expfam_exp_blocks(l.scores, best, l.sums, l.size)
-    return s.names[s.start[l.group] + expfam_pick(l.scores, l.sums, total, philox_double(rng), l.size)]
+    return l.names[expfam_pick(l.scores, l.sums, total, philox_double(rng), l.size)]
 
 
 cdef inline bint accept_back(const prototype_state *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t new, double difference,
@@ -249,6 +258,7 @@ cdef class MetropolisSweep:
         self.handle = ProposalHandle(owner, repr(proposal))
         self.model, self.data, self.n_clusters = state.model, state.data, state.K
         self.order = self.phi = self.sorted = self.sparse = self.snapshot = self.source = None
+        self.scratch = self.team = None
 
     def to_arrays(self):
         """Return the arrays of the proposal, and the parameters from which its law was made."""
@@ -291,11 +301,13 @@ cdef class MetropolisSweep:
     def _hold(self):
         """Set the order of the sweep; copy the statistics or the rows in this order."""
         cdef const Py_ssize_t[::1] order
+        cdef const double[:, ::1] phi
         wanted = getattr(self.handle.owner, "order", None)
         if self.w.F and wanted is self.order:
             return
         data, self.order = self.data, wanted
         self.w.F, self.w.order, self.w.rows, self.source = data.n_statistics, NULL, NULL, None
+        self.held, self.scratch = NULL, None
         if wanted is not None:
             order = np.ascontiguousarray(wanted, dtype=np.intp)
             self.order, self.w.order = wanted, &order[0]
@@ -313,6 +325,8 @@ cdef class MetropolisSweep:
             for start in range(0, data.n_rows, TASK_ROWS):
                 rows = slice(start, start + TASK_ROWS)
                 self.phi[rows] = self._made(chosen_rows(data.X, rows if wanted is None else wanted[rows]))
+            phi = self.phi
+            self.held = &phi[0, 0]
 
     def _made(self, X):
         """Compute dense statistics of some rows."""
@@ -330,7 +344,7 @@ cdef class MetropolisSweep:
         moved = np.empty(self.data.n_rows, dtype=np.int32)
         out = moved
         self.w.p, self.w.labels, self.w.moved = &self.handle.p, &labels[0], &out[0]
-        self.w.Theta, self.w.bias, self.w.K = &Theta[0, 0], &bias[0], Theta.shape[0]
+        self.w.Theta, self.w.bias, self.w.K, self.w.n_rows = &Theta[0, 0], &bias[0], Theta.shape[0], len(moved)
         self.w.n_steps = n_steps
         self.w.seed, self.w.step, self.w.row_offset = state.seed, state.n_steps, self.data.row_offset
         self.w.lists, self.w.tables = NULL, NULL
@@ -338,102 +352,175 @@ cdef class MetropolisSweep:
             self.w.tables = &(<BoundPrototype> self.handle.owner).s
             if redraw:
                 self.w.lists = self.w.tables
-        n_threads = 1 if self.handle.needs_gil else n_threads
         n_tasks = (len(moved) + TASK_ROWS - 1) // TASK_ROWS
         n_tasks += n_tasks > 1 and n_tasks % 2          # else one thread waits for the last task of another
-        self.rooms = []
-        counts = run(self._move_places, segments(len(moved), n_tasks), n_threads, uses_blas=False)
-        return moved, sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
+        counts = self._move(n_tasks, 1 if self.handle.needs_gil else resolve_n_threads(n_threads))
+        return moved, int(counts[:, 0].sum()), int(counts[:, 1].sum())
 
-    def _move_places(self, Py_ssize_t start, Py_ssize_t stop):
+    @contextmanager
+    def served(self, n_threads):
+        """Let one team make tables and move labels in the block, if both are loops without Python."""
+        owner = self.handle.owner
+        if not (isinstance(owner, BoundPrototype) and owner.source is not None and self._is_compiled()):
+            yield
+            return
+        with team_of(n_threads, uses_blas=True) as team:
+            self.team = owner.team = team
+            try:
+                yield
+            finally:
+                self.team = owner.team = None
+
+    def _is_compiled(self):
+        """Return whether no statistics are to be made by Python."""
+        return self.held != NULL or self.w.rows != NULL or self.source is not None
+
+    def _move(self, Py_ssize_t n_tasks, n_threads):
+        """Move all data by so many tasks; return what they count, (n_tasks, 4) intp, see `tally`."""
+        cdef Py_ssize_t b
+        counts = aligned((n_tasks, sizeof(tally) // sizeof(Py_ssize_t)), np.intp)
+        self.n_tasks, self.tallies, self.n_failed = n_tasks, <tally *> address(counts), 0
+        if self.scratch is None or not self.scratch.fits(self, n_threads):
+            self.scratch = MoveScratch(self, n_threads)
+        self.scratch.forget()
+        if not self._is_compiled():
+            run(self._move_made, [(b,) for b in range(n_tasks)], n_threads, uses_blas=False)
+        elif self.team is not None:
+            self._share(self.team)
+        else:
+            with team_of(n_threads) as team:
+                self._share(team)
+        for b in range(n_tasks):
+            if self.tallies[b].code:
+                raise self._failure(&self.tallies[b])
+        return counts
+
+    cdef object _failure(self, const tally *t):
+        return self.handle.fail(t.code, t.failed, self.w.labels[t.failed])
+
+    cdef int _share(self, Team team) except -1:
+        """Move all data without Python."""
+        cdef Py_ssize_t listed = 0 if self.w.lists == NULL else self.w.lists.longest
+        cdef Py_ssize_t cells = TASK_ROWS * max(self.w.F, 1) * (self.w.n_steps + listed)
+        team.share_in_loops(move_item, <void *> self, self.n_tasks, max(LOOP_CELLS // cells, 64))
+        return 0
+
+    cdef void move_task(self, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+        """Move the data of one task."""
+        cdef Py_ssize_t start = self.w.n_rows * item // self.n_tasks, stop = self.w.n_rows * (item + 1) // self.n_tasks
+        cdef tally *t = &self.tallies[item]
+        if not expfam_watched(&self.n_failed):
+            t.code = self._move_places(start, stop, &self.scratch.of_thread[thread], t)
+            if t.code:
+                expfam_taken(&self.n_failed)
+
+    cdef int _move_places(self, Py_ssize_t start, Py_ssize_t stop, move_scratch *s, tally *t) noexcept nogil:
         """Move the data at places start..stop-1 of the sweep's order."""
-        cdef Room room
-        cdef tally t = tally(0, 0, 0)
-        cdef Py_ssize_t first, step = MADE_ROWS
-        cdef int code
-        try:
-            room = self.rooms.pop()             # of a task that has ended
-        except IndexError:
-            room = Room(self)
-        if self.phi is not None or self.w.rows != NULL or self.source is not None:
-            step = stop - start                 # nothing is to be made by Python
-        for first in range(start, stop, step):
-            if self.source is None:
-                code = self._move_block(first, min(first + step, stop), room, &t)
-            else:
-                with nogil:
-                    code = self._move_compiled(first, min(first + step, stop), room, &t)
-            if code:
-                raise self.handle.fail(code, t.failed, self.w.labels[t.failed])
-        self.rooms.append(room)
-        return t.n_proposed, t.n_accepted
+        if self.source is not None:
+            return self._move_compiled(start, stop, s, t)
+        return move_rows_at(&self.w, NULL if self.held == NULL else self.held + start * self.w.F, start, stop, s.work,
+                            s.lists, t)
 
-    cdef int _move_compiled(self, Py_ssize_t start, Py_ssize_t stop, Room room, tally *t) noexcept nogil:
+    cdef int _move_compiled(self, Py_ssize_t start, Py_ssize_t stop, move_scratch *s, tally *t) noexcept nogil:
         """Move data whose statistics are compiled, block by block."""
         cdef Py_ssize_t first, last = start, n = 0
         cdef int code
         while last < stop:
             first, last = last, min(last + MADE_ROWS, stop)
             if self.sorted is not None:
-                write_phi(self.source, first, NULL, last - first, room.row, room.phi)
-                code = move_rows_at(&self.w, room.phi, first, last, room.work, room.lists, t)
+                write_phi(self.source, first, NULL, last - first, s.row, s.phi)
+                code = move_rows_at(&self.w, s.phi, first, last, s.work, s.lists, t)
             else:
-                code = move_unproposed(&self.w, first, last, room.work, room.lists, t, room.waits, &n)
+                code = move_unproposed(&self.w, first, last, s.work, s.lists, t, s.waits, &n)
                 if code == EXPFAM_OK and n:
-                    write_phi(self.source, 0, room.waits, n, room.row, room.phi)
-                    code = move_chosen(&self.w, room.waits, room.phi, n, room.work, room.lists, t)
+                    write_phi(self.source, 0, s.waits, n, s.row, s.phi)
+                    code = move_chosen(&self.w, s.waits, s.phi, n, s.work, s.lists, t)
             if code:
                 return code
         return EXPFAM_OK
 
-    cdef int _move_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1:
-        """Move a block of data; make their statistics first, for all or for those that need them."""
-        cdef Py_ssize_t[::1] waiting
+    def _move_made(self, Py_ssize_t item):
+        """Move the data of one task, with statistics from Python for those that need them."""
+        cdef Py_ssize_t start = self.w.n_rows * item // self.n_tasks, stop = self.w.n_rows * (item + 1) // self.n_tasks
+        cdef Py_ssize_t thread = self.scratch.free.pop(), first
+        cdef tally *t = &self.tallies[item]
+        for first in range(start, stop, MADE_ROWS):
+            t.code = self._move_block(first, min(first + MADE_ROWS, stop), &self.scratch.of_thread[thread], t)
+            if t.code:
+                raise self._failure(t)
+        self.scratch.free.append(thread)
+
+    cdef int _move_block(self, Py_ssize_t first, Py_ssize_t last, move_scratch *s, tally *t) except? -1:
+        cdef Py_ssize_t[::1] chosen
         cdef const double[:, ::1] phi
-        cdef const double *x = NULL
         cdef Py_ssize_t n = 0
         cdef int code
-        if self.phi is not None or self.sorted is not None:
-            phi = self._made(self.sorted[first:last]) if self.phi is None else self.phi[first:last]
-            x = &phi[0, 0]
-        if x != NULL or self.w.rows != NULL:
+        if self.sorted is not None:
+            phi = self._made(self.sorted[first:last])
             with nogil:
-                return move_rows_at(&self.w, x, first, last, room.work, room.lists, t)
-        waiting = room.waiting
+                return move_rows_at(&self.w, &phi[0, 0], first, last, s.work, s.lists, t)
         with nogil:
-            code = move_unproposed(&self.w, first, last, room.work, room.lists, t, &waiting[0], &n)
+            code = move_unproposed(&self.w, first, last, s.work, s.lists, t, s.waits, &n)
         if code == EXPFAM_OK and n:
-            phi = self._made(chosen_rows(self.data.X, room.waiting[:n]))
+            chosen = <Py_ssize_t[:n]> s.waits
+            phi = self._made(chosen_rows(self.data.X, np.asarray(chosen)))
             with nogil:
-                code = move_chosen(&self.w, &waiting[0], &phi[0, 0], n, room.work, room.lists, t)
+                code = move_chosen(&self.w, s.waits, &phi[0, 0], n, s.work, s.lists, t)
         return code
 
 
-cdef class Room:
-    """Scratch memory of one task."""
+@final
+cdef class MoveScratch:
+    """Scratch memory of the threads that move labels; later sweeps use it again."""
 
-    def __init__(self, MetropolisSweep sweeper):
-        cdef const prototype_state *s = sweeper.w.lists
-        cdef double[::1] work = in_lines(max(sweeper.handle.p.work_size, 1))
-        cdef double[::1] table, bias, scores, sums
-        cdef Py_ssize_t longest
-        self.work, self.lists = &work[0], NULL
-        cdef Py_ssize_t[::1] waiting = np.empty(MADE_ROWS, dtype=np.intp)
-        cdef double[::1] phi
-        self.arrays, self.waiting, self.waits = [work], waiting.base, &waiting[0]
+    def __cinit__(self, MetropolisSweep sweeper, Py_ssize_t n_threads):
+        cdef Py_ssize_t longest = 0 if sweeper.w.lists == NULL else sweeper.w.lists.longest
+        self.n_threads, self.has_lists, self.arrays = n_threads, sweeper.w.lists != NULL, []
+        self.work_size = sweeper.handle.p.work_size
+        self.longest = (longest + longest // 4) // EXPFAM_LIST_ENTRIES * EXPFAM_LIST_ENTRIES + EXPFAM_LIST_ENTRIES
+        self.of_thread = <move_scratch *> calloc(n_threads, sizeof(move_scratch))
+        if self.of_thread == NULL:
+            raise MemoryError("there is no memory to move labels")
+        for t in range(n_threads):
+            self._allocate(sweeper, t)
+
+    def __dealloc__(self):
+        free(self.of_thread)
+
+    def _allocate(self, MetropolisSweep sweeper, Py_ssize_t thread):
+        cdef move_scratch *s = &self.of_thread[thread]
+        cdef Py_ssize_t F = sweeper.w.F, room = self.longest
+        s.work = <double *> self._held(max(self.work_size, 1), np.float64)
+        s.waits = <Py_ssize_t *> self._held(MADE_ROWS, np.intp)
         if sweeper.source is not None:
-            phi = in_lines((MADE_ROWS + 1) * sweeper.w.F)
-            self.phi, self.row = &phi[0], &phi[MADE_ROWS * sweeper.w.F]
-            self.arrays.append(phi)
-        if s == NULL:
-            return
-        longest = (s.longest // EXPFAM_LIST_ENTRIES + 1) * EXPFAM_LIST_ENTRIES
-        table = in_lines(1 if sweeper.w.rows != NULL else longest * sweeper.w.F)
-        bias, scores, sums = in_lines(longest), in_lines(longest), in_lines(longest // EXPFAM_BLOCK + 1)
-        self.l.group, self.l.table, self.l.bias, self.l.scores, self.l.sums = (
-            -1, &table[0], &bias[0], &scores[0], &sums[0])
-        self.lists = &self.l
-        self.arrays += [table, bias, scores, sums]
+            s.phi, s.row = <double *> self._held(MADE_ROWS * F, np.float64), <double *> self._held(F, np.float64)
+        if self.has_lists:
+            s.own.table = <double *> self._held(1 if sweeper.w.rows != NULL else room * F, np.float64)
+            s.own.bias, s.own.scores = <double *> self._held(room, np.float64), <double *> self._held(room, np.float64)
+            s.own.sums = <double *> self._held(room // EXPFAM_BLOCK + 1, np.float64)
+            s.lists = &s.own
+
+    cdef void *_held(self, shape, kind) except? NULL:
+        array = in_lines(shape, kind)
+        self.arrays.append(array)
+        return address(array)
+
+    def fits(self, MetropolisSweep sweeper, Py_ssize_t n_threads):
+        """Return whether it serves a sweep of the same rows with so many threads."""
+        cdef const prototype_state *s = sweeper.w.lists
+        return (
+            n_threads == self.n_threads
+            and sweeper.handle.p.work_size == self.work_size
+            and self.has_lists == (s != NULL)
+            and (s == NULL or s.longest <= self.longest)
+        )
+
+    def forget(self):
+        """Forget the lists of an earlier sweep, and what its failed tasks have kept."""
+        cdef Py_ssize_t t
+        self.free = list(range(self.n_threads))
+        for t in range(self.n_threads):
+            self.of_thread[t].own.group = -1
 
 
 class UncollapsedMetropolis(UncollapsedKernel):
@@ -558,8 +645,9 @@ class UncollapsedMetropolis(UncollapsedKernel):
     def draw_labels(self, state):
         """Move the label of every datum; return labels and counts."""
         sweeper = self.sweeper(state)
-        self._inform(sweeper, state)
-        labels, n_proposed, n_accepted = sweeper.sweep(state, self.steps, self.n_threads, redraw=self.redraw)
+        with sweeper.served(self.n_threads):
+            self._inform(sweeper, state)
+            labels, n_proposed, n_accepted = sweeper.sweep(state, self.steps, self.n_threads, redraw=self.redraw)
         extra = {"differing": n_proposed / len(labels), "acceptance": n_accepted / max(n_proposed, 1)}
         return labels, extra | {"proposed": n_proposed, "accepted": n_accepted}
 

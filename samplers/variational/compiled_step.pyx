@@ -7,7 +7,6 @@ long as a tenth of a part takes. Parts, blocks and the order of all sums are tho
 import numpy as np
 
 cimport cython
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.families.dense_source cimport DenseSource, write_phi
@@ -73,7 +72,7 @@ cdef class CompiledStep:
     cdef const Py_ssize_t[::1] numbers
     cdef const double[::1] weight
     cdef object theta, c, kept_indices, kept_values, sums, scratch
-    cdef Py_ssize_t start, m, K, F, L, n_block, n_parts, n_slots, first, every, n_threads
+    cdef Py_ssize_t start, m, K, F, L, n_block, n_parts, n_slots, every, n_threads
     cdef bint is_single
     cdef const void *theta_at
     cdef const void *c_at
@@ -133,25 +132,19 @@ cdef class CompiledStep:
         A Ctrl-C waits for loops of `most_products` products of rows, clusters and statistics, or of four parts a
         thread.
         """
-        cdef Py_ssize_t each = max(1, self.m // self.n_parts) * self.K * self.F, first = 0, n
+        cdef Py_ssize_t each = max(1, self.m // self.n_parts) * self.K * self.F, part
         cdef Py_ssize_t step = max(<Py_ssize_t> (most_products // max(each, 1)), 4 * team.n_threads)
         if team.n_threads > self.n_threads:
             raise ValueError(f"there is scratch memory of {self.n_threads} threads, not of {team.n_threads}")
-        while first < self.n_parts:
-            n = min(step, self.n_parts - first)
-            self.first = first
-            with nogil:
-                team.share(step_item, <void *> self, n)
-            PyErr_CheckSignals()
-            for part in range(first, first + n):
-                if self.bad[part] >= 0:
-                    return self.bad[part]
-            first += n
+        team.share_in_loops(step_item, <void *> self, self.n_parts, step)
+        for part in range(self.n_parts):
+            if self.bad[part] >= 0:
+                return self.bad[part]
         return -1
 
-    cdef void step(self, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    cdef void step(self, Py_ssize_t part, Py_ssize_t thread) noexcept nogil:
         """Run one part, and add sums that are complete."""
-        cdef Py_ssize_t part = self.first + item, slot = part % self.n_slots
+        cdef Py_ssize_t slot = part % self.n_slots
         cdef Py_ssize_t begin = self.m * part // self.n_parts, end = self.m * (part + 1) // self.n_parts
         cdef int64_t n_added = expfam_watched(&self.n_added)
         while n_added <= part - self.n_slots:       # the slot has the sums of an earlier part

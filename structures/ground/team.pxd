@@ -16,3 +16,5 @@ cdef class Team:
 
     cdef Py_ssize_t take(self, item_t *work, void **job) noexcept nogil
     cdef void share(self, item_t work, void *job, Py_ssize_t n_items) noexcept nogil
+    cdef int share_in_loops(self, item_t work, void *job, Py_ssize_t n_items, Py_ssize_t step) except -1
+    cdef void _share(self, item_t work, void *job, Py_ssize_t first, Py_ssize_t stop) noexcept nogil

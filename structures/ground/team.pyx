@@ -5,6 +5,7 @@ a team run all loops of a block of code; between two of them they watch. Which t
 so items must not depend on each other, and each thread has scratch memory of its own.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 
 from expfam.structures.ground.spin cimport expfam_nap, expfam_swap, expfam_taken, expfam_watch, expfam_watched
@@ -42,10 +43,23 @@ cdef class Team:
 
     cdef void share(self, item_t work, void *job, Py_ssize_t n_items) noexcept nogil:
         """Do all items of a loop, with the threads that serve; the caller is thread 0."""
+        self._share(work, job, 0, n_items)
+
+    cdef int share_in_loops(self, item_t work, void *job, Py_ssize_t n_items, Py_ssize_t step) except -1:
+        """Do the same in loops of so many items, between which a Ctrl-C is noticed."""
+        cdef Py_ssize_t first = 0
+        while first < n_items:
+            with nogil:
+                self._share(work, job, first, min(first + step, n_items))
+            PyErr_CheckSignals()
+            first += step
+        return 0
+
+    cdef void _share(self, item_t work, void *job, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
         cdef Py_ssize_t item
         while expfam_swap(&self.lock, 1):
             expfam_watch(&self.lock, 1, NAP)
-        self.work, self.job, self.n_items, self.first, self.done = work, job, n_items, 0, 0
+        self.work, self.job, self.n_items, self.first, self.done = work, job, stop, first, 0
         expfam_swap(&self.lock, 0)
         expfam_taken(&self.phase)
         while True:
@@ -54,7 +68,7 @@ cdef class Team:
                 break
             work(job, item, 0)
             expfam_taken(&self.done)
-        while expfam_watched(&self.done) < n_items:     # others are at their last items
+        while expfam_watched(&self.done) < stop - first:    # others are at their last items
             expfam_watch(&self.done, expfam_watched(&self.done), NAP)
 
     def serve(self):

@@ -431,9 +431,23 @@ FAULTS = [
     Fault(
         "an exact redraw of data whose cluster is not listed",
         STEPS,
-        "if l.size < 2 or <Py_ssize_t> s.names[below] != k:",
+        "if l.size < 2 or <Py_ssize_t> l.names[below] != k:",
         "if l.size < 2:",
-        "tests/samplers/uncollapsed/test_canopy.py",
+        "tests/samplers/uncollapsed/test_canopy.py -k does_not_list",
+    ),
+    Fault(
+        "lists of an earlier sweep are drawn from",
+        STEPS,
+        "self.of_thread[t].own.group = -1",
+        "pass",
+        "tests/samplers/uncollapsed/test_canopy.py -k lists_are_those",
+    ),
+    Fault(
+        "all tables of a block are its first",
+        "samplers/proposals/group_tables.pyx",
+        "        at += out[g].size\n",
+        "        at += 0\n",
+        "tests/samplers/uncollapsed/test_canopy.py -k 'members_laws or normalised'",
     ),
     Fault(
         "rejection bound of a cell too small",

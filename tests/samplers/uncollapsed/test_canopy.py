@@ -20,7 +20,7 @@ from expfam import (
     SphericalGaussian,
     SymmetricDirichlet,
 )
-from expfam.errors import CapabilityError, DataError, ExactnessWarning
+from expfam.errors import CapabilityError, DataError, ExactnessWarning, PluginError
 from expfam.samplers import (
     Canopy,
     Int8Proposal,
@@ -120,13 +120,13 @@ def test_sweeps_follow_the_rows(name):
 
 
 def counts_after_sweeps(kernel, state, pi, n_sweeps, *, n_threads, redraw):
-    """How often each row of 400 is in each of 4 clusters after a sweep from exact labels; the law stays."""
-    rng, counts = np.random.default_rng(5), np.zeros((400, 4))
+    """How often each row of 400 is in each cluster after a sweep from exact labels; the law stays."""
+    rng, counts, K = np.random.default_rng(5), np.zeros((400, state.K)), state.K
     sweeper = kernel.sweeper(state)
     sweeper.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True)
     for step in range(n_sweeps):
         state.n_steps = step
-        state.labels = (pi.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1).clip(max=3).astype(np.int32)
+        state.labels = (pi.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1).clip(max=K - 1).astype(np.int32)
         counts[np.arange(400), sweeper.sweep(state, 2, n_threads, redraw=redraw)[0]] += 1
     z = (counts - n_sweeps * pi).sum(axis=0) / np.sqrt(n_sweeps * (pi * (1 - pi)).sum(axis=0) + 1e-9)
     assert np.abs(z).max() < 4.5
@@ -144,6 +144,36 @@ def test_sweeps_leave_the_law_of_labels(name, redraw):
     counts = counts_after_sweeps(kernel, state, pi, n_sweeps, n_threads=2, redraw=redraw)
     spread = ((counts - n_sweeps * pi) ** 2).sum() / (n_sweeps * (pi * (1 - pi)).sum())
     assert abs(spread - 1) < 0.25
+
+
+@pytest.mark.parametrize("name", ["poisson", "multinomial_csr"])
+def test_data_of_clusters_that_their_group_does_not_list_stay_in_their_law(name):
+    # one prototype for all data: it lists few clusters, and many data are in others
+    state = make_state(name, N=400, K=12)
+    pi, group = exact_law(state), DataCells(np.zeros(400, dtype=np.int64))
+    kernel = UncollapsedMetropolis(PrototypeProposal(data_cells=group, n_anchors=0, floor=0.5), steps=2)
+    counts_after_sweeps(kernel, state, pi, 200, n_threads=1, redraw=True)
+    law = np.exp(ProposalHandle(kernel.sweeper(state).handle.owner, "p").log_prob(0, 0, np.arange(12)))
+    ratio = law / (0.9 * np.exp(state.log_pi) + 0.1 / 12)
+    unlisted = ratio < 1.001 * ratio.min()
+    assert 0.1 < pi[:, unlisted].sum() / 400 < 0.9
+
+
+@pytest.mark.parametrize("n_groups", [1, 2])
+def test_lists_are_those_of_the_parameters_of_the_sweep(n_groups):
+    state, group = make_state("spherical", N=60, K=6), DataCells(np.arange(60) % n_groups)
+    kernel = UncollapsedMetropolis(PrototypeProposal(data_cells=group), steps=1)
+    first = kernel.sweeper(state)
+    first.refresh(view_of(state), False)
+    first.sweep(state, 1, 1, redraw=True)
+    state.n_steps += 1
+    state.draw_parameters()
+    state.memory.clear()
+    labels = []
+    for sweeper in (first, kernel.sweeper(state)):
+        sweeper.refresh(view_of(state), False)
+        labels.append(sweeper.sweep(state, 1, 1, redraw=True)[0])
+    assert np.array_equal(*labels)
 
 
 @pytest.mark.parametrize("isa", ["base", "avx2"])
@@ -237,6 +267,50 @@ def test_tables_that_do_not_fit_make_larger_groups(monkeypatch):
     again.from_arrays(owner.to_arrays())
     again.refresh(view)
     assert np.array_equal(again.data_cells.group, owner.data_cells.group)
+
+
+def view_of(state, Theta=None):
+    Theta = state.Theta if Theta is None else Theta
+    return Snapshot.of_parameters(state.model.family, Theta, state.G, state.log_pi, n_rows=len(state.labels))
+
+
+def laws_of(owner, state):
+    handle = ProposalHandle(owner, "prototype")
+    return np.stack([handle.log_prob(i, 0, np.arange(state.K)) for i in range(len(state.labels))])
+
+
+@pytest.mark.parametrize("name", ["spherical", "poisson"])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_tables_in_memory_that_was_used_before_are_those_of_new_memory(name, n_threads, monkeypatch):
+    import expfam.samplers.proposals.prototype as prototype
+
+    monkeypatch.setattr(prototype, "_most_rows", lambda n_clusters: 5)  # several blocks
+    state = make_state(name, N=90, K=70)
+    settings = PrototypeProposal(max_group=4, n_anchors=1)
+    flat = np.repeat(state.Theta.mean(axis=0)[None], state.K, axis=0)  # all clusters are listed
+    used, new = (settings.bind(state.model, state.data, seed=2) for _ in range(2))
+    used.n_threads = n_threads
+    used.refresh(view_of(state))
+    least = used.table_bytes
+    used.refresh(view_of(state, flat))
+    assert used.table_bytes >= least
+    used.refresh(view_of(state))
+    new.refresh(view_of(state))
+    assert np.array_equal(laws_of(used, state), laws_of(new, state))
+
+
+@pytest.mark.parametrize("name", ["spherical", "poisson"])
+def test_tables_are_made_again_after_parameters_without_a_score(name):
+    state = make_state(name, N=60, K=5)
+    owner, new = (PrototypeProposal(max_group=10).bind(state.model, state.data, seed=2) for _ in range(2))
+    owner.refresh(view_of(state))
+    with pytest.raises(FloatingPointError, match="no finite score"):
+        owner.refresh(view_of(state, 1e36 * state.Theta))
+    with pytest.raises(PluginError, match="slot 0"):  # nothing is drawn from what is left
+        ProposalHandle(owner, "prototype").draw(0, 0, np.random.default_rng(0))
+    owner.refresh(view_of(state))
+    new.refresh(view_of(state))
+    assert np.array_equal(laws_of(owner, state), laws_of(new, state))
 
 
 @pytest.mark.parametrize(
