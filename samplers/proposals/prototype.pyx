@@ -526,7 +526,7 @@ def _step(n_rows, most):
 
 
 def _cuts(rows, step):
-    """Return the first group of each block of about `step` rows of scores, and last their number."""
+    """Return the first group of each block of about `step` rows of scores, and their number."""
     return np.append(np.flatnonzero(np.diff(rows[:-1] // step, prepend=-1)), len(rows) - 1)
 
 
