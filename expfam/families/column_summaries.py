@@ -7,6 +7,7 @@ more than 2048 distinct values and many repeats. The cost is O(V N).
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator
 from functools import reduce
@@ -16,10 +17,11 @@ import numpy as np
 from scipy import sparse
 
 from expfam.families.all_rows import AllRows, Block, RowsHere
-from expfam.families.support import NOTED_EXTREMES
+from expfam.families.support import NOTED_EXTREMES, chosen_rows
 from expfam.structures.ground.threads import READERS, readers
-from expfam.structures.rows.distinct_values import MOST_HELD, STEPS, DistinctValues
+from expfam.structures.rows.distinct_values import STEPS, DistinctValues
 from expfam.structures.rows.exact_sums import ExactSums, column_extremes, lifts, total_of
+from expfam.structures.rows.repeats import drawn_rows, repeats
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,9 +35,11 @@ _SINGLE = 4  # bytes of a number of single precision
 _READ_AS_THEY_LIE = (np.float32, np.float64)
 _BLOCK_CELLS = 1 << 18  # cells of rows that are read together
 _FEW_ROWS = 1 << 10  # up to here sorting a column is faster than counting its distinct values
-_FIRST_HELD = 256  # distinct values of a column that a first count holds: it is within 9 %, and a third of the time
-# shares of distinct values, as estimated, above which fewer than half of all values are repeats: five errors
-_SURELY_FREE = {_FIRST_HELD: 0.75, MOST_HELD: 0.6}
+# Of columns of which half of the values are repeats, those of N / 2 values that occur twice show fewest repeats among n
+# rows drawn at random: n^2 / 2N. A fourth of 60 comes by chance once in 10^11 columns, of 40 once in 10^7.
+_REPEATS, _FEWEST_REPEATS = 60, 40
+# share of distinct values, as estimated, above which fewer than half of all values are repeats: five errors
+_SURELY_FREE = 0.6
 _MOST_DISTINCT = 1 << 20  # of a column whose gaps are looked at: smaller ones change no bound of a variance
 
 
@@ -272,26 +276,39 @@ def _resolutions(rows, of_logs, low, high, count):
     out = np.where(count > 0, 0.0, np.nan)
     doubtful = np.flatnonzero(low < high)
     if rows.n_rows > _FEW_ROWS:
-        for held, surely_free in _SURELY_FREE.items():
-            doubtful = _counted(rows, of_logs, low, high, count, doubtful, held, surely_free, out)
+        if not rows.is_weighted:
+            doubtful = _repeating(rows, of_logs, low, high, count, doubtful)
+        doubtful = _counted(rows, of_logs, low, high, count, doubtful, out)
     if doubtful.size:
         for column, values in zip(doubtful, rows.total(_AskDistinct(of_logs, doubtful)).values):
             out[column] = _gap(values, count[column])
     return out
 
 
-def _counted(rows, of_logs, low, high, count, columns, held, surely_free, out):
+def _repeating(rows, of_logs, low, high, count, columns):
+    """Return the columns of which half of the values may be repeats, as a few rows show."""
+    if not columns.size:
+        return columns
+    sample = rows.total(_AskSome(of_logs, rows.n_rows))
+    team = readers(rows.n_rows * rows.n_columns) if READERS.get() > 1 else None
+    n = len(sample.X) if sample.numbers is None else len(sample.numbers)
+    enough = n**2 / (8.0 * count[columns]) + 1.0  # more than a fourth of what is expected
+    found = repeats(sample.X, sample.numbers, columns, low[columns], high[columns], enough, team)
+    expected = found[1].astype(np.float64) ** 2 / (2.0 * count[columns])
+    return columns[(expected < _FEWEST_REPEATS) | (4 * found[0] > expected)]
+
+
+def _counted(rows, of_logs, low, high, count, columns, out):
     """Note resolutions of columns with few distinct values; return the doubtful columns."""
     if not columns.size:
         return columns
-    question = _AskCounts(of_logs, columns, low[columns], high[columns], rows.n_rows, held)
-    found = rows.total(question)
+    found = rows.total(_AskCounts(of_logs, columns, low[columns], high[columns], rows.n_rows))
     counts, gaps = found.counts(), found.gaps()
     is_open = np.isnan(gaps)
     if not is_open.all():
         is_tied = np.isfinite(gaps) & (2 * counts <= count[columns])
         out[columns[is_tied]] = gaps[is_tied]
-    return columns[is_open & (counts < surely_free * count[columns])]
+    return columns[is_open & (counts < _SURELY_FREE * count[columns])]
 
 
 def _gap(values, count):
@@ -304,13 +321,47 @@ def _gap(values, count):
     return gaps.min() if gaps.size and 2 * (gaps.size + 1) <= count else 0.0
 
 
+class SomeRows:
+    """The rows with some numbers (n,) of rows (N, V), float32 or float64, C-contiguous; all if there are no numbers."""
+
+    def __init__(self, X: npt.NDArray[Any], numbers: npt.NDArray[np.intp] | None = None) -> None:
+        self.X, self.numbers = X, numbers
+
+    def __add__(self, other: SomeRows) -> SomeRows:
+        return SomeRows(np.concatenate([self._copied(), other._copied()]))
+
+    def __reduce__(self):
+        return SomeRows, (self._copied(),)
+
+    def _copied(self):
+        return self.X if self.numbers is None else chosen_rows(self.X, self.numbers)
+
+
+class _AskSome:
+    """Rows that are drawn at random among all; they are the same for any division into parts."""
+
+    def __init__(self, of_logs: bool, n_rows: int) -> None:
+        self.of_logs, self.n_rows = of_logs, n_rows
+
+    def __call__(self, block: Block) -> SomeRows:
+        share, first = math.sqrt(2 * _REPEATS / self.n_rows), block.first_row
+        numbers = drawn_rows(first, first + len(block.X), share) - first
+        if _lies_ready(block.X, self.of_logs):
+            return SomeRows(block.X, numbers)
+        cells = _as_floats(chosen_rows(block.X, numbers))
+        return SomeRows(np.log(cells, dtype=np.float64) if self.of_logs else cells)
+
+    def is_shared(self, X: Any) -> bool:
+        """Tell that few rows are not worth a division."""
+        return True
+
+
 class _AskCounts(_Shared):
-    def __init__(self, of_logs: bool, columns: Any, low: Floats, high: Floats, n_rows: int, held: int) -> None:
-        self.of_logs, self.columns, self.low, self.high = of_logs, columns, low, high
-        self.n_rows, self.held = n_rows, held
+    def __init__(self, of_logs: bool, columns: Any, low: Floats, high: Floats, n_rows: int) -> None:
+        self.of_logs, self.columns, self.low, self.high, self.n_rows = of_logs, columns, low, high, n_rows
 
     def __call__(self, block: Block) -> DistinctValues:
-        found = DistinctValues(self.low, self.high, self.n_rows, self.held)
+        found = DistinctValues(self.low, self.high, self.n_rows)
         for rows in self._cells(block.X):
             found.add(rows, _team(rows))
         return found

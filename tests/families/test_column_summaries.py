@@ -37,6 +37,49 @@ def test_counted_and_sorted_values_have_the_same_resolution(monkeypatch, seed, d
     assert counted[2] == pytest.approx(expected, rel=1e-4)
 
 
+def half_repeats(order, n, rng):
+    """A column of n values of which half are repeats, or just fewer than half."""
+    values = rng.normal(size=n // 2)
+    if order == "side by side":
+        return np.repeat(values, 2)
+    if order == "far apart":
+        return np.tile(values, 2)
+    if order == "half of them one value":
+        return np.concatenate([np.full(n // 2, 0.25), rng.normal(size=n - n // 2)])
+    if order == "fewer than half":
+        return np.concatenate([np.repeat(values[: n // 5], 2), rng.normal(size=n - 2 * (n // 5))])
+    return rng.permutation(np.repeat(values, 2))
+
+
+@pytest.mark.parametrize("n", [1200, 30_000, 200_000])
+@pytest.mark.parametrize("order", ["side by side", "far apart", "half of them one value", "fewer than half", "mixed"])
+def test_half_of_the_values_as_repeats_are_seen_in_any_order(order, n, monkeypatch):
+    rng = np.random.default_rng(n)
+    X = np.column_stack([half_repeats(order, n, rng) for _ in range(5)])
+    found = column_summaries(X)[2]
+    monkeypatch.setattr(summaries, "_FEW_ROWS", n)
+    assert np.array_equal(found, column_summaries(X)[2])
+    if order != "half of them one value":  # rounding decides
+        assert ((found > 0) == (order != "fewer than half")).all()
+
+
+def test_values_are_counted_only_in_columns_that_repeat(monkeypatch):
+    asked = []
+    ask = summaries._AskCounts
+
+    def noted(of_logs, columns, *given):
+        asked.append(list(columns))
+        return ask(of_logs, columns, *given)
+
+    monkeypatch.setattr(summaries, "_AskCounts", noted)
+    X = columns(0)
+    expected = column_summaries(X)[2]
+    assert asked == [[1, 2, 3, 4, 5]]
+    asked.clear()
+    assert np.array_equal(column_summaries(X, np.ones(N))[2], expected)  # weights are repeats: all are counted
+    assert asked == [[0, 1, 2, 3, 4, 5]]
+
+
 def test_the_order_of_the_cells_in_memory_does_not_matter():
     X = columns(0)
     for own, other in zip(column_summaries(X), column_summaries(np.asfortranarray(X))):
