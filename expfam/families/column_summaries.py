@@ -2,7 +2,8 @@
 
 Column summaries are exact sums, so their bits do not depend on the order of the rows, or on how they are divided into
 parts. The rows are read in blocks, a few times; no column is copied, or sorted where there are many rows, unless it has
-more than 2048 distinct values and many repeats. The cost is O(V N).
+more than 2048 distinct values and many repeats. A sample of the rows shows which columns repeat so few values that they
+have no resolution; it is wrong for less than one column in 10^7. The cost is O(V N).
 """
 
 from __future__ import annotations
