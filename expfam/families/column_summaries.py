@@ -323,7 +323,7 @@ def _gap(values, count):
 
 
 class SomeRows:
-    """The rows with some numbers (n,) of rows (N, V), float32 or float64, C-contiguous; all if there are no numbers."""
+    """Some rows of (N, V), float32 or float64, C-contiguous: those with numbers (n,), or all."""
 
     def __init__(self, X: npt.NDArray[Any], numbers: npt.NDArray[np.intp] | None = None) -> None:
         self.X, self.numbers = X, numbers

@@ -29,6 +29,7 @@ cdef class DenseScores:
     cdef const float *table_at      # (F + 1, width) dense, (F, width) sparse
     cdef const float *row_bias_at   # (width,)
 
+    cdef void score_whole_tile(self, Tile tile, const double *phi, Py_ssize_t n, Py_ssize_t place) noexcept nogil
     cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place) noexcept
     cdef void _narrow_row(self, Tile tile, const double *phi, Py_ssize_t place, Py_ssize_t i) noexcept nogil
     cdef double size(self, const double *phi, Py_ssize_t k) noexcept nogil

@@ -13,9 +13,12 @@ global numbers of rows, and a tile of which some rows are not there is filled wi
 import numpy as np
 from scipy import sparse
 
+from cython cimport final
 from libc.math cimport INFINITY, fabs, log
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+from scipy.linalg.cython_blas cimport sgemm
 
 from expfam.families.dense_source cimport write_phi
 from expfam.samplers.chain.accept cimport accept
@@ -26,10 +29,11 @@ from expfam.structures.simd.dense_scores cimport (
 )
 from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
 from expfam.structures.simd.vectors cimport expfam_dot
+from expfam.structures.ground.team cimport Team
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.families.dense_source import dense_source
-from expfam.structures.ground.threads import run
+from expfam.structures.ground.threads import resolve_n_threads, run, team_of
 
 # The rounding error of a score is about 2^-24 of the sum of |phi theta|: 1/16 nat at 2^18, so the test rejects rarely.
 cdef double DENSE_REACH = 262144.0
@@ -41,7 +45,8 @@ cdef double NARROW = 1e12           # scales of columns lie within this factor o
 
 _TILE_ENTRIES = 1 << 18
 _LEAST_TILE, _MOST_TILE = 64, 512       # powers of two, so that parts of whole tiles suit any number of clusters
-_TILES_A_TASK = 8
+cdef Py_ssize_t TILES_A_TASK = 8
+cdef Py_ssize_t LOOP_PRODUCTS = 1 << 33     # of rows, clusters and statistics in a loop without Python
 _SPARSE_ROWS = 1024
 _STATISTICS_AT_ONCE, _LEAST_ROWS_AT_ONCE = 1 << 16, 32
 
@@ -147,15 +152,21 @@ cdef class DenseScores:
         self._narrow_rows(tile, phi, 0)
         np.matmul(tile.phi[: phi.shape[0]], self.table, out=tile.scores[: phi.shape[0]])
 
-    def score_whole_tile(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place):
-        """Write the scores of dense statistics to the rows of a tile from `place` on.
+    cdef void score_whole_tile(self, Tile tile, const double *phi, Py_ssize_t n, Py_ssize_t place) noexcept nogil:
+        """Write the scores of dense statistics (n, F) to the rows of a tile from `place` on.
 
         The other rows are zeros. The product always has all rows of the tile.
         """
-        if phi.shape[0] < self.tile_rows:
-            tile.phi[:] = 0.0
-        self._narrow_rows(tile, phi, place)
-        np.matmul(tile.phi, self.table, out=tile.scores)
+        cdef int m = <int> self.width, rows = <int> tile.phi_view.shape[0], k = <int> (self.F + 1)
+        cdef char plain = b"N"
+        cdef float one = 1.0, zero = 0.0
+        cdef Py_ssize_t i
+        if n < rows:
+            memset(&tile.phi_view[0, 0], 0, rows * (self.F + 1) * sizeof(float))
+        for i in range(n):
+            self._narrow_row(tile, phi + i * self.F, place, i)
+        sgemm(&plain, &plain, &m, &rows, &k, &one, <float *> self.table_at, &m, &tile.phi_view[0, 0], &k, &zero,
+              &tile.score_view[0, 0], &m)
 
     def narrow_tile(self, Tile tile, start, stop, Py_ssize_t place):
         """Write the rows start..stop-1 to a tile from `place` on, and their products with `origin`.
@@ -342,7 +353,10 @@ def draw_labels(state, n_threads, limits=None):
             draw_tile(scores, tile, old[first:last], labels[first:last], limits, first, stamp)
         spare.append(tile)
 
-    tasks = grid(offset, 0, data.n_rows, scores.tile_rows * _TILES_A_TASK)
+    if scores.fits and not scores.sparse and (data.holds_phi or scores.source is not None):
+        TileDraws(scores, old, labels, limits, *stamp).run(n_threads)
+        return labels
+    tasks = grid(offset, 0, data.n_rows, scores.tile_rows * TILES_A_TASK)
     run(draw_tiles, tasks, n_threads, uses_blas=not scores.sparse)
     return labels
 
@@ -350,24 +364,130 @@ def draw_labels(state, n_threads, limits=None):
 def draw_tile(DenseScores scores, Tile tile, old, labels, limits, start, stamp):
     """Draw the labels of a tile of rows from `start` on; `stamp` is (seed, number of the step)."""
     stop, data = start + len(labels), scores.data
-    first_row = data.row_offset + start
     phi = data.phi_csr(start, stop) if scores.sparse else data.phi(start, stop)
     own = None if limits is None else limits[start:stop]
     tile.rough[: stop - start] = not scores.fits
     if scores.fits:
         draw = draw_sparse if scores.sparse else draw_dense
-        draw(scores, tile, phi, old, labels, *stamp, first_row, own)
-    rough = np.flatnonzero(tile.rough[: stop - start])
-    if rough.size:
-        weights = scores.exact_scores(phi[rough])
-        if own is not None:
-            weights[np.arange(scores.K) >= own[rough, None]] = -np.inf
-        bad = draw_rows(weights, rough, labels, *stamp, first_row)
-        if bad >= 0:
-            raise FloatingPointError(
-                f"family {data.family.name!r}, datum {first_row + bad}: no component has a finite score under"
-                " the drawn parameters"
-            )
+        draw(scores, tile, phi, old, labels, *stamp, data.row_offset + start, own)
+    draw_in_double(scores, phi, np.flatnonzero(tile.rough[: stop - start]), own, labels, start, stamp)
+
+
+def draw_in_double(DenseScores scores, phi, rough, limits, labels, start, stamp):
+    """Draw the labels of the rows `rough` of a tile of rows from `start` on in double precision."""
+    if not rough.size:
+        return
+    first_row, weights = scores.data.row_offset + start, scores.exact_scores(phi[rough])
+    if limits is not None:
+        weights[np.arange(scores.K) >= limits[rough, None]] = -np.inf
+    bad = draw_rows(weights, rough, labels, *stamp, first_row)
+    if bad >= 0:
+        raise FloatingPointError(
+            f"family {scores.data.family.name!r}, datum {first_row + bad}: no component has a finite score under the"
+            " drawn parameters"
+        )
+
+
+cdef void draw_item(void *job, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
+    (<TileDraws> job).draw(item, <Tile> (<TileDraws> job).tile_at[thread], thread)
+
+
+@final
+cdef class TileDraws:
+    """Draws of dense rows whose statistics need no Python.
+
+    Threads meet once in a sweep, not at the gil for each tile.
+
+    Parameters
+    ----------
+    scores : DenseScores
+        It has a source, or its data hold their statistics.
+    old, labels : (N,) int32 ndarrays
+        Labels before, and the new ones, which are written.
+    limits : (N,) int32 ndarray or None
+        As in `draw_labels`.
+    seed, step : int
+        Of the chain.
+    """
+
+    cdef DenseScores scores
+    cdef object tiles
+    cdef void **tile_at                     # (threads,)
+    cdef double[:, ::1] made                # (threads, rows of a tile times F), where statistics are not held
+    cdef const double[:, ::1] held
+    cdef const int32_t[::1] old, limits
+    cdef int32_t[::1] labels
+    cdef const Py_ssize_t[::1] cuts         # first row of each tile, and last the number of rows
+    cdef Py_ssize_t tile_rows
+    cdef uint64_t seed, step, offset
+
+    def __init__(self, DenseScores scores not None, old, labels, limits, seed, step):
+        self.scores, self.old, self.labels, self.limits = scores, old, labels, limits
+        self.seed, self.step, self.offset, self.tile_rows = seed, step, scores.data.row_offset, scores.tile_rows
+        self.held = scores.data.phi(0, len(old)) if scores.source is None else None
+        tiles = grid(self.offset, 0, len(old), self.tile_rows)
+        self.cuts = np.array([*(first for first, _ in tiles), len(old)], dtype=np.intp)
+
+    def __dealloc__(self):
+        free(self.tile_at)
+
+    def run(self, n_threads):
+        """Draw all labels."""
+        cdef Py_ssize_t T = resolve_n_threads(n_threads), n_tiles = self.cuts.shape[0] - 1, thread
+        self.tiles = [self.scores.tile() for _ in range(T)]
+        self.tile_at = <void **> calloc(T, sizeof(void *))
+        if self.tile_at == NULL:
+            raise MemoryError("there is no memory to draw labels")
+        for thread in range(T):
+            self.tile_at[thread] = <void *> self.tiles[thread]
+        if self.held is None:
+            self.made = in_lines((T, self.tile_rows * self.scores.F))
+        with team_of(n_threads, uses_blas=True) as team:
+            self._share(team, (n_tiles + TILES_A_TASK - 1) // TILES_A_TASK)
+        self._finish(n_threads)
+
+    cdef int _share(self, Team team, Py_ssize_t n_items) except -1:
+        cdef Py_ssize_t products = TILES_A_TASK * self.tile_rows * self.scores.width * (self.scores.F + 1)
+        return team.share_in_loops(draw_item, <void *> self, n_items, max(LOOP_PRODUCTS // products, 8))
+
+    cdef void draw(self, Py_ssize_t item, Tile tile, Py_ssize_t thread) noexcept nogil:
+        """Draw the labels of some tiles; those that need double precision become -1."""
+        cdef Py_ssize_t t, i, first, n
+        cdef const double *phi
+        cdef row_stream stream
+        for t in range(item * TILES_A_TASK, min((item + 1) * TILES_A_TASK, self.cuts.shape[0] - 1)):
+            first, n = self.cuts[t], self.cuts[t + 1] - self.cuts[t]
+            phi = self.statistics(tile, first, n, thread)
+            open_stream(&stream, self.seed, self.step, self.offset + <uint64_t> first)
+            draw_rows_densely(self.scores, tile, phi, n, &self.old[first], &self.labels[first],
+                              NULL if self.limits is None else &self.limits[first], &stream)
+            for i in range(n):
+                if tile.rough_view[i]:
+                    self.labels[first + i] = -1
+
+    cdef const double *statistics(self, Tile tile, Py_ssize_t first, Py_ssize_t n, Py_ssize_t thread) noexcept nogil:
+        """Return the statistics of n rows from `first` on."""
+        if self.held is not None:
+            return &self.held[first, 0]
+        write_phi[double](self.scores.source, first, NULL, n, &tile.row[0], &self.made[thread, 0])
+        return &self.made[thread, 0]
+
+    def _finish(self, n_threads):
+        """Draw the labels of rows that need double precision."""
+        labels, limits, cuts = np.asarray(self.labels), self.limits, np.asarray(self.cuts)
+        rough = np.flatnonzero(labels < 0)
+        if not rough.size:
+            return
+        scores, stamp = self.scores, (self.seed, self.step)
+        own_limits = None if limits is None else np.asarray(limits)
+
+        def draw(t):
+            first, last = cuts[t], cuts[t + 1]
+            chosen = rough[np.searchsorted(rough, first) : np.searchsorted(rough, last)] - first
+            own = None if own_limits is None else own_limits[first:last]
+            draw_in_double(scores, scores.data.phi(first, last), chosen, own, labels[first:last], first, stamp)
+
+        run(draw, [(t,) for t in np.unique(np.searchsorted(cuts, rough, side="right") - 1)], n_threads)
 
 
 def grid(Py_ssize_t offset, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size):
@@ -383,18 +503,18 @@ def grid(Py_ssize_t offset, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size):
     return [(first, last) for first, last in zip(cuts, cuts[1:]) if last > first]
 
 
-cdef class Draw:
-    """Random stream and counters of the rows of one tile."""
-
-    cdef philox_stream rng
-    cdef uint64_t first_row, step
-
-    def __init__(self, seed, step, first_row):
-        philox_init(&self.rng, seed, MOVE)
-        self.step, self.first_row = step, first_row
+ctypedef struct row_stream:     # random numbers of the rows of a tile
+    philox_stream rng
+    uint64_t first_row
+    uint64_t step
 
 
-cdef Py_ssize_t propose(Draw draw, Py_ssize_t i, float *x, float best, const float *tops, double *sums,
+cdef inline void open_stream(row_stream *stream, uint64_t seed, uint64_t step, uint64_t first_row) noexcept nogil:
+    philox_init(&stream.rng, seed, MOVE)
+    stream.first_row, stream.step = first_row, step
+
+
+cdef Py_ssize_t propose(row_stream *draw, Py_ssize_t i, float *x, float best, const float *tops, double *sums,
                         Py_ssize_t width, Py_ssize_t old, double *log_ratio) noexcept nogil:
     """Draw a label in single precision; return -1 if this fails.
 
@@ -414,7 +534,7 @@ cdef Py_ssize_t propose(Draw draw, Py_ssize_t i, float *x, float best, const flo
     return new
 
 
-cdef bint moves(Draw draw, double gap, double log_ratio) noexcept nogil:
+cdef bint moves(row_stream *draw, double gap, double log_ratio) noexcept nogil:
     """Return whether to accept a proposed label.
 
     `gap` is its exact log weight minus the exact log weight of the old label.
@@ -436,31 +556,40 @@ def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t
 
     Rows that need double precision are marked in `tile.rough`.
     """
-    cdef Py_ssize_t i, new, was, place = first_row % s.tile_rows
+    cdef row_stream stream
+    open_stream(&stream, seed, step, first_row)
+    with nogil:
+        draw_rows_densely(s, tile, &phi[0, 0], phi.shape[0], &old[0], &labels[0],
+                          NULL if limits is None else &limits[0], &stream)
+
+
+cdef void draw_rows_densely(DenseScores s, Tile tile, const double *phi, Py_ssize_t n, const int32_t *old,
+                            int32_t *labels, const int32_t *limits, row_stream *stream) noexcept nogil:
+    """Draw the labels of n rows with statistics `phi` (n, F); see `draw_dense`."""
+    cdef Py_ssize_t i, new, was, place = <Py_ssize_t> (stream.first_row % <uint64_t> tile.phi_view.shape[0])
     cdef float best
     cdef float *x
+    cdef const double *own
     cdef double log_ratio = 0.0
-    cdef Draw draw = Draw(seed, step, first_row)
-    s.score_whole_tile(tile, phi, place)
-    with nogil:
-        for i in range(phi.shape[0]):
-            x = &tile.score_view[place + i, 0]
-            if limits is not None:
-                leave_out(x, limits[i], s.width)
-            best = expfam_tops(x, &tile.tops[0], s.width)
-            tile.rough_view[i] = not (tile.bounds[i] < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
-            if not tile.rough_view[i] and tile.bounds[i] > DENSE_REACH:
-                tile.rough_view[i] = s.size(&phi[i, 0], best_of(x, best, &tile.tops[0], s.K)) > DENSE_REACH
-            if tile.rough_view[i]:
-                continue
-            was = old[i]
-            new = propose(draw, i, x, best, &tile.tops[0], &tile.sums[0], s.width, was, &log_ratio)
-            if new < 0:
-                tile.rough_view[i] = True
-            elif new == was or moves(draw, s.score(&phi[i, 0], new) - s.score(&phi[i, 0], was), log_ratio):
-                labels[i] = <int32_t> new
-            else:
-                labels[i] = <int32_t> was
+    s.score_whole_tile(tile, phi, n, place)
+    for i in range(n):
+        x, own = &tile.score_view[place + i, 0], phi + i * s.F
+        if limits != NULL:
+            leave_out(x, limits[i], s.width)
+        best = expfam_tops(x, &tile.tops[0], s.width)
+        tile.rough_view[i] = not (tile.bounds[i] < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
+        if not tile.rough_view[i] and tile.bounds[i] > DENSE_REACH:
+            tile.rough_view[i] = s.size(own, best_of(x, best, &tile.tops[0], s.K)) > DENSE_REACH
+        if tile.rough_view[i]:
+            continue
+        was = old[i]
+        new = propose(stream, i, x, best, &tile.tops[0], &tile.sums[0], s.width, was, &log_ratio)
+        if new < 0:
+            tile.rough_view[i] = True
+        elif new == was or moves(stream, s.score(own, new) - s.score(own, was), log_ratio):
+            labels[i] = <int32_t> new
+        else:
+            labels[i] = <int32_t> was
 
 
 def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[::1] labels, seed, step, first_row,
@@ -480,7 +609,8 @@ def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[:
     cdef double bound, gap, log_ratio = 0.0
     cdef const int64_t *where
     cdef const double *what
-    cdef Draw draw = Draw(seed, step, first_row)
+    cdef row_stream draw
+    open_stream(&draw, seed, step, first_row)
     with nogil:
         for i in range(n_rows):
             where, what, n = first_column + indptr[i], first_value + indptr[i], indptr[i + 1] - indptr[i]
@@ -494,14 +624,14 @@ def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[:
             if tile.rough_view[i]:
                 continue
             was = old[i]
-            new = propose(draw, i, x, best, &tile.tops[0], &tile.sums[0], s.width, was, &log_ratio)
+            new = propose(&draw, i, x, best, &tile.tops[0], &tile.sums[0], s.width, was, &log_ratio)
             if new < 0:
                 tile.rough_view[i] = True
                 continue
             labels[i] = <int32_t> new
             if new != was:
                 gap = s.sparse_score(where, what, n, new) - s.sparse_score(where, what, n, was)
-                if not moves(draw, gap, log_ratio):
+                if not moves(&draw, gap, log_ratio):
                     labels[i] = <int32_t> was
 
 

@@ -142,7 +142,7 @@ def repeats(const real[:, ::1] rows, numbers, columns, low, high, enough, Team t
 
 
 cdef void count_group(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept nogil:
-    """Count the repeats in a few columns, of which a row holds some side by side: it is read once."""
+    """Count the repeats in a few columns; those that lie side by side are read together."""
     cdef counting *job = <counting *> work
     cdef Py_ssize_t first = item * job.group, F = min(job.group, job.F - first), i, j, row
     cdef uint32_t *steps = job.steps + thread * job.group * job.n

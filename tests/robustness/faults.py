@@ -416,6 +416,13 @@ FAULTS = [
     ),
     # ---- uncollapsed, canopy, EM
     Fault(
+        "rows that need double precision keep labels of single precision",
+        "samplers/uncollapsed/dense.pyx",
+        "                    self.labels[first + i] = -1\n",
+        "                    self.labels[first + i] = self.old[first + i]\n",
+        "tests/samplers/uncollapsed/test_gibbs.py -k without_python",
+    ),
+    Fault(
         "weights and parameters drawn from the same random numbers",
         "samplers/states/uncollapsed.py",
         'draw_log(self.n, generator(self.seed, "posterior", unit=1, step=self.n_steps)',

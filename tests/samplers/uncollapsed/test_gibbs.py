@@ -13,6 +13,7 @@ from tiny import FAMILIES as TINY
 from visits import LIMIT, run_chain, worst_t
 
 import expfam as ef
+import expfam.model.data as data_module
 from expfam.families.trials.geometric import Geometric
 from expfam.samplers import StochasticEM, UncollapsedGibbs, UncollapsedKernel, UncollapsedState
 from expfam.samplers.states.collapsed import CollapsedState
@@ -96,6 +97,34 @@ def test_dense_draws_follow_the_exact_law(name, weights, K):
     state = repeated_state(name, K, size, weights)
     labels = draw_labels(state, 1)
     assert least_p_value(labels, exact_law(state, size)) > 1e-6
+
+
+class PlainDiagonal(ef.DiagonalGaussian):
+    """A family whose statistics Python makes."""
+
+    def sufficient_statistics(self, X):
+        return super().sufficient_statistics(X)
+
+
+@pytest.mark.parametrize("held", [0, 1 << 22], ids=["made", "held"])
+@pytest.mark.parametrize("most", [None, 7])
+@pytest.mark.parametrize("scale", [1.0, 3e4])
+def test_draws_without_python_are_those_of_tiles_that_python_makes(scale, most, held, monkeypatch):
+    monkeypatch.setattr(data_module, "_HELD_BYTES", held)
+    rng, K, N = np.random.default_rng(0), 30, 5000
+    X, old = rng.normal(size=(N, 4)), rng.integers(0, 7, N)
+    limits = None if most is None else np.full(N, most, dtype=np.int32)
+    found = []
+    for family in (PlainDiagonal(), ef.DiagonalGaussian()):
+        data = ef.Dataset(X, family, row_offset=1003)
+        state = UncollapsedState(
+            ef.MixtureModel(data.family, ef.SymmetricDirichlet(K)), data, old, n_clusters=K, seed=3
+        )
+        state.draw_parameters()
+        state.Theta, state.G = scale * state.Theta, scale * state.G
+        found += [draw_labels(state, n_threads, limits) for n_threads in (1, 3)]
+    assert all(np.array_equal(found[0], labels) for labels in found)
+    assert found[0].max() < (K if most is None else most)
 
 
 @pytest.mark.parametrize("isa", ["base", "avx2"])
