@@ -19,7 +19,7 @@ from expfam.structures.simd.value_hashes cimport expfam_low_cells
 from expfam.structures.rows.distinct_values import STEPS
 
 cdef enum:
-    DRAWS = 64              # of a stretch of rows
+    DRAWS = 16              # of a stretch of rows
     GROUP = 16              # most columns that are read together
 
 cdef uint32_t FREE = 0xFFFFFFFF     # steps of the grid are below 2^30
