@@ -58,10 +58,9 @@ cdef class GroupTables:
 
 cdef class TableScratch:
     cdef readonly object sizes
-    cdef object arrays
+    cdef list arrays
     cdef list free                  # numbers of scratch memory that no task uses now
     cdef table_scratch *of_thread
-    cdef void *_held(self, shape, kind) except? NULL
 
 cdef Py_ssize_t make_tables(table_scratch *s, const table_rules *rules, float *scores, const Py_ssize_t *rows,
                             Py_ssize_t n_groups, table_block *block, group_table *out) noexcept nogil

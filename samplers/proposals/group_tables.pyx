@@ -11,7 +11,7 @@ from cython cimport final
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 
-from expfam.structures.ground.arrays cimport address, aligned
+from expfam.structures.ground.arrays cimport cells_in
 from expfam.structures.selection.alias cimport ALIAS_OK, alias_build, alias_cell, alias_law
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks
 from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
@@ -208,16 +208,14 @@ cdef class TableScratch:
     def _allocate(self, Py_ssize_t thread, Py_ssize_t n_rows, Py_ssize_t K, Py_ssize_t F):
         cdef table_scratch *s = &self.of_thread[thread]
         cdef Py_ssize_t padded = K + 64 + 16
-        s.phi, s.row = <float *> self._held((n_rows, F), np.float32), <double *> self._held(F, np.float64)
-        s.scores = <float *> self._held((n_rows, K), np.float32)
-        s.chosen = <Py_ssize_t *> self._held(n_rows, np.intp)
-        s.top, s.value = <float *> self._held(K // 16 + 1, np.float32), <float *> self._held(padded, np.float32)
-        s.sum, s.place = <float *> self._held(padded // 64 + 1, np.float32), <uint32_t *> self._held(padded, np.uint32)
-        s.share, s.bits = <double *> self._held(K + 1, np.float64), <uint64_t *> self._held(K // 64 + 1, np.uint64)
-        s.part, s.turn = <double *> self._held(K + 1, np.float64), <uint32_t *> self._held(K + 1, np.uint32)
-        s.word = <uint64_t *> self._held(K + 1, np.uint64)
-
-    cdef void *_held(self, shape, kind) except? NULL:
-        array = aligned(shape, kind)
-        self.arrays.append(array)
-        return address(array)
+        cdef list own = self.arrays
+        s.phi, s.row = <float *> cells_in(own, (n_rows, F), np.float32), <double *> cells_in(own, F, np.float64)
+        s.scores = <float *> cells_in(own, (n_rows, K), np.float32)
+        s.chosen = <Py_ssize_t *> cells_in(own, n_rows, np.intp)
+        s.top, s.value = <float *> cells_in(own, K // 16 + 1, np.float32), <float *> cells_in(own, padded, np.float32)
+        s.sum = <float *> cells_in(own, padded // 64 + 1, np.float32)
+        s.place = <uint32_t *> cells_in(own, padded, np.uint32)
+        s.share = <double *> cells_in(own, K + 1, np.float64)
+        s.bits = <uint64_t *> cells_in(own, K // 64 + 1, np.uint64)
+        s.part, s.turn = <double *> cells_in(own, K + 1, np.float64), <uint32_t *> cells_in(own, K + 1, np.uint32)
+        s.word = <uint64_t *> cells_in(own, K + 1, np.uint64)

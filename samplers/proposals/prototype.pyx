@@ -57,7 +57,7 @@ _LEAST_GROUP, _LARGEST_GROUP = 128, 2048
 _BLOCK_ENTRIES = 1 << 17            # scores of a block, half a MiB: they stay in the cache of a core
 _LEAST_ROWS, _MOST_ENTRIES = 128, 1 << 19   # of a block: a product of fewer rows takes longer for each
 _TABLE_SHARE = 0.25                 # largest share of the machine's memory for tables
-_TABLE_BYTES = 24                   # bytes of an entry: cell, law and name, and a share of what a group takes
+_TABLE_BYTES = 24                   # bytes of an outcome: cell, law and name, and a share of the group's pointers
 
 
 class PrototypeProposal(Proposal):

@@ -30,7 +30,6 @@ cdef class DenseScores:
     cdef const float *row_bias_at   # (width,)
 
     cdef void score_whole_tile(self, Tile tile, const double *phi, Py_ssize_t n, Py_ssize_t place) noexcept nogil
-    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place) noexcept
     cdef void _narrow_row(self, Tile tile, const double *phi, Py_ssize_t place, Py_ssize_t i) noexcept nogil
     cdef double size(self, const double *phi, Py_ssize_t k) noexcept nogil
     cdef double narrow_size(self, Tile tile, Py_ssize_t row, Py_ssize_t k) noexcept nogil

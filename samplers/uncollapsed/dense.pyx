@@ -149,8 +149,7 @@ cdef class DenseScores:
 
     def score_tile(self, Tile tile, const double[:, ::1] phi):
         """Write the scores of dense statistics to the first rows of a tile."""
-        self._narrow_rows(tile, phi, 0)
-        np.matmul(tile.phi[: phi.shape[0]], self.table, out=tile.scores[: phi.shape[0]])
+        self.score_whole_tile(tile, &phi[0, 0], phi.shape[0], 0)
 
     cdef void score_whole_tile(self, Tile tile, const double *phi, Py_ssize_t n, Py_ssize_t place) noexcept nogil:
         """Write the scores of dense statistics (n, F) to the rows of a tile from `place` on.
@@ -191,13 +190,6 @@ cdef class DenseScores:
                 for i in range(phi.shape[0]):
                     self._narrow_row(tile, &phi[i, 0], place, first - begin + i)
                     tile.offsets[first - begin + i] = expfam_dot(&phi[i, 0], self.origin_at, self.F)
-
-    cdef void _narrow_rows(self, Tile tile, const double[:, ::1] phi, Py_ssize_t place) noexcept:
-        """Write statistics in single precision to rows from `place` on, and their bounds."""
-        cdef Py_ssize_t i
-        with nogil:
-            for i in range(phi.shape[0]):
-                self._narrow_row(tile, &phi[i, 0], place, i)
 
     cdef void _narrow_row(self, Tile tile, const double *phi, Py_ssize_t place, Py_ssize_t i) noexcept nogil:
         """Write the statistics of row i in single precision, and its bound; row 0 is at `place`."""

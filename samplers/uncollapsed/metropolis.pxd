@@ -97,10 +97,9 @@ cdef class MetropolisSweep:
 
 
 cdef class MoveScratch:
-    cdef object arrays
+    cdef list arrays
     cdef Py_ssize_t n_threads, work_size
     cdef Py_ssize_t longest             # outcomes of the longest list that there is room for
     cdef bint has_lists
     cdef list free                      # numbers of scratch memory that no task uses now
     cdef move_scratch *of_thread
-    cdef void *_held(self, shape, kind) except? NULL

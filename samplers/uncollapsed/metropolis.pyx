@@ -23,7 +23,7 @@ from expfam.families.rows cimport entry_column, entry_value, open_rows, row_star
 from expfam.samplers.chain.accept cimport HOPELESS, accept, accepted, passes_bound
 from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
-from expfam.structures.ground.arrays cimport address, aligned, in_lines
+from expfam.structures.ground.arrays cimport address, aligned, cells_in
 from expfam.structures.ground.spin cimport expfam_taken, expfam_watched
 from expfam.structures.ground.team cimport Team
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
@@ -490,20 +490,17 @@ cdef class MoveScratch:
     def _allocate(self, MetropolisSweep sweeper, Py_ssize_t thread):
         cdef move_scratch *s = &self.of_thread[thread]
         cdef Py_ssize_t F = sweeper.w.F, room = self.longest
-        s.work = <double *> self._held(max(self.work_size, 1), np.float64)
-        s.waits = <Py_ssize_t *> self._held(MADE_ROWS, np.intp)
+        cdef list own = self.arrays
+        s.work = <double *> cells_in(own, max(self.work_size, 1), np.float64)
+        s.waits = <Py_ssize_t *> cells_in(own, MADE_ROWS, np.intp)
         if sweeper.source is not None:
-            s.phi, s.row = <double *> self._held(MADE_ROWS * F, np.float64), <double *> self._held(F, np.float64)
+            s.phi, s.row = <double *> cells_in(own, MADE_ROWS * F, np.float64), <double *> cells_in(own, F, np.float64)
         if self.has_lists:
-            s.own.table = <double *> self._held(1 if sweeper.w.rows != NULL else room * F, np.float64)
-            s.own.bias, s.own.scores = <double *> self._held(room, np.float64), <double *> self._held(room, np.float64)
-            s.own.sums = <double *> self._held(room // EXPFAM_BLOCK + 1, np.float64)
+            s.own.table = <double *> cells_in(own, 1 if sweeper.w.rows != NULL else room * F, np.float64)
+            s.own.bias = <double *> cells_in(own, room, np.float64)
+            s.own.scores = <double *> cells_in(own, room, np.float64)
+            s.own.sums = <double *> cells_in(own, room // EXPFAM_BLOCK + 1, np.float64)
             s.lists = &s.own
-
-    cdef void *_held(self, shape, kind) except? NULL:
-        array = in_lines(shape, kind)
-        self.arrays.append(array)
-        return address(array)
 
     def fits(self, MetropolisSweep sweeper, Py_ssize_t n_threads):
         """Return whether it serves a sweep of the same rows with so many threads."""

@@ -41,6 +41,13 @@ cpdef object in_lines(object shape, object kind=np.float64):
     return made(np.empty, shape, np.dtype(kind))
 
 
+cdef void *cells_in(list arrays, shape, kind) except? NULL:
+    """Return the first cell of new zeros, as of `aligned`, which `arrays` keeps alive."""
+    array = aligned(shape, kind)
+    arrays.append(array)
+    return address(array)
+
+
 cdef object made(make, shape, kind):
     """Return an array that begins with a line, and ends a line before other memory begins."""
     cdef Py_ssize_t size = 1, item = kind.itemsize, skip

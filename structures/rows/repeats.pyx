@@ -147,7 +147,7 @@ cdef void count_group(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept n
     cdef Py_ssize_t first = item * job.group, F = min(job.group, job.F - first), i, j, row
     cdef uint32_t *steps = job.steps + thread * job.group * job.n
     cdef const char *cells
-    cdef double x
+    cdef double x, step
     for i in range(job.n):
         row = i if job.numbers == NULL else job.numbers[i]
         if job.numbers != NULL and i + job.ahead < job.n:
@@ -161,7 +161,8 @@ cdef void count_group(void *work, Py_ssize_t item, Py_ssize_t thread) noexcept n
                 x = (<const double *> cells)[job.columns[first + j]]
             steps[j * job.n + i] = FREE
             if x == x:
-                steps[j * job.n + i] = <uint32_t> ((x - job.origin[first + j]) * job.scale[first + j] + 0.5)
+                step = (x - job.origin[first + j]) * job.scale[first + j] + 0.5
+                steps[j * job.n + i] = <uint32_t> step if step == step else 0   # inf times 0 in an endless column
     for j in range(F):
         count_column(job, first + j, steps + j * job.n, job.tables + thread * (job.mask + 1))
 
