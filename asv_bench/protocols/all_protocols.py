@@ -219,7 +219,6 @@ PROTOCOLS = [
         "variational.py",
         "curve",
         "--rows 3000 --held 500 --passes 3 --clusters 30 60 --active 1 4 dense",
-        "--rows 200000 --held 10000 --stride 1 --passes 10 --batches 20",
         picture="--figure",
     ),
     Protocol(

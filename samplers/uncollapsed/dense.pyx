@@ -302,7 +302,7 @@ cdef class Tile:
         self.phi = in_lines((rows, scores.F + 1 if not scores.sparse else 1), np.float32)
         self.scores = in_lines((rows, scores.width), np.float32)
         self.bounds_array, self.rough = in_lines(rows), aligned(max(rows, scores.tile_rows), np.uint8)
-        self.offsets_array, self.row_array = in_lines(rows), in_lines(2 * scores.F)
+        self.offsets_array, self.row_array = in_lines(rows), in_lines(0 if scores.sparse else 2 * scores.F)
         self.tops_array, self.sums_array = in_lines(n_blocks, np.float32), in_lines(n_blocks)
         self.phi_view, self.score_view, self.bounds = self.phi, self.scores, self.bounds_array
         self.offsets, self.row = self.offsets_array, self.row_array

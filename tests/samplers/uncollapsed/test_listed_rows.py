@@ -15,6 +15,7 @@ from expfam.families.support import dense_rows
 from expfam.samplers import ExpectationMaximization, StochasticEM
 from expfam.samplers.uncollapsed import em, listed_parameters, listed_rows, soft_sums
 from expfam.samplers.uncollapsed.em import sizes_of
+from expfam.samplers.uncollapsed.word_scores import scores_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows? (is|are) empty")
 
@@ -96,6 +97,21 @@ def test_no_array_of_expectation_maximisation_has_the_size_of_all_parameters():
     peak = peak_of_steps(kernel, model, data, 400)
     assert peak < 400 * data.n_statistics  # a byte for each
     assert peak <= kernel.memory(model, data, 400)
+
+
+def test_scratch_memory_of_a_thread_does_not_grow_with_the_words():
+    model, data = wide_model()
+    state = ExpectationMaximization(tol=0.0).init(model, data, seed=0, start=np.arange(data.n_rows) % 120)
+    state.draw_parameters("map")
+    columns = listed_rows.ColumnEntries(data)
+    scores = scores_of(listed_rows.ScoredColumns(data, columns), state, columns.occurring)
+    tracemalloc.start()
+    try:
+        tile = scores.tile()
+        assert 0 < tracemalloc.get_traced_memory()[0] < data.n_statistics  # a byte for each
+    finally:
+        tracemalloc.stop()
+    del tile
 
 
 def test_former_steps_are_forgotten_at_once():
