@@ -47,6 +47,7 @@ STEPMIX_K = (2, 4, 8, 16)
 FOLDS = 5
 QUICK_ROWS = 2000
 MOST_ROWS = 6000
+MANY_PASSES = 11  # of another tool; k-prototypes may end soon after
 
 
 def loaded(name, most=None):
@@ -267,23 +268,39 @@ def within(found, most):
 
 
 def pass_ns(tool, X, z, n_clusters):
-    """ns of one pass of another tool, from the difference of a fit of eleven passes and one of a single pass."""
-    seconds = []
-    for passes in (1, 11):
-        begin = process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if tool == "stepmix":
-                columns = {"n": ("gaussian_diag", 7), "c": ("categorical", 3)}
-                columns = {name: {"model": model, "n_columns": size} for name, (model, size) in columns.items()}
-                settings = {"measurement": columns, "max_iter": passes, "abs_tol": 0, "rel_tol": 0, "random_state": 0}
-                import_module("stepmix").StepMix(n_clusters, verbose=0, progress_bar=0, **settings).fit(X)
-            else:
-                prototypes = import_module("kmodes.kprototypes").KPrototypes
-                found = prototypes(n_clusters, max_iter=passes, n_init=1, init="random", random_state=0)
-                found.fit(X, categorical=[7, 8, 9])
-        seconds.append(process_time() - begin)
-    return 1e9 * max(seconds[1] - seconds[0], 1e-9) / (10 * len(X) * n_clusters)
+    """ns of one pass of another tool, median of three differences of fits of many passes and of one."""
+    fit = {"stepmix": fit_stepmix, "kmodes": fit_prototypes}[tool]
+    fit(X, n_clusters, 1)  # imports, and what is made once
+    found = [[fit(X, n_clusters, passes) for passes in (1, MANY_PASSES)] for _ in range(3)]
+    if min(n_many - n_one for (_, n_one), (_, n_many) in found) < MANY_PASSES / 2:
+        raise RuntimeError(f"{tool} ended before {MANY_PASSES} passes")
+    each = [(s_many - s_one) / (n_many - n_one) for (s_one, n_one), (s_many, n_many) in found]
+    return 1e9 * float(np.median(each)) / (len(X) * n_clusters)
+
+
+def fit_stepmix(X, n_clusters, passes):
+    """Seconds and passes of a fit by StepMix that does not end before."""
+    columns = {"n": ("gaussian_diag", 7), "c": ("categorical", 3)}
+    columns = {name: {"model": model, "n_columns": size} for name, (model, size) in columns.items()}
+    settings = {"measurement": columns, "max_iter": passes, "abs_tol": 0, "rel_tol": 0, "random_state": 0}
+    model = import_module("stepmix").StepMix(n_clusters, verbose=0, progress_bar=0, **settings)
+    return timed(lambda: model.fit(X)), model.n_iter_
+
+
+def fit_prototypes(X, n_clusters, passes):
+    """The same of k-prototypes."""
+    prototypes = import_module("kmodes.kprototypes").KPrototypes
+    model = prototypes(n_clusters, max_iter=passes, n_init=1, init="random", random_state=0)
+    return timed(lambda: model.fit(X, categorical=[7, 8, 9])), model.n_iter_
+
+
+def timed(call):
+    """CPU seconds of a call whose warnings are not asked for."""
+    begin = process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        call()
+    return process_time() - begin
 
 
 def arrays(arguments):
@@ -293,7 +310,7 @@ def arrays(arguments):
     same = np.array_equal(named.labels_, auto.labels_) and named.log_joint_ == auto.log_joint_
     ratio = min(s_auto, t_auto) / min(s_named, t_named)
     yield {"float array": "same bits", "found": same, "goal": "reached" if same else "MISSED"}
-    most = 1.2 if arguments.quick else 1.02  # times of some hundredths of a second are noisy
+    most = 1.5  # halves of the rows are fitted under each family that is compared
     yield {"float array": "time, auto / named", "found": ratio, "goal": within(ratio, most)}
 
 

@@ -237,6 +237,8 @@ class SparseVariational(CandidatePasses):
             kept += 8 * schedule.n_batches_of(data.n_rows) * K * (data.n_statistics + 1)
         if not isinstance(schedule, Full):
             kept += 16 * data.n_rows
+        if self.has_candidates(K):  # of a batch: last clusters beside new ones, and the order of rows by them
+            kept += data.n_rows // schedule.n_batches_of(data.n_rows) * (4 * L + 16)
         if has_wide_counts(self, data, K):
             width = _COLUMN_BYTES * data.n_statistics + (_CELL_BYTES + LIST_SHARE * size) * most_cells(L, data)
         else:
