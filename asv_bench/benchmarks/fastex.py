@@ -7,6 +7,7 @@ import numpy as np
 
 from expfam import Mixture, MixtureModel, Multinomial, SymmetricDirichlet
 from expfam.samplers import CollapsedGibbs, CollapsedMetropolis, FastEx, HashProposal, TableProposal
+from expfam.structures.ground.team import Team
 
 from . import data
 
@@ -51,7 +52,7 @@ class Draw:
         self.worker, self.rows = kernel.worker(self.state, "frozen"), np.arange(self.state.data.n_rows)
 
     def draw(self):
-        self.worker.draw(self.rows, 1, by_block=False)
+        self.worker.draw(self.rows, Team(), by_block=False)
 
     def time_draws(self, cache, proposal):
         self.draw()

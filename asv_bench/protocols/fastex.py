@@ -34,6 +34,7 @@ from expfam.samplers import (
     UncollapsedGibbs,
     starting_labels,
 )
+from expfam.structures.ground.team import Team
 
 BASELINE, GIBBS, FLOAT_TABLE = "uncollapsed", "gibbs", "float32 table"
 PAPER_PROPOSAL = {100: "2.34-2.90", 1000: "18.80-29.12"}  # microseconds a document, l = 8..128
@@ -319,7 +320,7 @@ def proposal_microseconds(proposal, fitted, args):
     worker, rows, times = kernel.worker(state, "frozen"), np.arange(state.data.n_rows), []
     for _ in range(args.repeats * args.seeds):
         begin = process_time()
-        worker.draw(rows, 1, by_block=False)
+        worker.draw(rows, Team(), by_block=False)
         times.append(1e6 * (process_time() - begin) / len(rows))
     return statistics.median(times)
 

@@ -2,6 +2,9 @@
 
 import argparse
 import importlib
+import importlib.util
+import json
+import os
 import re
 import subprocess
 import sys
@@ -219,3 +222,26 @@ def test_programs_of_other_folders_run_from_any_folder(tmp_path):
         done = subprocess.run(everything.program(protocol), cwd=tmp_path, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         assert len(done.stdout.splitlines()) > 3
+
+
+NEEDS_THE_EXTRA = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in everything.BENCH), reason="python -m pip install '.[bench]'"
+)
+
+
+@pytest.mark.slow
+@NEEDS_THE_EXTRA
+def test_every_protocol_runs_to_its_end(tmp_path):
+    everything.main(["--output", str(tmp_path)])  # goals are those of full sizes, and of an idle machine
+    runs = json.loads((tmp_path / "runs.json").read_text())
+    assert len(runs) > 50
+    assert [each["text"] for each in runs if each["outcome"] == "FAILED"] == []
+
+
+@pytest.mark.slow
+@NEEDS_THE_EXTRA
+def test_every_benchmark_runs_once(tmp_path):
+    options = {"cwd": HERE.parent, "env": {**os.environ, "HOME": str(tmp_path)}, "capture_output": True, "text": True}
+    for words in (["machine", "--yes"], ["run", "--python=same", "--quick", "--strict", "--dry-run"]):
+        done = subprocess.run([sys.executable, "-m", "asv", *words], check=False, **options)
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr

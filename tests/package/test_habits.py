@@ -1,5 +1,6 @@
 """Files that say what the project is agree with its metadata: citation, conda recipe, wheels."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -106,3 +107,10 @@ def test_links_lead_somewhere(name):
     targets = re.findall(r"\]\((?!https?:|#)([^)\s#]+)", page.read_text(encoding="utf-8"))
     assert targets
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_environments_of_benchmarks_have_all_that_the_package_needs():
+    # wheels are installed there without what they depend on
+    settings = json.loads((ROOT / "asv_bench" / "asv.conf.json").read_text(encoding="utf-8"))
+    needed = {re.split(r"[<>=]", line)[0] for line in PROJECT["dependencies"]}
+    assert needed <= set(settings["matrix"]["req"])
