@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import nbinom, t
 
+from expfam.estimators.mixture_results import drawn_clusters
 from expfam.families.columns.cells import cell_laws
 from expfam.families.support import dense_rows
 
@@ -125,16 +126,34 @@ def resolutions(X, is_category):
 
 
 def cells_of_mixture(mixture):
-    """Laws of the cells of a fitted `Mixture`; the last cluster is a new one."""
-    family = mixture.family_
-    n, S = np.append(mixture.n_, 0.0), np.vstack([dense_rows(mixture.S_), np.zeros(family.n_statistics_)])
+    """Laws of the cells of a fitted `Mixture`, as it predicts by default: by the clusters of all kept draws.
+
+    Where none are kept, they are those of the labels. Each has a new cluster beside them.
+    """
+    drawn = drawn_clusters(mixture)
+    parts = [mixture._clusters()] if drawn is None else drawn.parts
+    each = [cells_of_clusters(part) for part in parts]
+    laws = [_of_all(laws) for laws in zip(*(one.laws for one in each))]
+    return CellMixture(np.concatenate([one.log_weights for one in each]) - np.log(len(each)), laws)
+
+
+def cells_of_clusters(clusters):
+    """The same of some clusters, of which a new one is the last."""
+    family = clusters.family
+    n, S = np.append(clusters.n, 0.0), np.vstack([dense_rows(clusters.S), np.zeros(family.n_statistics_)])
     found = cell_laws(family, n, S)
     laws: dict[int, Law] = {}
     for part, _, count, sums in family._each(n, S):
         laws |= dict(zip(part.columns, _laws_of_part(part, count, sums, [found[j] for j in part.columns])))
-    with np.errstate(divide="ignore"):
-        log_weights = np.append(np.log(mixture.weights_), mixture.log_weight_new_)
-    return CellMixture(log_weights, [laws[j] for j in range(family.n_features_in_)])
+    return CellMixture(clusters.log_weights, [laws[j] for j in range(family.n_features_in_)])
+
+
+def _of_all(laws):
+    """Law of a column in the clusters of all draws."""
+    parameters = tuple(np.concatenate(values) for values in zip(*(law.parameters for law in laws)))
+    return Law(
+        laws[0].kind, parameters, None if laws[0].center is None else np.concatenate([law.center for law in laws])
+    )
 
 
 def _laws_of_part(part, n, S, cells):

@@ -7,9 +7,9 @@ two tables and few rows. It needs the extra `bench`. The exit status is 1 where 
 `score`: log probability by cells of held-out rows, five folds, default roles, beside the StepMix whose K is best on
 these very rows, paired row by row; see table_cells.py for what is compared. `impute`: a tenth of the cells is hidden;
 mean log probability of a hidden cell given the rest of its row, and the error of what `impute` would fill in, beside
-StepMix and one cluster. `sweep`: ns of a collapsed sweep for each row and cluster, ten columns, with and without 10 %
-holes; StepMix and k-prototypes for a pass. `flights`: seconds of 336,776 rows. `arrays`: float arrays give the bits
-of `DiagonalGaussian`, and the time.
+StepMix and one cluster. Both also score fits that keep draws, and predict by them. `sweep`: ns of a collapsed sweep for
+each row and cluster, ten columns, with and without 10 % holes; StepMix and k-prototypes for a pass. `flights`: seconds
+of 336,776 rows. `arrays`: float arrays give the bits of `DiagonalGaussian`, and the time.
 """
 
 import argparse
@@ -47,6 +47,7 @@ STEPMIX_K = (2, 4, 8, 16)
 FOLDS = 5
 QUICK_ROWS = 2000
 MOST_ROWS = 6000
+N_DRAWS = 50  # that a fit keeps, and predicts by, in the columns "with draws"
 MANY_PASSES = 11  # of another tool; k-prototypes may end soon after
 
 
@@ -130,12 +131,14 @@ def score(arguments):
     for name in arguments.tables:
         table = encoded(loaded(name, QUICK_ROWS if arguments.quick else MOST_ROWS))
         fold = np.random.default_rng(0).permutation(len(table.X)) % FOLDS
-        own, n_clusters, seconds = np.empty(len(table.X)), [], 0.0
+        own, drawn, n_clusters, seconds = np.empty(len(table.X)), np.empty(len(table.X)), [], 0.0
         others = {K: np.full(len(table.X), np.nan) for K in (STEPMIX_K[:3] if arguments.quick else STEPMIX_K)}
         for i in range(FOLDS):
             train, test = table.X[fold != i], table.X[fold == i]
             mixture, spent = quiet_fit(train, family=table.family)
             own[fold == i] = cells_of_mixture(mixture).row_scores(test, table.deltas)
+            kept, _ = quiet_fit(train, family=table.family, n_draws=N_DRAWS)
+            drawn[fold == i] = cells_of_mixture(kept).row_scores(test, table.deltas)
             n_clusters, seconds = [*n_clusters, mixture.n_components_], seconds + spent / FOLDS
             for K, scores in others.items():
                 model = stepmix_of(table, train, K)
@@ -145,6 +148,7 @@ def score(arguments):
         yield {
             "table": name,
             "ours": own.mean(),
+            "with draws": drawn.mean(),
             "clusters": float(np.mean(n_clusters)),
             "stepmix": others[best].mean(),
             "its K": best,
@@ -171,8 +175,8 @@ def impute(arguments):
         models = {K: stepmix_of(table, given, K) for K in grid}
         found = {K: model.hidden_scores(X, given, table.deltas) for K, model in models.items() if model is not None}
         best = max(found, key=lambda K: found[K][2].mean())
-        for key, clusters in (("own", None), ("prior", 1)):
-            mixture = quiet_fit(given, family=table.family, n_components=clusters)[0]
+        for key, settings in (("own", {}), ("drawn", {"n_draws": N_DRAWS}), ("prior", {"n_components": 1})):
+            mixture = quiet_fit(given, family=table.family, **settings)[0]
             found[key] = cells_of_mixture(mixture).hidden_scores(X, given, table.deltas)
         own, other, prior = (found[key][2] for key in ("own", best, "prior"))
         errors = [error_of(table, X, found[key]) for key in ("own", best, "prior")]
@@ -181,6 +185,7 @@ def impute(arguments):
             "table": name,
             "cells": int(hidden.sum()),
             "ours": own.mean(),
+            "with draws": found["drawn"][2].mean(),
             "stepmix": other.mean(),
             "its K": best,
             "s.e.": (own - other).std() / np.sqrt(len(own)),
