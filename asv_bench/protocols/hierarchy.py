@@ -30,7 +30,6 @@ from reports import clocks, print_growing, print_table, report, resident, with_p
 from scipy import sparse
 from scipy.cluster.hierarchy import linkage
 from sklearn.metrics import adjusted_rand_score
-from sklearn.preprocessing import StandardScaler
 
 from expfam import BayesianHierarchy, Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Multinomial
 from expfam.errors import DataWarning
@@ -146,11 +145,7 @@ def linkage_row(name, family, X, classes, args):
 
 def ward(link, family, X, args):
     """Seconds and linkage of a program for Ward's method."""
-    data = Dataset(X, family)
-    if data.family.is_discrete:
-        points = Rows(data).embedding(0, args.threads).astype(np.float64)
-    else:  # not the coordinates of the family, which also turn correlated columns
-        points = StandardScaler().fit_transform(np.asarray(X, dtype=np.float64))
+    points = Rows(Dataset(X, family)).embedding(0, args.threads).astype(np.float64)
     begin = clocks()
     Z = link(points)
     return clocks() - begin, Z
