@@ -151,9 +151,8 @@ def cells_of_clusters(clusters):
 def _of_all(laws):
     """Law of a column in the clusters of all draws."""
     parameters = tuple(np.concatenate(values) for values in zip(*(law.parameters for law in laws)))
-    return Law(
-        laws[0].kind, parameters, None if laws[0].center is None else np.concatenate([law.center for law in laws])
-    )
+    center = None if laws[0].center is None else np.concatenate([law.center for law in laws])
+    return Law(laws[0].kind, parameters, center)
 
 
 def _laws_of_part(part, n, S, cells):
