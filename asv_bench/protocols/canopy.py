@@ -343,6 +343,7 @@ def sklearn_curve(name, model, data, start, held_out, seed, args):
     if (need := 3 * X.dtype.itemsize * len(X) * K) > MOST_SKLEARN_BYTES:
         print(f"  left out: its tables of data x components would need about {format_bytes(need)}", flush=True)
         return []
+    sklearn_fit(name, X, start, K, 1, seed, args)  # not counted: the first fit of a process takes up to twice as long
     points, n_iterations = [], 1
     while not points or (2 * points[-1]["cpu"] <= args.seconds and points[-1]["sweep"] < args.sweeps):
         mixture, spent = sklearn_fit(name, X, start, K, n_iterations, seed, args)
