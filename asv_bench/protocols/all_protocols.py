@@ -93,8 +93,9 @@ PROTOCOLS = [
     Protocol(
         "FastEx: microseconds a document",
         "fastex.py",
-        "table1",
-        "--clusters 100 --lengths 14 --bits 64 --documents 3000",
+        "table1 --bits 64 128 512",
+        "--clusters 100 --lengths 14 --documents 3000",
+        ("--clusters 100 1000", "--clusters 10000 --lengths 100 --seeds 1 --repeats 2"),
     ),
     Protocol("FastEx: threads", "fastex.py", "threads", "--documents 10000 --clusters 100 --sweeps 2", "--sweeps 6"),
     Protocol("FastEx: copies of a corpus", "fastex.py", "copies", "--copies 2 --sweeps 2 --clusters 100", "", True),

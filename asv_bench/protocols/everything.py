@@ -62,6 +62,12 @@ def shown(protocol, words):
     return f"{start} {shlex.join(words)}".rstrip()
 
 
+def is_asked(protocol, words, name):
+    """Whether `hdp`, or `hdp kernels`, names a run."""
+    name = name.split()
+    return [protocol.script.removesuffix(".py"), *words][: len(name)] == name
+
+
 def program(protocol):
     """What is run, in the words of a process."""
     if protocol.script == PROGRAM:
@@ -145,7 +151,7 @@ def parser():
     command.add_argument("--profile", choices=["quick", "full"], default="quick")
     command.add_argument("--output", type=Path, default=Path("report"), metavar="FOLDER")
     command.add_argument("--data", type=Path, metavar="FOLDER", help="labelled data, with text/ and dense/")
-    command.add_argument("--only", nargs="+", metavar="SCRIPT", help="scripts to run, without .py")
+    command.add_argument("--only", nargs="+", metavar="RUN", help="scripts without .py, or scripts and first arguments")
     command.add_argument("--list", action="store_true", help="show the commands, and run none")
     command.add_argument("--resume", action="store_true", help="take over the runs of the report in the folder")
     command.add_argument("--hours", type=float, default=float("inf"), metavar="H", help="begin no run after H hours")
@@ -162,7 +168,7 @@ def main(arguments=None):
     chosen = [
         (number, protocol, words)  # the number names the picture, whatever is asked for
         for number, (protocol, words) in enumerate(every, 1)
-        if not args.only or protocol.script.removesuffix(".py") in args.only
+        if not args.only or any(is_asked(protocol, words, each) for each in args.only)
     ]
     runnable = [
         (number, protocol, words, shown(protocol, command_of(protocol, words, args)))

@@ -117,6 +117,15 @@ def test_the_list_can_be_shown(capsys):
     assert all("--data" not in line for line in shown)
 
 
+def test_runs_are_named_by_scripts_or_by_their_first_arguments_too(capsys):
+    shown = []
+    for name in ("answer", "answer drawn", "answer drawn --overlap"):
+        assert everything.main(["--list", "--profile", "full", "--only", name]) == 0
+        shown.append(set(capsys.readouterr().out.splitlines()))
+    assert shown[0] > shown[1] > shown[2] == {"python asv_bench/protocols/answer.py drawn --overlap --sets 40"}
+    assert everything.main(["--list", "--only", "answer dr"]) == 1
+
+
 def test_a_run_is_left_out_of_the_quick_profile_or_made_several_times_in_full():
     protocol = Protocol("A", "a.py", "b", None, ("--c 1", "--d 'e f'"))
     assert protocol.runs("quick") == []
