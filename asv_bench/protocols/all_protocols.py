@@ -333,10 +333,10 @@ PROTOCOLS = [
         "twin",
         "--rows 2000 --clusters 50 --features 10 --seconds 1",
         (
-            "--starts shattered",
-            "--starts shattered --kernels gibbs rgsm sdds --moves 300 --share .95",
+            "--starts shattered --seconds 150",
+            "--starts shattered --kernels rgsm sdds --moves 300 --share .95 --seconds 150",
             "--starts shattered --rows 36000 --clusters 500",
-            "--starts shattered --rows 36000 --clusters 500 --kernels gibbs rgsm sdds --moves 300 --share .95",
+            "--starts shattered --rows 36000 --clusters 500 --kernels rgsm sdds --moves 300 --share .95",
         ),
     ),
     Protocol(
@@ -346,8 +346,8 @@ PROTOCOLS = [
         "--names tweet --seconds 1",
         (
             "--kernels cycle gibbs sdds rgsm --starts auto --seconds 8 --seeds 3",
-            "--kernels cycle --starts auto variational --seeds 3 --seconds 2",
-            "--kernels cycle --starts auto variational --seeds 3 --seconds 8",
+            "--kernels cycle --starts random kmeans++ variational --seeds 3 --seconds 2",
+            "--kernels cycle --starts random kmeans++ variational --seeds 3 --seconds 8",
         ),
         True,
     ),

@@ -21,6 +21,13 @@ FAMILIES = {
 }
 
 
+@pytest.fixture(params=[0, 2, 1000], ids=["lists", "both", "rows"], autouse=True)
+def share(request, monkeypatch):
+    """Words have lists; those of eight rows and more have a row where slots have a line; all have rows."""
+    monkeypatch.setattr(module, "ROW_SHARE", request.param)
+    return request.param
+
+
 @pytest.fixture
 def by_word(monkeypatch):
     """Every table of counts, however small, is kept by word where it may be."""
@@ -122,7 +129,8 @@ def test_more_slots_than_a_tile(monkeypatch):
     for i in (5, 6, 1500):
         np.testing.assert_allclose(lists.log_predictive(i), table.log_predictive(i), rtol=1e-12)
         run = np.arange(1000, 1100)
-        np.testing.assert_allclose(lists.log_predictive(i, run), table.log_predictive(i, run), rtol=1e-12)
+        for some in (run, np.random.default_rng(i).permutation(2500)[:1500]):
+            np.testing.assert_allclose(lists.log_predictive(i, some), table.log_predictive(i, some), rtol=1e-12)
 
 
 @pytest.mark.parametrize("weights", [SymmetricDirichlet(8), DirichletProcess()])
@@ -190,7 +198,16 @@ def test_fractions_and_dense_counts_keep_their_table():
     assert components.owner.is_float64
 
 
-def test_a_million_words_take_the_memory_of_those_that_occur():
+def test_rows_are_those_of_frequent_words(share, by_word):
+    X = documents()
+    data = Dataset(X, Multinomial(concentration=0.1))
+    n_rows = Components(data.family, data, 16).owner.n_rows_of_words
+    assert n_rows == np.count_nonzero(np.bincount(X.indices, minlength=40) * share >= 16)
+    assert {0: n_rows == 0, 2: 0 < n_rows < 40, 1000: n_rows == 40}[share]
+
+
+def test_a_million_words_take_the_memory_of_those_that_occur(share, monkeypatch):
+    monkeypatch.setattr(module, "ROW_SHARE", min(share, 4))
     rng = np.random.default_rng(0)
     N, V, L, K = 4000, 1_000_000, 20, 500
     columns = np.minimum(np.exp(rng.random(N * L) * np.log(V)).astype(np.int32), V - 1)

@@ -15,8 +15,8 @@ from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.counts._table cimport (
-    CATEGORICAL, MULTINOMIAL, POISSON, entry_from, get, has_datum, holds, includes, padded, rest_of, row_at,
-    slot_count, slot_list,
+    CATEGORICAL, MULTINOMIAL, POISSON, entry_from, get, has_datum, holds, includes, is_in_table, padded, rest_of,
+    row_at, slot_count, slot_list,
 )
 from expfam.families.counts.rising cimport log_product, log_rising, multiply_rising
 from expfam.families.rows cimport entry_column, entry_value, row_start
@@ -176,16 +176,17 @@ cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, P
         by_product = False                  # one block holds a short document
 
 
-cdef inline void start_scores(const count_table *t, double length, Py_ssize_t first, Py_ssize_t m, bint by_product,
-                              double *out, double *level) noexcept nogil:
+cdef inline void start_scores(const count_table *t, double length, const Py_ssize_t *ks, Py_ssize_t first, Py_ssize_t m,
+                              bint by_product, double *out, double *level) noexcept nogil:
     """Set the scores to the term of the length; with `by_product`, to 0, and set the levels."""
-    cdef Py_ssize_t j
+    cdef Py_ssize_t j, k
     if t.model == POISSON:
         for j in range(m):
-            out[j] = t.level[first + j] - length * t.slope[first + j]
+            k = first + j if ks == NULL else ks[j]
+            out[j] = t.level[k] - length * t.slope[k]
         return
     for j in range(m):
-        level[j] = t.level[first + j]
+        level[j] = t.level[first + j if ks == NULL else ks[j]]
         out[j] = 0.0
     if by_product:
         for j in range(m, padded(m)):
@@ -222,64 +223,93 @@ cdef inline void multiply_listed(const slot_list *slots, double a, double count,
         product[j] *= factor
 
 
-cdef void add_rising_listed(const count_table *t, Py_ssize_t w, double count, Py_ssize_t first, Py_ssize_t m,
-                            double *out, double *z, double *result) noexcept nogil:
-    """Do what `add_rising_row` does, from the list of a word."""
-    cdef const slot_list *slots = &t.words[w]
-    cdef Py_ssize_t e, j
+cdef inline void multiply_scattered(const count_table *t, Py_ssize_t w, double count, const Py_ssize_t *ks,
+                                    Py_ssize_t m, double *product) noexcept nogil:
+    """Multiply products by the rising factorials of the counts of a word in slots ks[0..m-1]."""
+    cdef Py_ssize_t j
+    cdef double z, factor, repeat
     for j in range(m):
-        z[j] = t.prior[w]
-    for e in range(entry_from(slots, first), slots.length):
-        if slots.entries[e].slot - first >= m:
-            break
-        z[slots.entries[e].slot - first] += slots.entries[e].count
-    expfam_log_rising(z, count, t.prior[w] < 16, result, m)
-    for j in range(m):
-        out[j] += result[j]
+        z = factor = get(t, w, ks[j]) + t.prior[w]
+        repeat = 1.0
+        while repeat < count:
+            factor *= z + repeat
+            repeat += 1.0
+        product[j] *= factor
 
 
-cdef void score_listed(const count_table *t, Py_ssize_t i, Py_ssize_t first, Py_ssize_t m, double *out,
-                       double *work) noexcept nogil:
-    """Compute log predictives under m <= TILE consecutive slots, from lists by words.
+cdef inline void finish_products(factor_block *block, const Py_ssize_t *ks, double *product, const double *divisor,
+                                 double *out, Py_ssize_t m) noexcept nogil:
+    """Multiply a block of rows into products, and add their logarithms to the scores.
 
-    All slots get the score of one without the words of the datum; the lists of its words tell where that is wrong.
+    The block and the products are as at the beginning then.
+    """
+    cdef const int32_t *const *rows = <const int32_t *const *> block.rows
+    cdef Py_ssize_t j
+    if ks == NULL:
+        expfam_count_products_int(rows, block.a, block.n, product, padded(m))
+    else:
+        expfam_gathered_products_int(rows, block.a, block.n, ks, product, m)
+    expfam_add_log_ratio(product, divisor, out, m)
+    block.n = 0
+    for j in range(padded(m)):
+        product[j] = 1.0
+
+
+cdef void score_listed(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t first, Py_ssize_t m,
+                       double *out, double *work) noexcept nogil:
+    """Compute log predictives under m <= TILE slots, from rows and lists by words.
+
+    The slots are ks[0..m-1], or first..first+m-1 if ks is NULL. These get the score of one without the listed words of
+    the datum, and the lists tell where that is wrong; rows are read past the slots, to the end of a line. If ks is not
+    NULL, first is 0.
     """
     cdef double *product = work
     cdef double *divisor = work + TILE
     cdef double *level = work + 2 * TILE
     cdef double length = t.length[i], count, constant = 0.0, n_factors = 0.0
-    cdef double most = min(<double> MAX_REPEATS, <double> t.max_factors)
-    cdef Py_ssize_t p, j, w
+    cdef double most = min(<double> MAX_REPEATS, <double> t.max_factors), repeat
+    cdef Py_ssize_t p, j, w, width
+    cdef factor_block block
     cdef bint by_product = t.model == MULTINOMIAL and length <= t.max_factors
     cdef Py_ssize_t begin = row_start(&t.x, i), end = row_start(&t.x, i + 1)
     for p in range(begin, end):         # the lists lie anywhere, and wait for memory together
         expfam_prefetch(&t.words[entry_column(&t.x, p)], sizeof(slot_list))
-    start_scores(t, length, first, m, by_product, out, level)
+    start_scores(t, length, ks, first, m, by_product, out, level)
     for p in range(begin, end):
         count = entry_value(&t.x, p)
         if count > most:
-            add_rising_listed(t, entry_column(&t.x, p), count, first, m, out, product, divisor)
+            add_rising_row(t, entry_column(&t.x, p), count, ks, first, m, out, product, divisor)
     if by_product:
         expfam_rising_products(level, <Py_ssize_t> length, divisor, padded(m))
     for p in range(begin, end):
         w = entry_column(&t.x, p)
-        expfam_prefetch(t.words[w].entries, t.words[w].length * sizeof(slot_count) if first == 0 else 1)
+        if not is_in_table(t, w):
+            width = t.words[w].length * sizeof(slot_count) if ks == NULL and first == 0 else 1
+            expfam_prefetch(t.words[w].entries, width)
     for j in range(padded(m)):
         product[j] = 1.0
+    block.n = 0
     for p in range(begin, end):
         w = entry_column(&t.x, p)
         count = entry_value(&t.x, p)
         if count > most:
             continue
-        constant += log_rising_of(t, w, count)
         if n_factors + count > t.max_factors:
-            expfam_add_log_ratio(product, divisor if by_product else NULL, out, m)
+            finish_products(&block, ks, product, divisor if by_product else NULL, out, m)
             by_product, n_factors = False, 0.0
-            for j in range(padded(m)):
-                product[j] = 1.0
         n_factors += count
-        multiply_listed(&t.words[w], t.prior[w], count, first, m, product)
-    expfam_add_log_ratio(product, divisor if by_product else NULL, out, m)
+        if is_in_table(t, w):
+            repeat = 0.0
+            while repeat < count:
+                block.rows[block.n], block.a[block.n] = row_at(t, w, first), t.prior[w] + repeat
+                block.n += 1
+                repeat += 1.0
+        elif ks != NULL:
+            multiply_scattered(t, w, count, ks, m, product)
+        else:
+            constant += log_rising_of(t, w, count)
+            multiply_listed(&t.words[w], t.prior[w], count, first, m, product)
+    finish_products(&block, ks, product, divisor if by_product else NULL, out, m)
     for j in range(m):
         out[j] += constant
 
@@ -301,15 +331,19 @@ cdef inline bint is_run(const Py_ssize_t *ks, Py_ssize_t m) noexcept nogil:
 
 cdef void score_by_word(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m, double *out,
                         double *work) noexcept nogil:
-    """Compute log predictives from lists by words, of a run of slots together."""
-    cdef Py_ssize_t j = 0, width, first = 0 if ks == NULL or m == 0 else ks[0]
-    if ks != NULL and (m == 1 or not is_run(ks, m)):
-        for j in range(m):
-            out[j] = score_slot(t, i, ks[j], t.n[ks[j]], t.total[ks[j]], False)
+    """Compute log predictives from rows and lists by words, of a run of slots together."""
+    cdef Py_ssize_t j = 0, width, first = 0
+    if ks != NULL and m == 1:
+        out[0] = score_slot(t, i, ks[0], t.n[ks[0]], t.total[ks[0]], False)
         return
+    if ks != NULL and m and is_run(ks, m):
+        first, ks = ks[0], NULL
     while j < m:
         width = min(<Py_ssize_t> TILE, m - j)
-        score_listed(t, i, first + j, width, out + j, work)
+        if ks == NULL:
+            score_listed(t, i, NULL, first + j, width, out + j, work)
+        else:
+            score_listed(t, i, ks + j, 0, width, out + j, work)
         j += width
 
 

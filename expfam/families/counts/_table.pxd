@@ -1,5 +1,5 @@
-# The counts of words in clusters: a table with a row for each word, or a list of slots for each word, beside lists of
-# each cluster's words; or these lists alone.
+# The counts of words in clusters: a table with a row for each word, or a row for each frequent word and a list of slots
+# for each other one, beside lists of each cluster's words; or these lists alone.
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memmove
@@ -26,26 +26,27 @@ ctypedef struct slot_count:
     int32_t count           # 0 of a stale word
 
 ctypedef struct slot_list:
-    slot_count *entries     # ascending slots
-    int32_t length
-    int32_t room
+    slot_count *entries     # ascending slots; NULL of a word that has a row of the table
+    int32_t length          # or the number of its row
+    int32_t room            # or -1
 
 ctypedef struct count_table:
     int model
     int by_cluster          # 1: no table, the lists of clusters hold the counts
-    int by_word             # 1: no table, the lists of words hold the counts, which are int32
+    int by_word             # 1: a table of frequent words, lists of the others hold their counts; all are int32
     int is_real             # 1: counts are float64, else int32
     double slack            # 0 if all counts are integers, hence exact; else ROUNDING
     int max_factors
     Py_ssize_t n_rows
-    Py_ssize_t n_words      # rows of the table; rows of categorical totals come last
+    Py_ssize_t n_words      # of categories, their totals come last
+    Py_ssize_t n_tabled     # rows of the table: all words, frequent words, or none
     Py_ssize_t n_columns    # F: words that are columns of phi
     Py_ssize_t capacity
     Py_ssize_t stride       # entries of a row: capacity rounded up to EXPFAM_LINE
     csr_rows x
     const double *length    # (n_rows,) sum of each datum
-    void *counts            # (n_words, stride) int32 or float64, aligned to 64 bytes
-    uint8_t *listed         # (n_words, stride / 8) bits: whether the word is in the slot's list
+    void *counts            # (n_tabled, stride) int32 or float64, aligned to 64 bytes
+    uint8_t *listed         # (n_tabled, stride / 8) bits: whether the word is in the slot's list
     word_list *lists        # (capacity,)
     slot_list *words        # (n_words,) if by_word, else NULL
     double *n               # (stride,) number of data
@@ -89,6 +90,15 @@ cdef inline void index_place(word_list *words, Py_ssize_t place) noexcept nogil:
     words.index[h] = <int32_t> (place + 1)
 
 
+cdef inline bint is_in_table(const count_table *t, Py_ssize_t w) noexcept nogil:
+    return not t.by_cluster and (not t.by_word or t.words[w].room < 0)
+
+
+cdef inline Py_ssize_t row_number(const count_table *t, Py_ssize_t w) noexcept nogil:
+    """Return the row of a word that is in the table."""
+    return t.words[w].length if t.by_word else w
+
+
 cdef inline Py_ssize_t entry_from(const slot_list *slots, Py_ssize_t k) noexcept nogil:
     """Return the place of the first entry of a word whose slot is at least k."""
     cdef Py_ssize_t low = 0, high = slots.length, middle
@@ -113,52 +123,52 @@ cdef inline slot_count *entry_of(const count_table *t, Py_ssize_t w, Py_ssize_t 
 cdef inline double get(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
     cdef Py_ssize_t place
     cdef const slot_count *entry
-    if t.by_word:
-        entry = entry_of(t, w, k)
-        return 0.0 if entry == NULL else entry.count
     if t.by_cluster:
         place = place_of(&t.lists[k], w)
         return t.lists[k].values[place] if place >= 0 else 0.0
     if t.is_real:
         return (<double *> t.counts)[w * t.stride + k]
-    return (<int32_t *> t.counts)[w * t.stride + k]
+    if is_in_table(t, w):
+        return (<int32_t *> t.counts)[row_number(t, w) * t.stride + k]
+    entry = entry_of(t, w, k)
+    return 0.0 if entry == NULL else entry.count
 
 
 cdef inline void put(count_table *t, Py_ssize_t w, Py_ssize_t k, double value) noexcept nogil:
-    """Set a count; without a table the word must be in the list of k."""
-    if t.by_word:
-        entry_of(t, w, k).count = <int32_t> value
-    elif t.by_cluster:
+    """Set a count; a word that is not in the table must be in the list of k."""
+    if t.by_cluster:
         t.lists[k].values[place_of(&t.lists[k], w)] = value
     elif t.is_real:
         (<double *> t.counts)[w * t.stride + k] = value
+    elif is_in_table(t, w):
+        (<int32_t *> t.counts)[row_number(t, w) * t.stride + k] = <int32_t> value
     else:
-        (<int32_t *> t.counts)[w * t.stride + k] = <int32_t> value
+        entry_of(t, w, k).count = <int32_t> value
 
 
 cdef inline const void *row_at(const count_table *t, Py_ssize_t w, Py_ssize_t first) noexcept nogil:
     if t.is_real:
         return <const void *> (<const double *> t.counts + w * t.stride + first)
-    return <const void *> (<const int32_t *> t.counts + w * t.stride + first)
+    return <const void *> (<const int32_t *> t.counts + row_number(t, w) * t.stride + first)
 
 
 cdef inline uint8_t *listed_at(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    return t.listed + w * (t.stride >> 3) + (k >> 3)
+    return t.listed + row_number(t, w) * (t.stride >> 3) + (k >> 3)
 
 
 cdef inline bint is_listed(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
     if t.by_cluster:
         return place_of(&t.lists[k], w) >= 0
-    if t.by_word:
+    if not is_in_table(t, w):
         return entry_of(t, w, k) != NULL
     return (listed_at(t, w, k)[0] >> (k & 7)) & 1
 
 
 cdef inline void set_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    """Note that word w is in the list of k; by words, add an entry of count 0, for which there must be room."""
+    """Note that word w is in the list of k; off the table, add an entry of count 0, for which there must be room."""
     cdef slot_list *slots
     cdef Py_ssize_t place
-    if t.by_word:
+    if not is_in_table(t, w):
         slots = &t.words[w]
         place = entry_from(slots, k)
         memmove(&slots.entries[place + 1], &slots.entries[place], (slots.length - place) * sizeof(slot_count))
@@ -171,7 +181,7 @@ cdef inline void set_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept
 cdef inline void unset_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
     cdef slot_list *slots
     cdef Py_ssize_t place
-    if t.by_word:
+    if not is_in_table(t, w):
         slots = &t.words[w]
         place = entry_from(slots, k)
         slots.length -= 1
@@ -244,6 +254,7 @@ cdef inline bint includes(const count_table *t, Py_ssize_t k, Py_ssize_t l) noex
 
 cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogil
 cdef bint make_word_room(count_table *t, Py_ssize_t w) noexcept nogil
+cdef bint new_words(count_table *t, Py_ssize_t share) noexcept nogil
 cdef bint copy_words(const count_table *old, count_table *t) noexcept nogil
 cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil
 cdef void exchange_columns(count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil

@@ -3,7 +3,8 @@
 A row of the table holds the counts of one word in all slots. Each slot also has a list of its present words (words with
 a count above 0), so that evidences, merges and clearing cost O(present words). A word whose count falls to 0 stays in
 the list as a stale one until the list is cleaned. By clusters, each slot keeps its counts next to its list and finds
-them by hashing. By words, each word keeps the slots that list it, with their counts.
+them by hashing. By words, only words that many data have keep a row; each other word keeps the slots that list it, with
+their counts.
 """
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
@@ -64,12 +65,35 @@ cdef bint make_word_room(count_table *t, Py_ssize_t w) noexcept nogil:
     cdef slot_list *slots = &t.words[w]
     cdef Py_ssize_t room = slots.room + max(slots.room >> 1, 1)
     cdef void *grown
-    if slots.length < slots.room:
+    if is_in_table(t, w) or slots.length < slots.room:
         return True
     grown = PyMem_RawRealloc(slots.entries, room * sizeof(slot_count))
     if grown == NULL:
         return False
     slots.entries, slots.room = <slot_count *> grown, <int32_t> room
+    return True
+
+
+cdef bint new_words(count_table *t, Py_ssize_t share) noexcept nogil:
+    """Give each word that at least one slot in `share` may have a row, and others an empty list.
+
+    A slot has a word only if a datum in it has: the choice depends on the data and on the number of slots alone. Return
+    false if memory runs out.
+    """
+    cdef Py_ssize_t p, w
+    cdef slot_list *slots
+    t.words = <slot_list *> PyMem_RawCalloc(t.n_words, sizeof(slot_list))
+    if t.words == NULL:
+        return False
+    for p in range(row_start(&t.x, 0), row_start(&t.x, t.n_rows)):
+        t.words[entry_column(&t.x, p)].length += 1
+    for w in range(t.n_words):
+        slots = &t.words[w]
+        if slots.length * share >= t.stride:
+            slots.length, slots.room = <int32_t> t.n_tabled, -1
+            t.n_tabled += 1
+        else:
+            slots.length = 0
     return True
 
 
@@ -91,7 +115,7 @@ cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil:
     cdef word_list *words = &t.lists[k]
     cdef Py_ssize_t j, kept = 0
     for j in range(words.length):
-        if not (t.by_cluster or t.by_word) and j + AHEAD < words.length:
+        if j + AHEAD < words.length and is_in_table(t, words.words[j + AHEAD]):
             expfam_prefetch(row_at(t, words.words[j + AHEAD], k), 1)
             expfam_prefetch(listed_at(t, words.words[j + AHEAD], k), 1)
         if t.by_cluster:
@@ -138,13 +162,10 @@ cdef inline void move_count(count_table *t, Py_ssize_t w, Py_ssize_t k, Py_ssize
 
 cdef bint new_lists(count_table *t) noexcept nogil:
     """Give a table empty lists and numbers of its slots; return False if memory runs out."""
-    cdef Py_ssize_t n_entries = 0 if t.by_cluster or t.by_word else t.n_words * t.stride
-    t.words = <slot_list *> PyMem_RawCalloc(t.n_words, sizeof(slot_list)) if t.by_word else NULL
-    t.listed = <uint8_t *> PyMem_RawCalloc((n_entries >> 3) + 1, 1)
+    t.listed = <uint8_t *> PyMem_RawCalloc((t.n_tabled * t.stride >> 3) + 1, 1)
     t.lists = <word_list *> PyMem_RawCalloc(t.stride, sizeof(word_list))
     t.n = <double *> PyMem_RawCalloc(5 * t.stride, sizeof(double))
-    if t.listed == NULL or t.lists == NULL or t.n == NULL or (t.by_word and t.words == NULL):
-        PyMem_RawFree(t.words)
+    if t.listed == NULL or t.lists == NULL or t.n == NULL:
         PyMem_RawFree(t.listed)
         PyMem_RawFree(t.lists)
         PyMem_RawFree(t.n)

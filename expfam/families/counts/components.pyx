@@ -22,8 +22,8 @@ from expfam.families.counts._scores cimport (
 )
 from expfam.families.counts._table cimport (
     CATEGORICAL, MULTINOMIAL, POISSON, copy_words, count_table, drop_stale, exchange_columns, free_table, get, holds,
-    includes, listed_at, make_room, make_word_room, new_lists, note_present, padded, put, rest_of, row_at, set_listed,
-    slot_list, unset_listed, word_list,
+    includes, listed_at, make_room, make_word_room, new_lists, new_words, note_present, padded, put, rest_of, row_at,
+    set_listed, slot_list, unset_listed, word_list,
 )
 from expfam.families.counts.rising cimport log_rising
 from expfam.families.row_statistics cimport row_statistics_capsule, row_statistics_v1
@@ -35,8 +35,8 @@ from expfam.structures.simd.prefetch cimport expfam_prefetch
 from expfam.amounts import counted
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families.column_sums import column_sums
+from expfam.families.counts import word_lists
 from expfam.families.counts.pseudocounts import row_sums
-from expfam.families.counts.word_lists import suits_lists
 from expfam.families.support import first_where
 
 cdef enum:
@@ -253,8 +253,9 @@ cdef class CountComponents:
     With the layout "features" it has a table with a row for each word, with "clusters" a list of counts for each
     cluster. The first needs 4 bytes (8 for float64) and 1 bit for each column and slot, and 4 to 8 bytes for each
     present word; the second 20 to 56 bytes for each present word, and nothing else. A large table that would be almost
-    empty is not made: the layout "features" then keeps a list of slots with their counts for each word, 16 bytes for
-    each word and 12 to 20 for each present one. `is_by_word` tells so. Scores are the same up to their last bits.
+    empty is not made: the layout "features" then has a table of the words that many rows of data have, and for each
+    other word a list of slots with their counts, 16 bytes for each word and 12 to 20 for each present one. `is_by_word`
+    tells so. Scores are the same up to their last bits.
 
     `capsule` is named "expfam.components_v1". `pending` is the exception of a function that returned EXPFAM_PYTHON, or
     None. `is_float64` tells whether counts are float64 and not int32: for fractional data or statistics, for totals
@@ -332,8 +333,13 @@ cdef class CountComponents:
 
     @property
     def is_by_word(self):
-        """Return whether each word has a list of slots in place of a row of a table."""
+        """Return whether words that few data have keep a list of slots in place of a row of a table."""
         return bool(self.t.by_word)
+
+    @property
+    def n_rows_of_words(self):
+        """Return how many words have a row of the table."""
+        return self.t.n_tabled
 
     @property
     def is_float64(self):
@@ -417,21 +423,26 @@ cdef class CountComponents:
         is_real = is_real or t.by_cluster
         t.capacity, t.stride, t.is_real = capacity, padded(capacity), is_real
         t.by_word = not is_real and self._suits_lists(capacity)
+        t.words, t.n_tabled = NULL, 0 if t.by_cluster or t.by_word else t.n_words
+        if t.by_word and not new_words(&t, word_lists.ROW_SHARE):
+            raise MemoryError(f"{self.family.name}: no memory for the counts of {counted(t.n_words, 'column')}")
         cdef size_t width = sizeof(double) if is_real else sizeof(int32_t)
-        cdef Py_ssize_t n_entries = 0 if t.by_cluster or t.by_word else t.n_words * t.stride
+        cdef Py_ssize_t n_entries = t.n_tabled * t.stride
         try:    # NumPy uses huge pages where it can; with small pages each word of a datum lies in its own page
-            block = np.zeros(n_entries * width + 64, dtype=np.uint8)
+            # a line more to align the rows, and another that a run of slots at the end of the last row is padded with
+            block = np.zeros(n_entries * width + 128, dtype=np.uint8)
         except (MemoryError, ValueError):       # ValueError: the size exceeds the address space
             block = None
         if block is None or not new_lists(&t):
+            PyMem_RawFree(t.words)
             raise MemoryError(
                 f"{self.family.name}: {counted(t.n_words, 'column')} x {counted(capacity, 'slot needs', 'slots need')}"
                 f" {n_entries * width / 2**30:.1f} GiB: use fewer components or columns, or layout=\"clusters\""
             )
-        if t.by_word and not self._fill_words(&old, &t):
+        t.counts = <void *> ((<size_t> block.ctypes.data + 63) & ~<size_t> 63)
+        if t.by_word and not copy_words(&old, &t):
             free_table(&t)
             raise MemoryError(f"{self.family.name}: no memory for the counts of {counted(t.n_words, 'column')}")
-        t.counts = <void *> ((<size_t> block.ctypes.data + 63) & ~<size_t> 63)
         kept, self.block = self.block, block    # keep the old block until its counts are copied
         self.t = t
         for k in range(t.stride):
@@ -450,20 +461,7 @@ cdef class CountComponents:
         """Return whether this model may keep its counts by word, and should."""
         if self.t.by_cluster or self.t.model == CATEGORICAL:
             return False
-        return suits_lists(self.t.n_words, padded(capacity), max(self.data_entries, self.loaded))
-
-    cdef bint _fill_words(self, count_table *old, count_table *t):
-        """Give the counts of the slots that fit to lists by words; return False if memory runs out."""
-        cdef Py_ssize_t k, j
-        if not old.by_word:
-            return copy_words(old, t)
-        for k in range(t.capacity, old.capacity):     # slots that do not fit leave the lists of their words
-            for j in range(old.lists[k].length):
-                unset_listed(old, old.lists[k].words[j], k)
-            old.lists[k].length = 0
-        PyMem_RawFree(t.words)
-        t.words, old.words = old.words, NULL
-        return True
+        return word_lists.suits_lists(self.t.n_words, padded(capacity), max(self.data_entries, self.loaded))
 
     def _widen(self):
         """Replace int32 counts by float64 counts."""
