@@ -174,6 +174,9 @@ PROTOCOLS = [
     Protocol("Unknown numbers of topics: generated", "hdp.py", "generated", "--topics 5 --seeds 1 --documents 200"),
     Protocol("Unknown numbers of clusters of groups", "hdp.py", "groups", "--topics 5 --seeds 1 --documents 200"),
     Protocol("Unknown numbers of topics: a step", "hdp.py", "kernels", "--data-sets tweet --sweeps 4", "", True),
+    Protocol(
+        "Unknown numbers of topics: a step, generated", "hdp.py", "kernels --data-sets generated", None, "--sweeps 10"
+    ),
     Protocol("Sweeps over parts of the data", "many_machines.py", "", "--quick"),
     Protocol(
         "Rows on disk beside their forecast",

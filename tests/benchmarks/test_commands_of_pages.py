@@ -40,8 +40,8 @@ def meaning(line):
 
 def commands(text):
     """The commands of a page, one by one."""
-    found = COMMAND.findall(re.sub(FENCE, "", text))
-    return [" ".join(part.split()) for line in found for part in line.split("&&")]
+    lines = " ".join(re.sub(FENCE, "", text).split())  # a page may break a command
+    return [part.strip() for line in COMMAND.findall(lines) for part in line.split("&&")]
 
 
 def taken_again():
