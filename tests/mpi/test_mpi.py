@@ -20,7 +20,8 @@ def digest(n_ranks, *arguments):
     command = [str(of_mpich("mpiexec")), "-n", str(n_ranks), sys.executable, str(PROGRAM), *arguments]
     # mpi4py looks for the library in the environment of Python, which may lie above that of mpich
     paths = os.environ | {"LD_LIBRARY_PATH": str(of_mpich("libmpi.so").parent)}
-    done = subprocess.run(command, cwd=sys.prefix, env=paths, capture_output=True, text=True, timeout=300, check=False)
+    settings = {"cwd": sys.prefix, "env": paths, "capture_output": True, "text": True, "timeout": 300, "check": False}
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, **settings)  # mpiexec reads it, and fails if it is endless
     assert done.returncode == 0, done.stdout + done.stderr
     size, found = done.stdout.split()
     assert int(size) == n_ranks
